@@ -108,6 +108,30 @@ impl Durations {
         }
     }
 
+    /// Adds all durations of another group.
+    pub fn append(&mut self, other: Durations) {
+        if self.moments.count == 0 {
+            *self = other;
+            return;
+        }
+        let mut sum = self.moments;
+        sum.add_all(&other.moments);
+        match (&mut self.values, other.values) {
+            (_, Values::Short(values)) => values.into_iter().for_each(|ns| self.add(ns.into())),
+            (_, Values::Long(values)) => values.into_iter().for_each(|ns| self.add(ns)),
+            (Values::Histogram(counts), Values::Histogram(more)) => {
+                counts.resize(counts.len().max(more.len()), 0);
+                counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+            }
+            (own, more) => {
+                let own = std::mem::replace(own, more);
+                let moments = std::mem::take(&mut self.moments);
+                self.append(Durations { moments, values: own });
+            }
+        }
+        self.moments = sum;
+    }
+
     #[cold]
     fn grow(&mut self, ns: u64) {
         let mut long = match std::mem::replace(&mut self.values, Values::Histogram(Vec::new())) {
@@ -267,6 +291,18 @@ mod tests {
         // What is added up stays exact.
         assert_eq!(above.moments.total_ns, u128::from((n - 1) * n / 2 * 1000 + 5_000_000_000));
         assert_eq!(above.moments.max_ns, 5_000_000_000);
+    }
+
+    #[test]
+    fn groups_are_put_together() {
+        let n = EXACT_LIMIT as u64;
+        for (a, b) in [(2, 3), (n + 1, 5), (5, n + 1), (n + 1, n + 2), (n - 1, 1)] {
+            let (mut sum, mut all) = (of(0..a), of((0..a).chain(100..100 + b)));
+            sum.append(of(100..100 + b));
+            assert_eq!(sum.moments.count, a + b);
+            assert_eq!(sum.moments.deviation_ns(), all.moments.deviation_ns());
+            assert_eq!(sum.percentiles_ns(&[1, 50, 99]), all.percentiles_ns(&[1, 50, 99]), "{a} {b}");
+        }
     }
 
     #[test]

@@ -11,12 +11,14 @@
 //! | [`run`] | the loop over the timeline |
 //! | [`state`], [`pairs`], [`nested`] | the analyses |
 //! | [`durations`], [`mod@line`] | statistics |
+//! | [`kernel`] | what traces of kernels say: states, and the analyses over them |
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
 pub mod durations;
 pub mod groups;
+pub mod kernel;
 pub mod line;
 pub mod nested;
 pub mod pairs;

@@ -48,6 +48,7 @@ fn main() -> ExitCode {
             args::ReportCommand::Times(options) => commands::report::run(options),
             args::ReportCommand::Calls(options) => commands::report_calls::run(options),
         },
+        Command::Analyze(options) => commands::analyze::run(&options),
         Command::Graph(options) => commands::graph::run(&options),
         Command::Flame(options) => commands::flame::run(&options),
         Command::Dump(options) => commands::dump::run(&options),

@@ -18,7 +18,7 @@ pub mod filter;
 pub mod item;
 pub mod merge;
 pub mod output;
-pub mod pattern;
+
 pub mod progress;
 pub mod redact;
 pub mod selection;
@@ -27,3 +27,5 @@ pub mod source;
 pub mod split;
 pub mod survey;
 pub mod timeline;
+
+pub use tracemill_codec::text::pattern;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{EventClassId, FieldKind, FieldPath, Scope};
 
 use crate::fields::{find, is_integer, is_text, member};
-use crate::{Semantics, concept, names};
+use crate::{Concept, Concepts, Field, Semantics, names};
 
 /// Action of an event on the thread that it is on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,11 +121,9 @@ impl Semantics {
 
     /// The thread that a CPU turns to by the events of a class.
     pub fn switch(&self, class: EventClassId) -> Option<Switch> {
-        let of = self.schema.event(class);
-        let has = |name: &str| self.payload(class, name, |_| true).is_some();
-        let concept = concept(names::short(of.name.as_deref()?), has).filter(|concept| concept.name == "switch")?;
-        let field = |name: &str| member(&self.schema, Scope::Payload, of.payload, concept.field(name)?);
-        Some(Switch { next: field("next")?, next_name: field("next_comm") })
+        let tie = Concepts::built_in().tie(&self.schema, class).filter(|tie| tie.concept == Concept::Switch)?;
+        let field = |field| tie.field(field).cloned();
+        Some(Switch { next: field(Field::Next)?, next_name: field(Field::NextComm) })
     }
 
     /// The CPU that the payload of a class speaks of, whose counters the event tells.

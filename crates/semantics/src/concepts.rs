@@ -1,46 +1,570 @@
-//! Events of kernels, whatever a tracer calls them: the lines of `concepts.txt`.
+//! Concepts: events of kernels, whatever a tracer calls them. The table is `concepts.txt`; users may put lines before it.
 
-/// A known event of a kernel.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Concept {
-    /// The concept.
-    pub name: &'static str,
-    /// The fields of the concept that the event class has, and what the class calls them.
-    pub fields: Vec<(&'static str, &'static str)>,
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+use tracemill_codec::text::pattern::Pattern;
+use tracemill_codec::text::{Span, suggest};
+use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
+
+use crate::fields::member;
+use crate::recording::Recording;
+
+/// Declares an enumeration whose variants have names in the table.
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name {
+            $($(#[$of])* $variant,)*
+        }
+
+        impl $name {
+            /// All of them, in the order in which they are declared.
+            pub const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// Its name in the table.
+            pub fn name(self) -> &'static str {
+                match self { $($name::$variant => $text,)* }
+            }
+
+            /// The one of this name.
+            pub fn of_name(name: &str) -> Option<Self> {
+                match name { $($text => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
 }
 
-impl Concept {
-    /// Name in the event class of a field of the concept.
-    pub fn field(&self, name: &str) -> Option<&'static str> {
-        self.fields.iter().find(|(own, _)| *own == name).map(|(_, field)| *field)
+named! {
+    /// What an event says about a machine.
+    Concept {
+        /// A CPU turns from one thread to another.
+        Switch = "switch",
+        /// A thread becomes runnable.
+        Wake = "wake",
+        /// A thread is queued on another CPU.
+        Migrate = "migrate",
+        /// A thread makes another one.
+        Fork = "fork",
+        /// A thread becomes another program.
+        Exec = "exec",
+        /// A thread ends.
+        Exit = "exit",
+        /// The kernel forgets a thread.
+        Free = "free",
+        /// A parent waits for a child.
+        Reap = "reap",
+        /// The priority of a thread changes.
+        Prio = "prio",
+        /// The handler of an interrupt begins.
+        IrqEntry = "irq_entry",
+        /// The handler of an interrupt ends.
+        IrqExit = "irq_exit",
+        /// A soft interrupt is asked for.
+        SoftRaise = "soft_raise",
+        /// A soft interrupt begins.
+        SoftEntry = "soft_entry",
+        /// A soft interrupt ends.
+        SoftExit = "soft_exit",
+        /// The function of a timer begins.
+        TimerEntry = "timer_entry",
+        /// The function of a timer ends.
+        TimerExit = "timer_exit",
+        /// A timer of a process has expired.
+        TimerExpired = "timer_expired",
+        /// A timer of a process is set.
+        TimerSet = "timer_set",
+        /// An interrupt between CPUs begins.
+        IpiEntry = "ipi_entry",
+        /// An interrupt between CPUs ends.
+        IpiExit = "ipi_exit",
+        /// A system call begins.
+        SysEntry = "sys_entry",
+        /// A system call ends.
+        SysExit = "sys_exit",
+        /// A trap begins.
+        TrapEntry = "trap_entry",
+        /// A trap ends.
+        TrapExit = "trap_exit",
+        /// A page fault, told in an instant.
+        Fault = "fault",
+        /// A state dump tells of a thread.
+        DumpTask = "dump_task",
+        /// A state dump tells of an open file.
+        DumpFile = "dump_file",
+        /// A state dump tells of a disk.
+        DumpDisk = "dump_disk",
+        /// A state dump tells of an interrupt.
+        DumpIrq = "dump_irq",
+        /// A state dump tells of a network device.
+        DumpNet = "dump_net",
+        /// A state dump ends.
+        DumpEnd = "dump_end",
+        /// A request is queued for a disk.
+        RqInsert = "rq_insert",
+        /// A request is handed to the driver of a disk.
+        RqIssue = "rq_issue",
+        /// A disk has done a request.
+        RqComplete = "rq_complete",
+        /// Pages are allocated.
+        PageAlloc = "page_alloc",
+        /// Pages are freed.
+        PageFree = "page_free",
+        /// An object of the kernel is allocated.
+        SlabAlloc = "slab_alloc",
+        /// An object of the kernel is freed.
+        SlabFree = "slab_free",
+        /// A packet comes in.
+        NetIn = "net_in",
+        /// A packet goes out.
+        NetOut = "net_out",
+        /// A signal is sent.
+        SignalSend = "signal_send",
+        /// A signal is delivered.
+        SignalTake = "signal_take",
+        /// The frequency of a CPU changes.
+        Frequency = "frequency",
+        /// A function of a program is entered.
+        CallEntry = "call_entry",
+        /// A function of a program is left.
+        CallExit = "call_exit",
+        /// A program loads a library.
+        Load = "load",
+        /// A program unloads a library.
+        Unload = "unload",
+        /// A context names the thread that runs.
+        Running = "running",
     }
 }
 
-/// The concept of the events of this name, of which `has` knows the fields of the payload. Reads the table: ask once for a
-/// class.
-///
-/// ```
-/// use tracemill_semantics::concept;
-///
-/// let switch = concept("sched_switch", |field| ["prev_pid", "next_pid"].contains(&field)).unwrap();
-/// assert_eq!((switch.name, switch.field("next")), ("switch", Some("next_pid")));
-/// assert_eq!(concept("sched_switch", |_| false), None);
-/// ```
-pub fn concept(event: &str, has: impl Fn(&str) -> bool) -> Option<Concept> {
-    let lines = include_str!("concepts.txt").lines().filter(|line| !line.starts_with('#'));
-    lines.map(str::split_ascii_whitespace).find_map(|mut words| {
-        let (name, events) = (words.next()?, words.next()?);
-        if !events.split('|').any(|known| known == event) {
-            return None;
+named! {
+    /// A field of a concept.
+    Field {
+        /// The thread that the CPU leaves.
+        Prev = "prev",
+        /// The thread that the CPU turns to.
+        Next = "next",
+        /// State of the thread that the CPU leaves, in the kernel's numbers.
+        State = "state",
+        /// Priority.
+        Prio = "prio",
+        /// Name of the thread that the CPU leaves.
+        PrevComm = "prev_comm",
+        /// Name of the thread that the CPU turns to.
+        NextComm = "next_comm",
+        /// The thread that the event is about.
+        Tid = "tid",
+        /// Its process.
+        Pid = "pid",
+        /// The parent of its process; of a fork, the parent's process.
+        Ppid = "ppid",
+        /// Its name.
+        Comm = "comm",
+        /// A CPU.
+        Cpu = "cpu",
+        /// The thread that makes another one.
+        Parent = "parent",
+        /// The thread that is made.
+        Child = "child",
+        /// A name: of a program, an interrupt, a system call, a file, a device.
+        Name = "name",
+        /// A number: of an interrupt, a trap, a system call.
+        Nr = "nr",
+        /// A result.
+        Ret = "ret",
+        /// File descriptor of a system call.
+        Fd = "fd",
+        /// Second file descriptor: that which is written to.
+        Out = "out",
+        /// File descriptor that a call asks for.
+        New = "new",
+        /// Path of a file.
+        Path = "path",
+        /// Address of a lock.
+        Uaddr = "uaddr",
+        /// Operation on a lock or a file descriptor.
+        Op = "op",
+        /// Address of a peer, as bytes.
+        Address = "address",
+        /// Port of a peer.
+        Port = "port",
+        /// Kind of a thread: 1 is one of the kernel.
+        Type = "type",
+        /// Mode of a thread.
+        Mode = "mode",
+        /// Status of a thread.
+        Status = "status",
+        /// Number of a thread in its namespace.
+        Vtid = "vtid",
+        /// Number of a process in its namespace.
+        Vpid = "vpid",
+        /// Number of a disk, or name of a network device.
+        Dev = "dev",
+        /// First sector of a request.
+        Sector = "sector",
+        /// Sectors of a request.
+        NrSector = "nr_sector",
+        /// Kind of a request.
+        Rwbs = "rwbs",
+        /// Two to this power pages.
+        Order = "order",
+        /// A page.
+        Page = "page",
+        /// A pointer.
+        Ptr = "ptr",
+        /// Bytes that an object takes.
+        Bytes = "bytes",
+        /// Place of a call in the kernel.
+        Site = "site",
+        /// A packet of the network.
+        Skb = "skb",
+        /// Length in bytes.
+        Len = "len",
+        /// Number of a signal.
+        Sig = "sig",
+        /// Frequency.
+        Khz = "khz",
+        /// Address of a function.
+        Addr = "addr",
+        /// Address where a library begins.
+        Baddr = "baddr",
+        /// Which of several.
+        Which = "which",
+    }
+}
+
+/// Lines that tie events to concepts, the first ones before the others.
+#[derive(Clone, Debug, Default)]
+pub struct Concepts {
+    lines: Vec<Line>,
+}
+
+#[derive(Clone, Debug)]
+struct Line {
+    concept: Concept,
+    events: Vec<Name>,
+    fields: Vec<Wanted>,
+    is_legacy: bool,
+}
+
+/// A name of events, with globs.
+#[derive(Clone, Debug)]
+struct Name {
+    text: String,
+    glob: Option<Pattern>,
+}
+
+#[derive(Clone, Debug)]
+struct Wanted {
+    field: Field,
+    is_optional: bool,
+    from: From,
+}
+
+#[derive(Clone, Debug)]
+enum From {
+    /// The first path that exists.
+    Paths(Vec<Named>),
+    /// The text that a glob stands for.
+    Glob,
+    /// A text.
+    Text(Arc<str>),
+}
+
+/// A path as it is written: where, and the member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Named {
+    /// Where it is looked for.
+    pub scopes: &'static [Scope],
+    /// The name of the member.
+    pub name: String,
+}
+
+/// What a line says about an event class; `P` is the place of a field.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tie<P = FieldPath> {
+    /// The concept.
+    pub concept: Concept,
+    /// The fields of the concept that the class has.
+    pub fields: Vec<(Field, Origin<P>)>,
+    /// Do the rules of the kernels apply that LTTng 0.x and the markers of 2.x record?
+    pub is_legacy: bool,
+}
+
+/// Where the value of a field comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Origin<P = FieldPath> {
+    /// From a field of the event.
+    Field(P),
+    /// From the name of the event, or from the table.
+    Text(Arc<str>),
+}
+
+impl<P> Tie<P> {
+    /// Origin of a field.
+    pub fn origin(&self, field: Field) -> Option<&Origin<P>> {
+        self.fields.iter().find(|(own, _)| *own == field).map(|(_, origin)| origin)
+    }
+
+    /// Place in the event of a field.
+    pub fn field(&self, field: Field) -> Option<&P> {
+        match self.origin(field)? {
+            Origin::Field(place) => Some(place),
+            Origin::Text(_) => None,
         }
-        let mut fields = Vec::new();
-        for (field, known) in words.filter_map(|word| word.split_once('=')) {
-            match known.split('|').find(|field| has(field)) {
-                Some(found) => fields.push((field.trim_end_matches('?'), found)),
-                None if field.ends_with('?') => {}
-                None => return None,
+    }
+}
+
+/// The table that is built in, as text.
+pub const TEXT: &str = include_str!("concepts.txt");
+
+const PAYLOAD: &[Scope] = &[Scope::Payload];
+const CONTEXTS: &[Scope] = &[Scope::CommonContext, Scope::SpecificContext, Scope::PacketContext];
+const HEADER: &[Scope] = &[Scope::EventHeader];
+
+impl Concepts {
+    /// The table that is built in.
+    pub fn built_in() -> &'static Concepts {
+        static TABLE: OnceLock<Concepts> = OnceLock::new();
+        // A test reads it.
+        TABLE.get_or_init(|| Concepts::parse(TEXT).unwrap_or_default())
+    }
+
+    /// Reads lines in the form of [`TEXT`].
+    ///
+    /// ```
+    /// use tracemill_semantics::{Concept, Concepts};
+    ///
+    /// assert!(Concepts::parse("wake my_wakeup tid=who").is_ok());
+    /// let error = Concepts::parse("# mine\nwoke my_wakeup tid=who").unwrap_err();
+    /// assert_eq!(error.message(), "`woke` is no concept");
+    /// ```
+    ///
+    /// # Errors
+    /// When a line is not in that form, with its place in the text.
+    pub fn parse(text: &str) -> Result<Concepts> {
+        let mut lines = Vec::new();
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let content = &line[..line.find('#').unwrap_or(line.len())];
+            let mut words = words(content, start);
+            start += line.len();
+            if let Some((span, word)) = words.next() {
+                lines.push(line_of(text, span, word, &mut words)?);
             }
         }
-        Some(Concept { name, fields })
+        Ok(Concepts { lines })
+    }
+
+    /// Reads the lines of a file, and puts those that are built in behind them.
+    ///
+    /// # Errors
+    /// As [`Concepts::parse`], with the name of the file.
+    pub fn with_built_in(file: &Path, text: &str) -> Result<Concepts> {
+        let mut own = Concepts::parse(text).map_err(|error| error.in_file(file))?;
+        own.lines.extend(Concepts::built_in().lines.iter().cloned());
+        Ok(own)
+    }
+
+    /// The concept of an event of this name, when `place` finds the fields that it needs. A concept that contexts have beside
+    /// another one is no answer.
+    pub fn of<P>(&self, event: &str, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+        self.first(&[event], false, place)
+    }
+
+    /// The concept of an event class. Reads the table: ask once for a class.
+    pub fn tie(&self, schema: &Schema, class: EventClassId) -> Option<Tie> {
+        self.of_class(schema, class, false)
+    }
+
+    /// The context of an event class that names the thread that runs.
+    pub fn running(&self, schema: &Schema, class: EventClassId) -> Option<Tie> {
+        self.of_class(schema, class, true)
+    }
+
+    fn of_class(&self, schema: &Schema, class: EventClassId, is_running: bool) -> Option<Tie> {
+        let name = schema.event(class).name.as_deref().unwrap_or_default();
+        // Programs name their events themselves: what stands before the colon is a part of the name.
+        let is_of_kernel = Recording::of(schema).domain != Some("ust");
+        let short = name.rsplit(':').next().filter(|_| is_of_kernel).unwrap_or(name);
+        let names: &[&str] = if short == name { &[name] } else { &[name, short] };
+        self.first(names, is_running, |named| {
+            let find = |scope: &Scope| member(schema, *scope, schema.scope_root(*scope, class), &named.name);
+            named.scopes.iter().find_map(find)
+        })
+    }
+
+    fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+        let mut lines = self.lines.iter().filter(|line| (line.concept == Concept::Running) == is_running);
+        lines.find_map(|line| {
+            let (own, name) =
+                line.events.iter().find_map(|own| Some((own, *names.iter().find(|name| own.fits(name))?)))?;
+            let mut fields = Vec::new();
+            for wanted in &line.fields {
+                let origin = match &wanted.from {
+                    From::Paths(paths) => paths.iter().find_map(&place).map(Origin::Field),
+                    From::Glob => Some(Origin::Text(own.stands_for(name).into())),
+                    From::Text(text) => Some(Origin::Text(text.clone())),
+                };
+                match origin {
+                    Some(origin) => fields.push((wanted.field, origin)),
+                    None if wanted.is_optional => {}
+                    None => return None,
+                }
+            }
+            Some(Tie { concept: line.concept, fields, is_legacy: line.is_legacy })
+        })
+    }
+
+    /// Events of the table that a concept is tied to, as they are written, and without those of legacy tracers.
+    pub fn events(&self, concept: Concept) -> impl Iterator<Item = &str> {
+        let lines = self.lines.iter().filter(move |line| line.concept == concept && !line.is_legacy);
+        lines.flat_map(|line| line.events.iter().map(|name| &*name.text))
+    }
+}
+
+impl Name {
+    fn fits(&self, name: &str) -> bool {
+        self.glob.as_ref().map_or(self.text == name, |glob| glob.matches(name.as_bytes()))
+    }
+
+    /// The text that the first `*` stands for, with what stands for all globs behind it.
+    fn stands_for<'n>(&self, name: &'n str) -> &'n str {
+        let (Some(first), Some(last)) = (self.text.find('*'), self.text.rfind('*')) else { return name };
+        name.get(first..name.len().saturating_sub(self.text.len() - last - 1)).unwrap_or(name)
+    }
+}
+
+/// The words of a line that begins at `start`, with their places.
+fn words(line: &str, start: usize) -> impl Iterator<Item = (Span, &str)> {
+    line.split_ascii_whitespace().map(move |word| {
+        let at = start + (word.as_ptr() as usize - line.as_ptr() as usize);
+        (Span::new(at, at + word.len()), word)
     })
+}
+
+fn line_of<'t>(
+    source: &str,
+    span: Span,
+    word: &str,
+    words: &mut impl Iterator<Item = (Span, &'t str)>,
+) -> Result<Line> {
+    let wrong = |span: Span, message: String| {
+        let help = "`tracemill analyze --concepts` prints the lines that are built in";
+        Error::misuse(message).at_text(span.place(source)).with_help(help)
+    };
+    let Some(concept) = Concept::of_name(word) else {
+        let known = Concept::ALL.iter().map(|known| known.name());
+        return Err(suggest(wrong(span, format!("`{word}` is no concept")), word, known));
+    };
+    let Some((_, events)) = words.next() else {
+        return Err(wrong(span, format!("the concept `{word}` has no event")));
+    };
+    let mut line = Line { concept, events: Vec::new(), fields: Vec::new(), is_legacy: false };
+    for text in events.split('|').filter(|text| !text.is_empty()) {
+        let glob = text.contains(['*', '?', '\\']).then(|| Pattern::glob(text));
+        line.events.push(Name { text: text.to_string(), glob });
+    }
+    for (span, word) in words {
+        if word == "!legacy" {
+            line.is_legacy = true;
+            continue;
+        }
+        let (name, paths) = word.split_once('=').map_or((word, None), |(name, paths)| (name, Some(paths)));
+        let (name, is_optional) = name.strip_suffix('?').map_or((name, false), |name| (name, true));
+        let Some(field) = Field::of_name(name) else {
+            let known = Field::ALL.iter().map(|known| known.name());
+            return Err(suggest(wrong(span, format!("`{name}` is no field of a concept")), name, known));
+        };
+        let from = match paths {
+            None => From::Paths(vec![path(name)]),
+            Some("*") => From::Glob,
+            Some(text) if text.starts_with('=') => From::Text(text[1..].into()),
+            Some("") => return Err(wrong(span, format!("`{name}` has no path"))),
+            Some(paths) => From::Paths(paths.split('|').filter(|path| !path.is_empty()).map(path).collect()),
+        };
+        if line.fields.iter().any(|known| known.field == field) {
+            return Err(wrong(span, format!("`{name}` stands twice in the line")));
+        }
+        line.fields.push(Wanted { field, is_optional, from });
+    }
+    Ok(line)
+}
+
+fn path(text: &str) -> Named {
+    let known = [("payload.", PAYLOAD), ("$ctx.", CONTEXTS), ("header.", HEADER)];
+    let found = known.into_iter().find_map(|(start, scopes)| Some((scopes, text.strip_prefix(start)?)));
+    let (scopes, name) = found.unwrap_or((PAYLOAD, text));
+    Named { scopes, name: name.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(concepts: &Concepts, event: &str, fields: &[&str]) -> Option<Tie<String>> {
+        concepts.of(event, |named| fields.contains(&&*named.name).then(|| named.name.clone()))
+    }
+
+    #[test]
+    fn the_built_in_table_is_sound() {
+        let concepts = Concepts::parse(TEXT).expect("it can be read");
+        assert!(concepts.lines.len() > 80);
+        for concept in Concept::ALL {
+            assert!(concepts.lines.iter().any(|line| line.concept == *concept), "{concept:?} has no line");
+        }
+        for field in Field::ALL {
+            let has = |line: &Line| line.fields.iter().any(|wanted| wanted.field == *field);
+            assert!(concepts.lines.iter().any(has), "{field:?} is in no line");
+        }
+    }
+
+    #[test]
+    fn the_first_line_whose_fields_exist_wins() {
+        let concepts = Concepts::built_in();
+        let fork = of(concepts, "sched_process_fork", &["parent_pid", "child_pid"]).expect("of ftrace");
+        assert_eq!((fork.field(Field::Child), fork.field(Field::Pid)), (Some(&"child_pid".to_string()), None));
+        let fork = of(concepts, "sched_process_fork", &["parent_pid", "child_pid", "parent_tid", "child_tid"]);
+        assert_eq!(fork.expect("of LTTng").field(Field::Pid), Some(&"child_pid".to_string()));
+        assert_eq!(of(concepts, "sched_switch", &["prev_tid"]), None);
+        assert_eq!(of(concepts, "my_switch", &["prev_tid", "next_tid"]), None);
+    }
+
+    #[test]
+    fn globs_name_system_calls() {
+        let concepts = Concepts::built_in();
+        let name = |event: &str, fields: &[&str]| {
+            let tie = of(concepts, event, fields)?;
+            match tie.origin(Field::Name) {
+                Some(Origin::Text(text)) => Some((tie.concept, text.to_string())),
+                _ => None,
+            }
+        };
+        let entry = |name: &str| Some((Concept::SysEntry, name.to_string()));
+        let exit = |name: &str| Some((Concept::SysExit, name.to_string()));
+        assert_eq!(name("syscall_entry_openat", &["filename"]), entry("openat"));
+        assert_eq!(name("compat_syscall_entry_futex", &[]), entry("futex"));
+        assert_eq!(name("sys_open", &[]), entry("open"));
+        assert_eq!(name("sys_enter_open", &[]), entry("open"));
+        assert_eq!(name("sys_exit_open", &["ret"]), exit("open"));
+        assert_eq!(name("syscall_exit_accept", &["ret"]), exit("accept"));
+        assert_eq!(of(concepts, "exit_syscall", &["ret"]).map(|tie| tie.concept), Some(Concept::SysExit));
+    }
+
+    #[test]
+    fn errors_have_places() {
+        for (text, message, line, column) in [
+            ("switch", "the concept `switch` has no event", 1, 1),
+            ("\nwake x tid tid=y", "`tid` stands twice in the line", 2, 12),
+            ("wake x who=tid", "`who` is no field of a concept", 1, 8),
+            ("# ok\n  wakes x", "`wakes` is no concept", 2, 3),
+            ("wake x tid=", "`tid` has no path", 1, 8),
+        ] {
+            let error = Concepts::parse(text).expect_err(text);
+            let place = error.place().text.clone().expect("there is a place");
+            assert_eq!((error.message(), place.line, place.column), (message, line, column), "{text}");
+        }
+    }
 }

@@ -15,7 +15,7 @@
 //! | thread that a CPU turns to | [`Semantics::switch`] |
 //! | counted numbers | [`Semantics::counters`] |
 //! | links between events | [`Semantics::flows`] |
-//! | a known event of a kernel, whatever the tracer calls it | [`concept()`] |
+//! | a known event of a kernel, whatever the tracer calls it | [`Concepts`] |
 //!
 //! Knowledge of one format alone, from its own specification, stays in that format's crate: the names of its call
 //! events, for instance.
@@ -30,6 +30,7 @@ mod fields;
 pub mod names;
 mod place;
 mod recording;
+pub mod states;
 mod who;
 
 use std::collections::HashSet;
@@ -38,7 +39,7 @@ use std::sync::Arc;
 use tracemill_model::schema::{EventClassId, Schema};
 
 pub use class::{Call, Counter, Shape, Switch};
-pub use concepts::{Concept, concept};
+pub use concepts::{Concept, Concepts, Field, Named, Origin, TEXT as CONCEPTS, Tie};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};
 pub use place::{Place, Running, Said};

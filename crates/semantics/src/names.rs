@@ -13,7 +13,7 @@
 ///
 /// `pid` and `vpid` are not among them: alone they name a process, and its events may be of any of its threads. Such an
 /// event has no known thread. (The `pid` of old kernel tracers, which is a thread, stands in payloads and speaks of
-/// others: see [`concept`](crate::concept()).)
+/// others: see [`Concepts`](crate::Concepts).)
 pub const THREAD: &[&str] = &["tid", "vtid", "common_pid", "pthread_id"];
 
 /// Process of the thread: the machine's number before that of a namespace, for the same reason as for [`THREAD`]; `tgid`

@@ -1,5 +1,6 @@
 //! The command line: one definition gives parsing, help, completions and manual pages.
 
+mod analyze;
 mod calls;
 mod deferred;
 mod report;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracemill_engine::split::SplitBy;
 
+pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions};
 pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };
@@ -43,6 +45,8 @@ pub(crate) enum Command {
     Replay(Deferred<ReplayArgs>),
     /// Report statistics of function calls or, with --state or --from and --to, of the time between events
     Report(Deferred<ReportCommand>),
+    /// Say what kernel traces mean: who used the CPUs, who waited for what, which interrupts and system calls took long
+    Analyze(Deferred<AnalyzeOptions>),
     /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
     /// Draw a flame graph of all calls: an SVG with search and zoom

@@ -1,5 +1,7 @@
 //! The commands: one file each.
 
+pub(crate) mod analyze;
+mod analyze_forms;
 mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;

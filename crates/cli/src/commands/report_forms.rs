@@ -143,7 +143,7 @@ fn group_text(report: &Report, row: &Row) -> String {
 }
 
 /// Without characters that move the cursor.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {
         if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
@@ -239,7 +239,7 @@ fn json_value(value: &KeyValue) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

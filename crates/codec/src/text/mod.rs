@@ -4,6 +4,7 @@ pub mod fields_json;
 pub mod json;
 mod names;
 pub mod out;
+pub mod pattern;
 pub mod printf;
 mod span;
 pub mod strings;

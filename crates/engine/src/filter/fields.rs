@@ -5,7 +5,7 @@ use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{Fault, FixedInteger, State};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{FieldClassId, FieldKind, Schema};
+use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, Schema};
 use tracemill_semantics::Semantics;
 
 use super::capture::{Stored, Values};
@@ -94,6 +94,14 @@ impl FieldReader {
             Some((_, access)) => *access,
             None => class.get_or_insert_default().add(event, path, &mut self.semantics[event.trace]),
         }
+    }
+
+    /// The field of a path in the events of this class, found by its structure instead of its text. Each call counts as
+    /// one more path.
+    pub fn find_field(&mut self, event: &Event<'_>, path: &FieldPath) -> Access {
+        let schema = event.raw.chunk.packet.plans.schema();
+        let Some(place) = FieldPlace::of(schema, event.raw.class(), path) else { return Access::Absent };
+        self.classes[event.trace][event.raw.class().0 as usize].get_or_insert_default().add_field(event, place)
     }
 
     /// Reads all fields that were asked of events of this class so far.

@@ -1,26 +1,34 @@
 //! Kernel events of newer tracers that the facilities of section 9 have too.
 
+use tracemill_model::schema::Scope;
+use tracemill_semantics::{Concept, Concepts, Field, Named};
+
 /// A concept, the facility and the event that it is here, and the names of its fields: there, and here in the order of the
 /// facility.
-type Row = (&'static str, &'static str, &'static str, &'static [(&'static str, &'static str)]);
+type Row = (Concept, &'static str, &'static str, &'static [(Field, &'static str)]);
 
 static ROWS: &[Row] = &[
-    ("switch", "process", "schedchange", &[("prev", "out"), ("next", "in"), ("state", "out_state")]),
-    ("fork", "process", "fork", &[("parent", "parent_pid"), ("child", "child_pid")]),
-    ("exit", "process", "exit", &[("tid", "pid")]),
-    ("free", "process", "free", &[("tid", "pid")]),
-    ("wake", "process", "wakeup", &[("tid", "pid")]),
-    ("signal_send", "process", "signal", &[("tid", "pid"), ("sig", "signal")]),
-    ("irq_entry", "kernel", "irq_entry", &[("nr", "irq_id")]),
-    ("irq_exit", "kernel", "irq_exit", &[("nr", "irq_id")]),
-    ("soft_entry", "kernel", "soft_irq_entry", &[("nr", "softirq_id")]),
-    ("soft_exit", "kernel", "soft_irq_exit", &[("nr", "softirq_id")]),
-    ("page_alloc", "memory", "page_alloc", &[("order", "order"), ("page", "address")]),
-    ("page_free", "memory", "page_free", &[("order", "order"), ("page", "address")]),
-    ("net_in", "network", "packet_in", &[("skb", "skbuff")]),
-    ("net_out", "network", "packet_out", &[("skb", "skbuff")]),
-    ("timer_expired", "timer", "expired", &[("tid", "pid")]),
-    ("timer_set", "timer", "set_itimer", &[("which", "which")]),
+    (
+        Concept::Switch,
+        "process",
+        "schedchange",
+        &[(Field::Prev, "out"), (Field::Next, "in"), (Field::State, "out_state")],
+    ),
+    (Concept::Fork, "process", "fork", &[(Field::Parent, "parent_pid"), (Field::Child, "child_pid")]),
+    (Concept::Exit, "process", "exit", &[(Field::Tid, "pid")]),
+    (Concept::Free, "process", "free", &[(Field::Tid, "pid")]),
+    (Concept::Wake, "process", "wakeup", &[(Field::Tid, "pid")]),
+    (Concept::SignalSend, "process", "signal", &[(Field::Tid, "pid"), (Field::Sig, "signal")]),
+    (Concept::IrqEntry, "kernel", "irq_entry", &[(Field::Nr, "irq_id")]),
+    (Concept::IrqExit, "kernel", "irq_exit", &[(Field::Nr, "irq_id")]),
+    (Concept::SoftEntry, "kernel", "soft_irq_entry", &[(Field::Nr, "softirq_id")]),
+    (Concept::SoftExit, "kernel", "soft_irq_exit", &[(Field::Nr, "softirq_id")]),
+    (Concept::PageAlloc, "memory", "page_alloc", &[(Field::Order, "order"), (Field::Page, "address")]),
+    (Concept::PageFree, "memory", "page_free", &[(Field::Order, "order"), (Field::Page, "address")]),
+    (Concept::NetIn, "network", "packet_in", &[(Field::Skb, "skbuff")]),
+    (Concept::NetOut, "network", "packet_out", &[(Field::Skb, "skbuff")]),
+    (Concept::TimerExpired, "timer", "expired", &[(Field::Tid, "pid")]),
+    (Concept::TimerSet, "timer", "set_itimer", &[(Field::Which, "which")]),
 ];
 
 /// An event that a facility has.
@@ -28,13 +36,14 @@ pub(super) struct Known {
     pub(super) facility: &'static str,
     pub(super) event: &'static str,
     /// Names of fields, there and here, in the order of the facility.
-    pub(super) fields: Vec<(&'static str, &'static str)>,
+    pub(super) fields: Vec<(String, &'static str)>,
 }
 
 /// The event that stands for one of a name, with the fields that it `has`.
 pub(super) fn find(name: &str, has: impl Fn(&str) -> bool) -> Option<Known> {
-    let concept = tracemill_semantics::concept(name, has)?;
-    let &(_, facility, event, fields) = ROWS.iter().find(|row| row.0 == concept.name)?;
-    let fields = fields.iter().map(|&(field, here)| Some((concept.field(field)?, here))).collect::<Option<_>>()?;
+    let place = |named: &Named| (named.scopes == [Scope::Payload] && has(&named.name)).then(|| named.name.clone());
+    let tie = Concepts::built_in().of(name, place)?;
+    let &(_, facility, event, fields) = ROWS.iter().find(|row| row.0 == tie.concept)?;
+    let fields = fields.iter().map(|&(field, here)| Some((tie.field(field)?.clone(), here))).collect::<Option<_>>()?;
     Some(Known { facility, event, fields })
 }

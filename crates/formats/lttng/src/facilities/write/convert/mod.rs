@@ -173,7 +173,8 @@ impl Converter {
         };
         // Fields of the concept first, in the order that the facility has; all others behind them.
         let mut order: Vec<usize> = Vec::new();
-        let renamed: &[(&str, &str)] = concept.as_ref().map_or(&[], |concept| &concept.fields);
+        let renamed = concept.iter().flat_map(|concept| concept.fields.iter().map(|(name, here)| (&**name, *here)));
+        let renamed: &[(&str, &str)] = &renamed.collect::<Vec<_>>();
         let place_of = |name: &str| members.iter().position(|member| &*member.name == name);
         order.extend(renamed.iter().filter_map(|(name, _)| place_of(name)));
         let rest: Vec<usize> = (0..members.len()).filter(|at| !order.contains(at)).collect();

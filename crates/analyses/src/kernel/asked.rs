@@ -1,0 +1,224 @@
+//! What the user asks of an analysis.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::rc::Rc;
+
+use tracemill_codec::text::pattern::Pattern;
+use tracemill_semantics::states::{CpuIndex, Machines, Ns, ThreadIndex};
+
+use super::table::{Cell, Column, Unit, columns};
+
+/// What is shown of spans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum View {
+    /// Statistics by group.
+    #[default]
+    Statistics,
+    /// All spans.
+    Log,
+    /// The longest spans.
+    Top(usize),
+    /// Their durations in so many buckets.
+    Histogram(usize),
+}
+
+/// Numbers and ranges of numbers: `1,4-7`.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Numbers(Vec<(i64, i64)>);
+
+impl Numbers {
+    /// Reads a list; `None` when it is none.
+    ///
+    /// ```
+    /// use tracemill_analyses::kernel::Numbers;
+    ///
+    /// let numbers = Numbers::parse("1,4-7").unwrap();
+    /// assert!(numbers.has(1) && numbers.has(5) && !numbers.has(3));
+    /// assert!(Numbers::parse("7-4").is_none() && Numbers::parse("").is_none());
+    /// ```
+    pub fn parse(text: &str) -> Option<Numbers> {
+        let range = |part: &str| {
+            let part = part.trim();
+            // A minus in front is a sign.
+            let (first, last) = match part.get(1..)?.find('-').map(|at| at + 1) {
+                Some(at) => (part[..at].trim().parse().ok()?, part[at + 1..].trim().parse().ok()?),
+                None => (part.parse().ok()?, part.parse().ok()?),
+            };
+            (first <= last).then_some((first, last))
+        };
+        text.split(',')
+            .map(|part| if part.len() == 1 { part.parse().ok().map(|n| (n, n)) } else { range(part) })
+            .collect::<Option<Vec<_>>>()
+            .map(Numbers)
+    }
+
+    /// Is it in the list?
+    pub fn has(&self, number: i64) -> bool {
+        self.0.iter().any(|&(first, last)| first <= number && number <= last)
+    }
+}
+
+/// A condition on rows.
+pub trait RowTest {
+    /// Is a row wanted?
+    fn keeps(&self, row: &[Cell]) -> bool;
+}
+
+/// Where rows go that are not kept.
+pub type RowSink = Rc<RefCell<dyn FnMut(&[Cell])>>;
+
+/// What is asked of one analysis.
+#[derive(Clone, Default)]
+pub struct Asked {
+    /// The key of the groups; each analysis has its own.
+    pub by: Option<String>,
+    /// What is shown of spans.
+    pub view: View,
+    /// First wanted time.
+    pub begin: Option<Ns>,
+    /// Last wanted time.
+    pub end: Option<Ns>,
+    /// Length of the steps that rows are about.
+    pub step: Option<Ns>,
+    /// Only these threads.
+    pub tids: Option<Numbers>,
+    /// Only threads of these processes.
+    pub pids: Option<Numbers>,
+    /// Only threads of these names.
+    pub comms: Option<Pattern>,
+    /// Only these CPUs.
+    pub cpus: Option<Numbers>,
+    /// Only spans at least this long.
+    pub min: Option<u64>,
+    /// Only spans at most this long.
+    pub max: Option<u64>,
+    /// Words that are options of one analysis, such as `switches`.
+    pub words: Vec<String>,
+    /// The thread whose critical path is wanted.
+    pub of_thread: Option<i64>,
+    /// Is there more than one machine?
+    pub has_machines: bool,
+    /// Names of the machines.
+    pub machine_names: Rc<Vec<String>>,
+    /// Rows for which it is false are left out.
+    pub test: Option<Rc<dyn RowTest>>,
+    /// Rows of lists go there as they are found.
+    pub sink: Option<RowSink>,
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Asked").field("by", &self.by).field("view", &self.view).finish_non_exhaustive()
+    }
+}
+
+impl Asked {
+    /// Was a word given?
+    pub(crate) fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|own| own == word)
+    }
+
+    /// Is a time in the range?
+    pub(crate) fn has_instant(&self, at: Ns) -> bool {
+        self.begin.is_none_or(|begin| at >= begin) && self.end.is_none_or(|end| at <= end)
+    }
+
+    /// The part of a piece of time that is in the range.
+    pub(crate) fn clip(&self, from: Ns, to: Ns) -> Option<(Ns, Ns)> {
+        let from = self.begin.map_or(from, |begin| from.max(begin));
+        let to = self.end.map_or(to, |end| to.min(end));
+        (from < to).then_some((from, to))
+    }
+
+    /// Calls `each` with the number of each step and the length of the part of a piece of time in it. `first` is the time of
+    /// the first event.
+    pub(crate) fn each_step(&self, first: Option<Ns>, from: Ns, to: Ns, mut each: impl FnMut(i64, Ns)) {
+        let Some((mut from, to)) = self.clip(from, to) else { return };
+        let Some(step) = self.step else {
+            each(0, to - from);
+            return;
+        };
+        while from < to {
+            let number = self.step_of(first, from);
+            let end = (self.origin(first) + (Ns::from(number) + 1) * step).min(to);
+            each(number, end - from);
+            from = end;
+        }
+    }
+
+    fn origin(&self, first: Option<Ns>) -> Ns {
+        let first = first.unwrap_or(0);
+        self.begin.map_or(first, |begin| begin.max(first))
+    }
+
+    /// The number of the step at a time.
+    pub(crate) fn step_of(&self, first: Option<Ns>, at: Ns) -> i64 {
+        self.step.map_or(0, |step| ((at - self.origin(first)).max(0) / step) as i64)
+    }
+
+    /// The number of a step, when the last one has its end.
+    pub(crate) fn last_step(&self, range: Option<(Ns, Ns)>, step: i64) -> i64 {
+        let (Some(length), Some((begin, end))) = (self.step, range) else { return step };
+        if step > 0 && begin + Ns::from(step) * length >= end { step - 1 } else { step }
+    }
+
+    pub(crate) fn step_columns(&self) -> Vec<Column> {
+        if self.step.is_some() { columns(Unit::Time, &["from", "to"]).collect() } else { Vec::new() }
+    }
+
+    pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64) -> Vec<Cell> {
+        let (Some(length), Some((begin, end))) = (self.step, range) else { return Vec::new() };
+        let from = begin + Ns::from(step) * length;
+        vec![Cell::Integer(from), Cell::Integer((from + length).min(end))]
+    }
+
+    /// The column that names the machine, when there are several.
+    pub(crate) fn machine_columns(&self) -> Vec<Column> {
+        if self.has_machines { vec![Column::new("trace", Unit::Name)] } else { Vec::new() }
+    }
+
+    pub(crate) fn machine_cells(&self, machine: u32) -> Vec<Cell> {
+        match self.has_machines {
+            true => vec![Cell::text(self.machine_names.get(machine as usize).map(|name| &**name))],
+            false => Vec::new(),
+        }
+    }
+
+    /// Is a thread wanted? `None` is one that is not known, or the idle one.
+    pub(crate) fn wants_thread(&self, machines: &Machines, thread: Option<ThreadIndex>) -> bool {
+        if self.tids.is_none() && self.pids.is_none() && self.comms.is_none() {
+            return true;
+        }
+        let Some(thread) = thread.map(|thread| machines.thread(thread)) else { return false };
+        self.tids.as_ref().is_none_or(|tids| tids.has(thread.tid))
+            && self.pids.as_ref().is_none_or(|pids| thread.pid.is_some_and(|pid| pids.has(pid)))
+            && self
+                .comms
+                .as_ref()
+                .is_none_or(|comms| comms.matches(thread.comm.as_deref().unwrap_or_default().as_bytes()))
+    }
+
+    /// Is a CPU wanted?
+    pub(crate) fn wants_cpu(&self, machines: &Machines, cpu: Option<CpuIndex>) -> bool {
+        let Some(cpus) = &self.cpus else { return true };
+        let number = cpu.and_then(|cpu| i64::try_from(machines.cpu(cpu).number).ok());
+        number.is_some_and(|number| cpus.has(number))
+    }
+
+    /// Is a row wanted?
+    pub(crate) fn keeps(&self, row: &[Cell]) -> bool {
+        self.test.as_ref().is_none_or(|test| test.keeps(row))
+    }
+
+    /// Keeps a row, or hands it on.
+    pub(crate) fn put(&self, row: Vec<Cell>, rows: &mut Vec<Vec<Cell>>) {
+        if !self.keeps(&row) {
+            return;
+        }
+        match &self.sink {
+            Some(sink) => (sink.borrow_mut())(&row),
+            None => rows.push(row),
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `cpu`: who used the CPUs (section 3.2).
+
+use std::collections::HashMap;
+
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{
+    CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+};
+
+use super::spans::NO_KEY;
+use super::states::is_system;
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked, Known, key_cell};
+
+pub(super) const KNOWN: Known = Known {
+    name: "cpu",
+    about: "who used the CPUs, and what for",
+    by: &["thread", "process", "cpu"],
+    words: &[],
+    has_spans: false,
+    needs: &[&[Concept::Switch, Concept::Running]],
+    wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
+    make: |asked| Box::new(Cpu { asked: asked.clone(), ..Cpu::default() }),
+};
+
+#[derive(Default)]
+struct Cpu {
+    asked: Asked,
+    threads: HashMap<(i64, ThreadIndex), OfThread>,
+    cpus: HashMap<(i64, CpuIndex), OfCpu>,
+}
+
+#[derive(Clone, Default)]
+struct OfThread {
+    user: Ns,
+    system: Ns,
+    irq: Ns,
+    unknown: Ns,
+    switches: u64,
+    migrations: u64,
+}
+
+#[derive(Clone, Default)]
+struct OfCpu {
+    task: Ns,
+    user: Ns,
+    system: Ns,
+    irq: Ns,
+    softirq: Ns,
+    idle: Ns,
+    unknown: Ns,
+}
+
+impl OfThread {
+    fn time(&self) -> Ns {
+        self.user + self.system + self.irq + self.unknown
+    }
+
+    fn add(&mut self, other: &OfThread) {
+        self.user += other.user;
+        self.system += other.system;
+        self.irq += other.irq;
+        self.unknown += other.unknown;
+        self.switches += other.switches;
+        self.migrations += other.migrations;
+    }
+
+    fn cells(&self, length: Ns) -> [Cell; 6] {
+        let share = if length > 0 { Cell::Real(self.time() as f64 / length as f64) } else { Cell::Null };
+        let [time, user, system, irq, unknown] =
+            [self.time(), self.user, self.system, self.irq, self.unknown].map(Cell::Integer);
+        [time, user, system, irq, unknown, share]
+    }
+}
+
+impl Cpu {
+    fn is_by_cpu(&self) -> bool {
+        self.asked.by.as_deref() == Some("cpu")
+    }
+
+    fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
+        if !self.asked.has_instant(at) || self.is_by_cpu() {
+            return None;
+        }
+        let step = self.asked.step_of(machines.begin(), at);
+        Some(self.threads.entry((step, thread)).or_default())
+    }
+
+    fn thread_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let is_process = self.asked.by.as_deref() == Some("process");
+        let asked = &self.asked;
+        let mut columns_of: Vec<Column> = asked.step_columns();
+        columns_of.extend(asked.machine_columns());
+        if is_process {
+            columns_of.push(Column::new("pid", Unit::Name));
+            columns_of.push(Column::new("threads", Unit::Count));
+        } else {
+            columns_of.extend(columns(Unit::Name, &["tid", "pid", "comm"]));
+        }
+        columns_of.extend(columns(Unit::Duration, &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"]));
+        columns_of.push(Column::new("share", Unit::Share));
+        columns_of.extend(columns(Unit::Count, &["switches", "migrations"]));
+        if !is_process {
+            columns_of.push(Column::new("prio", Unit::Name));
+        }
+        let mut lives: HashMap<(i64, ThreadIndex), OfThread> = HashMap::new();
+        for (&(step, thread), of) in &self.threads {
+            lives.entry((asked.last_step(range, step), thread)).or_default().add(of);
+        }
+        lives.retain(|_, of| of.time() > 0);
+        let mut all = OfThread::default();
+        lives.values().for_each(|of| all.add(of));
+        let length = |step: i64| match asked.step_cells(range, step).as_slice() {
+            [Cell::Integer(from), Cell::Integer(to)] => to - from,
+            _ => range.map_or(0, |(begin, end)| end - begin),
+        };
+        let mut rows = Vec::new();
+        if is_process {
+            let mut processes: HashMap<(i64, u32, i64), (u64, OfThread)> = HashMap::new();
+            for ((step, thread), of) in &lives {
+                let thread = machines.thread(*thread);
+                let process = processes.entry((*step, thread.machine, thread.pid.unwrap_or(NO_KEY))).or_default();
+                process.0 += 1;
+                process.1.add(of);
+            }
+            for ((step, machine, pid), (threads, of)) in processes {
+                let mut row = asked.step_cells(range, step);
+                row.extend(asked.machine_cells(machine));
+                row.extend([key_cell(pid), threads.into()]);
+                row.extend(of.cells(length(step)));
+                row.extend([of.switches.into(), of.migrations.into()]);
+                rows.push(row);
+            }
+        } else {
+            for ((step, index), of) in lives {
+                let thread = machines.thread(index);
+                let mut row = asked.step_cells(range, step);
+                row.extend(asked.machine_cells(thread.machine));
+                row.push(thread.tid.into());
+                row.extend([Cell::integer(thread.pid), Cell::text(thread.comm.as_deref())]);
+                row.extend(of.cells(length(step)));
+                row.extend([of.switches.into(), of.migrations.into(), Cell::integer(thread.prio())]);
+                rows.push(row);
+            }
+        }
+        rows.retain(|row| asked.keeps(row));
+        let all = vec![(Column::new("time_ns", Unit::Duration), Cell::Integer(all.time()))];
+        let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
+        Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
+    }
+
+    fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let asked = &self.asked;
+        let mut columns_of: Vec<Column> = asked.step_columns();
+        columns_of.extend(asked.machine_columns());
+        columns_of.push(Column::new("cpu", Unit::Name));
+        let names = ["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"];
+        columns_of.extend(columns(Unit::Duration, &names));
+        columns_of.extend([Column::new("share", Unit::Share), Column::new("khz", Unit::Count)]);
+        let mut cpus: HashMap<(i64, CpuIndex), OfCpu> = HashMap::new();
+        for (&(step, cpu), of) in &self.cpus {
+            let sum = cpus.entry((asked.last_step(range, step), cpu)).or_default();
+            for (sum, more) in sum.parts().into_iter().zip(of.clone().parts()) {
+                *sum += *more;
+            }
+        }
+        let mut all = OfCpu::default();
+        let mut rows = Vec::new();
+        for ((step, index), mut of) in cpus {
+            for (sum, more) in all.parts().into_iter().zip(of.parts()) {
+                *sum += *more;
+            }
+            let cpu = machines.cpu(index);
+            let mut row = asked.step_cells(range, step);
+            let length = match row.as_slice() {
+                [Cell::Integer(from), Cell::Integer(to)] => to - from,
+                _ => range.map_or(0, |(begin, end)| end - begin),
+            };
+            row.extend(asked.machine_cells(cpu.machine));
+            row.push(cpu.number.into());
+            let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
+            row.extend(of.parts().map(|part| Cell::Integer(*part)));
+            row.extend([share, Cell::integer(cpu.khz)]);
+            rows.push(row);
+        }
+        rows.retain(|row| asked.keeps(row));
+        let all =
+            names.iter().zip(all.parts()).map(|(name, part)| (Column::new(name, Unit::Duration), Cell::Integer(*part)));
+        let all = all.collect();
+        Table { analysis: "cpu", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+impl OfCpu {
+    fn parts(&mut self) -> [&mut Ns; 7] {
+        let OfCpu { task, user, system, irq, softirq, idle, unknown } = self;
+        [task, user, system, irq, softirq, idle, unknown]
+    }
+}
+
+impl Observer for Cpu {
+    fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
+        if !self.is_by_cpu() || !self.asked.wants_cpu(machines, Some(piece.cpu)) {
+            return;
+        }
+        let Cpu { asked, cpus, .. } = self;
+        let is_task = matches!(piece.thread, Some(Some(_)));
+        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+            let of = cpus.entry((step, piece.cpu)).or_default();
+            if is_task {
+                of.task += length;
+            }
+            *match piece.status {
+                CpuStatus::Irq => &mut of.irq,
+                CpuStatus::Softirq => &mut of.softirq,
+                CpuStatus::User => &mut of.user,
+                CpuStatus::Idle => &mut of.idle,
+                status if is_system(status) => &mut of.system,
+                _ => &mut of.unknown,
+            } += length;
+        });
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        if self.is_by_cpu()
+            || !piece.state.is_running()
+            || !self.asked.wants_thread(machines, Some(piece.thread))
+            || !self.asked.wants_cpu(machines, machines.thread(piece.thread).last_cpu())
+        {
+            return;
+        }
+        let Cpu { asked, threads, .. } = self;
+        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+            let of = threads.entry((step, piece.thread)).or_default();
+            *match piece.state {
+                ThreadState::RunUser => &mut of.user,
+                ThreadState::Interrupted => &mut of.irq,
+                ThreadState::RunUnknown => &mut of.unknown,
+                _ => &mut of.system,
+            } += length;
+        });
+    }
+
+    fn credit(&mut self, machines: &Machines, credit: &Credit) {
+        let Cpu { asked, threads, cpus, .. } = self;
+        if !asked.wants_cpu(machines, Some(credit.cpu)) || !asked.wants_thread(machines, Some(credit.thread)) {
+            return;
+        }
+        let is_by_cpu = asked.by.as_deref() == Some("cpu");
+        asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match is_by_cpu {
+            true => cpus.entry((step, credit.cpu)).or_default().task += length,
+            false => threads.entry((step, credit.thread)).or_default().unknown += length,
+        });
+    }
+
+    fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
+        if !self.asked.wants_thread(machines, Some(thread)) {
+            return;
+        }
+        if let Some(of) = self.of_thread(machines, thread, at) {
+            of.switches += 1;
+            of.migrations += u64::from(has_migrated);
+        }
+    }
+}
+
+impl Analysis for Cpu {
+    fn columns(&self) -> Vec<Column> {
+        Vec::new()
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        if self.is_by_cpu() { self.cpu_rows(machines, range) } else { self.thread_rows(machines, range) }
+    }
+}

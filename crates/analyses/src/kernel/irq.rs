@@ -1,0 +1,139 @@
+//! `irq`: how long interrupts took, and how long soft interrupts waited (section 3.4).
+
+use std::collections::HashMap;
+
+use tracemill_semantics::states::{CpuIndex, Happening, Interrupt, InterruptKind, Machines, Ns, Observer};
+use tracemill_semantics::{Concept, Field};
+
+use super::spans::{Key, More, NO_KEY, Names, Spans};
+use super::table::{Cell, Column, Table, Unit, columns};
+use super::{Analysis, Asked, Known, duration};
+
+pub(super) const KNOWN: Known = Known {
+    name: "irq",
+    about: "how long interrupts took, and how long soft interrupts waited to be served",
+    by: &["number", "cpu"],
+    words: &[],
+    has_spans: true,
+    needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
+    wants: &[
+        (Concept::IrqEntry, "interrupts"),
+        (Concept::SoftEntry, "soft interrupts"),
+        (Concept::SoftRaise, "raises of soft interrupts"),
+    ],
+    make: |asked| Box::new(Irq { spans: Spans::new(asked), names: Names::default(), dumped: HashMap::new() }),
+};
+
+/// Names of the soft interrupts of Linux, by number.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+struct Irq {
+    spans: Spans<Raises>,
+    names: Names,
+    /// Names that a state dump told.
+    dumped: HashMap<(u32, i64), Box<str>>,
+}
+
+/// Runs whose raise was seen, and the time from raise to entry.
+#[derive(Clone, Default)]
+struct Raises {
+    count: u64,
+    total: u128,
+    min: Option<u64>,
+    max: Option<u64>,
+}
+
+impl More for Raises {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.max(other.max);
+    }
+}
+
+impl Observer for Irq {
+    fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
+        if interrupt.kind == InterruptKind::Trap || !self.spans.asked.wants_cpu(machines, Some(interrupt.cpu)) {
+            return;
+        }
+        let cpu = machines.cpu(interrupt.cpu);
+        let is_soft = interrupt.kind == InterruptKind::Softirq;
+        let soft_name = || usize::try_from(interrupt.number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
+        let dumped = || self.dumped.get(&(cpu.machine, interrupt.number)).map(|name| &**name);
+        let name = if is_soft { soft_name() } else { interrupt.name.or_else(dumped) };
+        let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
+        let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
+        let of_cpu = if self.spans.asked.by.as_deref() == Some("cpu") { i64::from(interrupt.cpu.0) } else { NO_KEY };
+        let wait = interrupt.raised.map(|raised| duration(raised, interrupt.from));
+        let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
+        let length = duration(interrupt.from, interrupt.to);
+        let machine_cells = self.spans.asked.machine_cells(cpu.machine);
+        let key = [kind, interrupt.number, name_number, of_cpu];
+        self.spans.add(machines.begin(), interrupt.to, length, key, more, || {
+            let mut row = machine_cells;
+            row.extend([Cell::text(Some(interrupt.kind.name())), interrupt.number.into(), Cell::text(name)]);
+            row.extend([cpu.number.into(), Cell::Integer(interrupt.from), Cell::Integer(interrupt.to)]);
+            row.extend([length.into(), interrupt.raised.map_or(Cell::Null, Cell::Integer)]);
+            row
+        });
+    }
+
+    fn taken(&mut self, _: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
+        if happening.concept == Concept::DumpIrq
+            && let (Some(number), Some(name)) = (happening.number(Field::Nr), happening.text(Field::Name))
+        {
+            self.dumped.entry((machine, number)).or_insert_with(|| name.into());
+        }
+    }
+}
+
+impl Analysis for Irq {
+    fn columns(&self) -> Vec<Column> {
+        log_columns(&self.spans.asked)
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let Irq { spans, names, .. } = *self;
+        let asked = spans.asked.clone();
+        let is_by_cpu = asked.by.as_deref() == Some("cpu");
+        let mut keys = asked.machine_columns();
+        keys.extend(columns(Unit::Name, &["kind", "nr", "name"]));
+        if is_by_cpu {
+            keys.push(Column::new("cpu", Unit::Name));
+        }
+        let log = log_columns(&asked);
+        let mut more = vec![Column::new("raises", Unit::Count)];
+        more.extend(columns(Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"]));
+        let describe = |key: &Key, _: &_, raises: &Raises| {
+            let is_soft = key[0] >> 32 == 1;
+            let kind = if is_soft { InterruptKind::Softirq } else { InterruptKind::Irq };
+            let mut cells = asked.machine_cells(key[0] as u32);
+            cells.extend([Cell::text(Some(kind.name())), key[1].into(), Cell::text(names.name(key[2]))]);
+            if is_by_cpu {
+                cells.push(machines.cpu(CpuIndex(key[3] as u32)).number.into());
+            }
+            let more = match is_soft {
+                false => vec![Cell::Null; 4],
+                true => vec![
+                    raises.count.into(),
+                    Cell::Integer(raises.total as i128),
+                    Cell::integer(raises.min),
+                    Cell::integer(raises.max),
+                ],
+            };
+            Some((cells, more))
+        };
+        spans.finish("irq", range, keys, log, more, describe, |_| Vec::new())
+    }
+}
+
+/// Columns of lists.
+fn log_columns(asked: &Asked) -> Vec<Column> {
+    let mut log = asked.machine_columns();
+    log.extend(columns(Unit::Name, &["kind", "nr", "name", "cpu"]));
+    log.extend(columns(Unit::Time, &["from", "to"]));
+    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("raise_ns", Unit::Time)]);
+    log
+}

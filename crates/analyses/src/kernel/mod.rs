@@ -1,0 +1,311 @@
+//! Analyses of kernel traces (`docs/kernel.md`): one reading of the events, one machine of states, and any number of
+//! analyses that look on.
+//!
+//! | file | what |
+//! |---|---|
+//! | `reader` | from events to concepts |
+//! | `states`, `cpu`, `sched`, `irq`, `syscalls`, `io`, `memory`, `locks`, `processes`, `stats`, `path` | the analyses |
+//! | `spans` | statistics, lists and histograms of spans |
+//! | `asked`, `table` | questions and answers |
+
+mod asked;
+mod cpu;
+mod irq;
+mod reader;
+mod sched;
+mod spans;
+mod states;
+mod syscalls;
+mod table;
+
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use tracemill_engine::event::Event;
+use tracemill_engine::events::Events;
+use tracemill_engine::item::Flow;
+use tracemill_engine::merge::Note;
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
+use tracemill_model::error::{Error, Result};
+use tracemill_model::packet::GapKind;
+use tracemill_semantics::states::{
+    CpuIndex, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall,
+    ThreadIndex, ThreadPiece, Woken,
+};
+use tracemill_semantics::{Concept, Concepts};
+
+pub use asked::{Asked, Numbers, RowSink, RowTest, View};
+pub use spans::PERCENTS;
+pub use table::{Cell, Column, Order, Table, Unit};
+
+use reader::Reader;
+
+/// One analysis: it looks on while the events pass, and says at the end what it has seen.
+pub trait Analysis: Observer {
+    /// Any event has passed, whatever it says.
+    fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _at: Ns) {}
+
+    /// The columns of rows that go to a sink.
+    fn columns(&self) -> Vec<Column>;
+
+    /// What it has seen. `range` is that of the events, cut to the wanted one; `None` without events.
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table;
+}
+
+/// An analysis that there is.
+pub struct Known {
+    /// Its name.
+    pub name: &'static str,
+    /// What it says, in one line.
+    pub about: &'static str,
+    /// Groups, the first one is the default.
+    pub by: &'static [&'static str],
+    /// Words that are options of it.
+    pub words: &'static [&'static str],
+    /// Is it about spans: can they be listed?
+    pub has_spans: bool,
+    /// Concepts without which it says nothing: at least one of each group.
+    pub needs: &'static [&'static [Concept]],
+    /// Concepts without which a part cannot be told, and that part.
+    pub wants: &'static [(Concept, &'static str)],
+    /// Makes it.
+    pub make: fn(&Asked) -> Box<dyn Analysis>,
+}
+
+/// All analyses.
+pub const ANALYSES: &[Known] = &[states::KNOWN, cpu::KNOWN, sched::KNOWN, irq::KNOWN, syscalls::KNOWN];
+
+impl Known {
+    /// The analysis of a name.
+    pub fn find(name: &str) -> Option<&'static Known> {
+        ANALYSES.iter().find(|known| known.name == name)
+    }
+
+    /// Groups of concepts of which the traces have none.
+    pub fn lacks(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
+        self.needs.iter().copied().filter(|group| !group.iter().any(|concept| has.contains(concept))).collect()
+    }
+}
+
+/// What is read.
+pub struct Input<'a> {
+    /// The traces.
+    pub session: &'a Session,
+    /// The streams that are wanted.
+    pub streams: &'a [StreamOf],
+    /// The events that are wanted; its times are those of the analyses.
+    pub selection: Selection,
+    /// The table that ties events to concepts.
+    pub concepts: &'a Concepts,
+    /// Are all traces of one machine?
+    pub same_host: bool,
+}
+
+/// A reading that has been prepared.
+pub struct Reading<'a> {
+    input: Input<'a>,
+    reader: Reader,
+    machine_names: Rc<Vec<String>>,
+}
+
+impl<'a> Reading<'a> {
+    /// Looks up what the classes of all events mean.
+    pub fn new(input: Input<'a>) -> Self {
+        let (reader, names) = Reader::new(input.session, input.concepts, input.same_host);
+        Reading { input, reader, machine_names: Rc::new(names) }
+    }
+
+    /// The concepts that the traces can have events of.
+    pub fn concepts(&self) -> HashSet<Concept> {
+        self.reader.concepts()
+    }
+
+    /// Names of the machines.
+    pub fn machine_names(&self) -> Rc<Vec<String>> {
+        self.machine_names.clone()
+    }
+
+    /// Reads all events once and gives the tables of the analyses in their order; notes go to `note`, which says whether to
+    /// go on.
+    ///
+    /// # Errors
+    /// When no event has a time.
+    pub fn run(self, analyses: Vec<Box<dyn Analysis>>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
+        let Reading { input, mut reader, machine_names } = self;
+        let Selection { begin_ns, end_ns, .. } = input.selection;
+        let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
+        let mut machines = Machines::new(machine_names.len() as u32);
+        let mut all = All(analyses);
+        let mut left = LeftOut::default();
+        // Losses before the first packet of a stream, whose CPU is not known yet.
+        let mut early: Vec<Vec<Ns>> = vec![Vec::new(); input.streams.len()];
+        let mut cpus: Vec<Option<u64>> = vec![None; input.streams.len()];
+        let mut index_of = vec![Vec::new(); input.session.traces.len()];
+        for (at, of) in input.streams.iter().enumerate() {
+            let indices: &mut Vec<usize> = &mut index_of[of.trace];
+            indices.resize(indices.len().max(of.index + 1), 0);
+            indices[of.index] = at;
+        }
+        let mut events = Events::new(input.session, input.streams, &selection, None);
+        while let Some(step) = events.next() {
+            let event: Event<'_> = match step {
+                tracemill_engine::events::Step::Event(_, event) => event,
+                tracemill_engine::events::Step::Note(found) => {
+                    if let Note::Gap(stream, gap) = &found {
+                        let at = stream.0 as usize;
+                        let of = &input.streams[at];
+                        let ns = gap.begin_cycles.zip(of.clock.as_ref()).map(|(cycles, clock)| clock.ns(cycles));
+                        let ns = ns.unwrap_or(machines.now());
+                        match gap.kind {
+                            GapKind::DiscardedEvents => left.lost += gap.count.unwrap_or(0),
+                            GapKind::LostPackets => left.lost_packets += gap.count.unwrap_or(0),
+                        }
+                        match cpus[at] {
+                            Some(cpu) => machines.lose(reader.machine(of.trace), cpu, ns),
+                            None => early[at].push(ns),
+                        }
+                    }
+                    if note(found) == Flow::Stop {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            let Some(ns) = event.ns else {
+                left.untimed += 1;
+                continue;
+            };
+            let packet_cpu = reader.cpu_of(event.trace, event.stream, &event.raw.chunk.packet);
+            let stream = index_of[event.trace][event.stream];
+            if cpus[stream] != packet_cpu {
+                cpus[stream] = packet_cpu;
+                for at in std::mem::take(&mut early[stream]) {
+                    packet_cpu.into_iter().for_each(|cpu| machines.lose(reader.machine(event.trace), cpu, at));
+                }
+            }
+            let read = reader.read(&event, packet_cpu);
+            let cpu = machines.touch(read.machine, ns, read.cpu, &mut all);
+            if let (Some(cpu), Some(running)) = (cpu, &read.running) {
+                let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
+                machines.running(cpu, &happening, &mut all);
+            }
+            match read.concept {
+                Some(_) if read.has_no_exit => left.entries_without_exit += 1,
+                Some((concept, is_legacy)) => {
+                    let happening = Happening { concept, is_legacy, values: &read.values };
+                    machines.apply(read.machine, cpu, &happening, &mut all);
+                }
+                None => {}
+            }
+            let now = machines.now();
+            all.0.iter_mut().for_each(|analysis| analysis.passed(&machines, read.machine, cpu, now));
+        }
+        machines.finish(&mut all);
+        if machines.begin().is_none() && left.untimed > 0 {
+            return Err(Error::unsupported("the events have no time, so nothing can be said of states"));
+        }
+        let range = machines.begin().map(|first| {
+            let begin = begin_ns.map_or(first, |begin| begin.max(first));
+            (begin, end_ns.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
+        });
+        let notes = left.notes(&machines);
+        let finish = |analysis: Box<dyn Analysis>| {
+            let mut table = analysis.finish(&machines, range);
+            let own = std::mem::take(&mut table.notes);
+            table.notes = notes.iter().copied().chain(own).collect();
+            table.sort();
+            table
+        };
+        Ok(all.0.into_iter().map(finish).collect())
+    }
+}
+
+/// What the reading itself counts.
+#[derive(Default)]
+struct LeftOut {
+    lost: u64,
+    lost_packets: u64,
+    entries_without_exit: u64,
+    untimed: u64,
+}
+
+impl LeftOut {
+    fn notes(&self, machines: &Machines) -> Vec<(&'static str, u64)> {
+        let counts = machines.counts();
+        let always = [
+            ("events", counts.events),
+            ("losses", self.lost + self.lost_packets),
+            ("unmatched_syscall_exits", counts.unmatched_syscall_exits),
+            ("replaced_syscalls", counts.replaced_syscalls),
+            ("unmatched_irq_exits", counts.unmatched_irq_exits),
+            ("inconsistent_switches", counts.inconsistent_switches),
+            ("cleared_interrupts", counts.cleared_interrupts),
+            ("entries_without_exit", self.entries_without_exit),
+        ];
+        let more = [
+            ("bad_fields", counts.bad_fields),
+            ("time_back", counts.time_back),
+            ("too_deep", counts.too_deep),
+            ("untimed", self.untimed),
+        ];
+        always.into_iter().chain(more.into_iter().filter(|(_, count)| *count > 0)).collect()
+    }
+}
+
+/// Several analyses as one.
+struct All(Vec<Box<dyn Analysis>>);
+
+macro_rules! each {
+    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+        impl Observer for All {
+            $(fn $name(&mut self, machines: &Machines, $($arg: $type),*) {
+                self.0.iter_mut().for_each(|analysis| analysis.$name(machines, $($arg),*));
+            })*
+        }
+    };
+}
+
+each! {
+    cpu_piece(piece: &CpuPiece);
+    thread_piece(piece: &ThreadPiece);
+    credit(credit: &Credit);
+    born(thread: ThreadIndex, at: Ns);
+    forked(parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns);
+    woken(woken: &Woken);
+    scheduled(scheduled: &Scheduled);
+    switched(cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns);
+    run_began(thread: ThreadIndex, has_migrated: bool, at: Ns);
+    run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
+    interrupt(interrupt: &Interrupt<'_>);
+    call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
+    call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
+    taken(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
+}
+
+/// The time from one instant to another, in ns that fit 64 bits.
+fn duration(from: Ns, to: Ns) -> u64 {
+    u64::try_from(to - from).unwrap_or(if to < from { 0 } else { u64::MAX })
+}
+
+/// Number of a thread in a key.
+fn thread_key(thread: Option<ThreadIndex>) -> i64 {
+    thread.map_or(spans::NO_KEY, |thread| i64::from(thread.0))
+}
+
+/// The thread of a key.
+fn thread_of(key: i64) -> Option<ThreadIndex> {
+    u32::try_from(key).ok().map(ThreadIndex)
+}
+
+/// Cells for the number and the name of a thread.
+fn thread_cells(machines: &Machines, thread: Option<ThreadIndex>) -> Vec<Cell> {
+    let thread = thread.map(|thread| machines.thread(thread));
+    vec![Cell::integer(thread.map(|thread| thread.tid)), Cell::text(thread.and_then(|thread| thread.comm.as_deref()))]
+}
+
+/// Cell of a number in a key.
+fn key_cell(key: i64) -> Cell {
+    if key == spans::NO_KEY { Cell::Null } else { key.into() }
+}

@@ -1,0 +1,262 @@
+//! Events of a session as events of concepts: what each class means is decided once, then fields are read by their places.
+
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tracemill_codec::chunk::PacketData;
+use tracemill_codec::value::Value;
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
+use tracemill_engine::session::Session;
+use tracemill_model::schema::{EventClassId, FieldKind, LabelList, Schema};
+use tracemill_semantics::states::{Values, returns};
+use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
+
+/// Reads the events of a session as events of concepts.
+pub(crate) struct Reader {
+    classes: Vec<Vec<Class>>,
+    fields: RefCell<FieldReader>,
+    /// Storage of an event that is gone.
+    pool: Cell<Option<Box<Captured>>>,
+    cpus: CpuOf,
+    /// The number of its first stream, for each trace.
+    first_streams: Vec<usize>,
+    /// The machine of each trace.
+    machines: Vec<u32>,
+}
+
+/// What the events of a class say.
+#[derive(Default)]
+struct Class {
+    tie: Option<Bound>,
+    running: Option<Bound>,
+    /// Is it the entry of a system call whose exit the trace has no class for?
+    has_no_exit: bool,
+}
+
+/// A line of the table, and where its fields are.
+struct Bound {
+    tie: Tie,
+    places: OnceCell<Vec<(Field, Place)>>,
+}
+
+enum Place {
+    Text(Arc<str>),
+    Field(Access, LabelList),
+}
+
+/// The values of an event.
+pub(crate) struct EventValues<'r> {
+    event: &'r Event<'r>,
+    reader: &'r Reader,
+    places: &'r [(Field, Place)],
+    captured: OnceCell<Box<Captured>>,
+}
+
+/// An event that was read.
+pub(crate) struct Read<'r> {
+    pub(crate) machine: u32,
+    pub(crate) cpu: Option<u64>,
+    /// Its concept, and whether the rules of old kernels apply.
+    pub(crate) concept: Option<(Concept, bool)>,
+    pub(crate) values: EventValues<'r>,
+    /// The thread that a context names.
+    pub(crate) running: Option<EventValues<'r>>,
+    pub(crate) has_no_exit: bool,
+}
+
+impl Reader {
+    /// A reader, and the name of each machine: that of its first trace.
+    pub(crate) fn new(session: &Session, concepts: &Concepts, same_host: bool) -> (Reader, Vec<String>) {
+        let (machines, names) = machines_of(session, same_host);
+        let mut first_streams = Vec::new();
+        let mut streams = 0;
+        for trace in &session.traces {
+            first_streams.push(streams);
+            streams += trace.streams.len();
+        }
+        let classes = session.traces.iter().map(|trace| classes_of(&trace.schema, concepts)).collect();
+        let fields = RefCell::new(FieldReader::new(session));
+        let (pool, cpus) = (Cell::default(), CpuOf::default());
+        (Reader { classes, fields, pool, cpus, first_streams, machines }, names)
+    }
+
+    /// The machine of a trace.
+    pub(crate) fn machine(&self, trace: usize) -> u32 {
+        self.machines[trace]
+    }
+
+    /// The CPU of a packet of a stream.
+    pub(crate) fn cpu_of(&mut self, trace: usize, stream: usize, packet: &Arc<PacketData>) -> Option<u64> {
+        self.cpus.of(self.first_streams[trace] + stream, packet)
+    }
+
+    /// The concepts that the traces can have events of.
+    pub(crate) fn concepts(&self) -> HashSet<Concept> {
+        let classes = self.classes.iter().flatten();
+        classes.flat_map(|class| [&class.tie, &class.running]).flatten().map(|bound| bound.tie.concept).collect()
+    }
+
+    /// Reads what an event is about; its fields are read when they are asked for.
+    pub(crate) fn read<'r>(&'r self, event: &'r Event<'r>, packet_cpu: Option<u64>) -> Read<'r> {
+        let class = &self.classes[event.trace][event.raw.class().0 as usize];
+        let values = |bound: &'r Bound| self.values(event, bound);
+        let running = class.running.as_ref().map(values);
+        // A context that knows the CPU better than the packet.
+        let own_cpu = running.as_ref().and_then(|running| u64::try_from(running.integer(Field::Cpu)?).ok());
+        let none = || EventValues { event, reader: self, places: &[], captured: OnceCell::new() };
+        Read {
+            machine: self.machines[event.trace],
+            cpu: own_cpu.or(packet_cpu),
+            concept: class.tie.as_ref().map(|bound| (bound.tie.concept, bound.tie.is_legacy)),
+            values: class.tie.as_ref().map_or_else(none, values),
+            running,
+            has_no_exit: class.has_no_exit,
+        }
+    }
+
+    fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound) -> EventValues<'r> {
+        let places = bound.places.get_or_init(|| {
+            let schema = event.raw.chunk.packet.plans.schema();
+            let mut fields = self.fields.borrow_mut();
+            let place = |(field, origin): &(Field, Origin)| {
+                let place = match origin {
+                    Origin::Text(text) => Place::Text(text.clone()),
+                    Origin::Field(path) => {
+                        let access = fields.find_field(event, path);
+                        Place::Field(access, labels(schema, access))
+                    }
+                };
+                (*field, place)
+            };
+            bound.tie.fields.iter().map(place).collect()
+        });
+        EventValues { event, reader: self, places, captured: OnceCell::new() }
+    }
+}
+
+fn labels(schema: &Schema, access: Access) -> LabelList {
+    let (Access::Fixed(_, class) | Access::Field(_, class)) = access else { return LabelList::new(Arc::new([])) };
+    match &schema.field_class(class).kind {
+        FieldKind::Integer(integer) => integer.label_list(),
+        _ => LabelList::new(Arc::new([])),
+    }
+}
+
+fn classes_of(schema: &Schema, concepts: &Concepts) -> Vec<Class> {
+    let bound = |tie: Option<Tie>| tie.map(|tie| Bound { tie, places: OnceCell::new() });
+    let class = |at: usize| {
+        let id = EventClassId(at as u32);
+        Class { tie: bound(concepts.tie(schema, id)), running: bound(concepts.running(schema, id)), has_no_exit: false }
+    };
+    let mut classes: Vec<Class> = (0..schema.events().len()).map(class).collect();
+    // Exits that the trace can have: all when one of them says no name.
+    let ties = || classes.iter().filter_map(|class| Some(&class.tie.as_ref()?.tie));
+    let exits = || ties().filter(|tie| tie.concept == Concept::SysExit).map(name_of);
+    let has_nameless = exits().any(|name| name.is_none());
+    let known: HashSet<Arc<str>> = exits().flatten().collect();
+    for class in &mut classes {
+        let tie = class.tie.as_ref().map(|bound| &bound.tie).filter(|tie| tie.concept == Concept::SysEntry);
+        class.has_no_exit = tie.is_some_and(|tie| {
+            let name = name_of(tie);
+            let may_return = name.as_ref().is_none_or(|name| returns(name));
+            may_return && !has_nameless && name.is_none_or(|name| !known.contains(&name))
+        });
+    }
+    classes
+}
+
+fn name_of(tie: &Tie) -> Option<Arc<str>> {
+    match tie.origin(Field::Name)? {
+        Origin::Text(name) => Some(name.clone()),
+        Origin::Field(_) => None,
+    }
+}
+
+/// Machines of the traces, and their names: traces of one host whose clocks are on one timeline are of one machine.
+fn machines_of(session: &Session, same_host: bool) -> (Vec<u32>, Vec<String>) {
+    let mut known: HashMap<(Option<String>, String), u32> = HashMap::new();
+    let mut names = Vec::new();
+    let of = |(at, trace): (usize, &tracemill_format::OpenTrace)| {
+        let host = Recording::of(&trace.schema).host.map(str::to_string);
+        let clock = trace.schema.clocks().first().map_or(String::new(), |clock| format!("{:?}", clock.name));
+        let key = match (same_host, &host) {
+            (true, _) => (None, String::new()),
+            (false, Some(_)) => (host, clock),
+            (false, None) => (None, format!("{at}")),
+        };
+        let next = names.len() as u32;
+        *known.entry(key).or_insert_with(|| {
+            names.push(trace.name.clone());
+            next
+        })
+    };
+    let machines = session.traces.iter().enumerate().map(of).collect();
+    (machines, names)
+}
+
+impl EventValues<'_> {
+    fn captured(&self) -> &Captured {
+        self.captured.get_or_init(|| {
+            let mut captured = self.reader.pool.take().unwrap_or_default();
+            self.reader.fields.borrow_mut().capture(self.event, &mut captured);
+            captured
+        })
+    }
+
+    fn place(&self, field: Field) -> Option<&Place> {
+        self.places.iter().find(|(own, _)| *own == field).map(|(_, place)| place)
+    }
+}
+
+impl Drop for EventValues<'_> {
+    fn drop(&mut self) {
+        if let Some(captured) = self.captured.take() {
+            self.reader.pool.set(Some(captured));
+        }
+    }
+}
+
+impl Values for EventValues<'_> {
+    fn integer(&self, field: Field) -> Option<i128> {
+        match self.place(field)? {
+            Place::Text(text) => text.parse().ok(),
+            Place::Field(Access::Fixed(integer, _), _) => {
+                let chunk = self.event.raw.chunk;
+                let bits = integer.read(chunk.packet.input(), chunk.body_bits(self.event.raw.at))?;
+                Some(if integer.is_signed() { i128::from(bits as i64) } else { i128::from(bits) })
+            }
+            Place::Field(Access::Field(index, _), _) => match self.captured().get(*index)? {
+                CapturedValue::Integer(value) => Some(value),
+                CapturedValue::Boolean(value) => Some(value.into()),
+                _ => None,
+            },
+            Place::Field(..) => None,
+        }
+    }
+
+    fn text(&self, field: Field) -> Option<Cow<'_, str>> {
+        match self.place(field)? {
+            Place::Text(text) => Some(Cow::Borrowed(&**text)),
+            Place::Field(Access::Field(index, _), labels) => match self.captured().get(*index)? {
+                CapturedValue::Text(text) => Some(String::from_utf8_lossy(text)),
+                CapturedValue::Integer(value) => labels.of(value).next().map(|label| Cow::Owned(label.to_string())),
+                _ => None,
+            },
+            Place::Field(Access::Fixed(..), labels) => {
+                let value = self.integer(field)?;
+                labels.of(value).next().map(|label| Cow::Owned(label.to_string()))
+            }
+            Place::Field(..) => None,
+        }
+    }
+
+    fn bytes(&self, field: Field) -> Option<Vec<u8>> {
+        let Place::Field(Access::Field(index, _), _) = self.place(field)? else { return None };
+        let tree = self.reader.fields.borrow().tree(self.event, *index).ok()??;
+        let Value::List(elements) = tree else { return None };
+        elements.iter().map(|element| u8::try_from(element.integer()?).ok()).collect()
+    }
+}

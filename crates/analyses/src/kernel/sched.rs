@@ -1,0 +1,187 @@
+//! `sched`: how long threads waited to be run (section 3.3).
+
+use std::collections::HashMap;
+
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{
+    CpuIndex, Machines, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
+};
+
+use super::spans::{NO_KEY, Spans};
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_key, thread_of};
+
+pub(super) const KNOWN: Known = Known {
+    name: "sched",
+    about: "how long threads waited to be run after they were woken",
+    by: &["thread", "prio", "cpu", "waker", "process"],
+    words: &["switches"],
+    has_spans: true,
+    needs: &[&[Concept::Switch]],
+    wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
+    make: |asked| match asked.has("switches") {
+        true => Box::new(Switches { asked: asked.clone(), ..Switches::default() }),
+        false => Box::new(Sched(Spans::new(asked))),
+    },
+};
+
+struct Sched(Spans);
+
+impl Observer for Sched {
+    fn scheduled(&mut self, machines: &Machines, scheduled: &Scheduled) {
+        let Scheduled { woken, at, cpu, prio } = *scheduled;
+        let asked = &self.0.asked;
+        if !asked.wants_cpu(machines, Some(cpu)) || !asked.wants_thread(machines, Some(woken.thread)) {
+            return;
+        }
+        let thread = machines.thread(woken.thread);
+        let machine = i64::from(thread.machine);
+        let key = match asked.by.as_deref() {
+            Some("prio") => [machine, prio.unwrap_or(NO_KEY), 0, 0],
+            Some("cpu") => [machine, i64::from(cpu.0), 0, 0],
+            Some("waker") => [machine, thread_key(woken.waker), 0, 0],
+            Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), 0, 0],
+            _ => [machine, i64::from(woken.thread.0), 0, 0],
+        };
+        let machine_cells = asked.machine_cells(thread.machine);
+        let latency = duration(woken.at, at);
+        self.0.add(machines.begin(), at, latency, key, (), || {
+            let mut row = machine_cells;
+            row.extend([Cell::Integer(woken.at), Cell::Integer(at), latency.into()]);
+            row.extend(thread_cells(machines, Some(woken.thread)));
+            row.extend([Cell::integer(prio), machines.cpu(cpu).number.into()]);
+            row.extend(thread_cells(machines, woken.waker));
+            row.push(Cell::text(Some(woken.reason.name())));
+            row
+        });
+    }
+}
+
+impl Analysis for Sched {
+    fn columns(&self) -> Vec<Column> {
+        log_columns(&self.0.asked)
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let asked = self.0.asked.clone();
+        let by = asked.by.clone().unwrap_or_default();
+        let mut keys = asked.machine_columns();
+        let names: &[&'static str] = match &*by {
+            "prio" => &["prio"],
+            "cpu" => &["cpu"],
+            "waker" => &["waker", "waker_comm"],
+            "process" => &["pid"],
+            _ => &["tid", "comm"],
+        };
+        keys.extend(columns(Unit::Name, names));
+        let log = log_columns(&asked);
+        let describe = |key: &super::spans::Key, _: &_, (): &()| {
+            let mut cells = asked.machine_cells(key[0] as u32);
+            match &*by {
+                "prio" | "process" => cells.push(key_cell(key[1])),
+                "cpu" => cells.push(machines.cpu(CpuIndex(key[1] as u32)).number.into()),
+                _ => cells.extend(thread_cells(machines, thread_of(key[1]))),
+            }
+            Some((cells, Vec::new()))
+        };
+        self.0.finish("sched", range, keys, log, Vec::new(), describe, |()| Vec::new())
+    }
+}
+
+/// `--switches`: how often CPUs turned to other threads.
+#[derive(Default)]
+struct Switches {
+    asked: Asked,
+    cpus: HashMap<CpuIndex, u64>,
+    threads: HashMap<ThreadIndex, OfThread>,
+}
+
+#[derive(Default)]
+struct OfThread {
+    runs: u64,
+    preempted: u64,
+    blocked: u64,
+    migrations: u64,
+    wait_cpu: Ns,
+}
+
+impl Switches {
+    fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
+        let is_wanted = self.asked.has_instant(at) && self.asked.wants_thread(machines, Some(thread));
+        is_wanted.then(|| self.threads.entry(thread).or_default())
+    }
+}
+
+impl Observer for Switches {
+    fn switched(&mut self, machines: &Machines, cpu: CpuIndex, _: Option<ThreadIndex>, at: Ns) {
+        if self.asked.has_instant(at) && self.asked.wants_cpu(machines, Some(cpu)) {
+            *self.cpus.entry(cpu).or_default() += 1;
+        }
+    }
+
+    fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
+        if let Some(of) = self.thread(machines, thread, at) {
+            of.runs += 1;
+            of.migrations += u64::from(has_migrated);
+        }
+    }
+
+    fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
+        if let Some(of) = self.thread(machines, thread, at) {
+            of.preempted += u64::from(how == RunEnd::Preempted);
+            of.blocked += u64::from(how == RunEnd::Blocked);
+        }
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        if piece.state != ThreadState::WaitCpu || !self.asked.wants_thread(machines, Some(piece.thread)) {
+            return;
+        }
+        if let Some((from, to)) = self.asked.clip(piece.from, piece.to) {
+            self.threads.entry(piece.thread).or_default().wait_cpu += to - from;
+        }
+    }
+}
+
+impl Analysis for Switches {
+    fn columns(&self) -> Vec<Column> {
+        Vec::new()
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let asked = &self.asked;
+        let mut columns_of = asked.machine_columns();
+        let mut rows = Vec::new();
+        if asked.by.as_deref() == Some("thread") {
+            columns_of.extend(columns(Unit::Name, &["tid", "comm"]));
+            columns_of.extend(columns(Unit::Count, &["runs", "preempted", "blocked", "migrations"]));
+            columns_of.push(Column::new("wait_cpu_ns", Unit::Duration));
+            for (thread, of) in &self.threads {
+                let mut row = asked.machine_cells(machines.thread(*thread).machine);
+                row.extend(thread_cells(machines, Some(*thread)));
+                row.extend([of.runs, of.preempted, of.blocked, of.migrations].map(Cell::from));
+                row.push(Cell::Integer(of.wait_cpu));
+                rows.push(row);
+            }
+        } else {
+            columns_of.extend([Column::new("cpu", Unit::Name), Column::new("switches", Unit::Count)]);
+            for (cpu, count) in &self.cpus {
+                let mut row = asked.machine_cells(machines.cpu(*cpu).machine);
+                row.extend([machines.cpu(*cpu).number.into(), (*count).into()]);
+                rows.push(row);
+            }
+        }
+        rows.retain(|row| asked.keeps(row));
+        let all = vec![(Column::new("switches", Unit::Count), self.cpus.values().sum::<u64>().into())];
+        Table { analysis: "sched", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+/// Columns of lists.
+fn log_columns(asked: &Asked) -> Vec<Column> {
+    let mut log = asked.machine_columns();
+    log.extend(columns(Unit::Time, &["wake_ns", "run_ns"]));
+    log.push(Column::new("latency_ns", Unit::Duration));
+    log.extend(columns(Unit::Name, &["tid", "comm", "prio", "cpu", "waker", "waker_comm", "reason"]));
+    log
+}

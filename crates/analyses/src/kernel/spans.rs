@@ -1,0 +1,221 @@
+//! Spans by group: statistics, the spans themselves, the longest ones, a histogram.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tracemill_semantics::states::Ns;
+
+use super::asked::{Asked, View};
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use crate::durations::Durations;
+
+/// The percentiles of all statistics.
+pub const PERCENTS: [u32; 4] = [50, 90, 95, 99];
+
+/// What names a group: numbers, or numbers that stand for names.
+pub(crate) type Key = [i64; 4];
+
+/// Stands for a part of a key that is not known.
+pub(crate) const NO_KEY: i64 = i64::MIN;
+
+/// Columns of statistics.
+pub(crate) fn statistic_columns() -> impl Iterator<Item = Column> {
+    const NAMES: &[&str] =
+        &["total_ns", "min_ns", "max_ns", "mean_ns", "deviation_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns"];
+    std::iter::once(Column::new("count", Unit::Count)).chain(columns(Unit::Duration, NAMES))
+}
+
+/// The cells of [`statistic_columns`].
+pub(crate) fn statistic_cells(durations: &mut Durations) -> Vec<Cell> {
+    let percentiles = durations.percentiles_ns(&PERCENTS);
+    let moments = &durations.moments;
+    let some = |ns: u64| if moments.count > 0 { Cell::from(ns) } else { Cell::Null };
+    let real = |ns: Option<f64>| ns.map_or(Cell::Null, Cell::Real);
+    let mut cells = vec![
+        moments.count.into(),
+        Cell::Integer(moments.total_ns as i128),
+        some(moments.min_ns),
+        some(moments.max_ns),
+        real(moments.mean_ns()),
+        real(moments.deviation_ns()),
+    ];
+    cells.extend((0..PERCENTS.len()).map(|at| percentiles.get(at).map_or(Cell::Null, |&ns| ns.into())));
+    cells
+}
+
+/// What a group adds up beside the durations of its spans.
+pub(crate) trait More: Default {
+    /// Adds what another group has.
+    fn add(&mut self, other: Self);
+}
+
+impl More for () {
+    fn add(&mut self, (): ()) {}
+}
+
+/// The spans of an analysis.
+pub(crate) struct Spans<M = ()> {
+    pub(crate) asked: Asked,
+    groups: HashMap<(i64, Key), (Durations, M)>,
+    all: Durations,
+    pub(crate) all_more: M,
+    rows: Vec<Vec<Cell>>,
+    top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
+    found: u64,
+    values: Vec<u64>,
+}
+
+impl<M: More + Clone> Spans<M> {
+    pub(crate) fn new(asked: &Asked) -> Self {
+        Spans {
+            asked: asked.clone(),
+            groups: HashMap::new(),
+            all: Durations::default(),
+            all_more: M::default(),
+            rows: Vec::new(),
+            top: BTreeMap::new(),
+            found: 0,
+            values: Vec::new(),
+        }
+    }
+
+    /// Is a span wanted that ends at a time?
+    pub(crate) fn wants(&self, end: Ns, duration: u64) -> bool {
+        self.asked.has_instant(end)
+            && self.asked.min.is_none_or(|min| duration >= min)
+            && self.asked.max.is_none_or(|max| duration <= max)
+    }
+
+    /// Adds a span of a group. `row` is its row in lists.
+    pub(crate) fn add(
+        &mut self,
+        begin: Option<Ns>,
+        end: Ns,
+        duration: u64,
+        key: Key,
+        more: M,
+        row: impl FnOnce() -> Vec<Cell>,
+    ) {
+        if !self.wants(end, duration) {
+            return;
+        }
+        match self.asked.view {
+            View::Statistics => {
+                let (durations, of) = self.group(begin, end, key);
+                durations.add(duration);
+                of.add(more.clone());
+                self.all.add(duration);
+                self.all_more.add(more);
+            }
+            View::Log => self.asked.clone().put(row(), &mut self.rows),
+            View::Top(most) => {
+                self.found += 1;
+                let place = (std::cmp::Reverse(duration), self.found);
+                let is_wanted =
+                    self.top.len() < most || self.top.last_key_value().is_some_and(|(last, _)| place < *last);
+                if is_wanted {
+                    let row = row();
+                    if self.asked.keeps(&row) {
+                        self.top.insert(place, row);
+                    }
+                    if self.top.len() > most {
+                        self.top.pop_last();
+                    }
+                }
+            }
+            View::Histogram(_) => self.values.push(duration),
+        }
+    }
+
+    /// The group of a key at a time, which may have no spans.
+    pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: Key) -> &mut (Durations, M) {
+        let step = self.asked.step_of(begin, at);
+        self.groups.entry((step, key)).or_default()
+    }
+
+    /// Number of spans of the statistics.
+    pub(crate) fn finish(
+        mut self,
+        analysis: &'static str,
+        range: Option<(Ns, Ns)>,
+        keys: Vec<Column>,
+        log: Vec<Column>,
+        more: Vec<Column>,
+        mut describe: impl FnMut(&Key, &Durations, &M) -> Option<(Vec<Cell>, Vec<Cell>)>,
+        of_all: impl FnOnce(&M) -> Vec<(Column, Cell)>,
+    ) -> Table {
+        let mut table = Table { analysis, range, ..Table::default() };
+        match self.asked.view {
+            View::Statistics => {
+                table.columns = self.asked.step_columns().into_iter().chain(keys).collect();
+                table.columns.extend(statistic_columns());
+                table.columns.extend(more);
+                let mut groups: HashMap<(i64, Key), (Durations, M)> = HashMap::new();
+                for ((step, key), (durations, of)) in self.groups {
+                    // The last step has its end.
+                    let group = groups.entry((self.asked.last_step(range, step), key)).or_default();
+                    group.0.append(durations);
+                    group.1.add(of);
+                }
+                for ((step, key), (mut durations, of)) in groups {
+                    let Some((cells, more)) = describe(&key, &durations, &of) else { continue };
+                    table.is_rough |= !durations.is_exact();
+                    let mut row = self.asked.step_cells(range, step);
+                    row.extend(cells);
+                    row.extend(statistic_cells(&mut durations));
+                    row.extend(more);
+                    table.rows.push(row);
+                }
+                table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
+                table.all.extend(of_all(&self.all_more));
+                table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
+            }
+            View::Log => (table.columns, table.rows) = (log, self.rows),
+            View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect()),
+            View::Histogram(buckets) => {
+                table.columns = columns(Unit::Duration, &["from_ns", "to_ns"]).collect();
+                table.columns.push(Column::new("count", Unit::Count));
+                table.rows = histogram(&self.values, buckets);
+                table.is_histogram = true;
+            }
+        }
+        table
+    }
+}
+
+/// Decision K10: buckets of equal width between the shortest and the longest.
+fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
+    let (Some(&lo), Some(&hi)) = (values.iter().min(), values.iter().max()) else { return Vec::new() };
+    let (width, buckets) = (u128::from(hi - lo), buckets.max(1));
+    let mut counts = vec![0u64; buckets];
+    for &value in values {
+        let at = (u128::from(value - lo) * buckets as u128).checked_div(width).unwrap_or(0);
+        counts[(at as usize).min(buckets - 1)] += 1;
+    }
+    let edge = |at: usize| Cell::Integer(i128::from(lo) + (at as u128 * width / buckets as u128) as i128);
+    counts.iter().enumerate().map(|(at, &count)| vec![edge(at), edge(at + 1), count.into()]).collect()
+}
+
+/// Names as numbers.
+#[derive(Default)]
+pub(crate) struct Names {
+    numbers: HashMap<Box<str>, i64>,
+    names: Vec<Box<str>>,
+}
+
+impl Names {
+    /// The number of a name.
+    pub(crate) fn number(&mut self, name: &str) -> i64 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
+        }
+        let number = self.names.len() as i64;
+        self.names.push(name.into());
+        self.numbers.insert(name.into(), number);
+        number
+    }
+
+    /// The name of a number.
+    pub(crate) fn name(&self, number: i64) -> Option<&str> {
+        usize::try_from(number).ok().and_then(|at| self.names.get(at)).map(|name| &**name)
+    }
+}

@@ -1,0 +1,168 @@
+//! `syscalls`: how long system calls took, and how they failed (section 3.5).
+
+use std::collections::{BTreeMap, HashMap};
+
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
+
+use super::spans::{Key, More, NO_KEY, Names, Spans};
+use super::table::{Cell, Column, Table, Unit, columns};
+use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_of};
+
+pub(super) const KNOWN: Known = Known {
+    name: "syscalls",
+    about: "how long system calls took, and how they failed",
+    by: &["name", "thread", "process", "errno"],
+    words: &[],
+    has_spans: true,
+    needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
+    wants: &[],
+    make: |asked| Box::new(Calls { spans: Spans::new(asked), names: Names::default() }),
+};
+
+struct Calls {
+    spans: Spans<Errors>,
+    names: Names,
+}
+
+/// Calls that failed, by the number of the error.
+#[derive(Clone, Default)]
+pub(super) struct Errors(BTreeMap<i64, u64>);
+
+impl Errors {
+    /// The errors of one call.
+    pub(super) fn of(ret: Option<i64>) -> Errors {
+        Errors(error_of(ret).map(|number| (number, 1)).into_iter().collect())
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.0.values().sum()
+    }
+
+    fn cells(&self) -> [Cell; 2] {
+        let names = self.0.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
+        [self.count().into(), Cell::Counts(names)]
+    }
+}
+
+impl More for Errors {
+    fn add(&mut self, other: Self) {
+        for (number, count) in other.0 {
+            *self.0.entry(number).or_default() += count;
+        }
+    }
+}
+
+/// The error that a result is: from 1 to 4095.
+pub(super) fn error_of(ret: Option<i64>) -> Option<i64> {
+    ret.filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret)
+}
+
+impl Observer for Calls {
+    fn call_ended(
+        &mut self,
+        machines: &Machines,
+        call: &SystemCall<'_>,
+        _: &tracemill_semantics::states::Happening<'_>,
+    ) {
+        let asked = &self.spans.asked;
+        if !asked.wants_cpu(machines, Some(call.cpu)) || !asked.wants_thread(machines, Some(call.thread)) {
+            return;
+        }
+        let thread = machines.thread(call.thread);
+        let machine = i64::from(thread.machine);
+        let name = self.names.number(call.name);
+        let key = match asked.by.as_deref() {
+            Some("thread") => [machine, call.thread.0.into(), name, 0],
+            Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), name, 0],
+            Some("errno") => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
+            _ => [machine, name, 0, 0],
+        };
+        let length = duration(call.from, call.to);
+        let machine_cells = asked.machine_cells(thread.machine);
+        self.spans.add(machines.begin(), call.to, length, key, Errors::of(call.ret), || {
+            let mut row = machine_cells;
+            row.push(Cell::text(Some(call.name)));
+            row.extend(thread_cells(machines, Some(call.thread)));
+            row.extend([machines.cpu(call.cpu).number.into(), Cell::Integer(call.from), Cell::Integer(call.to)]);
+            row.extend([length.into(), Cell::integer(call.ret)]);
+            row
+        });
+    }
+}
+
+impl Analysis for Calls {
+    fn columns(&self) -> Vec<Column> {
+        log_columns(&self.spans.asked)
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let Calls { spans, names } = *self;
+        let asked = spans.asked.clone();
+        let by = asked.by.clone().unwrap_or_default();
+        let mut keys = asked.machine_columns();
+        let own: &[&'static str] = match &*by {
+            "thread" => &["tid", "comm", "name"],
+            "process" => &["pid", "name"],
+            "errno" => &["errno", "name"],
+            _ => &["name"],
+        };
+        keys.extend(columns(Unit::Name, own));
+        let log = log_columns(&asked);
+        let more = columns(Unit::Count, &["errors", "errnos"]).collect();
+        let describe = |key: &Key, _: &_, errors: &Errors| {
+            let mut cells = asked.machine_cells(key[0] as u32);
+            match &*by {
+                "thread" => cells.extend(thread_cells(machines, thread_of(key[1]))),
+                "process" => cells.push(key_cell(key[1])),
+                "errno" if key[1] == NO_KEY => cells.push(Cell::Null),
+                "errno" => cells.push(Cell::Text(errno_name(key[1]))),
+                _ => {}
+            }
+            cells.push(Cell::text(names.name(if by.is_empty() || by == "name" { key[1] } else { key[2] })));
+            Some((cells, errors.cells().to_vec()))
+        };
+        let of_all = |errors: &Errors| {
+            ["errors", "errnos"].into_iter().map(|name| Column::new(name, Unit::Count)).zip(errors.cells()).collect()
+        };
+        let mut table = spans.finish("syscalls", range, keys, log, more, describe, of_all);
+        let open = machines.threads().flat_map(|(_, thread)| thread.open_calls());
+        table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
+        table
+    }
+}
+
+/// The name of an error of Linux; its number when it has none.
+pub(super) fn errno_name(number: i64) -> String {
+    static NAMES: std::sync::OnceLock<HashMap<i64, &'static str>> = std::sync::OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let pairs = ERRNOS.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
+        pairs.filter_map(|(number, name)| Some((number.parse().ok()?, name))).collect()
+    });
+    names.get(&number).map_or_else(|| number.to_string(), |name| name.to_string())
+}
+
+/// The errors of Linux on most machines (`asm-generic/errno.h`).
+const ERRNOS: &str = "1=EPERM 2=ENOENT 3=ESRCH 4=EINTR 5=EIO 6=ENXIO 7=E2BIG 8=ENOEXEC 9=EBADF 10=ECHILD 11=EAGAIN \
+    12=ENOMEM 13=EACCES 14=EFAULT 15=ENOTBLK 16=EBUSY 17=EEXIST 18=EXDEV 19=ENODEV 20=ENOTDIR 21=EISDIR 22=EINVAL \
+    23=ENFILE 24=EMFILE 25=ENOTTY 26=ETXTBSY 27=EFBIG 28=ENOSPC 29=ESPIPE 30=EROFS 31=EMLINK 32=EPIPE 33=EDOM 34=ERANGE \
+    35=EDEADLK 36=ENAMETOOLONG 37=ENOLCK 38=ENOSYS 39=ENOTEMPTY 40=ELOOP 42=ENOMSG 43=EIDRM 44=ECHRNG 45=EL2NSYNC \
+    46=EL3HLT 47=EL3RST 48=ELNRNG 49=EUNATCH 50=ENOCSI 51=EL2HLT 52=EBADE 53=EBADR 54=EXFULL 55=ENOANO 56=EBADRQC \
+    57=EBADSLT 59=EBFONT 60=ENOSTR 61=ENODATA 62=ETIME 63=ENOSR 64=ENONET 65=ENOPKG 66=EREMOTE 67=ENOLINK 68=EADV \
+    69=ESRMNT 70=ECOMM 71=EPROTO 72=EMULTIHOP 73=EDOTDOT 74=EBADMSG 75=EOVERFLOW 76=ENOTUNIQ 77=EBADFD 78=EREMCHG \
+    79=ELIBACC 80=ELIBBAD 81=ELIBSCN 82=ELIBMAX 83=ELIBEXEC 84=EILSEQ 85=ERESTART 86=ESTRPIPE 87=EUSERS 88=ENOTSOCK \
+    89=EDESTADDRREQ 90=EMSGSIZE 91=EPROTOTYPE 92=ENOPROTOOPT 93=EPROTONOSUPPORT 94=ESOCKTNOSUPPORT 95=EOPNOTSUPP \
+    96=EPFNOSUPPORT 97=EAFNOSUPPORT 98=EADDRINUSE 99=EADDRNOTAVAIL 100=ENETDOWN 101=ENETUNREACH 102=ENETRESET \
+    103=ECONNABORTED 104=ECONNRESET 105=ENOBUFS 106=EISCONN 107=ENOTCONN 108=ESHUTDOWN 109=ETOOMANYREFS 110=ETIMEDOUT \
+    111=ECONNREFUSED 112=EHOSTDOWN 113=EHOSTUNREACH 114=EALREADY 115=EINPROGRESS 116=ESTALE 117=EUCLEAN 118=ENOTNAM \
+    119=ENAVAIL 120=EISNAM 121=EREMOTEIO 122=EDQUOT 123=ENOMEDIUM 124=EMEDIUMTYPE 125=ECANCELED 126=ENOKEY \
+    127=EKEYEXPIRED 128=EKEYREVOKED 129=EKEYREJECTED 130=EOWNERDEAD 131=ENOTRECOVERABLE 132=ERFKILL 133=EHWPOISON";
+
+/// Columns of lists.
+fn log_columns(asked: &Asked) -> Vec<Column> {
+    let mut log = asked.machine_columns();
+    log.extend(columns(Unit::Name, &["name", "tid", "comm", "cpu"]));
+    log.extend(columns(Unit::Time, &["from", "to"]));
+    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("ret", Unit::Name)]);
+    log
+}

@@ -1,0 +1,140 @@
+//! Options of `analyze`.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+use super::{InputOptions, When, parse_duration};
+
+/// `tracemill analyze`.
+#[derive(Args)]
+#[command(
+    override_usage = "tracemill analyze [NAME,..] [OPTIONS] TRACE...",
+    after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it."
+)]
+pub(crate) struct AnalyzeOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    /// Take state from the beginning, and show it from this time: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION
+    /// after the first event, or -DURATION before the last
+    #[arg(long, short, value_name = "T", allow_hyphen_values = true, help_heading = "Selection")]
+    pub(crate) begin: Option<String>,
+
+    /// Show nothing after this time, written as for --begin
+    #[arg(long, short, value_name = "T", allow_hyphen_values = true, help_heading = "Selection")]
+    pub(crate) end: Option<String>,
+
+    /// Keep only streams with this name (globs are allowed) or this id; may be repeated
+    #[arg(long, value_name = "S", help_heading = "Selection")]
+    pub(crate) stream: Vec<String>,
+
+    /// Only these threads: 1,4-7
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) tid: Option<String>,
+
+    /// Only threads of these processes
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) pid: Option<String>,
+
+    /// Only threads of this name; globs are allowed
+    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
+    pub(crate) comm: Option<String>,
+
+    /// Only these CPUs
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) cpu: Option<String>,
+
+    /// Only spans at least this long, such as 10us
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
+    pub(crate) min: Option<u64>,
+
+    /// Only spans at most this long
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
+    pub(crate) max: Option<u64>,
+
+    /// Group by this key; each analysis lists its own
+    #[arg(long, value_name = "KEY", help_heading = "Rows")]
+    pub(crate) by: Option<String>,
+
+    /// The spans themselves, in the order of their ends
+    #[arg(long, conflicts_with_all = ["top", "hist"], help_heading = "Rows")]
+    pub(crate) log: bool,
+
+    /// The N longest spans
+    #[arg(long, value_name = "N", conflicts_with = "hist", help_heading = "Rows")]
+    pub(crate) top: Option<usize>,
+
+    /// Durations in N buckets of equal width
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Rows")]
+    pub(crate) hist: Option<u32>,
+
+    /// Rows for each step of this length, instead of one for the whole time
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Rows")]
+    pub(crate) step: Option<u64>,
+
+    /// Sort by this column: amounts fall, names and times rise
+    #[arg(long, value_name = "COLUMN", help_heading = "Rows")]
+    pub(crate) sort: Option<String>,
+
+    /// Show at most N rows
+    #[arg(long, value_name = "N", help_heading = "Rows")]
+    pub(crate) limit: Option<usize>,
+
+    /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files
+    #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
+    pub(crate) of: Vec<String>,
+
+    /// With `sched`: count switches instead of measuring waits
+    #[arg(long, help_heading = "One analysis")]
+    pub(crate) switches: bool,
+
+    /// With `memory`: objects of the kernel instead of pages
+    #[arg(long, help_heading = "One analysis")]
+    pub(crate) slab: bool,
+
+    /// With `processes`: indent by parent
+    #[arg(long, help_heading = "One analysis")]
+    pub(crate) tree: bool,
+
+    /// Print the table that ties events to concepts; or read more lines from this file, which come first
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", help_heading = "Meaning of events")]
+    pub(crate) concepts: Option<PathBuf>,
+
+    /// All traces are of one machine: their threads and CPUs are the same
+    #[arg(long, help_heading = "Meaning of events")]
+    pub(crate) same_host: bool,
+
+    /// Format of the output
+    #[arg(long, value_name = "FORMAT", default_value = "table", help_heading = "Output")]
+    pub(crate) format: AnalyzeFormat,
+
+    /// As --format json
+    #[arg(long, conflicts_with = "format", help_heading = "Output")]
+    pub(crate) json: bool,
+
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
+    #[arg(long, short, value_name = "FILE", help_heading = "Output")]
+    pub(crate) output: Option<PathBuf>,
+
+    /// When to colour the table and draw bars
+    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Output")]
+    pub(crate) color: When,
+
+    /// Show and read times in UTC instead of local time
+    #[arg(long, help_heading = "Output")]
+    pub(crate) clock_gmt: bool,
+}
+
+/// Output formats of `analyze`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum AnalyzeFormat {
+    /// Text, in microseconds.
+    Table,
+    /// One JSON object, in nanoseconds.
+    Json,
+    /// One JSON object a row, as rows are found.
+    Jsonl,
+    /// Comma-separated values, in nanoseconds.
+    Csv,
+}

@@ -1,0 +1,231 @@
+//! `tracemill analyze`: what the trace of a kernel says.
+
+use std::cell::RefCell;
+use std::collections::HashSet;
+use std::rc::Rc;
+
+use tracemill_analyses::kernel::{ANALYSES, Asked, Cell, Input, Known, Numbers, Reading, RowSink, Table, View};
+use tracemill_codec::text::pattern::Pattern;
+use tracemill_codec::text::suggest;
+use tracemill_engine::item::Flow;
+use tracemill_engine::merge::Note;
+use tracemill_engine::selection;
+use tracemill_model::error::Error;
+use tracemill_render::time::{TimeStyle, WallClock};
+use tracemill_semantics::{CONCEPTS, Concept, Concepts};
+
+use super::analyze_forms as forms;
+use super::losses::report_note;
+use super::open::open;
+use super::select;
+use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions, InputOptions};
+use crate::progress;
+use crate::report::{Outcome, Reporter, Sink};
+
+/// Analyses of traces.
+pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
+    let concepts = match options.concepts.as_deref() {
+        None => Concepts::built_in().clone(),
+        Some(path) if path.as_os_str().is_empty() => {
+            return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
+        }
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
+            Concepts::with_built_in(path, &text)?
+        }
+    };
+    let (names, input) = names(options)?;
+    let asked = asked(options, &names)?;
+    let events = EventOptions {
+        begin: options.begin.clone(),
+        end: options.end.clone(),
+        stream: options.stream.clone(),
+        ..EventOptions::default()
+    };
+    let choice = select::parse(&events)?;
+    let Some(mut opened) = open(&input)? else { return Ok(Outcome::Nothing) };
+    let session = &opened.session;
+    let wanted = select::bind(&choice, options.clock_gmt, &input, session)?;
+    let streams = selection::streams(session, &events.stream)?;
+    let (begin, end) = (wanted.selection.begin_ns, wanted.selection.end_ns);
+    let reading = Reading::new(Input {
+        session,
+        streams: &streams,
+        selection: wanted.selection,
+        concepts: &concepts,
+        same_host: options.same_host,
+    });
+    let has = reading.concepts();
+    let mut sink = Sink::open(options.output.as_deref(), &input.traces)?;
+    if names.is_empty() {
+        let text = forms::list(&has, &concepts, format_of(options));
+        return sink.print(text.as_bytes(), opened.reporter.outcome());
+    }
+    for known in &names {
+        check(known, &has, &concepts, &opened.reporter)?;
+    }
+    let machine_names = reading.machine_names();
+    let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, ..asked };
+    let format = format_of(options);
+    let streamed = Rc::new(RefCell::new(forms::Streamed::new(format)));
+    let is_streamed = names.len() == 1
+        && matches!(format, AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
+        && options.sort.is_none()
+        && options.limit.is_none()
+        && (asked.view == View::Log || names[0].name == "states");
+    let mut stopped = false;
+    let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
+    let reporter = &mut opened.reporter;
+    let mut note = |note: Note| {
+        let flow = report_note(note, reporter, &mut wall, session, &streams);
+        stopped |= flow == Flow::Stop;
+        flow
+    };
+    let shown = progress::show(&input, &session.progress, false);
+    let rows: RowSink = {
+        let streamed = streamed.clone();
+        Rc::new(RefCell::new(move |row: &[Cell]| streamed.borrow_mut().put(row)))
+    };
+    let make = |known: &&Known| (known.make)(&Asked { sink: is_streamed.then(|| rows.clone()), ..asked.clone() });
+    let analyses: Vec<_> = names.iter().map(make).collect();
+    if is_streamed {
+        streamed.borrow_mut().begin(analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
+    }
+    let tables = reading.run(analyses, &mut note);
+    drop(shown);
+    let mut tables = tables?;
+    if stopped {
+        return Ok(Outcome::Nothing);
+    }
+    let outcome = opened.reporter.outcome();
+    if is_streamed {
+        return streamed.borrow_mut().end(outcome);
+    }
+    let mut found = Vec::new();
+    for table in &mut tables {
+        if let Some(column) = &options.sort
+            && !table.sort_by(column)
+        {
+            let error = Error::misuse(format!("`{}` has no column `{column}`", table.analysis));
+            let known: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
+            return Err(error.with_help(format!("its columns are {}", known.join(", "))));
+        }
+        found.push(table.rows.len());
+        table.rows.truncate(options.limit.unwrap_or(usize::MAX));
+    }
+    let text = match format {
+        AnalyzeFormat::Table => forms::tables(&tables, &found, &forms::Look::of(options)),
+        AnalyzeFormat::Json => forms::json(&tables),
+        AnalyzeFormat::Jsonl => forms::lines(&tables),
+        AnalyzeFormat::Csv => forms::csv(&tables),
+    };
+    sink.print(text.as_bytes(), outcome)
+}
+
+fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {
+    if options.json { AnalyzeFormat::Json } else { options.format }
+}
+
+/// The analyses that were named, and the traces.
+fn names(options: &AnalyzeOptions) -> Result<(Vec<&'static Known>, InputOptions), Error> {
+    let mut input = options.input.clone();
+    let first = input.traces.first().and_then(|first| first.to_str()).unwrap_or_default().to_string();
+    let parts: Vec<Option<&Known>> = first.split(',').map(Known::find).collect();
+    let mut names = Vec::new();
+    if parts.iter().all(Option::is_some) {
+        input.traces.remove(0);
+        for known in parts.into_iter().flatten() {
+            if !names.iter().any(|other: &&Known| other.name == known.name) {
+                names.push(known);
+            }
+        }
+    } else if !first.is_empty() && !input.traces[0].exists() {
+        let unknown = first.split(',').find(|name| Known::find(name).is_none()).unwrap_or_default();
+        let error = Error::misuse(format!("`{unknown}` is no analysis, and there is no such file"));
+        let all: Vec<&str> = ANALYSES.iter().map(|known| known.name).collect();
+        let error = error.with_help(format!("the analyses are {}", all.join(", ")));
+        return Err(suggest(error, unknown, all));
+    }
+    if input.traces.is_empty() {
+        return Err(Error::misuse("an analysis needs a TRACE").with_help("tracemill analyze cpu TRACE"));
+    }
+    Ok((names, input))
+}
+
+/// What the options ask.
+fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
+    let numbers = |text: &Option<String>, option: &str| {
+        let parse = |text: &str| {
+            let wrong = || Error::misuse(format!("{option}: `{text}` is no list of numbers such as 1,4-7"));
+            Numbers::parse(text).ok_or_else(wrong)
+        };
+        text.as_deref().map(parse).transpose()
+    };
+    if let Some(by) = &options.by
+        && let Some(known) = names.iter().find(|known| !known.by.contains(&&**by))
+    {
+        let error = Error::misuse(format!("`{}` has no groups `{by}`", known.name));
+        return Err(match known.by {
+            [] => error.with_help(format!("`{}` takes no --by", known.name)),
+            keys => error.with_help(format!("its groups are {}", keys.join(", "))),
+        });
+    }
+    let view = match (options.log, options.top, options.hist) {
+        (true, _, _) => View::Log,
+        (_, Some(most), _) => View::Top(most),
+        (_, _, Some(buckets)) => View::Histogram(buckets as usize),
+        _ => View::Statistics,
+    };
+    if view != View::Statistics
+        && let Some(known) = names.iter().find(|known| !known.has_spans)
+    {
+        return Err(Error::misuse(format!("`{}` has no spans for --log, --top and --hist", known.name)));
+    }
+    let mut words = options.of.clone();
+    let flags = [("switches", options.switches), ("slab", options.slab), ("tree", options.tree)];
+    words.extend(flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| word.to_string()));
+    for word in &words {
+        if !names.iter().any(|known| known.words.contains(&&**word)) && !names.is_empty() {
+            let of: Vec<&str> =
+                ANALYSES.iter().filter(|known| known.words.contains(&&**word)).map(|known| known.name).collect();
+            let error = Error::misuse(format!("`{word}` says nothing to `{}`", names[0].name));
+            return Err(match of.as_slice() {
+                [] => error,
+                of => error.with_help(format!("it is for `{}`", of.join("`, `"))),
+            });
+        }
+    }
+    Ok(Asked {
+        by: options.by.clone(),
+        view,
+        step: options.step.map(Into::into),
+        tids: numbers(&options.tid, "--tid")?,
+        pids: numbers(&options.pid, "--pid")?,
+        comms: options.comm.as_deref().map(Pattern::glob),
+        cpus: numbers(&options.cpu, "--cpu")?,
+        min: options.min,
+        max: options.max,
+        words,
+        ..Asked::default()
+    })
+}
+
+/// Checks that the traces can feed an analysis; warns of what cannot be told.
+fn check(known: &Known, has: &HashSet<Concept>, concepts: &Concepts, reporter: &Reporter) -> Result<(), Error> {
+    if let Some(group) = known.lacks(has).first() {
+        let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
+        let error = Error::unsupported(format!(
+            "`{}` needs events of {}, and the traces have none",
+            known.name,
+            names.join(" or ")
+        ));
+        return Err(error.with_help(forms::how_to_record(group, concepts)));
+    }
+    for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
+        reporter.note(&format!("`{}` cannot tell {what}: the traces have no {}", known.name, concept.name()));
+    }
+    Ok(())
+}
+
+/// Shorthand for the forms.
+pub(super) type Tables<'a> = &'a [Table];

@@ -1,0 +1,399 @@
+//! Output formats of `analyze`: tables for people, JSON, JSON lines, CSV.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+use std::io::IsTerminal as _;
+
+use tracemill_analyses::kernel::{ANALYSES, Cell, Column, Table, Unit};
+use tracemill_codec::text::out::Out;
+use tracemill_model::error::Error;
+use tracemill_render::csv::put_line;
+use tracemill_semantics::{Concept, Concepts};
+
+use super::analyze::Tables;
+use super::report_forms::{escaped, quoted};
+use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
+use crate::report::{Outcome, Sink};
+
+/// How tables look.
+pub(super) struct Look {
+    is_colored: bool,
+    /// Columns of the terminal; `None` for a file.
+    width: Option<usize>,
+}
+
+impl Look {
+    pub(super) fn of(options: &AnalyzeOptions) -> Look {
+        let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
+        let is_colored = match options.color {
+            When::Auto => is_terminal,
+            when => when == When::Always,
+        };
+        let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        Look { is_colored, width: is_terminal.then(|| width.unwrap_or(100)) }
+    }
+}
+
+// ---- Table --------------------------------------------------------------------------------------------------------
+
+/// The tables as text.
+pub(super) fn tables(tables: Tables<'_>, found: &[usize], look: &Look) -> String {
+    let mut text = String::new();
+    for (at, (table, &found)) in tables.iter().zip(found).enumerate() {
+        if at > 0 {
+            text.push('\n');
+        }
+        if tables.len() > 1 {
+            let _ = writeln!(text, "{}", table.analysis);
+        }
+        put_table(&mut text, table, found, look);
+    }
+    text
+}
+
+fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
+    let mut lines: Vec<Vec<String>> = vec![table.columns.iter().map(title).collect()];
+    for row in &table.rows {
+        lines.push(row.iter().zip(&table.columns).map(|(cell, column)| shown(cell, column.unit, table)).collect());
+    }
+    let has_all = !table.all.is_empty() && table.rows.len() != 1;
+    if has_all {
+        let of = |(at, column): (usize, &Column)| {
+            let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
+            match cell {
+                Some(cell) => shown(cell, column.unit, table),
+                None if at == 0 => "(all)".to_string(),
+                None => String::new(),
+            }
+        };
+        lines.push(table.columns.iter().enumerate().map(of).collect());
+    }
+    let bars = bars(table, look);
+    let is_left: Vec<bool> = table.columns.iter().map(|column| column.unit == Unit::Name).collect();
+    let widths: Vec<usize> = (0..table.columns.len())
+        .map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0))
+        .collect();
+    for (number, line) in lines.iter().enumerate() {
+        let mut out = String::new();
+        for (at, cell) in line.iter().enumerate() {
+            let pad = " ".repeat(widths[at] - cell.chars().count());
+            let between = if at > 0 { "  " } else { "" };
+            match is_left[at] {
+                true => out.extend([between, cell, &*pad]),
+                false => out.extend([between, &*pad, cell]),
+            }
+        }
+        if let Some(bar) = number.checked_sub(1).and_then(|row| bars.get(row)) {
+            out.push_str("  ");
+            out.push_str(bar);
+        }
+        out.truncate(out.trim_end_matches(' ').len());
+        if number == 0 && look.is_colored {
+            out = format!("\x1b[1m{out}\x1b[0m");
+        }
+        text.push_str(&out);
+        text.push('\n');
+    }
+    if table.rows.is_empty() {
+        text.push_str("nothing found\n");
+    }
+    if table.rows.len() < found {
+        let _ = writeln!(text, "{} of {found} rows", table.rows.len());
+    }
+    if table.is_rough {
+        text.push_str("percentiles of groups with more than a million spans are within 1 %\n");
+    }
+    for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
+        let _ = writeln!(text, "{count} {}", name.replace('_', " "));
+    }
+}
+
+/// The title of a column: without its unit, which is microseconds.
+fn title(column: &Column) -> String {
+    column.name.strip_suffix("_ns").unwrap_or(&column.name).to_string()
+}
+
+fn shown(cell: &Cell, unit: Unit, _: &Table) -> String {
+    match (cell, unit) {
+        (Cell::Null, _) => "-".into(),
+        (Cell::Integer(ns), Unit::Duration) => {
+            format!("{}{}.{:03}", if *ns < 0 { "-" } else { "" }, ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000)
+        }
+        (Cell::Integer(ns), Unit::Time) => {
+            let (sign, ns) = (if *ns < 0 { "-" } else { "" }, ns.unsigned_abs());
+            format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+        }
+        (Cell::Real(value), Unit::Duration) => format!("{:.3}", value / 1000.0),
+        (Cell::Real(value), Unit::Share) => format!("{:.2} %", value * 100.0),
+        (Cell::Integer(value), _) => value.to_string(),
+        (Cell::Real(value), _) => value.to_string(),
+        (Cell::Bool(value), _) => if *value { "yes" } else { "no" }.into(),
+        (Cell::Text(text), _) => escaped(text),
+        (Cell::Counts(counts), _) if counts.is_empty() => "-".into(),
+        (Cell::Counts(counts), _) => {
+            counts.iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" ")
+        }
+    }
+}
+
+/// A bar for each row: its share, or its count in a histogram.
+fn bars(table: &Table, look: &Look) -> Vec<String> {
+    let name = if table.is_histogram { "count" } else { "share" };
+    let Some(at) = table.column(name) else { return Vec::new() };
+    if look.width.is_none() && !table.is_histogram && !look.is_colored {
+        return Vec::new();
+    }
+    let value = |row: &Vec<Cell>| match &row[at] {
+        Cell::Integer(value) => *value as f64,
+        Cell::Real(value) => *value,
+        _ => 0.0,
+    };
+    let largest = table.rows.iter().map(value).fold(0.0, f64::max);
+    let width = if table.is_histogram { 40.0 } else { 20.0 };
+    table.rows.iter().map(|row| bar(if largest > 0.0 { value(row) / largest * width } else { 0.0 })).collect()
+}
+
+/// A bar that is so many characters long, with eighths.
+fn bar(length: f64) -> String {
+    let eighths = (length * 8.0).round() as usize;
+    let mut text = "█".repeat(eighths / 8);
+    text.push_str(["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]);
+    text
+}
+
+// ---- The list of analyses -----------------------------------------------------------------------------------------
+
+/// What the traces can feed.
+pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeFormat) -> String {
+    if format != AnalyzeFormat::Table {
+        let one = |known: &tracemill_analyses::kernel::Known| {
+            let names = |concepts: &mut dyn Iterator<Item = &Concept>| {
+                concepts.map(|concept| quoted(concept.name())).collect::<Vec<_>>().join(",")
+            };
+            let lacks = known.lacks(has);
+            let parts = known.wants.iter().filter(|(concept, _)| !has.contains(concept));
+            format!(
+                "{{\"name\":{},\"about\":{},\"can_run\":{},\"missing\":[{}],\"not_told\":[{}]}}",
+                quoted(known.name),
+                quoted(known.about),
+                lacks.is_empty(),
+                names(&mut lacks.iter().copied().flatten()),
+                parts.map(|(_, what)| quoted(what)).collect::<Vec<_>>().join(",")
+            )
+        };
+        return format!("{{\"analyses\":[{}]}}\n", ANALYSES.iter().map(one).collect::<Vec<_>>().join(","));
+    }
+    let width = ANALYSES.iter().map(|known| known.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for known in ANALYSES {
+        let _ = writeln!(text, "{:width$}  {}", known.name, known.about);
+        let lacks = known.lacks(has);
+        for group in &lacks {
+            let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
+            let _ = writeln!(text, "{:width$}    not possible: no {}", "", names.join(" or "));
+            for line in how_to_record(group, concepts).lines() {
+                let _ = writeln!(text, "{:width$}    {line}", "");
+            }
+        }
+        if lacks.is_empty() {
+            for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
+                let _ = writeln!(text, "{:width$}    without {what} (no {})", "", concept.name());
+            }
+        }
+    }
+    text
+}
+
+/// The commands that record events of one of these concepts.
+pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
+    let concept = group[0];
+    let is_call = matches!(concept, Concept::SysEntry | Concept::SysExit);
+    let is_program = matches!(concept, Concept::CallEntry | Concept::CallExit | Concept::Load | Concept::Unload);
+    let mut names: Vec<&str> = concepts.events(concept).collect();
+    names.dedup();
+    let plain = |name: &&&str| !name.contains(['*', ':', '.']);
+    match (is_call, is_program) {
+        (true, _) => "lttng enable-event --kernel --syscall --all, or trace-cmd record -e syscalls".to_string(),
+        (_, true) => format!("record {} with lttng enable-event --userspace", names.join(" or ")),
+        _ => match names.iter().find(plain) {
+            Some(name) => format!("lttng enable-event --kernel {name}, or trace-cmd record -e {name}"),
+            None => format!("no tracer records {}", concept.name()),
+        },
+    }
+}
+
+// ---- JSON ---------------------------------------------------------------------------------------------------------
+
+fn json_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => "null".into(),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => format!("{value:.1}"),
+        Cell::Real(value) if value.is_finite() => value.to_string(),
+        Cell::Real(_) => "null".into(),
+        Cell::Bool(value) => value.to_string(),
+        Cell::Text(text) => quoted(text),
+        Cell::Counts(counts) => {
+            let one = |(name, count): &(String, u64)| format!("{}:{count}", quoted(name));
+            format!("{{{}}}", counts.iter().map(one).collect::<Vec<_>>().join(","))
+        }
+    }
+}
+
+/// A row as an object. Rows of different kinds in one table have the members of their kind.
+fn json_row(columns: &[Column], row: &[Cell]) -> String {
+    let is_mixed = columns.iter().any(|column| column.name == "status");
+    let is_shown = |name: &str, cell: &Cell| {
+        if !is_mixed || *cell != Cell::Null {
+            return true;
+        }
+        // The thread of a CPU may be unknown; a thread has no CPU here.
+        let has = |name: &str| columns.iter().zip(row).any(|(own, cell)| own.name == name && *cell != Cell::Null);
+        name == "tid" && has("status")
+    };
+    let members = columns.iter().zip(row).filter(|(column, cell)| is_shown(&column.name, cell));
+    let members: Vec<String> =
+        members.map(|(column, cell)| format!("\"{}\":{}", column.name, json_cell(cell))).collect();
+    format!("{{{}}}", members.join(","))
+}
+
+/// All tables as one object.
+pub(super) fn json(tables: Tables<'_>) -> String {
+    let one = |table: &Table| {
+        let rows: Vec<String> = table.rows.iter().map(|row| json_row(&table.columns, row)).collect();
+        let bound = |at: Option<i128>| at.map_or("null".to_string(), |at| at.to_string());
+        let pairs = |pairs: &[(Column, Cell)]| {
+            pairs
+                .iter()
+                .map(|(column, cell)| format!("\"{}\":{}", column.name, json_cell(cell)))
+                .collect::<Vec<_>>()
+                .join(",")
+        };
+        let notes: Vec<String> = table.notes.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
+        let totals = table.totals.as_ref().map_or(String::new(), |(columns, rows)| {
+            let rows: Vec<String> = rows.iter().map(|row| json_row(columns, row)).collect();
+            format!(",\"totals\":[{}]", rows.join(","))
+        });
+        format!(
+            "{{\"analysis\":\"{}\",\"begin_ns\":{},\"end_ns\":{},\"rows\":[{}],\"all\":{{{}}}{totals},\"notes\":{{{}}}}}",
+            table.analysis,
+            bound(table.range.map(|range| range.0)),
+            bound(table.range.map(|range| range.1)),
+            rows.join(","),
+            pairs(&table.all),
+            notes.join(",")
+        )
+    };
+    match tables {
+        [table] => one(table) + "\n",
+        tables => format!("{{\"analyses\":[{}]}}\n", tables.iter().map(one).collect::<Vec<_>>().join(",")),
+    }
+}
+
+/// The rows of all tables, one a line.
+pub(super) fn lines(tables: Tables<'_>) -> String {
+    let mut text = String::new();
+    for table in tables {
+        for row in &table.rows {
+            let row = json_row(&table.columns, row);
+            match tables.len() {
+                1 => text.push_str(&row),
+                _ => {
+                    let comma = if row == "{}" { "" } else { "," };
+                    let _ = write!(text, "{{\"analysis\":\"{}\"{comma}{}", table.analysis, &row[1..]);
+                }
+            }
+            text.push('\n');
+        }
+    }
+    text
+}
+
+// ---- CSV ----------------------------------------------------------------------------------------------------------
+
+fn csv_cell(cell: &Cell) -> String {
+    match cell {
+        Cell::Null => String::new(),
+        Cell::Text(text) => text.clone(),
+        Cell::Counts(counts) => {
+            counts.iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" ")
+        }
+        cell => json_cell(cell),
+    }
+}
+
+/// The rows of all tables; an empty line stands between two tables.
+pub(super) fn csv(tables: Tables<'_>) -> String {
+    let mut out = Out::default();
+    for (at, table) in tables.iter().enumerate() {
+        if at > 0 {
+            out.put_byte(b'\n');
+        }
+        put_line(&mut out, &table.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>());
+        for row in &table.rows {
+            put_line(&mut out, &row.iter().map(csv_cell).collect::<Vec<_>>());
+        }
+    }
+    String::from_utf8_lossy(out.written()).into_owned()
+}
+
+// ---- Rows as they are found ---------------------------------------------------------------------------------------
+
+/// Rows that are written as they are found.
+pub(super) struct Streamed {
+    format: AnalyzeFormat,
+    columns: Vec<Column>,
+    sink: Option<Sink>,
+    failed: Option<Error>,
+}
+
+impl Streamed {
+    pub(super) fn new(format: AnalyzeFormat) -> Self {
+        Streamed { format, columns: Vec::new(), sink: None, failed: None }
+    }
+
+    /// Says where the rows go, and what they are.
+    pub(super) fn begin(&mut self, columns: Vec<Column>, sink: Sink) {
+        (self.columns, self.sink) = (columns, Some(sink));
+        if self.format == AnalyzeFormat::Csv {
+            let head = self.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>();
+            self.put_csv(&head);
+        }
+    }
+
+    /// Writes a row.
+    pub(super) fn put(&mut self, row: &[Cell]) {
+        if self.format == AnalyzeFormat::Csv {
+            self.put_csv(&row.iter().map(csv_cell).collect::<Vec<_>>());
+        } else {
+            let line = json_row(&self.columns, row) + "\n";
+            self.write(line.as_bytes());
+        }
+    }
+
+    fn put_csv(&mut self, cells: &[String]) {
+        let mut out = Out::default();
+        put_line(&mut out, cells);
+        let line = out.written().to_vec();
+        self.write(&line);
+    }
+
+    fn write(&mut self, line: &[u8]) {
+        if let Some(sink) = self.sink.as_mut().filter(|_| self.failed.is_none())
+            && let Err(error) = sink.write(line)
+        {
+            self.failed = Some(error);
+        }
+    }
+
+    /// Ends the output.
+    pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match self.sink.take() {
+            Some(sink) => sink.print(b"", outcome),
+            None => Ok(outcome),
+        }
+    }
+}

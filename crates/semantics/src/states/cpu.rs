@@ -1,0 +1,168 @@
+//! CPUs.
+
+use super::{Ns, ThreadIndex, ThreadState};
+
+/// The thread that a CPU runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Current {
+    /// Nothing tells.
+    #[default]
+    Unknown,
+    /// The idle one.
+    Idle,
+    /// A thread.
+    Thread(ThreadIndex),
+}
+
+impl Current {
+    /// The thread, when it is known and not the idle one.
+    pub fn thread(self) -> Option<ThreadIndex> {
+        match self {
+            Current::Thread(thread) => Some(thread),
+            _ => None,
+        }
+    }
+}
+
+/// What a CPU does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CpuStatus {
+    /// Nothing tells.
+    Unknown,
+    /// Nothing.
+    Idle,
+    /// It runs a program.
+    User,
+    /// It runs a system call.
+    Syscall,
+    /// It handles a trap.
+    Trap,
+    /// It runs a thread of the kernel.
+    Kernel,
+    /// It handles an interrupt.
+    Irq,
+    /// It handles a soft interrupt.
+    Softirq,
+}
+
+impl CpuStatus {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            CpuStatus::Unknown => "unknown",
+            CpuStatus::Idle => "idle",
+            CpuStatus::User => "user",
+            CpuStatus::Syscall => "syscall",
+            CpuStatus::Trap => "trap",
+            CpuStatus::Kernel => "kernel",
+            CpuStatus::Irq => "irq",
+            CpuStatus::Softirq => "softirq",
+        }
+    }
+}
+
+/// What stands on the stack of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum InterruptKind {
+    /// An interrupt.
+    Irq,
+    /// A soft interrupt.
+    Softirq,
+    /// A trap.
+    Trap,
+}
+
+impl InterruptKind {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        self.status().name()
+    }
+
+    pub(super) fn status(self) -> CpuStatus {
+        match self {
+            InterruptKind::Irq => CpuStatus::Irq,
+            InterruptKind::Softirq => CpuStatus::Softirq,
+            InterruptKind::Trap => CpuStatus::Trap,
+        }
+    }
+}
+
+/// Something that interrupts the thread of a CPU.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) kind: InterruptKind,
+    pub(super) number: i64,
+    pub(super) since: Ns,
+    pub(super) name: Option<Box<str>>,
+    pub(super) raised: Option<Ns>,
+}
+
+/// Frames on a CPU at most.
+pub(super) const MAX_FRAMES: usize = 64;
+
+/// A CPU of a machine.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Its machine.
+    pub machine: u32,
+    /// Its number.
+    pub number: u64,
+    /// Its frequency, when an event said so.
+    pub khz: Option<i64>,
+    pub(super) current: Current,
+    pub(super) stack: Vec<Frame>,
+    /// Depth of functions of timers, and of interrupts from other CPUs.
+    pub(super) timers: u32,
+    pub(super) ipis: u32,
+    /// First raises of soft interrupts that are not served yet.
+    pub(super) raises: Vec<(i64, Ns)>,
+    /// Since when its thread is unknown, until a switch names the one that ran.
+    pub(super) unknown_since: Option<Ns>,
+    /// When a context named the thread, after that.
+    pub(super) named_at: Option<Ns>,
+    pub(super) piece: (Ns, Current, CpuStatus),
+}
+
+impl Cpu {
+    pub(super) fn new(machine: u32, number: u64, begin: Ns) -> Self {
+        Cpu {
+            machine,
+            number,
+            khz: None,
+            current: Current::Unknown,
+            stack: Vec::new(),
+            timers: 0,
+            ipis: 0,
+            raises: Vec::new(),
+            unknown_since: Some(begin),
+            named_at: None,
+            piece: (begin, Current::Unknown, CpuStatus::Unknown),
+        }
+    }
+
+    /// The thread that runs.
+    pub fn current(&self) -> Current {
+        self.current
+    }
+
+    /// The status since the last event that changed it.
+    pub fn status(&self) -> CpuStatus {
+        self.piece.2
+    }
+
+    /// Status of the CPU when its thread is in a state.
+    pub(super) fn status_with(&self, state: Option<ThreadState>) -> CpuStatus {
+        match (self.stack.last(), self.current, state) {
+            (Some(frame), _, _) => frame.kind.status(),
+            (None, Current::Unknown, _) => CpuStatus::Unknown,
+            (None, Current::Idle, _) => CpuStatus::Idle,
+            (None, Current::Thread(_), state) => match state {
+                Some(ThreadState::RunUser) => CpuStatus::User,
+                Some(ThreadState::RunSyscall) => CpuStatus::Syscall,
+                Some(ThreadState::RunTrap) => CpuStatus::Trap,
+                Some(ThreadState::RunKernel) => CpuStatus::Kernel,
+                _ => CpuStatus::Unknown,
+            },
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! The machines of some traces: their CPUs and threads, and the pieces of time that end.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+use super::cpu::{Cpu, CpuStatus, Current};
+use super::observer::{CpuPiece, Observer, ThreadPiece};
+use super::thread::{Base, Live, Thread, ThreadState};
+use crate::{Concept, Field};
+
+/// Time in ns since the origin of the clock.
+pub type Ns = i128;
+
+/// Names a CPU of [`Machines`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct CpuIndex(pub u32);
+
+/// Names a life of a thread of [`Machines`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ThreadIndex(pub u32);
+
+/// The fields of an event, as fields of its concept.
+pub trait Values {
+    /// The value of an integer; `None` when the event does not have it or it is no integer.
+    fn integer(&self, field: Field) -> Option<i128>;
+    /// The value of a text.
+    fn text(&self, field: Field) -> Option<Cow<'_, str>>;
+    /// Bytes in an array of integers; `None` for anything else.
+    fn bytes(&self, _field: Field) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+/// An event of a concept.
+#[derive(Clone, Copy)]
+pub struct Happening<'a> {
+    /// The concept.
+    pub concept: Concept,
+    /// Do the rules of the kernels apply that LTTng 0.x and the markers of 2.x record?
+    pub is_legacy: bool,
+    /// Its fields.
+    pub values: &'a dyn Values,
+}
+
+impl Happening<'_> {
+    /// An integer of 64 bits.
+    pub fn number(&self, field: Field) -> Option<i64> {
+        self.values.integer(field).and_then(|value| i64::try_from(value).ok())
+    }
+
+    /// A text.
+    pub fn text(&self, field: Field) -> Option<Cow<'_, str>> {
+        self.values.text(field)
+    }
+}
+
+/// What did not fit together, counted: section 3, `notes`.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Counts {
+    /// Events that were taken or passed by.
+    pub events: u64,
+    /// Exits of system calls without an entry.
+    pub unmatched_syscall_exits: u64,
+    /// System calls that another one followed without an exit.
+    pub replaced_syscalls: u64,
+    /// Exits of interrupts without an entry.
+    pub unmatched_irq_exits: u64,
+    /// Switches from a thread that did not run.
+    pub inconsistent_switches: u64,
+    /// Interrupts that were still open at a switch.
+    pub cleared_interrupts: u64,
+    /// Switches without the numbers of their threads.
+    pub bad_fields: u64,
+    /// Events with a time before the one of an earlier event.
+    pub time_back: u64,
+    /// Interrupts beyond the depth that is kept.
+    pub too_deep: u64,
+}
+
+/// Some machines, at a time.
+///
+/// Memory: some hundred bytes for a thread that lives, about a hundred for one that has ended.
+#[derive(Debug)]
+pub struct Machines {
+    pub(super) cpus: Vec<Cpu>,
+    cpu_of: HashMap<(u32, u64), CpuIndex>,
+    pub(super) threads: Vec<Thread>,
+    thread_of: HashMap<(u32, i64), ThreadIndex>,
+    /// For each CPU, threads that ran or were queued there, maybe elsewhere by now.
+    visitors: Vec<Vec<ThreadIndex>>,
+    pub(super) begin: Option<Ns>,
+    pub(super) now: Ns,
+    /// Losses that did not take effect yet.
+    losses: BinaryHeap<Reverse<(Ns, u32, u64)>>,
+    pub(super) counts: Counts,
+    count: u32,
+}
+
+impl Machines {
+    /// So many machines, of which nothing is known.
+    pub fn new(count: u32) -> Self {
+        Machines {
+            cpus: Vec::new(),
+            cpu_of: HashMap::new(),
+            threads: Vec::new(),
+            thread_of: HashMap::new(),
+            visitors: Vec::new(),
+            begin: None,
+            now: 0,
+            losses: BinaryHeap::new(),
+            counts: Counts::default(),
+            count,
+        }
+    }
+
+    /// Number of machines.
+    pub fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// What did not fit together so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Time of the first event.
+    pub fn begin(&self) -> Option<Ns> {
+        self.begin
+    }
+
+    /// The largest time so far.
+    pub fn now(&self) -> Ns {
+        self.now
+    }
+
+    /// A CPU.
+    pub fn cpu(&self, cpu: CpuIndex) -> &Cpu {
+        &self.cpus[cpu.0 as usize]
+    }
+
+    /// All CPUs, in the order in which events came from them.
+    pub fn cpus(&self) -> &[Cpu] {
+        &self.cpus
+    }
+
+    /// A life of a thread.
+    pub fn thread(&self, thread: ThreadIndex) -> &Thread {
+        &self.threads[thread.0 as usize]
+    }
+
+    /// All lives, in the order in which they were met.
+    pub fn threads(&self) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
+        self.threads.iter().enumerate().map(|(at, thread)| (ThreadIndex(at as u32), thread))
+    }
+
+    /// The newest life of a thread.
+    pub fn find_thread(&self, machine: u32, tid: i64) -> Option<ThreadIndex> {
+        self.thread_of.get(&(machine, tid)).copied()
+    }
+
+    /// A CPU by its number.
+    pub fn find_cpu(&self, machine: u32, number: u64) -> Option<CpuIndex> {
+        self.cpu_of.get(&(machine, number)).copied()
+    }
+
+    /// Takes the time of an event, whatever it says, and gives its CPU.
+    pub fn touch(
+        &mut self,
+        machine: u32,
+        ns: Ns,
+        cpu: Option<u64>,
+        observer: &mut (impl Observer + ?Sized),
+    ) -> Option<CpuIndex> {
+        self.counts.events += 1;
+        if self.begin.is_none() {
+            (self.begin, self.now) = (Some(ns), ns);
+        }
+        if ns < self.now {
+            self.counts.time_back += 1;
+        }
+        let ns = ns.max(self.now);
+        while let Some(&Reverse((at, of, number))) = self.losses.peek() {
+            if at > ns {
+                break;
+            }
+            self.losses.pop();
+            self.now = self.now.max(at);
+            let cpu = self.cpu_or_new(of, number);
+            self.lose_now(cpu, observer);
+        }
+        self.now = ns;
+        cpu.map(|number| self.cpu_or_new(machine, number))
+    }
+
+    /// Events may have been lost on a CPU from a time on: what was known of it is not known any more.
+    pub fn lose(&mut self, machine: u32, cpu: u64, at: Ns) {
+        self.losses.push(Reverse((at, machine, cpu)));
+    }
+
+    /// Ends all pieces that are open.
+    pub fn finish(&mut self, observer: &mut (impl Observer + ?Sized)) {
+        while let Some(Reverse((at, of, number))) = self.losses.pop() {
+            if self.begin.is_some() && at <= self.now {
+                let cpu = self.cpu_or_new(of, number);
+                self.lose_now(cpu, observer);
+            }
+        }
+        for at in 0..self.cpus.len() {
+            let (current, status) = (self.cpus[at].piece.1, self.cpus[at].piece.2);
+            self.end_cpu_piece(CpuIndex(at as u32), observer);
+            self.cpus[at].piece = (self.now, current, status);
+        }
+        for at in 0..self.threads.len() {
+            self.end_thread_piece(ThreadIndex(at as u32), observer);
+        }
+    }
+
+    fn cpu_or_new(&mut self, machine: u32, number: u64) -> CpuIndex {
+        let Machines { cpus, cpu_of, visitors, begin, now, .. } = self;
+        *cpu_of.entry((machine, number)).or_insert_with(|| {
+            let index = CpuIndex(cpus.len() as u32);
+            cpus.push(Cpu::new(machine, number, begin.unwrap_or(*now)));
+            visitors.push(Vec::new());
+            index
+        })
+    }
+
+    /// The newest life of a thread; its first one when it is met now.
+    pub(super) fn known(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
+        match self.find_thread(machine, tid) {
+            Some(thread) => thread,
+            None => self.new_life(machine, tid, observer),
+        }
+    }
+
+    /// As [`known`](Self::known), but a life that has ended is followed by a new one.
+    pub(super) fn alive(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
+        match self.find_thread(machine, tid) {
+            Some(thread) if !matches!(self.base(thread), Base::Zombie | Base::Dead) => thread,
+            _ => self.new_life(machine, tid, observer),
+        }
+    }
+
+    /// A new life of a thread. One before it ends.
+    pub(super) fn new_life(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
+        let before = self.find_thread(machine, tid);
+        if let Some(before) = before {
+            if let Some(cpu) = self.thread(before).running() {
+                self.set_current(cpu, Current::Unknown, observer);
+            }
+            self.end_thread_piece(before, observer);
+            self.threads[before.0 as usize].live = None;
+        }
+        let thread = ThreadIndex(self.threads.len() as u32);
+        self.threads.push(Thread {
+            tid,
+            life: before.map_or(0, |before| self.threads[before.0 as usize].life + 1),
+            machine,
+            pid: None,
+            ppid: None,
+            creator: None,
+            comm: None,
+            is_kernel: false,
+            live: Some(Box::new(Live { piece: (self.now, Some(ThreadState::Unknown)), ..Live::default() })),
+        });
+        self.thread_of.insert((machine, tid), thread);
+        observer.born(self, thread, self.now);
+        thread
+    }
+
+    pub(super) fn live(&mut self, thread: ThreadIndex) -> Option<&mut Live> {
+        self.threads[thread.0 as usize].live.as_deref_mut()
+    }
+
+    pub(super) fn base(&self, thread: ThreadIndex) -> Base {
+        self.threads[thread.0 as usize].live.as_ref().map_or(Base::Dead, |live| live.base)
+    }
+
+    /// Notes the CPU that a thread ran on or is queued on last.
+    pub(super) fn queue(&mut self, thread: ThreadIndex, cpu: CpuIndex) {
+        let Some(live) = self.live(thread) else { return };
+        if live.queued.replace(cpu) == Some(cpu) {
+            return;
+        }
+        let limit = 64 + 2 * self.threads.len();
+        let visitors = &mut self.visitors[cpu.0 as usize];
+        visitors.push(thread);
+        if visitors.len() > limit {
+            visitors.sort_unstable();
+            visitors.dedup();
+        }
+    }
+
+    /// As [`queue`](Self::queue), by the number of the CPU: only one that has events can lose some.
+    pub(super) fn queue_on(&mut self, thread: ThreadIndex, machine: u32, number: i64) {
+        let cpu = u64::try_from(number).ok().map(|number| self.cpu_or_new(machine, number));
+        if let Some(cpu) = cpu {
+            self.queue(thread, cpu);
+        }
+    }
+
+    fn lose_now(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let of = &mut self.cpus[cpu.0 as usize];
+        of.stack.clear();
+        of.raises.clear();
+        (of.timers, of.ipis) = (0, 0);
+        (of.unknown_since, of.named_at) = (Some(self.now), None);
+        let current = of.current;
+        for thread in std::mem::take(&mut self.visitors[cpu.0 as usize]) {
+            let is_here = self.live(thread).is_some_and(|live| live.queued == Some(cpu));
+            if is_here && !matches!(self.base(thread), Base::Zombie | Base::Dead) {
+                self.forget(thread, observer);
+            }
+        }
+        if let Current::Thread(thread) = current {
+            self.forget(thread, observer);
+        }
+        self.set_current(cpu, Current::Unknown, observer);
+    }
+
+    /// Makes a thread unknown: what it did is not known any more.
+    pub(super) fn forget(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        let Some(live) = self.live(thread) else { return };
+        live.base = Base::Unknown;
+        live.stack.clear();
+        (live.is_mode_known, live.woken, live.queued) = (false, None, None);
+        if let Some(cpu) = live.running.take() {
+            self.set_current(cpu, Current::Unknown, observer);
+        }
+        self.refresh_thread(thread, observer);
+    }
+
+    /// Sets the thread of a CPU.
+    pub(super) fn set_current(&mut self, cpu: CpuIndex, current: Current, observer: &mut (impl Observer + ?Sized)) {
+        self.cpus[cpu.0 as usize].current = current;
+        self.refresh_cpu(cpu, observer);
+    }
+
+    /// The mode of a thread that runs, without what interrupts it.
+    fn mode(&self, thread: ThreadIndex) -> ThreadState {
+        let of = self.thread(thread);
+        let Some(live) = &of.live else { return ThreadState::Dead };
+        match live.stack.last() {
+            Some(frame) if frame.is_trap => ThreadState::RunTrap,
+            Some(_) => ThreadState::RunSyscall,
+            None if of.is_kernel => ThreadState::RunKernel,
+            None if live.is_mode_known => ThreadState::RunUser,
+            None => ThreadState::RunUnknown,
+        }
+    }
+
+    fn state(&self, thread: ThreadIndex) -> ThreadState {
+        let Some(live) = &self.thread(thread).live else { return ThreadState::Dead };
+        match live.base {
+            Base::Unknown => ThreadState::Unknown,
+            Base::WaitFork => ThreadState::WaitFork,
+            Base::WaitCpu => ThreadState::WaitCpu,
+            Base::Wait => ThreadState::Wait,
+            Base::Zombie => ThreadState::Zombie,
+            Base::Dead => ThreadState::Dead,
+            Base::Run if live.running.is_some_and(|cpu| !self.cpu(cpu).stack.is_empty()) => ThreadState::Interrupted,
+            Base::Run if live.has_exited => ThreadState::Exit,
+            Base::Run => self.mode(thread),
+        }
+    }
+
+    /// Ends the piece of a thread whose state has changed.
+    pub(super) fn refresh_thread(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        let state = self.state(thread);
+        let Some(live) = &self.thread(thread).live else { return };
+        if live.piece.1 == Some(state) {
+            return;
+        }
+        self.end_thread_piece(thread, observer);
+        let now = self.now;
+        if let Some(live) = self.live(thread) {
+            live.piece = (now, Some(state));
+            live.had_state |= state != ThreadState::Unknown;
+        }
+    }
+
+    /// Ends the pieces of a CPU and of its thread that have changed.
+    pub(super) fn refresh_cpu(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let of = self.cpu(cpu);
+        let current = of.current;
+        if let Current::Thread(thread) = current {
+            self.refresh_thread(thread, observer);
+        }
+        let status = self.cpu(cpu).status_with(current.thread().map(|thread| self.mode(thread)));
+        if (current, status) != (self.cpu(cpu).piece.1, self.cpu(cpu).piece.2) {
+            self.end_cpu_piece(cpu, observer);
+            self.cpus[cpu.0 as usize].piece = (self.now, current, status);
+        }
+    }
+
+    fn end_cpu_piece(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let (from, current, status): (Ns, Current, CpuStatus) = self.cpu(cpu).piece;
+        if from < self.now {
+            let thread = match current {
+                Current::Unknown => None,
+                Current::Idle => Some(None),
+                Current::Thread(thread) => Some(Some(thread)),
+            };
+            observer.cpu_piece(self, &CpuPiece { cpu, from, to: self.now, thread, status });
+        }
+    }
+
+    fn end_thread_piece(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        let Some(live) = &self.thread(thread).live else { return };
+        let (from, state) = live.piece;
+        let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < self.now) else { return };
+        observer.thread_piece(self, &ThreadPiece { thread, from, to: self.now, state });
+    }
+}

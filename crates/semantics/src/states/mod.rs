@@ -1,0 +1,56 @@
+//! States of a machine: what its CPUs and threads do, as the events of its kernel say (`docs/kernel.md`, section 2).
+//!
+//! A [`Machine`] takes [`Happening`]s in the order of time, and tells an [`Observer`] of the pieces of time that CPUs and
+//! threads spend in one state, and of the spans that end: waits to be run, interrupts, system calls. What is not known stays
+//! unknown.
+//!
+//! ```
+//! use std::borrow::Cow;
+//! use tracemill_semantics::states::{Happening, Machines, Observer, ThreadPiece, ThreadState, Values};
+//! use tracemill_semantics::{Concept, Field};
+//!
+//! struct Switch(i128, i128);
+//! impl Values for Switch {
+//!     fn integer(&self, field: Field) -> Option<i128> {
+//!         match field {
+//!             Field::Prev => Some(self.0),
+//!             Field::Next => Some(self.1),
+//!             Field::State => Some(1),
+//!             _ => None,
+//!         }
+//!     }
+//!     fn text(&self, _: Field) -> Option<Cow<'_, str>> {
+//!         None
+//!     }
+//! }
+//!
+//! #[derive(Default)]
+//! struct Runs(Vec<(i64, i128)>);
+//! impl Observer for Runs {
+//!     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+//!         if matches!(piece.state, ThreadState::RunUnknown) {
+//!             self.0.push((machines.thread(piece.thread).tid, piece.to - piece.from));
+//!         }
+//!     }
+//! }
+//!
+//! let (mut machines, mut runs) = (Machines::new(1), Runs::default());
+//! for (ns, switch) in [(100, Switch(0, 42)), (350, Switch(42, 0))] {
+//!     let happening = Happening { concept: Concept::Switch, is_legacy: false, values: &switch };
+//!     machines.take(0, ns, Some(0), &happening, &mut runs);
+//! }
+//! machines.finish(&mut runs);
+//! assert_eq!(runs.0, [(42, 250)]);
+//! ```
+
+mod cpu;
+mod machine;
+mod observer;
+mod rules;
+mod thread;
+
+pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
+pub use machine::{Counts, CpuIndex, Happening, Machines, Ns, ThreadIndex, Values};
+pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
+pub use rules::returns;
+pub use thread::{Thread, ThreadState};

@@ -1,0 +1,595 @@
+//! The rules of section 2.2: what an event of each concept changes.
+
+use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};
+use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex};
+use super::observer::{Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, Woken};
+use super::thread::{Base, Frame};
+use crate::{Concept, Field};
+
+/// The thread whose children are threads of the kernel.
+const KTHREADD: i64 = 2;
+
+/// System calls that do not return.
+const ENDING_CALLS: [&str; 2] = ["exit", "exit_group"];
+
+/// Soft interrupts of a CPU that wait to be served, by number, at most.
+const MAX_RAISES: usize = 64;
+
+/// Bytes of a thread's name that the kernel keeps.
+const COMM_BYTES: usize = 15;
+
+impl Machines {
+    /// Takes an event of a concept. Events come in the order of time; one whose time goes back has that of the last.
+    pub fn take(
+        &mut self,
+        machine: u32,
+        ns: Ns,
+        cpu: Option<u64>,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let cpu = self.touch(machine, ns, cpu, observer);
+        self.apply(machine, cpu, happening, observer);
+    }
+
+    /// Takes what an event says whose time was taken by [`touch`](Self::touch).
+    pub fn apply(
+        &mut self,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        match (happening.concept, cpu) {
+            (Concept::Switch, Some(cpu)) => self.switch(machine, cpu, happening, observer),
+            (Concept::Wake, _) => self.wake(machine, cpu, happening, observer),
+            (Concept::Migrate, _) => self.migrate(machine, happening, observer),
+            (Concept::Fork, _) => self.fork(machine, happening, observer),
+            (Concept::Exec, _) => self.exec(machine, cpu, happening, observer),
+            (Concept::Exit, _) => self.exit(machine, happening, observer),
+            (Concept::Free, _) => self.free(machine, happening, observer),
+            (Concept::Prio, _) => {
+                let thread = happening.number(Field::Tid).and_then(|tid| self.find_thread(machine, tid));
+                let live = thread.and_then(|thread| self.live(thread));
+                if let (Some(live), Some(prio)) = (live, happening.number(Field::Prio)) {
+                    live.prio = Some(prio);
+                }
+            }
+            (Concept::IrqEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Irq, happening, observer),
+            (Concept::SoftEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Softirq, happening, observer),
+            (Concept::IrqExit, Some(cpu)) => self.leave(cpu, InterruptKind::Irq, happening, observer),
+            (Concept::SoftExit, Some(cpu)) => self.leave(cpu, InterruptKind::Softirq, happening, observer),
+            (Concept::SoftRaise, Some(cpu)) => {
+                let (now, raises) = (self.now, &mut self.cpus[cpu.0 as usize].raises);
+                if let Some(number) = happening.number(Field::Nr)
+                    && raises.iter().all(|(known, _)| *known != number)
+                    && raises.len() < MAX_RAISES
+                {
+                    raises.push((number, now));
+                }
+            }
+            (Concept::TimerEntry, Some(cpu)) => self.cpus[cpu.0 as usize].timers = 1,
+            (Concept::TimerExit, Some(cpu)) => self.cpus[cpu.0 as usize].timers = 0,
+            (Concept::IpiEntry, Some(cpu)) => self.cpus[cpu.0 as usize].ipis = 1,
+            (Concept::IpiExit, Some(cpu)) => self.cpus[cpu.0 as usize].ipis = 0,
+            (Concept::SysEntry, Some(cpu)) => self.call(cpu, happening, observer),
+            (Concept::SysExit, Some(cpu)) => self.ret(cpu, happening, observer),
+            (Concept::TrapEntry, Some(cpu)) if self.cpu(cpu).stack.is_empty() => {
+                if let Current::Thread(thread) = self.cpu(cpu).current
+                    && let Some(live) = self.live(thread)
+                {
+                    live.stack.push(Frame { is_trap: true, entry: None });
+                    live.stack.truncate(MAX_FRAMES);
+                    self.refresh_cpu(cpu, observer);
+                }
+            }
+            (Concept::TrapEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Trap, happening, observer),
+            (Concept::TrapExit, Some(cpu)) => self.leave_trap(cpu, observer),
+            (Concept::DumpTask, _) => self.dump_task(machine, happening, observer),
+            (Concept::Frequency, _) => {
+                let number = happening.number(Field::Cpu).and_then(|number| u64::try_from(number).ok());
+                if let Some(cpu) = number.and_then(|number| self.find_cpu(machine, number)) {
+                    self.cpus[cpu.0 as usize].khz = happening.number(Field::Khz);
+                }
+            }
+            _ => {}
+        }
+        observer.taken(self, machine, cpu, happening, self.now);
+    }
+
+    /// A context names the thread that runs: that is used where nothing else tells (decision K9).
+    pub fn running(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        if self.cpu(cpu).current != Current::Unknown {
+            return;
+        }
+        let Some(tid) = happening.number(Field::Tid) else { return };
+        let machine = self.cpu(cpu).machine;
+        self.cpus[cpu.0 as usize].named_at = Some(self.now);
+        if tid == 0 {
+            self.set_current(cpu, Current::Idle, observer);
+            return;
+        }
+        let thread = self.alive(machine, tid, observer);
+        self.leave_other_cpu(thread, cpu, observer);
+        let of = &mut self.threads[thread.0 as usize];
+        of.pid = of.pid.or(happening.number(Field::Pid));
+        if of.comm.is_none() {
+            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
+        }
+        self.run(thread, cpu);
+        self.set_current(cpu, Current::Thread(thread), observer);
+    }
+
+    fn run(&mut self, thread: ThreadIndex, cpu: CpuIndex) {
+        if let Some(live) = self.live(thread) {
+            live.base = Base::Run;
+            (live.running, live.last_cpu, live.woken) = (Some(cpu), Some(cpu), None);
+        }
+        self.queue(thread, cpu);
+    }
+
+    /// When another CPU has a thread still, the thread of that CPU becomes unknown.
+    fn leave_other_cpu(&mut self, thread: ThreadIndex, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let Some(live) = self.live(thread) else { return };
+        if let Some(other) = live.running.filter(|other| *other != cpu) {
+            live.running = None;
+            self.set_current(other, Current::Unknown, observer);
+        }
+    }
+
+    fn switch(
+        &mut self,
+        machine: u32,
+        cpu: CpuIndex,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let (Some(prev), Some(next)) = (happening.number(Field::Prev), happening.number(Field::Next)) else {
+            self.counts.bad_fields += 1;
+            return;
+        };
+        let of = &mut self.cpus[cpu.0 as usize];
+        self.counts.cleared_interrupts += of.stack.len() as u64;
+        of.stack.clear();
+        (of.timers, of.ipis) = (0, 0);
+        let (current, unknown_since) = (of.current, of.unknown_since.take());
+        let unknown_until = of.named_at.take().unwrap_or(self.now);
+        let is_of_prev = |machines: &Machines| match current {
+            Current::Unknown => true,
+            Current::Idle => prev == 0,
+            Current::Thread(thread) => machines.thread(thread).tid == prev,
+        };
+        let is_consistent = is_of_prev(self);
+        if !is_consistent {
+            self.counts.inconsistent_switches += 1;
+            if let Current::Thread(thread) = current {
+                self.forget(thread, observer);
+            }
+        }
+        if prev != 0 {
+            let thread = self.alive(machine, prev, observer);
+            if let Some(since) = unknown_since.filter(|_| is_consistent) {
+                let named = self.live(thread).and_then(|live| live.named_at);
+                let from = named.map_or(since, |named| named.max(since));
+                if from < unknown_until {
+                    observer.credit(self, &Credit { cpu, thread, from, to: unknown_until });
+                }
+            }
+            self.turn_from(thread, cpu, happening, observer);
+        }
+        let current = if next == 0 {
+            Current::Idle
+        } else {
+            let thread = self.alive(machine, next, observer);
+            self.leave_other_cpu(thread, cpu, observer);
+            self.turn_to(thread, cpu, happening, observer);
+            Current::Thread(thread)
+        };
+        self.set_current(cpu, current, observer);
+        observer.switched(self, cpu, current.thread(), self.now);
+    }
+
+    fn turn_from(
+        &mut self,
+        thread: ThreadIndex,
+        cpu: CpuIndex,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        self.leave_other_cpu(thread, cpu, observer);
+        let state = happening.number(Field::State).unwrap_or(0);
+        if let Some(comm) = happening.text(Field::PrevComm) {
+            self.rename(thread, &comm);
+        }
+        let now = self.now;
+        let Some(live) = self.live(thread) else { return };
+        live.base = base_after(state, live.has_exited, live.is_freed, happening.is_legacy);
+        (live.running, live.last_cpu, live.named_at) = (None, Some(cpu), Some(now));
+        let how = match live.base {
+            Base::WaitCpu => RunEnd::Preempted,
+            Base::Wait => RunEnd::Blocked,
+            _ => RunEnd::Ended,
+        };
+        self.queue(thread, cpu);
+        observer.run_ended(self, thread, how, now);
+        self.settle(thread, observer);
+    }
+
+    /// Ends the piece of a thread that left its CPU, and keeps nothing but its name when it is dead.
+    fn settle(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
+        self.refresh_thread(thread, observer);
+        if self.base(thread) == Base::Dead
+            && let Some(live) = self.live(thread)
+        {
+            live.stack = Vec::new();
+            live.woken = None;
+        }
+    }
+
+    fn turn_to(
+        &mut self,
+        thread: ThreadIndex,
+        cpu: CpuIndex,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        if let Some(comm) = happening.text(Field::NextComm) {
+            self.rename(thread, &comm);
+        }
+        let (now, prio) = (self.now, happening.number(Field::Prio));
+        let Some(live) = self.live(thread) else { return };
+        let (woken, last_cpu) = (live.woken, live.last_cpu);
+        live.named_at = Some(now);
+        live.prio = prio.or(live.prio);
+        self.run(thread, cpu);
+        if let Some(woken) = woken {
+            observer.scheduled(self, &Scheduled { woken, at: now, cpu, prio });
+        }
+        observer.run_began(self, thread, last_cpu.is_some_and(|last| last != cpu), now);
+    }
+
+    fn rename(&mut self, thread: ThreadIndex, comm: &str) {
+        let of = &mut self.threads[thread.0 as usize];
+        if of.comm.as_deref() != Some(comm) {
+            of.comm = Some(comm.into());
+        }
+    }
+
+    fn wake(
+        &mut self,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
+        let known = self.find_thread(machine, tid);
+        if known.is_some_and(|thread| self.base(thread) == Base::Run) {
+            return;
+        }
+        let thread = self.alive(machine, tid, observer);
+        let of = &mut self.threads[thread.0 as usize];
+        if of.comm.is_none() {
+            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
+        }
+        let now = self.now;
+        let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
+        let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
+        let woken = Woken { thread, at: now, waker, reason };
+        let Some(live) = self.live(thread) else { return };
+        live.named_at = Some(now);
+        if live.prio.is_none() {
+            live.prio = happening.number(Field::Prio);
+        }
+        let is_first = live.woken.is_none();
+        if is_first {
+            live.woken = Some(woken);
+        }
+        if matches!(live.base, Base::Wait | Base::WaitFork | Base::Unknown) {
+            live.base = Base::WaitCpu;
+        }
+        if let Some(number) = happening.number(Field::Cpu) {
+            self.queue_on(thread, machine, number);
+        }
+        if is_first {
+            observer.woken(self, &woken);
+        }
+        self.refresh_thread(thread, observer);
+    }
+
+    /// Decision K7.
+    fn reason(&self, cpu: CpuIndex) -> Reason {
+        let of = self.cpu(cpu);
+        if of.timers > 0 {
+            return Reason::Timer;
+        }
+        if of.ipis > 0 {
+            return Reason::Ipi;
+        }
+        match of.stack.last() {
+            Some(frame) if frame.kind == InterruptKind::Softirq => match frame.number {
+                1 | 8 => Reason::Timer,
+                2 | 3 => Reason::Network,
+                4 | 5 => Reason::Disk,
+                _ => Reason::Softirq,
+            },
+            Some(_) => Reason::Irq,
+            None if of.current.thread().is_some() => Reason::Thread,
+            None => Reason::Unknown,
+        }
+    }
+
+    fn migrate(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let (Some(tid), Some(cpu)) = (happening.number(Field::Tid), happening.number(Field::Cpu)) else { return };
+        if tid == 0 {
+            return;
+        }
+        let thread = self.known(machine, tid, observer);
+        if self.base(thread) != Base::Run {
+            self.queue_on(thread, machine, cpu);
+        }
+    }
+
+    fn fork(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let (Some(parent_tid), Some(tid)) = (happening.number(Field::Parent), happening.number(Field::Child)) else {
+            return;
+        };
+        if tid == 0 {
+            return;
+        }
+        let parent = (parent_tid != 0).then(|| self.known(machine, parent_tid, observer));
+        let child = match self.find_thread(machine, tid) {
+            Some(known)
+                if happening.is_legacy && !matches!(self.base(known), Base::Unknown | Base::Zombie | Base::Dead) =>
+            {
+                return;
+            }
+            Some(known) if self.base(known) == Base::Unknown && !self.has_had_state(known) => known,
+            Some(_) => self.new_life(machine, tid, observer),
+            None => self.new_life(machine, tid, observer),
+        };
+        let of_parent = parent.map(|parent| self.thread(parent));
+        let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid));
+        let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel);
+        let pid = happening.number(Field::Pid);
+        let is_thread = pid.is_some() && pid == parent_pid;
+        let ppid = if is_thread { of_parent.and_then(|parent| parent.ppid) } else { parent_pid.or(Some(parent_tid)) };
+        let comm = happening.text(Field::Comm).map(|comm| comm.into());
+        let comm = comm.or_else(|| of_parent.and_then(|parent| parent.comm.clone()));
+        if let (Some(parent), Some(pid)) = (parent, parent_pid) {
+            let of = &mut self.threads[parent.0 as usize];
+            of.pid = of.pid.or(Some(pid));
+        }
+        let of = &mut self.threads[child.0 as usize];
+        (of.pid, of.ppid, of.comm, of.creator, of.is_kernel) = (pid, ppid, comm, parent, is_kernel);
+        let now = self.now;
+        if let Some(live) = self.live(child) {
+            live.base = Base::WaitFork;
+            live.is_mode_known = true;
+            live.named_at = Some(now);
+            live.stack.clear();
+            if !is_kernel {
+                live.stack.push(Frame { is_trap: false, entry: None });
+            }
+        }
+        observer.forked(self, parent, child, now);
+        self.refresh_thread(child, observer);
+    }
+
+    /// Has a life had a state that is known?
+    fn has_had_state(&self, thread: ThreadIndex) -> bool {
+        self.threads[thread.0 as usize].live.as_ref().is_none_or(|live| live.had_state)
+    }
+
+    fn exec(
+        &mut self,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let running = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
+        let thread = match happening.number(Field::Tid) {
+            Some(0) => None,
+            Some(tid) => Some(self.known(machine, tid, observer)),
+            None => running,
+        };
+        let (Some(thread), Some(name)) = (thread, happening.text(Field::Name)) else { return };
+        if happening.is_legacy {
+            self.rename(thread, &name);
+            return;
+        }
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let end = (0..=COMM_BYTES.min(last.len())).rev().find(|&end| last.is_char_boundary(end)).unwrap_or(0);
+        self.rename(thread, &last[..end]);
+    }
+
+    fn exit(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
+        let thread = self.known(machine, tid, observer);
+        let Some(live) = self.live(thread) else { return };
+        live.has_exited = true;
+        if live.stack.is_empty() {
+            live.stack.push(Frame { is_trap: false, entry: None });
+        }
+        match live.running {
+            Some(cpu) => self.refresh_cpu(cpu, observer),
+            None => self.refresh_thread(thread, observer),
+        }
+    }
+
+    fn free(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
+        let thread = self.known(machine, tid, observer);
+        let Some(live) = self.live(thread) else { return };
+        live.is_freed = true;
+        if live.running.is_none() {
+            live.base = Base::Dead;
+            self.settle(thread, observer);
+        }
+    }
+
+    fn call(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let Current::Thread(thread) = self.cpu(cpu).current else { return };
+        let name = call_name(happening);
+        let now = self.now;
+        let Some(live) = self.live(thread) else { return };
+        let before = live.stack.len();
+        live.stack.retain(|frame| frame.is_trap);
+        let replaced = (before - live.stack.len()) as u64;
+        live.stack.push(Frame { is_trap: false, entry: Some((name.clone(), now)) });
+        live.is_mode_known = true;
+        self.counts.replaced_syscalls += replaced;
+        observer.call_began(self, thread, &name, happening, now);
+        self.refresh_cpu(cpu, observer);
+    }
+
+    fn ret(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let Current::Thread(thread) = self.cpu(cpu).current else { return };
+        let now = self.now;
+        let Some(live) = self.live(thread) else { return };
+        live.is_mode_known = true;
+        let found = live.stack.iter().rposition(|frame| !frame.is_trap);
+        let frame = found.and_then(|at| {
+            let frame = live.stack.swap_remove(at);
+            live.stack.truncate(at);
+            frame.entry
+        });
+        if found.is_none() {
+            self.counts.unmatched_syscall_exits += 1;
+        }
+        if let Some((name, from)) = frame {
+            let ret = happening.number(Field::Ret);
+            let call = SystemCall { thread, name: &name, cpu, from, to: now, ret };
+            observer.call_ended(self, &call, happening);
+        }
+        self.refresh_cpu(cpu, observer);
+    }
+
+    fn enter(
+        &mut self,
+        cpu: CpuIndex,
+        kind: InterruptKind,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let since = self.now;
+        let number = happening.number(Field::Nr).unwrap_or(-1);
+        let of = &mut self.cpus[cpu.0 as usize];
+        let raise = of.raises.iter().position(|(raised, _)| kind == InterruptKind::Softirq && *raised == number);
+        let raised = raise.map(|at| of.raises.swap_remove(at).1);
+        if of.stack.len() >= MAX_FRAMES {
+            self.counts.too_deep += 1;
+            return;
+        }
+        let name = happening.text(Field::Name).map(|name| name.into());
+        of.stack.push(CpuFrame { kind, number, since, name, raised });
+        self.refresh_cpu(cpu, observer);
+    }
+
+    fn leave(
+        &mut self,
+        cpu: CpuIndex,
+        kind: InterruptKind,
+        happening: &Happening<'_>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let number = happening.number(Field::Nr);
+        let of = &mut self.cpus[cpu.0 as usize];
+        let is_it = |frame: &CpuFrame| frame.kind == kind && number.is_none_or(|number| number == frame.number);
+        let Some(at) = of.stack.iter().rposition(is_it) else {
+            self.counts.unmatched_irq_exits += 1;
+            return;
+        };
+        let frame = of.stack.swap_remove(at);
+        of.stack.truncate(at);
+        let (to, name) = (self.now, frame.name.as_deref());
+        let CpuFrame { number, since: from, raised, .. } = frame;
+        observer.interrupt(self, &Interrupt { kind, number, name, cpu, from, to, raised });
+        self.refresh_cpu(cpu, observer);
+    }
+
+    fn leave_trap(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let stack = &mut self.cpus[cpu.0 as usize].stack;
+        if let Some(at) = stack.iter().rposition(|frame| frame.kind == InterruptKind::Trap) {
+            stack.truncate(at);
+        } else if stack.is_empty()
+            && let Current::Thread(thread) = self.cpu(cpu).current
+            && let Some(live) = self.live(thread)
+            && let Some(at) = live.stack.iter().rposition(|frame| frame.is_trap)
+        {
+            live.stack.truncate(at);
+        }
+        self.refresh_cpu(cpu, observer);
+    }
+
+    fn dump_task(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+        let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
+        let thread = self.known(machine, tid, observer);
+        let of = &mut self.threads[thread.0 as usize];
+        of.pid = of.pid.or(happening.number(Field::Pid));
+        of.ppid = of.ppid.or(happening.number(Field::Ppid));
+        if of.comm.is_none() {
+            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
+        }
+        of.is_kernel |= happening.number(Field::Type) == Some(1);
+        let (mode, status) = (happening.number(Field::Mode), happening.number(Field::Status));
+        if let Some(live) = self.live(thread)
+            && live.base == Base::Unknown
+        {
+            live.base = match status {
+                Some(1) => Base::WaitFork,
+                Some(2 | 6) => Base::WaitCpu,
+                Some(3) => Base::Run,
+                Some(4) => Base::Zombie,
+                Some(5) => Base::Wait,
+                Some(7) => Base::Dead,
+                _ => Base::Unknown,
+            };
+            live.has_exited |= status == Some(3);
+            live.is_mode_known |= matches!(mode, Some(0..=2));
+            live.stack.clear();
+            if let Some(mode @ 1..=2) = mode {
+                live.stack.push(Frame { is_trap: mode == 2, entry: None });
+            }
+        }
+        match self.thread(thread).running() {
+            Some(cpu) => self.refresh_cpu(cpu, observer),
+            None => self.settle(thread, observer),
+        }
+    }
+}
+
+/// Decision K6: what a thread does that a CPU has left.
+fn base_after(state: i64, has_exited: bool, is_freed: bool, is_legacy: bool) -> Base {
+    if is_freed || has_exited && is_legacy && state & 32 != 0 {
+        return Base::Dead;
+    }
+    if has_exited && state & (16 | 32 | 64 | 128) != 0 {
+        return Base::Zombie;
+    }
+    match state {
+        0 if is_legacy => Base::WaitCpu,
+        _ if is_legacy => Base::Wait,
+        state if state & 15 != 0 => Base::Wait,
+        state if state & (16 | 32) != 0 => Base::Zombie,
+        state if state & (64 | 128) != 0 => Base::Wait,
+        _ => Base::WaitCpu,
+    }
+}
+
+/// Name of a system call; one that only has a number is named after it.
+pub(crate) fn call_name(happening: &Happening<'_>) -> Box<str> {
+    match happening.text(Field::Name).or_else(|| happening.text(Field::Nr)) {
+        Some(name) => name.strip_prefix("sys_").unwrap_or(&name).into(),
+        None => match happening.values.integer(Field::Nr) {
+            Some(number) => format!("syscall_{number}").into(),
+            None => "unknown".into(),
+        },
+    }
+}
+
+/// Does a system call of this name return?
+pub fn returns(name: &str) -> bool {
+    !ENDING_CALLS.contains(&name)
+}

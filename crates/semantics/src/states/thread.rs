@@ -1,0 +1,156 @@
+//! Threads.
+
+use super::observer::Woken;
+use super::{CpuIndex, Ns, ThreadIndex};
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum ThreadState {
+    /// Nothing tells.
+    Unknown,
+    /// It was made, and not yet woken.
+    WaitFork,
+    /// It could run, and does not.
+    WaitCpu,
+    /// It is blocked, stopped or parked.
+    Wait,
+    /// It runs its program.
+    RunUser,
+    /// It runs a system call.
+    RunSyscall,
+    /// It handles a trap.
+    RunTrap,
+    /// It runs in the kernel, of which it is a thread.
+    RunKernel,
+    /// It runs, in a mode that nothing tells.
+    RunUnknown,
+    /// It is interrupted.
+    Interrupted,
+    /// It runs after its end.
+    Exit,
+    /// It has ended.
+    Zombie,
+    /// The kernel has forgotten it.
+    Dead,
+}
+
+impl ThreadState {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            ThreadState::Unknown => "UNKNOWN",
+            ThreadState::WaitFork => "WAIT_FORK",
+            ThreadState::WaitCpu => "WAIT_CPU",
+            ThreadState::Wait => "WAIT",
+            ThreadState::RunUser => "RUN/user",
+            ThreadState::RunSyscall => "RUN/syscall",
+            ThreadState::RunTrap => "RUN/trap",
+            ThreadState::RunKernel => "RUN/kernel",
+            ThreadState::RunUnknown => "RUN/unknown",
+            ThreadState::Interrupted => "INTERRUPTED",
+            ThreadState::Exit => "EXIT",
+            ThreadState::Zombie => "ZOMBIE",
+            ThreadState::Dead => "DEAD",
+        }
+    }
+
+    /// Is it the thread of a CPU?
+    pub fn is_running(self) -> bool {
+        use ThreadState::{Exit, Interrupted, RunKernel, RunSyscall, RunTrap, RunUnknown, RunUser};
+        matches!(self, RunUser | RunSyscall | RunTrap | RunKernel | RunUnknown | Interrupted | Exit)
+    }
+}
+
+/// What a thread does, without the mode of one that runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Base {
+    #[default]
+    Unknown,
+    WaitFork,
+    WaitCpu,
+    Wait,
+    Run,
+    Zombie,
+    Dead,
+}
+
+/// What stands on the stack of a thread.
+#[derive(Clone, Debug)]
+pub(super) struct Frame {
+    pub(super) is_trap: bool,
+    /// `None` when its entry was not seen.
+    pub(super) entry: Option<(Box<str>, Ns)>,
+}
+
+/// A life of a thread: from the event that made it or named it first to its end.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Its number.
+    pub tid: i64,
+    /// How many threads of this number there were before, as far as the trace shows.
+    pub life: u32,
+    /// Its machine.
+    pub machine: u32,
+    /// Its process.
+    pub pid: Option<i64>,
+    /// The parent of its process.
+    pub ppid: Option<i64>,
+    /// The thread that made it.
+    pub creator: Option<ThreadIndex>,
+    /// Its name.
+    pub comm: Option<Box<str>>,
+    /// Is it known to be one of the kernel?
+    pub is_kernel: bool,
+    /// What is kept while it lives.
+    pub(super) live: Option<Box<Live>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Live {
+    pub(super) base: Base,
+    pub(super) stack: Vec<Frame>,
+    pub(super) is_mode_known: bool,
+    pub(super) prio: Option<i64>,
+    /// The CPU that it runs on.
+    pub(super) running: Option<CpuIndex>,
+    /// The CPU that it ran on last.
+    pub(super) last_cpu: Option<CpuIndex>,
+    /// The CPU that it ran on last or is queued on.
+    pub(super) queued: Option<CpuIndex>,
+    pub(super) woken: Option<Woken>,
+    /// When a switch, a wake or a fork named it last.
+    pub(super) named_at: Option<Ns>,
+    pub(super) has_exited: bool,
+    pub(super) is_freed: bool,
+    /// Has it had a state that is known?
+    pub(super) had_state: bool,
+    pub(super) piece: (Ns, Option<super::ThreadState>),
+}
+
+impl Thread {
+    /// Its priority, as the trace counts.
+    pub fn prio(&self) -> Option<i64> {
+        self.live.as_ref()?.prio
+    }
+
+    /// The CPU that it runs on, or ran on last.
+    pub fn last_cpu(&self) -> Option<CpuIndex> {
+        self.live.as_ref()?.last_cpu
+    }
+
+    /// The CPU that it runs on.
+    pub fn running(&self) -> Option<CpuIndex> {
+        self.live.as_ref()?.running
+    }
+
+    /// State since the last event that changed it.
+    pub fn state(&self) -> ThreadState {
+        self.live.as_ref().and_then(|live| live.piece.1).unwrap_or(ThreadState::Dead)
+    }
+
+    /// Are system calls open whose entry was seen?
+    pub fn open_calls(&self) -> impl Iterator<Item = &str> {
+        let frames = self.live.iter().flat_map(|live| &live.stack);
+        frames.filter_map(|frame| frame.entry.as_ref().map(|(name, _)| &**name))
+    }
+}
