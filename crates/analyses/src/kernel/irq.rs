@@ -44,6 +44,12 @@ struct Raises {
     max: Option<u64>,
 }
 
+impl Raises {
+    fn cells(&self) -> [Cell; 4] {
+        [self.count.into(), Cell::Integer(self.total as i128), Cell::integer(self.min), Cell::integer(self.max)]
+    }
+}
+
 impl More for Raises {
     fn add(&mut self, other: Self) {
         self.count += other.count;
@@ -104,8 +110,6 @@ impl Analysis for Irq {
             keys.push(Column::new("cpu", Unit::Name));
         }
         let log = log_columns(&asked);
-        let mut more = vec![Column::new("raises", Unit::Count)];
-        more.extend(columns(Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"]));
         let describe = |key: &Key, _: &_, raises: &Raises| {
             let is_soft = key[0] >> 32 == 1;
             let kind = if is_soft { InterruptKind::Softirq } else { InterruptKind::Irq };
@@ -116,17 +120,19 @@ impl Analysis for Irq {
             }
             let more = match is_soft {
                 false => vec![Cell::Null; 4],
-                true => vec![
-                    raises.count.into(),
-                    Cell::Integer(raises.total as i128),
-                    Cell::integer(raises.min),
-                    Cell::integer(raises.max),
-                ],
+                true => raises.cells().to_vec(),
             };
             Some((cells, more))
         };
-        spans.finish("irq", range, keys, log, more, describe, |_| Vec::new())
+        let of_all = |raises: &Raises| more_columns().zip(raises.cells()).collect();
+        spans.finish("irq", range, keys, log, more_columns().collect(), describe, of_all)
     }
+}
+
+/// Columns of [`Raises`].
+fn more_columns() -> impl Iterator<Item = Column> {
+    let durations = columns(Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"]);
+    std::iter::once(Column::new("raises", Unit::Count)).chain(durations)
 }
 
 /// Columns of lists.

@@ -289,14 +289,14 @@ fn duration(from: Ns, to: Ns) -> u64 {
     u64::try_from(to - from).unwrap_or(if to < from { 0 } else { u64::MAX })
 }
 
-/// Number of a thread in a key.
-fn thread_key(thread: Option<ThreadIndex>) -> i64 {
-    thread.map_or(spans::NO_KEY, |thread| i64::from(thread.0))
+/// Number of a thread in a key: all its lives are one group.
+fn thread_key(machines: &Machines, thread: Option<ThreadIndex>) -> i64 {
+    thread.map_or(spans::NO_KEY, |thread| machines.thread(thread).tid)
 }
 
-/// The thread of a key.
-fn thread_of(key: i64) -> Option<ThreadIndex> {
-    u32::try_from(key).ok().map(ThreadIndex)
+/// The newest life of the thread of a key.
+fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<ThreadIndex> {
+    machines.find_thread(u32::try_from(machine).ok()?, tid)
 }
 
 /// Cells for the number and the name of a thread.

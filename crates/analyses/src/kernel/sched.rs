@@ -39,9 +39,9 @@ impl Observer for Sched {
         let key = match asked.by.as_deref() {
             Some("prio") => [machine, prio.unwrap_or(NO_KEY), 0, 0],
             Some("cpu") => [machine, i64::from(cpu.0), 0, 0],
-            Some("waker") => [machine, thread_key(woken.waker), 0, 0],
+            Some("waker") => [machine, thread_key(machines, woken.waker), 0, 0],
             Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), 0, 0],
-            _ => [machine, i64::from(woken.thread.0), 0, 0],
+            _ => [machine, thread.tid, 0, 0],
         };
         let machine_cells = asked.machine_cells(thread.machine);
         let latency = duration(woken.at, at);
@@ -80,7 +80,7 @@ impl Analysis for Sched {
             match &*by {
                 "prio" | "process" => cells.push(key_cell(key[1])),
                 "cpu" => cells.push(machines.cpu(CpuIndex(key[1] as u32)).number.into()),
-                _ => cells.extend(thread_cells(machines, thread_of(key[1]))),
+                _ => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
             }
             Some((cells, Vec::new()))
         };

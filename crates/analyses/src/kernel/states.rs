@@ -33,7 +33,6 @@ struct States {
     disks: HashMap<(u32, i64), Disk>,
     disk_names: HashMap<(u32, i64), String>,
     rows: Vec<(Ns, u8, i64, Vec<Cell>)>,
-    last: Ns,
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
@@ -62,7 +61,6 @@ impl States {
             disks: HashMap::new(),
             disk_names: HashMap::new(),
             rows: Vec::new(),
-            last: 0,
         }
     }
 
@@ -143,7 +141,7 @@ impl States {
         self.put(2, key.0, key.1, from, to, &cells);
     }
 
-    fn request(&mut self, machine: u32, happening: &Happening<'_>, at: Ns) {
+    fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
         let integer = |field| happening.values.integer(field);
         let (Some(dev), Some(sector), Some(sectors)) =
             (happening.number(Field::Dev), integer(Field::Sector), integer(Field::NrSector))
@@ -154,7 +152,7 @@ impl States {
             return;
         }
         let key = (machine, dev);
-        let disk = self.disks.entry(key).or_insert_with(|| Disk { since: at, ..Disk::default() });
+        let disk = self.disks.entry(key).or_insert_with(|| Disk { since: begin, ..Disk::default() });
         let take =
             |count: Option<&mut u32>| count.is_some_and(|count| std::mem::replace(count, count.saturating_sub(1)) > 0);
         match happening.concept {
@@ -230,8 +228,7 @@ impl Observer for States {
         self.put(3, cpu.machine, interrupt.number, interrupt.from, interrupt.to, &cells);
     }
 
-    fn taken(&mut self, _: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
-        self.last = at;
+    fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         if !self.of_disks {
             return;
         }
@@ -239,9 +236,13 @@ impl Observer for States {
             Concept::DumpDisk => {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
                     self.disk_names.insert((machine, dev), name.into_owned());
+                    let since = machines.begin().unwrap_or(at);
+                    self.disks.entry((machine, dev)).or_insert_with(|| Disk { since, ..Disk::default() });
                 }
             }
-            Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => self.request(machine, happening, at),
+            Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
+                self.request(machines.begin().unwrap_or(at), machine, happening, at);
+            }
             _ => {}
         }
     }

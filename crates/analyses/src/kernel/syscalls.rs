@@ -73,7 +73,7 @@ impl Observer for Calls {
         let machine = i64::from(thread.machine);
         let name = self.names.number(call.name);
         let key = match asked.by.as_deref() {
-            Some("thread") => [machine, call.thread.0.into(), name, 0],
+            Some("thread") => [machine, thread.tid, name, 0],
             Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), name, 0],
             Some("errno") => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
             _ => [machine, name, 0, 0],
@@ -113,7 +113,7 @@ impl Analysis for Calls {
         let describe = |key: &Key, _: &_, errors: &Errors| {
             let mut cells = asked.machine_cells(key[0] as u32);
             match &*by {
-                "thread" => cells.extend(thread_cells(machines, thread_of(key[1]))),
+                "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
                 "process" => cells.push(key_cell(key[1])),
                 "errno" if key[1] == NO_KEY => cells.push(Cell::Null),
                 "errno" => cells.push(Cell::Text(errno_name(key[1]))),

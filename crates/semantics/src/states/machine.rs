@@ -359,8 +359,8 @@ impl Machines {
             Base::Wait => ThreadState::Wait,
             Base::Zombie => ThreadState::Zombie,
             Base::Dead => ThreadState::Dead,
-            Base::Run if live.running.is_some_and(|cpu| !self.cpu(cpu).stack.is_empty()) => ThreadState::Interrupted,
             Base::Run if live.has_exited => ThreadState::Exit,
+            Base::Run if live.running.is_some_and(|cpu| !self.cpu(cpu).stack.is_empty()) => ThreadState::Interrupted,
             Base::Run => self.mode(thread),
         }
     }
