@@ -53,6 +53,14 @@ impl Numbers {
             .map(Numbers)
     }
 
+    /// The only number of the list.
+    pub fn single(&self) -> Option<i64> {
+        match self.0.as_slice() {
+            [(first, last)] if first == last => Some(*first),
+            _ => None,
+        }
+    }
+
     /// Is it in the list?
     pub fn has(&self, number: i64) -> bool {
         self.0.iter().any(|&(first, last)| first <= number && number <= last)
@@ -95,8 +103,6 @@ pub struct Asked {
     pub max: Option<u64>,
     /// Words that are options of one analysis, such as `switches`.
     pub words: Vec<String>,
-    /// The thread whose critical path is wanted.
-    pub of_thread: Option<i64>,
     /// Is there more than one machine?
     pub has_machines: bool,
     /// Names of the machines.

@@ -1,9 +1,7 @@
 //! `irq`: how long interrupts took, and how long soft interrupts waited (section 3.4).
 
-use std::collections::HashMap;
-
-use tracemill_semantics::states::{CpuIndex, Happening, Interrupt, InterruptKind, Machines, Ns, Observer};
-use tracemill_semantics::{Concept, Field};
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
 use super::spans::{Key, More, NO_KEY, Names, Spans};
 use super::table::{Cell, Column, Table, Unit, columns};
@@ -21,7 +19,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SoftEntry, "soft interrupts"),
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
-    make: |asked| Box::new(Irq { spans: Spans::new(asked), names: Names::default(), dumped: HashMap::new() }),
+    make: |asked| Box::new(Irq { spans: Spans::new(asked), names: Names::default() }),
 };
 
 /// Names of the soft interrupts of Linux, by number.
@@ -31,8 +29,6 @@ const SOFTIRQS: [&str; 10] =
 struct Irq {
     spans: Spans<Raises>,
     names: Names,
-    /// Names that a state dump told.
-    dumped: HashMap<(u32, i64), Box<str>>,
 }
 
 /// Runs whose raise was seen, and the time from raise to entry.
@@ -67,8 +63,7 @@ impl Observer for Irq {
         let cpu = machines.cpu(interrupt.cpu);
         let is_soft = interrupt.kind == InterruptKind::Softirq;
         let soft_name = || usize::try_from(interrupt.number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
-        let dumped = || self.dumped.get(&(cpu.machine, interrupt.number)).map(|name| &**name);
-        let name = if is_soft { soft_name() } else { interrupt.name.or_else(dumped) };
+        let name = if is_soft { soft_name() } else { interrupt.name };
         let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
         let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
         let of_cpu = if self.spans.asked.by.as_deref() == Some("cpu") { i64::from(interrupt.cpu.0) } else { NO_KEY };
@@ -84,14 +79,6 @@ impl Observer for Irq {
             row.extend([length.into(), interrupt.raised.map_or(Cell::Null, Cell::Integer)]);
             row
         });
-    }
-
-    fn taken(&mut self, _: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
-        if happening.concept == Concept::DumpIrq
-            && let (Some(number), Some(name)) = (happening.number(Field::Nr), happening.text(Field::Name))
-        {
-            self.dumped.entry((machine, number)).or_insert_with(|| name.into());
-        }
     }
 }
 

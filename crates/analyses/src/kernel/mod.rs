@@ -11,10 +11,12 @@
 mod asked;
 mod cpu;
 mod irq;
+mod path;
 mod reader;
 mod sched;
 mod spans;
 mod states;
+mod stats;
 mod syscalls;
 mod table;
 
@@ -45,7 +47,7 @@ use reader::Reader;
 /// One analysis: it looks on while the events pass, and says at the end what it has seen.
 pub trait Analysis: Observer {
     /// Any event has passed, whatever it says.
-    fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _at: Ns) {}
+    fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _event: &Event<'_>, _at: Ns) {}
 
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
@@ -75,7 +77,8 @@ pub struct Known {
 }
 
 /// All analyses.
-pub const ANALYSES: &[Known] = &[states::KNOWN, cpu::KNOWN, sched::KNOWN, irq::KNOWN, syscalls::KNOWN];
+pub const ANALYSES: &[Known] =
+    &[states::KNOWN, cpu::KNOWN, sched::KNOWN, irq::KNOWN, syscalls::KNOWN, stats::KNOWN, path::KNOWN];
 
 impl Known {
     /// The analysis of a name.
@@ -200,7 +203,7 @@ impl<'a> Reading<'a> {
                 None => {}
             }
             let now = machines.now();
-            all.0.iter_mut().for_each(|analysis| analysis.passed(&machines, read.machine, cpu, now));
+            all.0.iter_mut().for_each(|analysis| analysis.passed(&machines, read.machine, cpu, &event, now));
         }
         machines.finish(&mut all);
         if machines.begin().is_none() && left.untimed > 0 {

@@ -243,6 +243,11 @@ impl Values for EventValues<'_> {
             Place::Field(Access::Field(index, _), labels) => match self.captured().get(*index)? {
                 CapturedValue::Text(text) => Some(String::from_utf8_lossy(text)),
                 CapturedValue::Integer(value) => labels.of(value).next().map(|label| Cow::Owned(label.to_string())),
+                CapturedValue::Tree => {
+                    let bytes = self.bytes(field)?;
+                    let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
+                    Some(Cow::Owned(String::from_utf8_lossy(text).into_owned()))
+                }
                 _ => None,
             },
             Place::Field(Access::Fixed(..), labels) => {

@@ -116,10 +116,8 @@ pub struct Cpu {
     pub(super) ipis: u32,
     /// First raises of soft interrupts that are not served yet.
     pub(super) raises: Vec<(i64, Ns)>,
-    /// Since when its thread is unknown, until a switch names the one that ran.
+    /// Since when its thread is unknown, until a switch or a context names it.
     pub(super) unknown_since: Option<Ns>,
-    /// When a context named the thread, after that.
-    pub(super) named_at: Option<Ns>,
     pub(super) piece: (Ns, Current, CpuStatus),
 }
 
@@ -135,7 +133,6 @@ impl Cpu {
             ipis: 0,
             raises: Vec::new(),
             unknown_since: Some(begin),
-            named_at: None,
             piece: (begin, Current::Unknown, CpuStatus::Unknown),
         }
     }

@@ -305,7 +305,7 @@ impl Machines {
         of.stack.clear();
         of.raises.clear();
         (of.timers, of.ipis) = (0, 0);
-        (of.unknown_since, of.named_at) = (Some(self.now), None);
+        of.unknown_since = Some(self.now);
         let current = of.current;
         for thread in std::mem::take(&mut self.visitors[cpu.0 as usize]) {
             let is_here = self.live(thread).is_some_and(|live| live.queued == Some(cpu));

@@ -104,7 +104,8 @@ impl Machines {
         }
         let Some(tid) = happening.number(Field::Tid) else { return };
         let machine = self.cpu(cpu).machine;
-        self.cpus[cpu.0 as usize].named_at = Some(self.now);
+        // From here on the thread is known; who ran before is not credited by a later switch.
+        self.cpus[cpu.0 as usize].unknown_since = None;
         if tid == 0 {
             self.set_current(cpu, Current::Idle, observer);
             return;
@@ -153,7 +154,6 @@ impl Machines {
         of.stack.clear();
         (of.timers, of.ipis) = (0, 0);
         let (current, unknown_since) = (of.current, of.unknown_since.take());
-        let unknown_until = of.named_at.take().unwrap_or(self.now);
         let is_of_prev = |machines: &Machines| match current {
             Current::Unknown => true,
             Current::Idle => prev == 0,
@@ -171,8 +171,8 @@ impl Machines {
             if let Some(since) = unknown_since.filter(|_| is_consistent) {
                 let named = self.live(thread).and_then(|live| live.named_at);
                 let from = named.map_or(since, |named| named.max(since));
-                if from < unknown_until {
-                    observer.credit(self, &Credit { cpu, thread, from, to: unknown_until });
+                if from < self.now {
+                    observer.credit(self, &Credit { cpu, thread, from, to: self.now });
                 }
             }
             self.turn_from(thread, cpu, happening, observer);

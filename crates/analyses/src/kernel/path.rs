@@ -1,0 +1,240 @@
+//! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{Machines, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken};
+
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked, Known, thread_cells};
+
+pub(super) const KNOWN: Known = Known {
+    name: "path",
+    about: "the critical path of a thread: why it took so long (--tid T)",
+    by: &[],
+    words: &[],
+    has_spans: false,
+    needs: &[&[Concept::Switch]],
+    wants: &[(Concept::Wake, "what ended waits")],
+    make: |asked| Box::new(CriticalPath { asked: asked.clone(), ..CriticalPath::default() }),
+};
+
+#[derive(Default)]
+struct CriticalPath {
+    asked: Asked,
+    threads: HashMap<ThreadIndex, Vec<Piece>>,
+    /// The last wake of a thread that waits.
+    woken: HashMap<ThreadIndex, Woken>,
+    /// Parent and time of birth.
+    births: HashMap<ThreadIndex, (Option<ThreadIndex>, Ns)>,
+    /// First times of lives of numbers that other threads had before.
+    begins: HashMap<ThreadIndex, Ns>,
+}
+
+/// A piece of a thread's time, counted from the first one: 24 bytes, as many are kept as the range has.
+#[derive(Clone, Copy)]
+struct Piece {
+    from: i64,
+    to: i64,
+    /// The thread that ended the wait.
+    waker: u32,
+    state: ThreadState,
+    /// Why the wait ended; `None` when no wake ended it.
+    reason: Option<Reason>,
+}
+
+const NO_WAKER: u32 = u32::MAX;
+
+/// Wakes at one instant that are followed from thread to thread.
+const MAX_SAME: u32 = 64;
+
+/// A thread whose time is looked at, from one time to another.
+struct Search {
+    thread: ThreadIndex,
+    from: Ns,
+    to: Ns,
+    /// How many searches before this one end at the same time.
+    same: u32,
+}
+
+/// A piece of the path.
+struct Found {
+    from: Ns,
+    to: Ns,
+    thread: ThreadIndex,
+    state: &'static str,
+}
+
+/// What is left to do, the last one first.
+enum Todo {
+    Search(Search),
+    Found(Found),
+}
+
+impl CriticalPath {
+    fn piece(&self, origin: Ns, piece: Piece) -> (Ns, Ns) {
+        (origin + Ns::from(piece.from), origin + Ns::from(piece.to))
+    }
+
+    /// The pieces of a thread in a range, waits replaced by what their wakers did.
+    fn search(&self, origin: Ns, first: Search) -> Vec<Found> {
+        let mut path: Vec<Found> = Vec::new();
+        let mut todo = vec![Todo::Search(first)];
+        while let Some(next) = todo.pop() {
+            match next {
+                Todo::Found(found) => match path.last_mut() {
+                    Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
+                        last.to = found.to;
+                    }
+                    _ => path.push(found),
+                },
+                Todo::Search(search) => {
+                    let mut parts = self.parts(origin, &search);
+                    parts.reverse();
+                    todo.append(&mut parts);
+                }
+            }
+        }
+        path
+    }
+
+    fn parts(&self, origin: Ns, search: &Search) -> Vec<Todo> {
+        let Search { thread, from, to, same } = *search;
+        let mut parts = Vec::new();
+        let mut at = from;
+        let found = |from, to, state| Todo::Found(Found { from, to, thread, state });
+        if let Some(&(Some(parent), birth)) = self.births.get(&thread)
+            && at < birth
+            && birth <= to
+        {
+            parts.push(Todo::Search(Search { thread: parent, from: at, to: birth, same: 0 }));
+            at = birth;
+        }
+        let pieces = self.threads.get(&thread).map_or(&[][..], |pieces| pieces);
+        let first = pieces.partition_point(|piece| self.piece(origin, *piece).1 <= at);
+        for piece in &pieces[first..] {
+            let (begin, end) = self.piece(origin, *piece);
+            if begin >= to {
+                break;
+            }
+            if at < begin {
+                parts.push(found(at, begin, "unknown"));
+                at = begin;
+            }
+            let until = end.min(to);
+            let state = match piece.state {
+                ThreadState::Wait | ThreadState::WaitFork => match piece.reason.filter(|_| end <= to) {
+                    Some(Reason::Thread) => {
+                        let same = if end == to { same + 1 } else { 0 };
+                        if piece.waker != NO_WAKER && piece.waker != thread.0 && same < MAX_SAME {
+                            let thread = ThreadIndex(piece.waker);
+                            parts.push(Todo::Search(Search { thread, from: at, to: until, same }));
+                            at = until;
+                            continue;
+                        }
+                        "blocked"
+                    }
+                    None | Some(Reason::Unknown) => "blocked",
+                    Some(reason) => reason.name(),
+                },
+                ThreadState::Interrupted => "interrupted",
+                ThreadState::WaitCpu => "wait_cpu",
+                ThreadState::Unknown => "unknown",
+                ThreadState::Zombie | ThreadState::Dead => "ended",
+                _ => "running",
+            };
+            parts.push(found(at, until, state));
+            at = until;
+        }
+        if at < to {
+            parts.push(found(at, to, "unknown"));
+        }
+        parts
+    }
+}
+
+impl Observer for CriticalPath {
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
+        self.births.insert(child, (parent, machines.now()));
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        if machines.thread(thread).life > 0 {
+            self.begins.insert(thread, at);
+        }
+    }
+
+    fn woken(&mut self, _: &Machines, woken: &Woken) {
+        self.woken.insert(woken.thread, *woken);
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
+        let woken = if is_wait { self.woken.remove(&piece.thread) } else { None };
+        let is_outside = self.asked.begin.is_some_and(|begin| piece.to <= begin)
+            || self.asked.end.is_some_and(|end| piece.from > end);
+        if is_outside {
+            return;
+        }
+        let woken = woken.filter(|woken| woken.at == piece.to);
+        let origin = machines.begin().unwrap_or(0);
+        let offset = |at: Ns| i64::try_from(at - origin).unwrap_or(i64::MAX);
+        self.threads.entry(piece.thread).or_default().push(Piece {
+            from: offset(piece.from),
+            to: offset(piece.to),
+            waker: woken.and_then(|woken| woken.waker).map_or(NO_WAKER, |waker| waker.0),
+            state: piece.state,
+            reason: woken.map(|woken| woken.reason),
+        });
+    }
+}
+
+impl Analysis for CriticalPath {
+    fn columns(&self) -> Vec<Column> {
+        let mut list = self.asked.machine_columns();
+        list.extend(columns(Unit::Time, &["from", "to"]));
+        list.extend(columns(Unit::Name, &["tid", "comm", "state"]));
+        list
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let asked = &self.asked;
+        let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
+        let tid = asked.tids.as_ref().and_then(|tids| tids.single());
+        let threads = (0..machines.count()).filter_map(|machine| machines.find_thread(machine, tid?));
+        let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
+        for thread in threads {
+            let Some((from, to)) = range else { break };
+            let origin = machines.begin().unwrap_or(0);
+            // Before it was met first, the number was that of another thread, which did not make this one.
+            let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
+            let begin = self.begins.get(&thread).filter(|_| !is_forked);
+            let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
+            for found in self.search(origin, Search { thread, from, to, same: 0 }) {
+                let of = machines.thread(found.thread);
+                *totals.entry((of.machine, of.tid, found.state)).or_default() += found.to - found.from;
+                let mut row = asked.machine_cells(of.machine);
+                row.extend([Cell::Integer(found.from), Cell::Integer(found.to)]);
+                row.extend(thread_cells(machines, Some(found.thread)));
+                row.push(Cell::text(Some(found.state)));
+                if asked.keeps(&row) {
+                    table.rows.push(row);
+                }
+            }
+        }
+        let mut columns_of = asked.machine_columns();
+        columns_of.extend(columns(Unit::Name, &["tid", "state"]));
+        columns_of.push(Column::new("total_ns", Unit::Duration));
+        let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
+            let mut row = asked.machine_cells(machine);
+            row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total)]);
+            row
+        };
+        let mut totals: Vec<Vec<Cell>> = totals.into_iter().map(total).collect();
+        let last = columns_of.len() - 1;
+        totals.sort_by(|a, b| b[last].order(&a[last]));
+        table.totals = Some((columns_of, totals));
+        table.order = Order::Found;
+        table
+    }
+}
