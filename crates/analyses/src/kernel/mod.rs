@@ -20,7 +20,7 @@ mod stats;
 mod syscalls;
 mod table;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use tracemill_engine::event::Event;
@@ -166,7 +166,10 @@ impl<'a> Reading<'a> {
                             GapKind::LostPackets => left.lost_packets += gap.count.unwrap_or(0),
                         }
                         match cpus[at] {
-                            Some(cpu) => machines.lose(reader.machine(of.trace), cpu, ns),
+                            Some(cpu) => {
+                                left.lost_on.insert(cpu);
+                                machines.lose(reader.machine(of.trace), cpu, ns);
+                            }
                             None => early[at].push(ns),
                         }
                     }
@@ -185,7 +188,10 @@ impl<'a> Reading<'a> {
             if cpus[stream] != packet_cpu {
                 cpus[stream] = packet_cpu;
                 for at in std::mem::take(&mut early[stream]) {
-                    packet_cpu.into_iter().for_each(|cpu| machines.lose(reader.machine(event.trace), cpu, at));
+                    if let Some(cpu) = packet_cpu {
+                        left.lost_on.insert(cpu);
+                        machines.lose(reader.machine(event.trace), cpu, at);
+                    }
                 }
             }
             let read = reader.read(&event, packet_cpu);
@@ -218,6 +224,7 @@ impl<'a> Reading<'a> {
             let mut table = analysis.finish(&machines, range);
             let own = std::mem::take(&mut table.notes);
             table.notes = notes.iter().copied().chain(own).collect();
+            table.lost_on = left.lost_on.iter().copied().collect();
             table.sort();
             table
         };
@@ -230,6 +237,7 @@ impl<'a> Reading<'a> {
 struct LeftOut {
     lost: u64,
     lost_packets: u64,
+    lost_on: BTreeSet<u64>,
     entries_without_exit: u64,
     untimed: u64,
 }

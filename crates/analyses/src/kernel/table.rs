@@ -127,6 +127,8 @@ pub struct Table {
     pub totals: Option<(Vec<Column>, Vec<Vec<Cell>>)>,
     /// What was left out or did not fit together.
     pub notes: Vec<(&'static str, u64)>,
+    /// CPUs that lost events.
+    pub lost_on: Vec<u64>,
     /// Columns of values and a bar of their sizes.
     pub is_histogram: bool,
     /// Are percentiles exact?

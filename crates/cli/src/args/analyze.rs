@@ -9,6 +9,7 @@ use super::{InputOptions, When, parse_duration};
 /// `tracemill analyze`.
 #[derive(Args)]
 #[command(
+    mut_arg("traces", |arg| arg.required(false)),
     override_usage = "tracemill analyze [NAME,..] [OPTIONS] TRACE...",
     after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it."
 )]
@@ -98,8 +99,8 @@ pub(crate) struct AnalyzeOptions {
     pub(crate) tree: bool,
 
     /// Print the table that ties events to concepts; or read more lines from this file, which come first
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "", help_heading = "Meaning of events")]
-    pub(crate) concepts: Option<PathBuf>,
+    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Meaning of events")]
+    pub(crate) concepts: Option<Option<PathBuf>>,
 
     /// All traces are of one machine: their threads and CPUs are the same
     #[arg(long, help_heading = "Meaning of events")]

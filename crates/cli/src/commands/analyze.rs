@@ -24,12 +24,12 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Analyses of traces.
 pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
-    let concepts = match options.concepts.as_deref() {
+    let concepts = match &options.concepts {
         None => Concepts::built_in().clone(),
-        Some(path) if path.as_os_str().is_empty() => {
+        Some(None) => {
             return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
         }
-        Some(path) => {
+        Some(Some(path)) => {
             let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
             Concepts::with_built_in(path, &text)?
         }

@@ -98,13 +98,25 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         text.push_str("nothing found\n");
     }
     if table.rows.len() < found {
-        let _ = writeln!(text, "{} of {found} rows", table.rows.len());
+        let of = match table.columns.first().map(|column| &*column.name) {
+            Some("tid") => "threads",
+            Some("pid") => "processes",
+            Some("cpu") => "CPUs",
+            _ => "rows",
+        };
+        let _ = writeln!(text, "{} of {found} {of}", table.rows.len());
     }
     if table.is_rough {
         text.push_str("percentiles of groups with more than a million spans are within 1 %\n");
     }
     for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
-        let _ = writeln!(text, "{count} {}", name.replace('_', " "));
+        if *name == "losses" {
+            let cpus: Vec<String> = table.lost_on.iter().map(u64::to_string).collect();
+            let on = if cpus.len() == 1 { "cpu" } else { "cpus" };
+            let _ = writeln!(text, "{count} events lost on {on} {}; what they touched is unknown", cpus.join(", "));
+        } else {
+            let _ = writeln!(text, "{count} {}", name.replace('_', " "));
+        }
     }
 }
 
