@@ -20,6 +20,7 @@ mod stats;
 mod syscalls;
 mod table;
 
+use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
@@ -31,7 +32,7 @@ use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::packet::GapKind;
+use tracemill_model::packet::{Gap, GapKind};
 use tracemill_semantics::states::{
     CpuIndex, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall,
     ThreadIndex, ThreadPiece, Woken,
@@ -136,81 +137,34 @@ impl<'a> Reading<'a> {
     /// # Errors
     /// When no event has a time.
     pub fn run(self, analyses: Vec<Box<dyn Analysis>>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
-        let Reading { input, mut reader, machine_names } = self;
+        let Reading { input, reader, machine_names } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
-        let mut machines = Machines::new(machine_names.len() as u32);
-        let mut all = All(analyses);
-        let mut left = LeftOut::default();
-        // Losses before the first packet of a stream, whose CPU is not known yet.
-        let mut early: Vec<Vec<Ns>> = vec![Vec::new(); input.streams.len()];
-        let mut cpus: Vec<Option<u64>> = vec![None; input.streams.len()];
         let mut index_of = vec![Vec::new(); input.session.traces.len()];
         for (at, of) in input.streams.iter().enumerate() {
             let indices: &mut Vec<usize> = &mut index_of[of.trace];
             indices.resize(indices.len().max(of.index + 1), 0);
             indices[of.index] = at;
         }
-        let mut events = Events::new(input.session, input.streams, &selection, None);
-        while let Some(step) = events.next() {
-            let event: Event<'_> = match step {
-                tracemill_engine::events::Step::Event(_, event) => event,
-                tracemill_engine::events::Step::Note(found) => {
-                    if let Note::Gap(stream, gap) = &found {
-                        let at = stream.0 as usize;
-                        let of = &input.streams[at];
-                        let ns = gap.begin_cycles.zip(of.clock.as_ref()).map(|(cycles, clock)| clock.ns(cycles));
-                        let ns = ns.unwrap_or(machines.now());
-                        match gap.kind {
-                            GapKind::DiscardedEvents => left.lost += gap.count.unwrap_or(0),
-                            GapKind::LostPackets => left.lost_packets += gap.count.unwrap_or(0),
-                        }
-                        match cpus[at] {
-                            Some(cpu) => {
-                                left.lost_on.insert(cpu);
-                                machines.lose(reader.machine(of.trace), cpu, ns);
-                            }
-                            None => early[at].push(ns),
-                        }
-                    }
-                    if note(found) == Flow::Stop {
-                        break;
-                    }
-                    continue;
-                }
-            };
-            let Some(ns) = event.ns else {
-                left.untimed += 1;
-                continue;
-            };
-            let packet_cpu = reader.cpu_of(event.trace, event.stream, &event.raw.chunk.packet);
-            let stream = index_of[event.trace][event.stream];
-            if cpus[stream] != packet_cpu {
-                cpus[stream] = packet_cpu;
-                for at in std::mem::take(&mut early[stream]) {
-                    if let Some(cpu) = packet_cpu {
-                        left.lost_on.insert(cpu);
-                        machines.lose(reader.machine(event.trace), cpu, at);
-                    }
-                }
+        let state = RefCell::new(State {
+            machines: Machines::new(machine_names.len() as u32),
+            all: All(analyses),
+            left: LeftOut::default(),
+            early: vec![Vec::new(); input.streams.len()],
+            cpus: vec![None; input.streams.len()],
+            reader,
+        });
+        let events = Events::new(input.session, input.streams, &selection, None);
+        let take = |event: &Event<'_>| state.borrow_mut().take(event, index_of[event.trace][event.stream]);
+        let noted = |found: Note| {
+            if let Note::Gap(stream, gap) = &found {
+                let at = stream.0 as usize;
+                state.borrow_mut().lose(at, &input.streams[at], gap);
             }
-            let read = reader.read(&event, packet_cpu);
-            let cpu = machines.touch(read.machine, ns, read.cpu, &mut all);
-            if let (Some(cpu), Some(running)) = (cpu, &read.running) {
-                let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
-                machines.running(cpu, &happening, &mut all);
-            }
-            match read.concept {
-                Some(_) if read.has_no_exit => left.entries_without_exit += 1,
-                Some((concept, is_legacy)) => {
-                    let happening = Happening { concept, is_legacy, values: &read.values };
-                    machines.apply(read.machine, cpu, &happening, &mut all);
-                }
-                None => {}
-            }
-            let now = machines.now();
-            all.0.iter_mut().for_each(|analysis| analysis.passed(&machines, read.machine, cpu, &event, now));
-        }
+            note(found)
+        };
+        events.for_each(take, noted);
+        let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
         if machines.begin().is_none() && left.untimed > 0 {
             return Err(Error::unsupported("the events have no time, so nothing can be said of states"));
@@ -229,6 +183,72 @@ impl<'a> Reading<'a> {
             table
         };
         Ok(all.0.into_iter().map(finish).collect())
+    }
+}
+
+/// What changes while events are read.
+struct State {
+    reader: Reader,
+    machines: Machines,
+    all: All,
+    left: LeftOut,
+    /// Losses before the first packet of a stream, whose CPU is not known yet.
+    early: Vec<Vec<Ns>>,
+    /// The CPU of each stream, as its last packet said.
+    cpus: Vec<Option<u64>>,
+}
+
+impl State {
+    #[inline]
+    fn take(&mut self, event: &Event<'_>, stream: usize) {
+        let State { reader, machines, all, left, early, cpus } = self;
+        let Some(ns) = event.ns else {
+            left.untimed += 1;
+            return;
+        };
+        let packet_cpu = reader.cpu_of(event.trace, event.stream, &event.raw.chunk.packet);
+        if cpus[stream] != packet_cpu {
+            cpus[stream] = packet_cpu;
+            for at in std::mem::take(&mut early[stream]) {
+                if let Some(cpu) = packet_cpu {
+                    left.lost_on.insert(cpu);
+                    machines.lose(reader.machine(event.trace), cpu, at);
+                }
+            }
+        }
+        let read = reader.read(event, packet_cpu);
+        let cpu = machines.touch(read.machine, ns, read.cpu, all);
+        if let (Some(cpu), Some(running)) = (cpu, &read.running) {
+            let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
+            machines.running(cpu, &happening, all);
+        }
+        match read.concept {
+            Some(_) if read.has_no_exit => left.entries_without_exit += 1,
+            Some((concept, is_legacy)) => {
+                let happening = Happening { concept, is_legacy, values: &read.values };
+                machines.apply(read.machine, cpu, &happening, all);
+            }
+            None => {}
+        }
+        let now = machines.now();
+        all.0.iter_mut().for_each(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
+    }
+
+    /// Events of a stream are missing.
+    fn lose(&mut self, at: usize, of: &StreamOf, gap: &Gap) {
+        let ns = gap.begin_cycles.zip(of.clock.as_ref()).map(|(cycles, clock)| clock.ns(cycles));
+        let ns = ns.unwrap_or(self.machines.now());
+        match gap.kind {
+            GapKind::DiscardedEvents => self.left.lost += gap.count.unwrap_or(0),
+            GapKind::LostPackets => self.left.lost_packets += gap.count.unwrap_or(0),
+        }
+        match self.cpus[at] {
+            Some(cpu) => {
+                self.left.lost_on.insert(cpu);
+                self.machines.lose(self.reader.machine(of.trace), cpu, ns);
+            }
+            None => self.early[at].push(ns),
+        }
     }
 }
 

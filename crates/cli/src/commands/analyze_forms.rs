@@ -29,10 +29,16 @@ impl Look {
             When::Auto => is_terminal,
             when => when == When::Always,
         };
-        let width = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        Look { is_colored, width: is_terminal.then(|| width.unwrap_or(100)) }
+        let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+        Look { is_colored, width: is_terminal.then(width) }
     }
 }
+
+/// Characters of the longest bar beside a table.
+const BAR: usize = 20;
+
+/// Characters of a name that are always shown.
+const MIN_NAME: usize = 8;
 
 // ---- Table --------------------------------------------------------------------------------------------------------
 
@@ -68,11 +74,39 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         };
         lines.push(table.columns.iter().enumerate().map(of).collect());
     }
-    let bars = bars(table, look);
+    let mut bars = bars(table, look);
     let is_left: Vec<bool> = table.columns.iter().map(|column| column.unit == Unit::Name).collect();
-    let widths: Vec<usize> = (0..table.columns.len())
+    let mut widths: Vec<usize> = (0..table.columns.len())
         .map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0))
         .collect();
+    let mut left_out = Vec::new();
+    if let Some(most) = look.width {
+        let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
+        if total(&widths) + 2 + BAR > most {
+            bars.clear();
+        }
+        // Long names first, then the last columns.
+        while total(&widths) > most {
+            let longest =
+                (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
+            match longest {
+                Some(at) => widths[at] -= 1,
+                None if widths.len() > 1 => {
+                    widths.pop();
+                    left_out.push(title(&table.columns[widths.len()]));
+                }
+                None => break,
+            }
+        }
+        for line in &mut lines {
+            line.truncate(widths.len());
+            for (cell, &width) in line.iter_mut().zip(&widths) {
+                if cell.chars().count() > width {
+                    *cell = cell.chars().take(width.saturating_sub(1)).chain(['…']).collect();
+                }
+            }
+        }
+    }
     for (number, line) in lines.iter().enumerate() {
         let mut out = String::new();
         for (at, cell) in line.iter().enumerate() {
@@ -93,6 +127,10 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         }
         text.push_str(&out);
         text.push('\n');
+    }
+    if !left_out.is_empty() {
+        left_out.reverse();
+        let _ = writeln!(text, "too wide for the terminal, left out: {}", left_out.join(" "));
     }
     if table.rows.is_empty() {
         text.push_str("nothing found\n");
@@ -161,7 +199,7 @@ fn bars(table: &Table, look: &Look) -> Vec<String> {
         _ => 0.0,
     };
     let largest = table.rows.iter().map(value).fold(0.0, f64::max);
-    let width = if table.is_histogram { 40.0 } else { 20.0 };
+    let width = if table.is_histogram { 40.0 } else { BAR as f64 };
     table.rows.iter().map(|row| bar(if largest > 0.0 { value(row) / largest * width } else { 0.0 })).collect()
 }
 
