@@ -5,12 +5,16 @@
 //! |---|---|
 //! | `reader` | from events to concepts |
 //! | `states`, `cpu`, `sched`, `irq`, `syscalls`, `io`, `memory`, `locks`, `processes`, `stats`, `path` | the analyses |
+//! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
 //! | `asked`, `table` | questions and answers |
 
 mod asked;
 mod cpu;
+mod files;
+mod io;
 mod irq;
+mod latest;
 mod path;
 mod reader;
 mod sched;
@@ -78,8 +82,16 @@ pub struct Known {
 }
 
 /// All analyses.
-pub const ANALYSES: &[Known] =
-    &[states::KNOWN, cpu::KNOWN, sched::KNOWN, irq::KNOWN, syscalls::KNOWN, stats::KNOWN, path::KNOWN];
+pub const ANALYSES: &[Known] = &[
+    states::KNOWN,
+    cpu::KNOWN,
+    sched::KNOWN,
+    irq::KNOWN,
+    syscalls::KNOWN,
+    io::KNOWN,
+    stats::KNOWN,
+    path::KNOWN,
+];
 
 impl Known {
     /// The analysis of a name.

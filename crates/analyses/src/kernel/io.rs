@@ -1,0 +1,567 @@
+//! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
+
+use std::collections::HashMap;
+
+use tracemill_semantics::states::{CpuIndex, Happening, Machines, Ns, Observer, RunEnd, SystemCall, ThreadIndex};
+use tracemill_semantics::{Concept, Field};
+
+use super::files::Files;
+use super::latest::Latest;
+use super::spans::{Key, More, NO_KEY, Names, Spans};
+use super::states::MAX_REQUESTS;
+use super::syscalls::error_of;
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked, Known, View, duration, key_cell, thread_cells, thread_of};
+
+pub(super) const KNOWN: Known = Known {
+    name: "io",
+    about: "system calls that read and write, requests of disks, packets of the network",
+    by: &["class", "thread", "process", "file", "disk", "net"],
+    words: &[],
+    has_spans: true,
+    needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
+    wants: &[
+        (Concept::SysEntry, "what system calls did"),
+        (Concept::RqComplete, "what disks did"),
+        (Concept::NetIn, "what came from the network"),
+    ],
+    make: |asked| match asked.by.as_deref() {
+        Some("disk") => Box::new(Disks::new(asked)),
+        Some("net") => Box::new(Net { asked: asked.clone(), ..Net::default() }),
+        _ => Box::new(Calls::new(asked)),
+    },
+};
+
+/// What a system call does with files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    Open,
+    Read,
+    Write,
+    Sync,
+    Copy,
+    Close,
+}
+
+impl Class {
+    const ALL: [Class; 6] = [Class::Open, Class::Read, Class::Write, Class::Sync, Class::Copy, Class::Close];
+
+    /// The class of a system call.
+    pub(super) fn of(name: &str) -> Option<Class> {
+        Some(match name {
+            "open" | "openat" | "openat2" | "creat" | "socket" | "accept" | "accept4" | "dup" | "dup2" | "dup3"
+            | "pipe" | "pipe2" => Class::Open,
+            "read" | "readv" | "pread" | "pread64" | "preadv" | "preadv2" | "recv" | "recvfrom" | "recvmsg"
+            | "recvmmsg" => Class::Read,
+            "write" | "writev" | "pwrite" | "pwrite64" | "pwritev" | "pwritev2" | "send" | "sendto" | "sendmsg"
+            | "sendmmsg" => Class::Write,
+            "sync" | "syncfs" | "fsync" | "fdatasync" | "sync_file_range" | "sync_file_range2" | "msync" => Class::Sync,
+            "splice" | "tee" | "vmsplice" | "sendfile" | "sendfile64" | "copy_file_range" => Class::Copy,
+            "close" => Class::Close,
+            _ => return None,
+        })
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Class::Open => "open",
+            Class::Read => "read",
+            Class::Write => "write",
+            Class::Sync => "sync",
+            Class::Copy => "copy",
+            Class::Close => "close",
+        }
+    }
+
+    /// Bytes that a call of a name has moved.
+    fn bytes(self, name: &str, ret: Option<i64>) -> u64 {
+        match (self, name) {
+            // They return a number of messages.
+            (_, "recvmmsg" | "sendmmsg") => 0,
+            (Class::Read | Class::Write | Class::Copy, _) => ret.and_then(|ret| u64::try_from(ret).ok()).unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// System calls.
+struct Calls {
+    spans: Spans<Moved>,
+    /// Only when rows name files.
+    files: Option<Files>,
+    names: Names,
+}
+
+/// What system calls moved, and how many of them failed.
+#[derive(Clone, Default)]
+struct Moved {
+    bytes: u128,
+    errors: u64,
+}
+
+impl Moved {
+    fn cells(&self) -> [Cell; 2] {
+        [Cell::Integer(self.bytes as i128), self.errors.into()]
+    }
+}
+
+impl More for Moved {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
+}
+
+impl Calls {
+    fn new(asked: &Asked) -> Self {
+        let has_files = asked.by.as_deref() == Some("file") || matches!(asked.view, View::Log | View::Top(_));
+        Calls { spans: Spans::new(asked), files: has_files.then(Files::default), names: Names::default() }
+    }
+
+    fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
+        let Some(class) = Class::of(call.name) else { return };
+        let asked = &self.spans.asked;
+        if !asked.wants_cpu(machines, Some(call.cpu)) || !asked.wants_thread(machines, Some(call.thread)) {
+            return;
+        }
+        let thread = machines.thread(call.thread);
+        let file = self.files.as_ref().and_then(|files| files.of_call(call.thread));
+        let by = match asked.by.as_deref() {
+            Some("thread") => thread.tid,
+            Some("process") => thread.pid.unwrap_or(NO_KEY),
+            Some("file") => file.map_or(NO_KEY, |file| self.names.number(file)),
+            _ => 0,
+        };
+        let key = [i64::from(thread.machine), class as i64, by, 0];
+        let length = duration(call.from, call.to);
+        let moved =
+            Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
+        let machine_cells = asked.machine_cells(thread.machine);
+        self.spans.add(machines.begin(), call.to, length, key, moved, || {
+            let mut row = machine_cells;
+            row.extend([class.name(), call.name].map(|name| Cell::text(Some(name))));
+            row.push(Cell::text(file.map(|file| &**file)));
+            row.extend(thread_cells(machines, Some(call.thread)));
+            row.extend([machines.cpu(call.cpu).number.into(), Cell::Integer(call.from), Cell::Integer(call.to)]);
+            row.extend([length.into(), Cell::integer(call.ret)]);
+            row
+        });
+    }
+}
+
+impl Observer for Calls {
+    fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, of: &Happening<'_>, at: Ns) {
+        self.files.iter_mut().for_each(|files| files.call_began(machines, thread, name, of, at));
+    }
+
+    fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
+        self.add(machines, call);
+        self.files.iter_mut().for_each(|files| files.call_ended(machines, call, happening));
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        self.files.iter_mut().for_each(|files| files.born(machines, thread, at));
+    }
+
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        self.files.iter_mut().for_each(|files| files.forked(machines, parent, child, at));
+    }
+
+    fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
+        self.files.iter_mut().for_each(|files| files.run_ended(machines, thread, how, at));
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, of: &Happening<'_>, at: Ns) {
+        self.files.iter_mut().for_each(|files| files.taken(machines, machine, cpu, of, at));
+    }
+}
+
+impl Analysis for Calls {
+    fn columns(&self) -> Vec<Column> {
+        call_columns(&self.spans.asked)
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let Calls { spans, files, names } = *self;
+        let asked = spans.asked.clone();
+        let by = asked.by.clone().unwrap_or_default();
+        let mut keys = asked.machine_columns();
+        let own: &[&'static str] = match &*by {
+            "thread" => &["tid", "comm", "class"],
+            "process" => &["pid", "class"],
+            "file" => &["file", "class"],
+            _ => &["class"],
+        };
+        keys.extend(columns(Unit::Name, own));
+        let log = call_columns(&asked);
+        let more = columns(Unit::Count, &["bytes", "errors"]).collect();
+        let describe = |key: &Key, _: &_, moved: &Moved| {
+            let mut cells = asked.machine_cells(key[0] as u32);
+            match &*by {
+                "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[2]))),
+                "process" => cells.push(key_cell(key[2])),
+                "file" => cells.push(Cell::text(names.name(key[2]))),
+                _ => {}
+            }
+            cells.push(Cell::text(Class::ALL.get(key[1] as usize).map(|class| class.name())));
+            Some((cells, moved.cells().to_vec()))
+        };
+        let of_all = |moved: &Moved| columns(Unit::Count, &["bytes", "errors"]).zip(moved.cells()).collect();
+        let mut table = spans.finish("io", range, keys, log, more, describe, of_all);
+        let left_out = files.map_or(0, |files| files.left_out());
+        table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
+        table
+    }
+}
+
+/// Columns of lists of system calls.
+fn call_columns(asked: &Asked) -> Vec<Column> {
+    let mut log = asked.machine_columns();
+    log.extend(columns(Unit::Name, &["class", "name", "file", "tid", "comm", "cpu"]));
+    log.extend(columns(Unit::Time, &["from", "to"]));
+    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("ret", Unit::Name)]);
+    log
+}
+
+/// Requests of disks.
+struct Disks {
+    spans: Spans<Requests>,
+    disks: HashMap<(u32, i64), Disk>,
+    names: HashMap<(u32, i64), Box<str>>,
+    dropped: u64,
+}
+
+/// Requests of a disk that are not completed.
+struct Disk {
+    /// When requests were inserted, by their first sector: drivers may lengthen them until they are issued.
+    inserted: Latest<i128, Ns>,
+    /// By first sector and number of sectors.
+    issued: Latest<(i128, i128), Issue>,
+}
+
+/// A request that a driver has.
+struct Issue {
+    at: Ns,
+    /// How long it waited, when that is known.
+    queue: Option<u64>,
+    is_write: bool,
+    /// The thread that issued it, by its number and, for lists, its name.
+    tid: Option<i64>,
+    comm: Option<Box<str>>,
+    is_wanted: bool,
+}
+
+/// What a disk did.
+#[derive(Clone, Default)]
+struct Requests {
+    completed: u64,
+    bytes: i128,
+    queue_total: u128,
+    queue_max: Option<u64>,
+}
+
+impl Requests {
+    const COLUMNS: [(&'static str, Unit); 4] = [
+        ("completed", Unit::Count),
+        ("bytes", Unit::Count),
+        ("queue_total_ns", Unit::Duration),
+        ("queue_max_ns", Unit::Duration),
+    ];
+
+    fn columns() -> impl Iterator<Item = Column> {
+        Requests::COLUMNS.into_iter().map(|(name, unit)| Column::new(name, unit))
+    }
+
+    fn cells(&self) -> [Cell; 4] {
+        [
+            self.completed.into(),
+            Cell::Integer(self.bytes),
+            Cell::Integer(self.queue_total as i128),
+            Cell::integer(self.queue_max),
+        ]
+    }
+}
+
+impl More for Requests {
+    fn add(&mut self, other: Self) {
+        self.completed += other.completed;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.queue_total += other.queue_total;
+        self.queue_max = self.queue_max.max(other.queue_max);
+    }
+}
+
+/// Bytes of a sector.
+const SECTOR_BYTES: i128 = 512;
+
+impl Disks {
+    fn new(asked: &Asked) -> Self {
+        Disks { spans: Spans::new(asked), disks: HashMap::new(), names: HashMap::new(), dropped: 0 }
+    }
+
+    fn issue(
+        &self,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        at: Ns,
+    ) -> Issue {
+        let asked = &self.spans.asked;
+        let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
+        let stated = happening.number(Field::Tid);
+        let thread = stated.map_or(running, |tid| machines.find_thread(machine, tid));
+        let comm = || {
+            let stated = happening.text(Field::Comm).filter(|comm| !comm.is_empty()).map(|comm| comm.into());
+            stated.or_else(|| machines.thread(thread?).comm.clone())
+        };
+        Issue {
+            at,
+            queue: None,
+            is_write: is_write(happening).unwrap_or(false),
+            tid: stated.or_else(|| running.map(|thread| machines.thread(thread).tid)),
+            comm: if matches!(asked.view, View::Log | View::Top(_)) { comm() } else { None },
+            is_wanted: asked.wants_cpu(machines, cpu) && asked.wants_thread(machines, thread),
+        }
+    }
+
+    fn request(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let integer = |field| happening.values.integer(field);
+        let (Some(dev), Some(sector), Some(sectors)) =
+            (happening.number(Field::Dev), integer(Field::Sector), integer(Field::NrSector))
+        else {
+            return;
+        };
+        if sectors <= 0 {
+            return;
+        }
+        let issue = (happening.concept == Concept::RqIssue).then(|| self.issue(machines, machine, cpu, happening, at));
+        let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
+        let disk = self.disks.entry((machine, dev)).or_insert_with(new);
+        match (happening.concept, issue) {
+            (Concept::RqInsert, _) => self.dropped += u64::from(disk.inserted.put(sector, at)),
+            (_, Some(mut issue)) => {
+                issue.queue = disk.inserted.take(&sector).map(|inserted| duration(inserted, at));
+                self.dropped += u64::from(disk.issued.put((sector, sectors), issue));
+            }
+            _ => {
+                let issue = disk.issued.take(&(sector, sectors));
+                self.complete(machines, (machine, dev), cpu, (sector, sectors), happening, issue, at);
+            }
+        }
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "an event, its place, and the request that it ends")]
+    fn complete(
+        &mut self,
+        machines: &Machines,
+        (machine, dev): (u32, i64),
+        cpu: Option<CpuIndex>,
+        (sector, sectors): (i128, i128),
+        happening: &Happening<'_>,
+        issue: Option<Issue>,
+        at: Ns,
+    ) {
+        let asked = &self.spans.asked;
+        let is_wanted = match &issue {
+            Some(issue) => issue.is_wanted,
+            // Nothing tells whose it was.
+            None => asked.wants_thread(machines, None) && asked.wants_cpu(machines, cpu),
+        };
+        if !is_wanted {
+            return;
+        }
+        let key = |is_write: bool| [i64::from(machine), dev, i64::from(is_write), 0];
+        let issued_write = issue.as_ref().map(|issue| issue.is_write);
+        if asked.view == View::Statistics && asked.has_instant(at) {
+            let is_write = is_write(happening).or(issued_write).unwrap_or(false);
+            let done = Requests { completed: 1, bytes: sectors.saturating_mul(SECTOR_BYTES), ..Requests::default() };
+            self.spans.group(machines.begin(), at, key(is_write)).1.add(done.clone());
+            self.spans.all_more.add(done);
+        }
+        let Some(issue) = issue else { return };
+        let asked = &self.spans.asked;
+        let length = duration(issue.at, at);
+        let queued =
+            Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
+        let machine_cells = asked.machine_cells(machine);
+        let names = &self.names;
+        self.spans.add(machines.begin(), at, length, key(issue.is_write), queued, || {
+            let mut row = machine_cells;
+            row.extend([Cell::text(names.get(&(machine, dev)).map(|name| &**name)), dev.into()]);
+            row.extend([Cell::Integer(sector), Cell::Integer(sectors), op_cell(issue.is_write)]);
+            row.extend([Cell::Integer(issue.at), Cell::Integer(at), length.into(), Cell::integer(issue.queue)]);
+            row.extend([Cell::integer(issue.tid), Cell::text(issue.comm.as_deref())]);
+            row
+        });
+    }
+}
+
+/// Does a request write? LTTng states flags, ftrace letters.
+fn is_write(happening: &Happening<'_>) -> Option<bool> {
+    let flags = happening.values.integer(Field::Rwbs).map(|flags| flags & 1 != 0);
+    flags.or_else(|| happening.text(Field::Rwbs).map(|letters| letters.contains('W')))
+}
+
+fn op_cell(is_write: bool) -> Cell {
+    Cell::text(Some(if is_write { "write" } else { "read" }))
+}
+
+impl Observer for Disks {
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        match happening.concept {
+            Concept::DumpDisk => {
+                if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
+                    self.names.insert((machine, dev), name.into());
+                }
+            }
+            Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
+                self.request(machines, machine, cpu, happening, at);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Analysis for Disks {
+    fn columns(&self) -> Vec<Column> {
+        request_columns(&self.spans.asked)
+    }
+
+    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let Disks { spans, names, dropped, .. } = *self;
+        let asked = spans.asked.clone();
+        let keys = asked.machine_columns().into_iter().chain(columns(Unit::Name, &["dev", "disk", "op"])).collect();
+        let log = request_columns(&asked);
+        let describe = |key: &Key, _: &_, requests: &Requests| {
+            let mut cells = asked.machine_cells(key[0] as u32);
+            let name = names.get(&(key[0] as u32, key[1])).map(|name| &**name);
+            cells.extend([key[1].into(), Cell::text(name), op_cell(key[2] != 0)]);
+            Some((cells, requests.cells().to_vec()))
+        };
+        let of_all = |requests: &Requests| Requests::columns().zip(requests.cells()).collect();
+        let mut table = spans.finish("io", range, keys, log, Requests::columns().collect(), describe, of_all);
+        table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
+        table
+    }
+}
+
+/// Columns of lists of requests.
+fn request_columns(asked: &Asked) -> Vec<Column> {
+    let mut log = asked.machine_columns();
+    log.extend(columns(Unit::Name, &["disk", "dev", "sector"]));
+    log.extend([Column::new("sectors", Unit::Count), Column::new("op", Unit::Name)]);
+    log.extend(columns(Unit::Time, &["from", "to"]));
+    log.extend(columns(Unit::Duration, &["duration_ns", "queue_ns"]));
+    log.extend(columns(Unit::Name, &["tid", "comm"]));
+    log
+}
+
+/// Packets of network devices. They are no spans: all views are counts.
+#[derive(Default)]
+struct Net {
+    asked: Asked,
+    names: Names,
+    /// By step, machine and name.
+    devices: HashMap<(i64, u32, i64), Packets>,
+}
+
+/// Packets and bytes that came in and went out.
+#[derive(Clone, Copy, Default)]
+struct Packets([i128; 4]);
+
+impl Packets {
+    const COLUMNS: [&'static str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];
+
+    fn add(&mut self, other: Packets) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
+impl Observer for Net {
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let is_in = match happening.concept {
+            Concept::NetIn => true,
+            Concept::NetOut => false,
+            _ => return,
+        };
+        let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
+        let Net { asked, names, devices } = self;
+        if !asked.has_instant(at) || !asked.wants_cpu(machines, cpu) || !asked.wants_thread(machines, running) {
+            return;
+        }
+        let name = happening.text(Field::Dev).map_or(NO_KEY, |name| names.number(&name));
+        let bytes = happening.values.integer(Field::Len).unwrap_or(0).max(0);
+        let packets = if is_in { [1, bytes, 0, 0] } else { [0, 0, 1, bytes] };
+        devices.entry((asked.step_of(machines.begin(), at), machine, name)).or_default().add(Packets(packets));
+    }
+}
+
+impl Analysis for Net {
+    fn columns(&self) -> Vec<Column> {
+        let asked = &self.asked;
+        let mut of = asked.step_columns();
+        of.extend(asked.machine_columns());
+        of.push(Column::new("net", Unit::Name));
+        of.extend(columns(Unit::Count, &Packets::COLUMNS));
+        of
+    }
+
+    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let columns_of = self.columns();
+        let Net { asked, names, devices } = *self;
+        let mut sums: HashMap<(i64, u32, i64), Packets> = HashMap::new();
+        let mut all = Packets::default();
+        for ((step, machine, name), packets) in devices {
+            sums.entry((asked.last_step(range, step), machine, name)).or_default().add(packets);
+            all.add(packets);
+        }
+        let mut rows = Vec::new();
+        for ((step, machine, name), packets) in sums {
+            let mut row = asked.step_cells(range, step);
+            row.extend(asked.machine_cells(machine));
+            row.push(Cell::text(names.name(name)));
+            row.extend(packets.0.map(Cell::Integer));
+            asked.put(row, &mut rows);
+        }
+        let all = columns(Unit::Count, &Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
+        Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_calls_have_classes() {
+        for (name, class) in [
+            ("openat", Some(Class::Open)),
+            ("pipe2", Some(Class::Open)),
+            ("recvmmsg", Some(Class::Read)),
+            ("pwrite64", Some(Class::Write)),
+            ("sync_file_range2", Some(Class::Sync)),
+            ("sendfile64", Some(Class::Copy)),
+            ("close", Some(Class::Close)),
+            ("connect", None),
+            ("reading", None),
+        ] {
+            assert_eq!(Class::of(name), class, "{name}");
+        }
+        for (at, class) in Class::ALL.into_iter().enumerate() {
+            assert_eq!(
+                (class as usize, Class::of(class.name())),
+                (at, if class == Class::Copy { None } else { Some(class) })
+            );
+        }
+    }
+
+    #[test]
+    fn results_are_bytes_where_calls_move_some() {
+        assert_eq!(Class::Read.bytes("read", Some(100)), 100);
+        assert_eq!(Class::Copy.bytes("splice", Some(7)), 7);
+        assert_eq!((Class::Write.bytes("write", Some(-28)), Class::Write.bytes("write", None)), (0, 0));
+        assert_eq!((Class::Read.bytes("recvmmsg", Some(3)), Class::Write.bytes("sendmmsg", Some(3))), (0, 0));
+        assert_eq!((Class::Open.bytes("open", Some(3)), Class::Sync.bytes("msync", Some(3))), (0, 0));
+    }
+}
