@@ -15,6 +15,7 @@ mod files;
 mod io;
 mod irq;
 mod latest;
+mod memory;
 mod path;
 mod reader;
 mod sched;
@@ -89,6 +90,7 @@ pub const ANALYSES: &[Known] = &[
     irq::KNOWN,
     syscalls::KNOWN,
     io::KNOWN,
+    memory::KNOWN,
     stats::KNOWN,
     path::KNOWN,
 ];

@@ -1,0 +1,297 @@
+//! `memory`: pages and objects of the kernel that threads allocate and free (section 3.7).
+
+use std::collections::HashMap;
+
+use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Ns, Observer};
+use tracemill_semantics::{Concept, Field};
+
+use super::latest::Latest;
+use super::spans::NO_KEY;
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked, Known, thread_of};
+
+pub(super) const KNOWN: Known = Known {
+    name: "memory",
+    about: "pages and objects of the kernel that threads allocate and free",
+    by: &["thread", "site"],
+    words: &["slab"],
+    has_spans: false,
+    needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
+    wants: &[
+        (Concept::PageAlloc, "pages that were allocated"),
+        (Concept::PageFree, "pages that were freed"),
+        (Concept::SlabAlloc, "objects of the kernel (--slab)"),
+    ],
+    make: |asked| Box::new(Memory::new(asked)),
+};
+
+/// Objects of a machine that are kept at most, to know their sizes when they are freed.
+const MAX_OBJECTS: usize = 1 << 20;
+
+/// The largest order of a block of pages: no kernel has one.
+const MAX_ORDER: i64 = 62;
+
+struct Memory {
+    asked: Asked,
+    /// Objects instead of pages?
+    is_slab: bool,
+    /// Only objects have the place of the call that made them.
+    is_by_site: bool,
+    /// By step, machine, and thread or site.
+    groups: HashMap<(i64, u32, i128), Sums>,
+    level: i128,
+    peak: i128,
+    objects: HashMap<u32, Latest<i128, Object>>,
+    bad_orders: u64,
+    unmatched_frees: u64,
+    dropped_objects: u64,
+}
+
+/// An object that is allocated.
+struct Object {
+    bytes: i128,
+    site: i128,
+}
+
+/// What was allocated and freed: events, and pages or bytes.
+#[derive(Clone, Copy, Default)]
+struct Sums {
+    allocs: u64,
+    frees: u64,
+    allocated: i128,
+    freed: i128,
+}
+
+impl Sums {
+    fn add(&mut self, other: Sums) {
+        self.allocs += other.allocs;
+        self.frees += other.frees;
+        self.allocated = self.allocated.saturating_add(other.allocated);
+        self.freed = self.freed.saturating_add(other.freed);
+    }
+
+    fn cells(self) -> [Cell; 4] {
+        [self.allocs.into(), self.frees.into(), Cell::Integer(self.allocated), Cell::Integer(self.freed)]
+    }
+}
+
+impl Memory {
+    fn new(asked: &Asked) -> Self {
+        let is_by_site = asked.by.as_deref() == Some("site");
+        Memory {
+            asked: asked.clone(),
+            is_slab: is_by_site || asked.has("slab"),
+            is_by_site,
+            groups: HashMap::new(),
+            level: 0,
+            peak: 0,
+            objects: HashMap::new(),
+            bad_orders: 0,
+            unmatched_frees: 0,
+            dropped_objects: 0,
+        }
+    }
+
+    fn amounts(&self) -> [&'static str; 4] {
+        match self.is_slab {
+            true => ["allocs", "frees", "bytes", "bytes_freed"],
+            false => ["allocs", "frees", "pages_allocated", "pages_freed"],
+        }
+    }
+
+    /// Pages of an event.
+    fn pages(&mut self, happening: &Happening<'_>) -> i128 {
+        match happening.number(Field::Order) {
+            Some(order @ 0..=MAX_ORDER) => 1 << order,
+            _ => {
+                self.bad_orders += 1;
+                0
+            }
+        }
+    }
+
+    /// What an event allocates or frees, and where the object of it was made.
+    fn sums(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, i128)> {
+        let integer = |field| happening.values.integer(field);
+        let unknown = i128::from(NO_KEY);
+        match (happening.concept, self.is_slab) {
+            (Concept::PageAlloc, false) => {
+                Some((Sums { allocs: 1, allocated: self.pages(happening), ..Sums::default() }, unknown))
+            }
+            (Concept::PageFree, false) => {
+                Some((Sums { frees: 1, freed: self.pages(happening), ..Sums::default() }, unknown))
+            }
+            // Without an address the allocation failed, and the call that frees nothing frees nothing.
+            (Concept::SlabAlloc, true) => {
+                let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
+                let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site).unwrap_or(unknown));
+                let objects = self.objects.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
+                self.dropped_objects += u64::from(objects.put(pointer, Object { bytes, site }));
+                Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site))
+            }
+            (Concept::SlabFree, true) => {
+                let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
+                let object = self.objects.get_mut(&machine).and_then(|objects| objects.take(&pointer));
+                self.unmatched_frees += u64::from(object.is_none());
+                let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: unknown });
+                Some((Sums { frees: 1, freed: bytes, ..Sums::default() }, site))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Observer for Memory {
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let Some((sums, site)) = self.sums(machine, happening) else { return };
+        let asked = &self.asked;
+        let current = cpu.map_or(Current::Unknown, |cpu| machines.cpu(cpu).current());
+        if !asked.has_instant(at) || !asked.wants_cpu(machines, cpu) || !asked.wants_thread(machines, current.thread())
+        {
+            return;
+        }
+        let key = match current {
+            _ if self.is_by_site => site,
+            Current::Unknown => NO_KEY.into(),
+            Current::Idle => 0,
+            Current::Thread(thread) => machines.thread(thread).tid.into(),
+        };
+        self.groups.entry((asked.step_of(machines.begin(), at), machine, key)).or_default().add(sums);
+        self.level = self.level.saturating_add(sums.allocated - sums.freed);
+        self.peak = self.peak.max(self.level);
+    }
+}
+
+impl Analysis for Memory {
+    fn columns(&self) -> Vec<Column> {
+        let mut of = self.asked.step_columns();
+        of.extend(self.asked.machine_columns());
+        of.extend(columns(Unit::Name, if self.is_by_site { &["site"] } else { &["tid", "comm"] }));
+        of.extend(columns(Unit::Count, &self.amounts()));
+        of
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let (columns_of, amounts) = (self.columns(), self.amounts());
+        let asked = &self.asked;
+        let mut groups: HashMap<(i64, u32, i128), Sums> = HashMap::new();
+        let mut all = Sums::default();
+        for (&(step, machine, key), sums) in &self.groups {
+            groups.entry((asked.last_step(range, step), machine, key)).or_default().add(*sums);
+            all.add(*sums);
+        }
+        let mut rows = Vec::new();
+        for ((step, machine, key), sums) in groups {
+            let mut row = asked.step_cells(range, step);
+            row.extend(asked.machine_cells(machine));
+            let number = if key == i128::from(NO_KEY) { Cell::Null } else { Cell::Integer(key) };
+            row.push(number);
+            if !self.is_by_site {
+                let tid = i64::try_from(key).ok().filter(|tid| *tid != 0);
+                let thread = tid.and_then(|tid| thread_of(machines, machine.into(), tid));
+                row.push(Cell::text(thread.and_then(|thread| machines.thread(thread).comm.as_deref())));
+            }
+            row.extend(sums.cells());
+            rows.push(row);
+        }
+        rows.retain(|row| asked.keeps(row));
+        let peak = Column::new(if self.is_slab { "peak_bytes" } else { "peak_pages" }, Unit::Count);
+        let mut of_all: Vec<(Column, Cell)> = columns(Unit::Count, &amounts).zip(all.cells()).collect();
+        of_all.push((peak, Cell::Integer(self.peak)));
+        let counts = [
+            ("bad_orders", self.bad_orders),
+            ("unmatched_frees", self.unmatched_frees),
+            ("dropped_objects", self.dropped_objects),
+        ];
+        let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
+        let (columns, all) = (columns_of, of_all);
+        Table { analysis: "memory", range, columns, rows, all, order, notes, ..Table::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use tracemill_semantics::states::Values;
+
+    use super::*;
+
+    struct Numbers<'a>(&'a [(Field, i128)]);
+
+    impl Values for Numbers<'_> {
+        fn integer(&self, field: Field) -> Option<i128> {
+            self.0.iter().find(|(own, _)| *own == field).map(|(_, value)| *value)
+        }
+        fn text(&self, _: Field) -> Option<Cow<'_, str>> {
+            None
+        }
+    }
+
+    /// What an analysis says of some events.
+    fn table(asked: &Asked, events: &[(Concept, &[(Field, i128)])]) -> Table {
+        let (mut machines, mut memory) = (Machines::new(1), Memory::new(asked));
+        for (concept, numbers) in events {
+            let happening = Happening { concept: *concept, is_legacy: false, values: &Numbers(numbers) };
+            machines.take(0, machines.now() + 1, Some(0), &happening, &mut memory);
+        }
+        let mut table = Box::new(memory).finish(&machines, Some((1, machines.now())));
+        table.sort();
+        table
+    }
+
+    fn rows(table: &Table) -> Vec<Vec<Option<i128>>> {
+        let number = |cell: &Cell| if let Cell::Integer(value) = cell { Some(*value) } else { None };
+        table.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+    }
+
+    #[test]
+    fn the_peak_is_the_most_that_was_in_use() {
+        let page = |concept, order| (concept, vec![(Field::Order, order)]);
+        let events = [
+            page(Concept::PageAlloc, 3),
+            page(Concept::PageFree, 2),
+            page(Concept::PageAlloc, 1),
+            page(Concept::PageAlloc, 1000),
+            page(Concept::PageFree, -1),
+        ];
+        let events: Vec<_> = events.iter().map(|(concept, numbers)| (*concept, &**numbers)).collect();
+        let table = table(&Asked::default(), &events);
+        assert_eq!(rows(&table), [[None, None, Some(3), Some(2), Some(10), Some(4)]]);
+        let peak = table.all.last().map(|(column, cell)| (&*column.name, cell.clone()));
+        assert_eq!(peak, Some(("peak_pages", Cell::Integer(8))));
+        assert_eq!(table.notes, [("bad_orders", 2)]);
+    }
+
+    #[test]
+    fn objects_are_matched_by_their_addresses() {
+        let alloc = |pointer, bytes, site| {
+            (Concept::SlabAlloc, vec![(Field::Ptr, pointer), (Field::Bytes, bytes), (Field::Site, site)])
+        };
+        let free = |pointer, site| (Concept::SlabFree, vec![(Field::Ptr, pointer), (Field::Site, site)]);
+        let events = [
+            alloc(0x10, 64, 1),
+            alloc(0x20, 32, 2),
+            // It failed.
+            alloc(0, 4096, 1),
+            free(0x10, 9),
+            free(0x10, 9),
+            free(0x30, 9),
+            free(0, 9),
+            alloc(0x10, 8, 1),
+        ];
+        let events: Vec<_> = events.iter().map(|(concept, numbers)| (*concept, &**numbers)).collect();
+        let by_site = table(&Asked { by: Some("site".to_string()), ..Asked::default() }, &events);
+        let expected = [
+            [Some(1), Some(2), Some(1), Some(72), Some(64)],
+            [Some(2), Some(1), Some(0), Some(32), Some(0)],
+            [None, Some(0), Some(2), Some(0), Some(0)],
+        ];
+        assert_eq!(rows(&by_site), expected);
+        assert_eq!(by_site.notes, [("unmatched_frees", 2)]);
+        assert_eq!(by_site.all.last().map(|(_, cell)| cell.clone()), Some(Cell::Integer(96)));
+        let by_thread = table(&Asked { words: vec!["slab".to_string()], ..Asked::default() }, &events);
+        assert_eq!(rows(&by_thread), [[None, None, Some(3), Some(3), Some(104), Some(64)]]);
+    }
+}
