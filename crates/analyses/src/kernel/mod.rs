@@ -15,8 +15,10 @@ mod files;
 mod io;
 mod irq;
 mod latest;
+mod locks;
 mod memory;
 mod path;
+mod processes;
 mod reader;
 mod sched;
 mod spans;
@@ -89,8 +91,12 @@ pub const ANALYSES: &[Known] = &[
     sched::KNOWN,
     irq::KNOWN,
     syscalls::KNOWN,
+pub const ANALYSES: &[Known] = &[
     io::KNOWN,
     memory::KNOWN,
+    locks::KNOWN,
+    processes::KNOWN,
+];
     stats::KNOWN,
     path::KNOWN,
 ];
