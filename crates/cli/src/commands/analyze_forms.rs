@@ -58,13 +58,23 @@ pub(super) fn tables(tables: Tables<'_>, found: &[usize], look: &Look) -> String
 }
 
 fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
-    let mut lines: Vec<Vec<String>> = vec![table.columns.iter().map(title).collect()];
+    // People see the depth of a tree by its indentation.
+    let depth = table.column("depth");
+    let columns: Vec<&Column> = table.columns.iter().filter(|column| column.name != "depth").collect();
+    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|column| title(column)).collect()];
     for row in &table.rows {
-        lines.push(row.iter().zip(&table.columns).map(|(cell, column)| shown(cell, column.unit, table)).collect());
+        let indent = depth.map_or(String::new(), |at| indent(&row[at]));
+        let cells = row.iter().zip(&table.columns).filter(|(_, column)| column.name != "depth");
+        let put = |(cell, column): (&Cell, &Column)| match &*column.name {
+            "comm" => indent.clone() + &shown(cell, column.unit, table),
+            _ => shown(cell, column.unit, table),
+        };
+        lines.push(cells.map(put).collect());
     }
-    let has_all = !table.all.is_empty() && table.rows.len() != 1;
+    // One row says all that there is, unless --limit left others out.
+    let has_all = !table.all.is_empty() && found != 1;
     if has_all {
-        let of = |(at, column): (usize, &Column)| {
+        let of = |(at, column): (usize, &&Column)| {
             let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
             match cell {
                 Some(cell) => shown(cell, column.unit, table),
@@ -72,8 +82,9 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
                 None => String::new(),
             }
         };
-        lines.push(table.columns.iter().enumerate().map(of).collect());
+        lines.push(columns.iter().enumerate().map(of).collect());
     }
+<<<<<<< HEAD
     let mut bars = bars(table, look);
     let is_left: Vec<bool> = table.columns.iter().map(|column| column.unit == Unit::Name).collect();
     let mut widths: Vec<usize> = (0..table.columns.len())
@@ -107,6 +118,12 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             }
         }
     }
+=======
+    let bars = bars(table, look);
+    let is_left: Vec<bool> = columns.iter().map(|column| column.unit == Unit::Name).collect();
+    let widths: Vec<usize> =
+        (0..columns.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
+>>>>>>> 58ab629 (analyze: trees of processes are indented; threads of legacy forks are children of the threads that made them)
     for (number, line) in lines.iter().enumerate() {
         let mut out = String::new();
         for (at, cell) in line.iter().enumerate() {
@@ -155,6 +172,17 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         } else {
             let _ = writeln!(text, "{count} {}", name.replace('_', " "));
         }
+    }
+}
+
+/// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
+const MAX_INDENT: i128 = 20;
+
+/// What stands before a name at a depth of a tree.
+fn indent(depth: &Cell) -> String {
+    match depth {
+        Cell::Integer(depth) => "  ".repeat((*depth).clamp(0, MAX_INDENT) as usize),
+        _ => String::new(),
     }
 }
 

@@ -352,7 +352,9 @@ impl Machines {
         let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid));
         let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel);
         let pid = happening.number(Field::Pid);
-        let is_thread = pid.is_some() && pid == parent_pid;
+        // Only an event that names the processes of both tells a thread from a process. Legacy events name that of the child
+        // alone: there, a thread is a child of the thread that made it, whatever a dump says of that one's process.
+        let is_thread = pid.is_some() && pid == happening.number(Field::Ppid);
         let ppid = if is_thread { of_parent.and_then(|parent| parent.ppid) } else { parent_pid.or(Some(parent_tid)) };
         let comm = happening.text(Field::Comm).map(|comm| comm.into());
         let comm = comm.or_else(|| of_parent.and_then(|parent| parent.comm.clone()));
