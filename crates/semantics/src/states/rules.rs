@@ -78,8 +78,11 @@ impl Machines {
                 if let Current::Thread(thread) = self.cpu(cpu).current
                     && let Some(live) = self.live(thread)
                 {
-                    live.stack.push(Frame { is_trap: true, entry: None });
-                    live.stack.truncate(MAX_FRAMES);
+                    if live.stack.len() < MAX_FRAMES {
+                        live.stack.push(Frame { is_trap: true, entry: None });
+                    } else {
+                        self.counts.too_deep += 1;
+                    }
                     self.refresh_cpu(cpu, observer);
                 }
             }
@@ -204,6 +207,7 @@ impl Machines {
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
         live.base = base_after(state, live.has_exited, live.is_freed, happening.is_legacy);
+        // Its wake is kept when nothing told that it began to run: a wait ends with a switch to the thread.
         (live.running, live.last_cpu, live.named_at) = (None, Some(cpu), Some(now));
         let how = match live.base {
             Base::WaitCpu => RunEnd::Preempted,
@@ -368,6 +372,8 @@ impl Machines {
         if let Some(live) = self.live(child) {
             live.base = Base::WaitFork;
             live.is_mode_known = true;
+            // An end that was seen of a thread of which nothing else is known was that of another one.
+            (live.has_exited, live.is_freed) = (false, false);
             live.named_at = Some(now);
             live.stack.clear();
             if !is_kernel {
