@@ -227,3 +227,115 @@ fn log_columns(asked: &Asked) -> Vec<Column> {
     log.push(Column::new("waker", Unit::Name));
     log
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    const START: &str = "100 0 dump_task tid=5 pid=4 mode=0 status=5
+        100 0 dump_task tid=6 pid=4 mode=0 status=5
+        110 0 switch prev=0 next=5
+        110 1 switch prev=0 next=6";
+
+    fn log(stream: &str) -> Vec<String> {
+        let asked = Asked { view: View::Log, ..Asked::default() };
+        rows(&played(&KNOWN, &asked, &format!("{START}\n{stream}")), &["op", "tid", "from", "to", "ret", "waker"])
+    }
+
+    #[test]
+    fn operations_that_wait_are_spans() {
+        for (operation, name) in [
+            (0, "WAIT"),
+            (128, "WAIT"),
+            (6, "LOCK_PI"),
+            (8, "TRYLOCK_PI"),
+            (9, "WAIT_BITSET"),
+            (9 | 128 | 256, "WAIT_BITSET"),
+            (11, "WAIT_REQUEUE_PI"),
+            (13, "LOCK_PI2"),
+        ] {
+            let calls = format!("120 0 sys_entry name=futex uaddr=64 op={operation}\n130 0 sys_exit ret=0");
+            assert_eq!(log(&calls), [format!("{name} 5 120 130 0 -")], "{operation}");
+        }
+        for operation in [1, 2, 3, 4, 5, 7, 10, 12, 14, 512, -1] {
+            let calls = format!("120 0 sys_entry name=futex uaddr=64 op={operation}\n130 0 sys_exit ret=0");
+            assert_eq!(log(&calls), [""; 0], "{operation}");
+        }
+        assert_eq!(log("120 0 sys_entry name=futex uaddr=64\n130 0 sys_exit ret=0"), [""; 0]);
+        assert_eq!(log("120 0 sys_entry name=read op=0\n130 0 sys_exit ret=0"), [""; 0]);
+    }
+
+    #[test]
+    fn the_waker_ended_the_last_wait() {
+        let waits = "120 0 sys_entry name=futex uaddr=64 op=0
+            130 0 switch prev=5 next=0 state=1
+            140 1 wake tid=5 cpu=0
+            150 0 switch prev=0 next=5";
+        assert_eq!(log(&format!("{waits}\n160 0 sys_exit ret=0")), ["WAIT 5 120 160 0 6"]);
+        // It blocked again: an interrupt let it go on, or nobody knows what.
+        let again = format!("{waits}\n160 0 switch prev=5 next=0 state=1");
+        let by_interrupt = "165 1 irq_entry nr=1\n170 1 wake tid=5 cpu=0\n180 0 switch prev=0 next=5";
+        assert_eq!(log(&format!("{again}\n{by_interrupt}\n190 0 sys_exit ret=0")), ["WAIT 5 120 190 0 -"]);
+        let unseen = "180 0 switch prev=0 next=5";
+        assert_eq!(log(&format!("{again}\n{unseen}\n190 0 sys_exit ret=0")), ["WAIT 5 120 190 0 -"]);
+        // It was preempted, and woken while it could run: that ended no wait.
+        let preempted = format!("{waits}\n160 0 switch prev=5 next=7 state=0\n165 0 wake tid=5 cpu=0");
+        assert_eq!(
+            log(&format!("{preempted}\n180 0 switch prev=7 next=5 state=1\n190 0 sys_exit ret=0")),
+            ["WAIT 5 120 190 0 6"]
+        );
+        // A wait of an earlier call counts for nothing.
+        let before = "115 0 switch prev=5 next=0 state=1\n116 1 wake tid=5 cpu=0\n118 0 switch prev=0 next=5";
+        let call = "120 0 sys_entry name=futex uaddr=64 op=0\n130 0 sys_exit ret=-11";
+        assert_eq!(log(&format!("{before}\n{call}")), ["WAIT 5 120 130 -11 -"]);
+    }
+
+    const CONTENTION: &str = "120 0 sys_entry name=futex uaddr=64 op=0
+        130 0 sys_exit ret=-11
+        140 1 sys_entry name=futex uaddr=64 op=6
+        150 1 sys_exit ret=0
+        160 1 sys_entry name=futex uaddr=64 op=1
+        170 1 sys_exit ret=1
+        180 0 sys_entry name=futex uaddr=64 op=133
+        190 0 sys_exit ret=5
+        200 0 sys_entry name=futex uaddr=72 op=7
+        210 0 sys_exit ret=0
+        220 0 sys_entry name=futex uaddr=18446744073709551615 op=0
+        230 0 sys_exit ret=-4096
+        240 0 sys_entry name=futex uaddr=64 op=0";
+
+    #[test]
+    fn locks_count_waiters_errors_and_wakes() {
+        let by = |by: &str, columns: &[&str]| {
+            let asked = Asked { by: (!by.is_empty()).then(|| by.to_string()), ..Asked::default() };
+            let table = played(&KNOWN, &asked, &format!("{START}\n{CONTENTION}"));
+            assert_eq!(table.notes, [("unfinished", 1)]);
+            rows(&table, &[columns, &["count", "total_ns", "waiters", "errors", "wakes"]].concat())
+        };
+        // Nobody waited for 72; -4096 is no error.
+        assert_eq!(by("", &["pid", "uaddr"]), ["4 64 2 20 2 1 2", "4 18446744073709551615 1 10 1 0 0"]);
+        assert_eq!(by("process", &["pid"]), ["4 3 30 2 1 3"]);
+        assert_eq!(by("thread", &["tid"]), ["5 2 20 1 1 2", "6 1 10 1 0 1"]);
+    }
+
+    #[test]
+    fn wakes_and_waits_are_those_of_the_range() {
+        let asked = Asked { begin: Some(145), end: Some(165), ..Asked::default() };
+        let table = played(&KNOWN, &asked, &format!("{START}\n{CONTENTION}"));
+        assert_eq!(rows(&table, &["uaddr", "count", "total_ns", "errors", "wakes"]), ["64 1 10 0 1"]);
+        let long = Asked { min: Some(11), ..Asked::default() };
+        assert_eq!(played(&KNOWN, &long, &format!("{START}\n{CONTENTION}")).rows.len(), 0);
+    }
+
+    #[test]
+    fn waits_do_not_reach_across_losses_and_ends() {
+        let lost = "120 0 sys_entry name=futex uaddr=64 op=0\n130 0 loss\n140 0 switch prev=5 next=5 state=0";
+        assert_eq!(log(&format!("{lost}\n150 0 sys_exit ret=0")), [""; 0]);
+        let asked = Asked::default();
+        let table = played(&KNOWN, &asked, &format!("{START}\n{lost}\n150 0 -"));
+        assert_eq!(table.notes, [("unfinished", 0)]);
+        let ended = "120 0 sys_entry name=futex uaddr=64 op=0\n130 0 exit tid=5\n140 0 -";
+        assert_eq!(played(&KNOWN, &asked, &format!("{START}\n{ended}")).notes, [("unfinished", 0)]);
+    }
+}

@@ -18,6 +18,8 @@ mod latest;
 mod locks;
 mod memory;
 mod path;
+#[cfg(test)]
+mod played;
 mod processes;
 mod reader;
 mod sched;

@@ -364,3 +364,114 @@ impl Analysis for Processes {
 fn amounts() -> impl Iterator<Item = Column> {
     columns(Unit::Duration, &DURATIONS).chain(columns(Unit::Count, &COUNTS))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_fills_the_rest_of_a_life() {
+        let stream = "100 0 -
+            150 0 switch prev=0 next=5
+            200 0 sys_exit ret=0
+            250 0 fork parent=5 child=6 comm=new
+            300 0 switch prev=5 next=0 state=1
+            400 1 wake tid=7 cpu=0
+            450 0 loss
+            500 0 -";
+        let table = played(&KNOWN, &Asked::default(), stream);
+        let columns = ["tid", "born_ns", "user_ns", "wait_ns", "wait_cpu_ns", "wait_fork_ns", "unknown_ns"];
+        // 5 and 7 were there before: 5 is unknown from 100 to 150, ran in an unknown mode up to 200, and is lost at 450. 6 was
+        // born at 250, and nothing else happened to it.
+        assert_eq!(rows(&table, &columns), ["5 - 100 150 0 0 150", "6 250 0 0 0 250 0", "7 - 0 0 50 0 350"]);
+        let cut = Asked { begin: Some(180), end: Some(270), ..Asked::default() };
+        let table = played(&KNOWN, &cut, stream);
+        assert_eq!(rows(&table, &columns), ["5 - 70 0 0 0 20", "6 250 0 0 0 20 0", "7 - 0 0 0 0 90"]);
+        let before = Asked { end: Some(200), ..Asked::default() };
+        assert_eq!(rows(&played(&KNOWN, &before, stream), &["tid"]), ["5", "7"]);
+        let steps = Asked { step: Some(200), ..Asked::default() };
+        let table = played(&KNOWN, &steps, stream);
+        let columns = ["from", "to", "tid", "user_ns", "wait_ns", "unknown_ns"];
+        let of_5: Vec<String> = rows(&table, &columns).into_iter().filter(|row| row.contains(" 5 ")).collect();
+        assert_eq!(of_5, ["100 300 5 100 0 100", "300 500 5 0 150 50"]);
+    }
+
+    #[test]
+    fn each_life_has_a_row() {
+        let stream = "100 0 switch prev=0 next=5
+            200 0 exit tid=5
+            250 0 switch prev=5 next=0 state=16
+            300 0 free tid=5
+            350 1 fork parent=1 child=5
+            380 1 wake tid=5 cpu=1
+            400 1 switch prev=0 next=5
+            450 1 switch prev=5 next=0 state=0
+            460 0 switch prev=0 next=5
+            500 0 -";
+        let table = played(&KNOWN, &Asked::default(), stream);
+        let columns = ["tid", "life", "born_ns", "exit_ns", "freed_ns", "system_ns", "zombie_ns", "unknown_ns"];
+        // The dead are nowhere: 5.0 ends at 350, and no time after its end is unknown.
+        assert_eq!(rows(&table, &columns), ["1 0 - - - 0 0 400", "5 0 - 200 300 50 50 100", "5 1 350 - - 90 0 0"]);
+        let columns = ["tid", "life", "wait_fork_ns", "wait_cpu_ns", "switches", "preempted", "migrations"];
+        assert_eq!(rows(&table, &columns)[1..], ["5 0 0 0 1 0 0", "5 1 30 30 2 1 1"]);
+        let sums: Vec<Cell> = table.all.iter().map(|(_, cell)| cell.clone()).collect();
+        assert_eq!(sums[..2], [Cell::Integer(0), Cell::Integer(140)]);
+        assert_eq!(sums[8..], [Cell::Integer(3), Cell::Integer(1), Cell::Integer(1)]);
+        let late = Asked { begin: Some(400), ..Asked::default() };
+        assert_eq!(rows(&played(&KNOWN, &late, stream), &["tid", "life"]), ["1 0", "5 1"]);
+    }
+
+    fn tree(stream: &str) -> Vec<String> {
+        let asked = Asked { words: vec!["tree".to_string()], ..Asked::default() };
+        rows(&played(&KNOWN, &asked, stream), &["depth", "tid", "life"])
+    }
+
+    #[test]
+    fn a_tree_stands_by_ppid_then_by_creator() {
+        let stream = "100 0 dump_task tid=30 pid=30 ppid=1 status=5
+            101 0 dump_task tid=1 pid=1 ppid=0 status=5
+            102 0 dump_task tid=20 pid=20 ppid=30 status=5
+            103 0 dump_task tid=21 pid=20 ppid=30 status=5
+            110 0 fork parent=21 child=5 pid=5 ppid=20
+            111 0 fork parent=99 child=6
+            112 0 fork parent=21 child=7 pid=20 ppid=20
+            113 0 fork parent=6 child=8 pid=8 ppid=77
+            120 0 -";
+        // 7 is a thread: below the parent of its process. 77 was never seen, so that 8 is below its creator.
+        let ordered = ["0 1 0", "1 30 0", "2 7 0", "2 20 0", "3 5 0", "2 21 0", "0 99 0", "1 6 0", "2 8 0"];
+        assert_eq!(tree(stream), ordered);
+        assert_eq!(rows(&played(&KNOWN, &Asked::default(), stream), &["tid"]).len(), 9);
+    }
+
+    #[test]
+    fn trees_survive_circles_and_reused_numbers() {
+        let circle = "100 0 dump_task tid=5 ppid=6 status=5
+            100 0 dump_task tid=6 ppid=7 status=5
+            100 0 dump_task tid=7 ppid=5 status=5
+            100 0 dump_task tid=8 ppid=8 status=5
+            200 0 -";
+        assert_eq!(tree(circle), ["0 8 0", "0 5 0", "1 7 0", "2 6 0"]);
+        let reused = "100 0 fork parent=1 child=5 pid=5 ppid=1
+            110 0 fork parent=5 child=6 pid=6 ppid=5
+            120 0 free tid=5
+            130 0 fork parent=1 child=5 pid=5 ppid=1
+            140 0 fork parent=5 child=7 pid=7 ppid=5
+            200 0 -";
+        assert_eq!(tree(reused), ["0 1 0", "1 5 0", "2 6 0", "1 5 1", "2 7 0"]);
+    }
+
+    #[test]
+    fn lives_are_chosen() {
+        let stream = "100 0 switch prev=0 next=5 next_comm=sh
+            100 1 switch prev=0 next=6 next_comm=ls
+            200 0 switch prev=5 next=0 state=0
+            300 1 switch prev=6 next=5 state=1
+            400 0 -";
+        let tids = |asked: Asked| rows(&played(&KNOWN, &asked, stream), &["tid"]);
+        let cpus = super::super::Numbers::parse;
+        assert_eq!(tids(Asked { cpus: cpus("0"), ..Asked::default() }), ["5"]);
+        assert_eq!(tids(Asked { cpus: cpus("1"), ..Asked::default() }), ["5", "6"]);
+        assert_eq!(tids(Asked { tids: cpus("6-9"), ..Asked::default() }), ["6"]);
+    }
+}

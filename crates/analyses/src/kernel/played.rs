@@ -1,0 +1,70 @@
+//! Tests: a stream of events made by hand, and what an analysis says of it.
+
+use std::borrow::Cow;
+
+use tracemill_semantics::states::{Happening, Machines, Ns, Values};
+use tracemill_semantics::{Concept, Field};
+
+use super::{Asked, Cell, Known, Table};
+
+struct Fields<'a>(Vec<(Field, &'a str)>);
+
+impl Values for Fields<'_> {
+    fn integer(&self, field: Field) -> Option<i128> {
+        self.0.iter().find(|(own, _)| *own == field)?.1.parse().ok()
+    }
+
+    fn text(&self, field: Field) -> Option<Cow<'_, str>> {
+        let (_, value) = self.0.iter().find(|(own, _)| *own == field)?;
+        value.parse::<i128>().is_err().then_some(Cow::Borrowed(*value))
+    }
+}
+
+/// What an analysis says of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`. `-` is an event without a
+/// concept, `loss` one that tells of lost events.
+pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
+    let mut machines = Machines::new(1);
+    let mut analysis = (known.make)(asked);
+    for line in stream.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let mut words = line.split_ascii_whitespace();
+        let ns: Ns = words.next().and_then(|word| word.parse().ok()).expect("a time");
+        let cpu: u64 = words.next().and_then(|word| word.parse().ok()).expect("a CPU");
+        let name = words.next().expect("a concept");
+        let fields = words.map(|word| {
+            let (name, value) = word.split_once('=').expect("a field");
+            (Field::of_name(name).expect(name), value)
+        });
+        let fields = Fields(fields.collect());
+        match Concept::of_name(name) {
+            Some(concept) => {
+                let happening = Happening { concept, is_legacy: false, values: &fields };
+                machines.take(0, ns, Some(cpu), &happening, &mut *analysis);
+            }
+            None if name == "loss" => machines.lose(0, cpu, ns),
+            None => drop(machines.touch(0, ns, Some(cpu), &mut *analysis)),
+        }
+    }
+    machines.finish(&mut *analysis);
+    let range = machines.begin().map(|first| {
+        let begin = asked.begin.map_or(first, |begin| begin.max(first));
+        (begin, asked.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
+    });
+    let mut table = analysis.finish(&machines, range);
+    table.sort();
+    table
+}
+
+/// Some columns of a table, a row a text.
+pub(super) fn rows(table: &Table, columns: &[&str]) -> Vec<String> {
+    let shown = |cell: &Cell| match cell {
+        Cell::Null => "-".to_string(),
+        Cell::Integer(value) => value.to_string(),
+        Cell::Real(value) => value.to_string(),
+        Cell::Text(text) => text.clone(),
+        Cell::Bool(value) => value.to_string(),
+        Cell::Counts(counts) => format!("{counts:?}"),
+    };
+    let places: Vec<usize> = columns.iter().map(|name| table.column(name).expect(name)).collect();
+    let row = |row: &Vec<Cell>| places.iter().map(|&at| shown(&row[at])).collect::<Vec<_>>().join(" ");
+    table.rows.iter().map(row).collect()
+}
