@@ -93,12 +93,10 @@ pub const ANALYSES: &[Known] = &[
     sched::KNOWN,
     irq::KNOWN,
     syscalls::KNOWN,
-pub const ANALYSES: &[Known] = &[
     io::KNOWN,
     memory::KNOWN,
     locks::KNOWN,
     processes::KNOWN,
-];
     stats::KNOWN,
     path::KNOWN,
 ];

@@ -84,12 +84,10 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         };
         lines.push(columns.iter().enumerate().map(of).collect());
     }
-<<<<<<< HEAD
     let mut bars = bars(table, look);
-    let is_left: Vec<bool> = table.columns.iter().map(|column| column.unit == Unit::Name).collect();
-    let mut widths: Vec<usize> = (0..table.columns.len())
-        .map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0))
-        .collect();
+    let is_left: Vec<bool> = columns.iter().map(|column| column.unit == Unit::Name).collect();
+    let mut widths: Vec<usize> =
+        (0..columns.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
     let mut left_out = Vec::new();
     if let Some(most) = look.width {
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
@@ -104,7 +102,7 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
                 Some(at) => widths[at] -= 1,
                 None if widths.len() > 1 => {
                     widths.pop();
-                    left_out.push(title(&table.columns[widths.len()]));
+                    left_out.push(title(&columns[widths.len()]));
                 }
                 None => break,
             }
@@ -118,12 +116,6 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             }
         }
     }
-=======
-    let bars = bars(table, look);
-    let is_left: Vec<bool> = columns.iter().map(|column| column.unit == Unit::Name).collect();
-    let widths: Vec<usize> =
-        (0..columns.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
->>>>>>> 58ab629 (analyze: trees of processes are indented; threads of legacy forks are children of the threads that made them)
     for (number, line) in lines.iter().enumerate() {
         let mut out = String::new();
         for (at, cell) in line.iter().enumerate() {
