@@ -102,7 +102,7 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
                 Some(at) => widths[at] -= 1,
                 None if widths.len() > 1 => {
                     widths.pop();
-                    left_out.push(title(&columns[widths.len()]));
+                    left_out.push(title(columns[widths.len()]));
                 }
                 None => break,
             }
@@ -465,5 +465,44 @@ impl Streamed {
             Some(sink) => sink.print(b"", outcome),
             None => Ok(outcome),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lives(depths: &[i128]) -> Table {
+        let columns = [("tid", Unit::Name), ("comm", Unit::Name), ("user_ns", Unit::Duration), ("depth", Unit::Name)];
+        let row = |(at, depth): (usize, &i128)| {
+            vec![Cell::from(at as u64), Cell::Text("sh".into()), Cell::Integer(1500), Cell::Integer(*depth)]
+        };
+        Table {
+            columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
+            rows: depths.iter().enumerate().map(row).collect(),
+            all: vec![(Column::new("user_ns", Unit::Duration), Cell::Integer(3000))],
+            ..Table::default()
+        }
+    }
+
+    fn text(table: &Table, found: usize) -> String {
+        tables(std::slice::from_ref(table), &[found], &Look { is_colored: false, width: None })
+    }
+
+    #[test]
+    fn trees_are_indented_and_have_no_column_of_depths() {
+        let expected = "tid    comm   user\n0      sh    1.500\n1        sh  1.500\n(all)        3.000\n";
+        assert_eq!(text(&lives(&[0, 1]), 2), expected);
+        assert!(lines(&[lives(&[0, 1])]).ends_with("\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
+        // A chain does not move out of sight.
+        let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
+        assert!(deepest.is_some_and(|width| width < 80));
+    }
+
+    #[test]
+    fn rows_left_out_are_in_the_last_line() {
+        assert_eq!(text(&lives(&[0]), 1), "tid  comm   user\n0    sh    1.500\n");
+        let limited = "tid    comm   user\n0      sh    1.500\n(all)        3.000\n1 of 2 threads\n";
+        assert_eq!(text(&lives(&[0]), 2), limited);
     }
 }
