@@ -125,7 +125,7 @@ impl Durations {
             }
             (own, more) => {
                 let own = std::mem::replace(own, more);
-                let moments = std::mem::take(&mut self.moments);
+                let moments = std::mem::replace(&mut self.moments, other.moments);
                 self.append(Durations { moments, values: own });
             }
         }
