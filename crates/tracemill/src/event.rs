@@ -227,8 +227,8 @@ impl<'t> Event<'t> {
             Head::Trace => text(self.trace()),
             Head::Ns | Head::Time => integer(self.ns?),
             Head::Cycles => integer(self.cycles().into()),
-            // These are fields.
-            Head::Scope(_) | Head::Context | Head::Bare => None,
+            // Fields, and what only those know who look at states.
+            Head::Scope(_) | Head::Context | Head::Bare | Head::Beside { .. } => None,
         }
     }
 

@@ -127,7 +127,7 @@ struct Pending<'a> {
     clash: Option<Clash>,
 }
 
-enum Clash {
+pub(super) enum Clash {
     /// A part of a mask is no integer.
     Mask(usize, Kind),
     /// The sides cannot be compared.
@@ -183,7 +183,7 @@ impl<'a> Checker<'a> {
             }
         }
         for pending in self.comparisons.iter_mut().filter(|pending| !pending.can_match) {
-            match pending.check(schema, &places) {
+            match can_be_true(pending.left, pending.compare, |path| places[path].kind(schema)) {
                 Ok(can_match) => pending.can_match = can_match,
                 Err(clash) => pending.clash = Some(clash),
             }
@@ -202,7 +202,12 @@ impl<'a> Checker<'a> {
             return Err(self.missing(&self.paths[at], &misses));
         }
         let mut failed = self.comparisons.iter().filter(|pending| !pending.can_match);
-        failed.find_map(|pending| Some(self.never(pending, pending.clash.as_ref()?))).map_or(Ok(()), Err)
+        failed
+            .find_map(|pending| {
+                let clash = pending.clash.as_ref()?;
+                Some(never(self.source, self.paths, pending.left, pending.compare, clash))
+            })
+            .map_or(Ok(()), Err)
     }
 
     fn missing(&self, path: &Path, misses: &[(usize, EventClassId, Miss)]) -> Error {
@@ -293,44 +298,40 @@ impl<'a> Checker<'a> {
         }
         text
     }
+}
 
-    fn never(&self, pending: &Pending, clash: &Clash) -> Error {
-        match (clash, pending.compare) {
-            (Clash::Mask(path, kind), _) => {
-                let path = &self.paths[*path];
-                let message =
-                    format!("`{}` is {}; `&` masks integers only", path.span.text(self.source), kind.describe());
-                path.span.malformed(self.source, message)
-            }
-            (Clash::Sides(left, right), compare) => {
-                let right = match (right, compare.map(|compare| &compare.right)) {
-                    (Some(kind), _) => kind.describe(),
-                    (None, Some(Right::Number(_))) => "a number",
-                    (None, Some(Right::Bool(_))) => "true or false",
-                    (None, Some(Right::Regex(_))) => "a regular expression",
-                    (None, Some(Right::Instant(_) | Right::Time(_))) => "a time",
-                    (None, _) => "a string",
-                };
-                let op = compare.map_or(Op::Equal, |compare| compare.op);
-                let how = if op.is_equality() || op == Op::Match { "compared with" } else { "ordered against" };
-                let left_name = pending.left.span.text(self.source).trim();
-                let message = format!("`{left_name}` is {} and cannot be {how} {right}", left.describe());
-                let span = compare.map_or(pending.left.span, |compare| compare.span);
-                let error = span.malformed(self.source, message);
-                match (left, compare.map(|compare| &compare.right)) {
-                    (Kind::Time, Some(Right::Number(_))) => {
-                        error.with_help("`time` takes a time in quotes: `time >= \"12.5\"`; `ns` is a number")
-                    }
-                    (Kind::Integer | Kind::Real, Some(Right::Text(_))) => {
-                        error.with_help("numbers stand without quotes")
-                    }
-                    (Kind::Text, Some(Right::Number(_))) => error.with_help("strings stand in quotes"),
-                    (Kind::Bool, Some(Right::Number(_))) => error.with_help("compare it with `true` or `false`"),
-                    (Kind::Nothing(_), _) => {
-                        error.with_help("compare one of its parts; alone it is true when it is there")
-                    }
-                    _ => error,
+/// The error that a comparison is which can never be true.
+pub(super) fn never(source: &str, paths: &[Path], left: &Operand, compare: Option<&Compare>, clash: &Clash) -> Error {
+    match (clash, compare) {
+        (Clash::Mask(path, kind), _) => {
+            let path = &paths[*path];
+            let message = format!("`{}` is {}; `&` masks integers only", path.span.text(source), kind.describe());
+            path.span.malformed(source, message)
+        }
+        (Clash::Sides(kind, right), compare) => {
+            let right = match (right, compare.map(|compare| &compare.right)) {
+                (Some(kind), _) => kind.describe(),
+                (None, Some(Right::Number(_))) => "a number",
+                (None, Some(Right::Bool(_))) => "true or false",
+                (None, Some(Right::Regex(_))) => "a regular expression",
+                (None, Some(Right::Instant(_) | Right::Time(_))) => "a time",
+                (None, _) => "a string",
+            };
+            let op = compare.map_or(Op::Equal, |compare| compare.op);
+            let how = if op.is_equality() || op == Op::Match { "compared with" } else { "ordered against" };
+            let left_name = left.span.text(source).trim();
+            let message = format!("`{left_name}` is {} and cannot be {how} {right}", kind.describe());
+            let span = compare.map_or(left.span, |compare| compare.span);
+            let error = span.malformed(source, message);
+            match (kind, compare.map(|compare| &compare.right)) {
+                (Kind::Time, Some(Right::Number(_))) => {
+                    error.with_help("`time` takes a time in quotes: `time >= \"12.5\"`; `ns` is a number")
                 }
+                (Kind::Integer | Kind::Real, Some(Right::Text(_))) => error.with_help("numbers stand without quotes"),
+                (Kind::Text, Some(Right::Number(_))) => error.with_help("strings stand in quotes"),
+                (Kind::Bool, Some(Right::Number(_))) => error.with_help("compare it with `true` or `false`"),
+                (Kind::Nothing(_), _) => error.with_help("compare one of its parts; alone it is true when it is there"),
+                _ => error,
             }
         }
     }
@@ -355,29 +356,31 @@ fn list(begin: &str, names: &[Arc<str>]) -> String {
     format!("{begin} {}{more}", shown.join(", "))
 }
 
-impl Pending<'_> {
-    /// Can it be true for events of a class? Not when the class lacks one of the values.
-    fn check(&self, schema: &Schema, places: &[Place]) -> std::result::Result<bool, Clash> {
-        let Some(left) = operand_kind(self.left, schema, places)? else { return Ok(false) };
-        let Some(compare) = self.compare else { return Ok(true) };
-        let (fits, right) = match &compare.right {
-            Right::Operand(operand) => {
-                let Some(right) = operand_kind(operand, schema, places)? else { return Ok(false) };
-                (can_compare(left, compare.op, right), Some(right))
-            }
-            right => (can_hold(left, compare.op, right), None),
-        };
-        if fits { Ok(true) } else { Err(Clash::Sides(left, right)) }
-    }
+/// Can a comparison, or a value alone, be true where its paths have these kinds? Not where one of them has none.
+pub(super) fn can_be_true(
+    left: &Operand,
+    compare: Option<&Compare>,
+    kind: impl Fn(usize) -> Option<Kind>,
+) -> std::result::Result<bool, Clash> {
+    let Some(left) = operand_kind(left, &kind)? else { return Ok(false) };
+    let Some(compare) = compare else { return Ok(true) };
+    let (fits, right) = match &compare.right {
+        Right::Operand(operand) => {
+            let Some(right) = operand_kind(operand, &kind)? else { return Ok(false) };
+            (can_compare(left, compare.op, right), Some(right))
+        }
+        right => (can_hold(left, compare.op, right), None),
+    };
+    if fits { Ok(true) } else { Err(Clash::Sides(left, right)) }
 }
 
-/// The kind of an operand's values; `None` when the class lacks one of them.
-fn operand_kind(operand: &Operand, schema: &Schema, places: &[Place]) -> std::result::Result<Option<Kind>, Clash> {
+/// The kind of an operand's values; `None` when one of them is nowhere.
+fn operand_kind(operand: &Operand, kind: impl Fn(usize) -> Option<Kind>) -> std::result::Result<Option<Kind>, Clash> {
     if let Some(path) = operand.path() {
-        return Ok(places[path].kind(schema));
+        return Ok(kind(path));
     }
     for path in operand.paths() {
-        match places[path].kind(schema) {
+        match kind(path) {
             None => return Ok(None),
             Some(Kind::Integer | Kind::Labelled) => {}
             Some(kind) => return Err(Clash::Mask(path, kind)),

@@ -4,11 +4,10 @@ use std::cmp::Ordering;
 
 use tracemill_model::schema::{LabelList, Mapping};
 
-use super::matcher::Scene;
 use super::number::Number;
 use super::syntax::{Compare, Op, Operand, Part, Right, Test};
 
-/// A value of an event.
+/// A value of an event or of a row.
 #[derive(Clone, Debug)]
 pub(super) enum Value<'a> {
     Number(Number<'a>),
@@ -28,17 +27,23 @@ pub(super) enum Labels<'a> {
     Flags(&'a [Mapping]),
 }
 
+/// What knows the values of paths, or some of them.
+pub(super) trait Source {
+    /// The value of a path by its index.
+    fn find(&self, path: usize) -> Found<'_>;
+}
+
 /// Knowledge of the value of a path.
 pub(super) enum Found<'a> {
     /// Nothing yet.
     Unknown,
-    /// The event has no such value.
+    /// There is no such value.
     Absent,
     Value(Value<'a>),
 }
 
 /// Is the condition true? `None` when that depends on what the source does not know.
-pub(super) fn evaluate(test: &Test, source: &Scene<'_>) -> Option<bool> {
+pub(super) fn evaluate(test: &Test, source: &impl Source) -> Option<bool> {
     match test {
         Test::Const(value) => Some(*value),
         Test::Not(inner) => evaluate(inner, source).map(|value| !value),
@@ -54,7 +59,7 @@ pub(super) fn evaluate(test: &Test, source: &Scene<'_>) -> Option<bool> {
 }
 
 /// `decider` when a test gives it, unknown when one might.
-fn first_decided(tests: &[Test], source: &Scene<'_>, decider: bool) -> Option<bool> {
+fn first_decided(tests: &[Test], source: &impl Source, decider: bool) -> Option<bool> {
     let mut result = Some(!decider);
     for test in tests {
         match evaluate(test, source) {
@@ -67,7 +72,7 @@ fn first_decided(tests: &[Test], source: &Scene<'_>, decider: bool) -> Option<bo
 }
 
 /// The condition without the parts that the source decides.
-pub(super) fn reduce(test: &Test, source: &Scene<'_>) -> Test {
+pub(super) fn reduce(test: &Test, source: &impl Source) -> Test {
     if let Some(value) = evaluate(test, source) {
         return Test::Const(value);
     }
@@ -96,7 +101,7 @@ pub(super) fn each_path(test: &Test, see: &mut impl FnMut(usize)) {
     });
 }
 
-fn find<'s>(operand: &Operand, source: &'s Scene<'_>) -> Found<'s> {
+fn find<'s>(operand: &Operand, source: &'s impl Source) -> Found<'s> {
     if let Some(path) = operand.path() {
         return source.find(path);
     }
@@ -132,7 +137,7 @@ fn is_true(value: &Value) -> bool {
     }
 }
 
-fn compare_values(compare: &Compare, source: &Scene<'_>) -> Option<bool> {
+fn compare_values(compare: &Compare, source: &impl Source) -> Option<bool> {
     let left = find(&compare.left, source);
     if matches!(left, Found::Absent) {
         return Some(false);

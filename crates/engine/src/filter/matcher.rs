@@ -8,10 +8,11 @@ use tracemill_model::schema::{EventClass, EventClassId, Schema, Scope};
 
 use super::bind::{self, Bound};
 use super::capture::{Capture, Stored, Values, Wanted};
-use super::eval::{self, Found, Labels, Value};
+use super::eval::{self, Found, Labels, Source, Value};
 use super::keys::Wants;
 use super::number::Number;
 use super::resolve::{Detail, Place};
+use super::rows::Lookup;
 use super::syntax::{Head, Test};
 use crate::event::Event;
 
@@ -74,11 +75,23 @@ impl Matcher {
         let class = event.raw.class();
         match self.bound.traces[event.trace].verdicts[class.0 as usize] {
             Some(verdict) => verdict,
-            None => self.decide(event, class),
+            None => self.decide(event, class, None),
         }
     }
 
-    fn decide(&mut self, event: &Event, class: EventClassId) -> bool {
+    /// Does the event match, with these values beside it? See [`Beside`](super::Beside).
+    ///
+    /// Panics as [`matches`](Self::matches) does.
+    #[inline]
+    pub fn matches_beside(&mut self, event: &Event, beside: &dyn Lookup) -> bool {
+        let class = event.raw.class();
+        match self.bound.traces[event.trace].verdicts[class.0 as usize] {
+            Some(verdict) => verdict,
+            None => self.decide(event, class, Some(beside)),
+        }
+    }
+
+    fn decide(&mut self, event: &Event, class: EventClassId, beside: Option<&dyn Lookup>) -> bool {
         let bound = &*self.bound;
         let program = self.programs[event.trace][class.0 as usize]
             .get_or_insert_with(|| Box::new(Program::new(bound, event.trace, event.raw)));
@@ -86,6 +99,7 @@ impl Matcher {
         let stream_name = trace.streams.get(event.stream).map_or("", |name| name);
         let mut scene = Scene::of_class(&trace.schema, class, &trace.name, &program.places);
         scene.details = &program.details;
+        scene.beside = beside;
         self.name.clear();
         let own_id = scene.class.open_ids.as_ref().and_then(|_| event.raw.own_id(&mut self.name));
         let clock = trace.schema.stream(scene.class.stream).default_clock;
@@ -170,6 +184,8 @@ pub(super) struct Scene<'a> {
     spine: Option<Spine<'a>>,
     packet: Option<&'a Values>,
     fields: Option<&'a Values>,
+    /// Values that are no part of the event.
+    beside: Option<&'a dyn Lookup>,
 }
 
 struct Spine<'a> {
@@ -188,7 +204,7 @@ impl<'a> Scene<'a> {
     pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [Place]) -> Self {
         let class = schema.event(class);
         let stream_id = schema.stream(class.stream).id;
-        Scene { class, stream_id, trace, places, details: &[], spine: None, packet: None, fields: None }
+        Scene { class, stream_id, trace, places, details: &[], spine: None, packet: None, fields: None, beside: None }
     }
 
     fn spine_value(&self, head: Head) -> Found<'_> {
@@ -209,6 +225,10 @@ impl<'a> Scene<'a> {
             Head::Id => integer(i128::from(self.class.id)),
             Head::Stream => integer(i128::from(self.stream_id)),
             Head::Trace => Found::Value(Value::Text(self.trace.as_bytes())),
+            Head::Beside { member, .. } => match self.beside {
+                None => Found::Unknown,
+                Some(beside) => beside.value(member.into()).map_or(Found::Absent, Found::from),
+            },
             head => {
                 let Some(spine) = &self.spine else { return Found::Unknown };
                 match (head, spine.ns) {
@@ -224,9 +244,8 @@ impl<'a> Scene<'a> {
     }
 }
 
-impl Scene<'_> {
-    /// The value of a path by its index.
-    pub(super) fn find(&self, path: usize) -> Found<'_> {
+impl Source for Scene<'_> {
+    fn find(&self, path: usize) -> Found<'_> {
         let place = match &self.places[path] {
             Place::Absent => return Found::Absent,
             Place::Spine(head) => return self.spine_value(*head),

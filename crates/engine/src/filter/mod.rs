@@ -26,6 +26,7 @@
 //! | `capture` | the fields of an event | the values of the paths |
 //! | `eval` | values | true, false or unknown |
 //! | `matcher` | an event | yes or no |
+//! | `rows` | a row of a table, values beside an event | the same |
 //! | `columns` | a list of paths and a session | what a CSV shows of them |
 //! | `fields` | a path and an event | its value |
 //! | `keys` | the same | what groups events |
@@ -41,6 +42,7 @@ mod matcher;
 mod number;
 mod parser;
 mod resolve;
+mod rows;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -64,6 +66,7 @@ pub use columns::{ColumnList, Columns};
 pub use fields::{Access, Captured, CapturedValue, FieldReader, THREAD, check_path, damage};
 pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
+pub use rows::{Beside, ColumnKind, Lookup, RowFilter};
 pub use time::{Needs, Time, TimeContext, parse_time};
 
 /// A filter as it is written: its syntax is right, its paths are not looked up yet.

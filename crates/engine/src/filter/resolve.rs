@@ -106,7 +106,7 @@ pub(crate) fn resolve(schema: &Schema, event: EventClassId, path: &Path) -> Resu
     let has_time = clock.is_some_and(|clock| clock.frequency > 0) && !class.is_untimed;
     match path.head {
         Head::Name => spine_if(class.name.is_some() || class.open_ids.is_some()),
-        Head::Id | Head::Stream | Head::StreamName | Head::Trace => spine_if(true),
+        Head::Id | Head::Stream | Head::StreamName | Head::Trace | Head::Beside { .. } => spine_if(true),
         Head::Ns | Head::Time => spine_if(has_time),
         Head::Cycles => spine_if(schema.has_cycles(event)),
         Head::Cpu if schema.stream(class.stream).has_cpu => spine_if(true),
@@ -210,7 +210,9 @@ impl Place {
         match self {
             Place::Absent => None,
             Place::Field(place) => Some(kind(schema, place.class)),
-            Place::Spine(Head::Name | Head::Trace | Head::StreamName) => Some(Kind::Text),
+            Place::Spine(Head::Name | Head::Trace | Head::StreamName | Head::Beside { is_text: true, .. }) => {
+                Some(Kind::Text)
+            }
             Place::Spine(Head::Time) => Some(Kind::Time),
             Place::Spine(_) => Some(Kind::Integer),
         }

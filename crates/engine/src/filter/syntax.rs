@@ -135,6 +135,26 @@ impl Path {
         let kinds = |path: &Path| path.steps.iter().map(|step| step.kind.clone()).collect::<Vec<_>>();
         self.head == other.head && kinds(self) == kinds(other)
     }
+
+    /// The path as a name: without backquotes and blanks.
+    pub(super) fn name(&self) -> String {
+        let spine = Head::SPINE.iter().find(|(_, head)| *head == self.head).map(|(word, _)| *word);
+        let mut name = match self.head {
+            Head::StreamName => "stream",
+            Head::Context => "$ctx",
+            Head::Scope(scope) => scope.key(),
+            _ => spine.unwrap_or_default(),
+        }
+        .to_string();
+        for step in &self.steps {
+            match &step.kind {
+                StepKind::Member(member) if name.is_empty() => name += member,
+                StepKind::Member(member) => name += &format!(".{member}"),
+                StepKind::Index(index) => name += &format!("[{index}]"),
+            }
+        }
+        name
+    }
 }
 
 /// Where a path begins.
@@ -164,6 +184,13 @@ pub enum Head {
     Context,
     /// No known word: payload, then `$ctx`.
     Bare,
+    /// A value that is known beside the event: see [`Beside`](super::Beside).
+    Beside {
+        /// Which one.
+        member: u8,
+        /// Is it a text, or an integer?
+        is_text: bool,
+    },
 }
 
 impl Head {
