@@ -212,7 +212,7 @@ impl Asked {
         number.is_some_and(|number| cpus.has(number))
     }
 
-    /// Is a row wanted?
+    /// Is a row wanted? Each analysis asks this for each row of its table, be it a list or not.
     pub(crate) fn keeps(&self, row: &[Cell]) -> bool {
         self.test.as_ref().is_none_or(|test| test.keeps(row))
     }

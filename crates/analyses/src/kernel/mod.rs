@@ -7,9 +7,10 @@
 //! | `states`, `cpu`, `sched`, `irq`, `syscalls`, `io`, `memory`, `locks`, `processes`, `stats`, `path` | the analyses |
 //! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
-//! | `asked`, `table` | questions and answers |
+//! | `asked`, `condition`, `table` | questions and answers |
 
 mod asked;
+mod condition;
 mod cpu;
 mod files;
 mod io;
@@ -49,6 +50,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Concepts};
 
 pub use asked::{Asked, Numbers, RowSink, RowTest, View};
+pub use condition::Condition;
 pub use spans::PERCENTS;
 pub use table::{Cell, Column, Order, Table, Unit};
 

@@ -158,12 +158,15 @@ impl<M: More + Clone> Spans<M> {
                 }
                 for ((step, key), (mut durations, of)) in groups {
                     let Some((cells, more)) = describe(&key, &durations, &of) else { continue };
-                    table.is_rough |= !durations.is_exact();
+                    let is_exact = durations.is_exact();
                     let mut row = self.asked.step_cells(range, step);
                     row.extend(cells);
                     row.extend(statistic_cells(&mut durations));
                     row.extend(more);
-                    table.rows.push(row);
+                    if self.asked.keeps(&row) {
+                        table.is_rough |= !is_exact;
+                        table.rows.push(row);
+                    }
                 }
                 table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
                 table.all.extend(of_all(&self.all_more));
@@ -175,6 +178,7 @@ impl<M: More + Clone> Spans<M> {
                 table.columns = columns(Unit::Duration, &["from_ns", "to_ns"]).collect();
                 table.columns.push(Column::new("count", Unit::Count));
                 table.rows = histogram(&self.values, buckets);
+                table.rows.retain(|row| self.asked.keeps(row));
                 table.is_histogram = true;
             }
         }

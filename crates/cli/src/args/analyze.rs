@@ -54,6 +54,10 @@ pub(crate) struct AnalyzeOptions {
     #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
     pub(crate) max: Option<u64>,
 
+    /// Only rows for which it is true: a filter over the columns, as CSV names them, such as 'count > 9 and errors == 0'
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
+    pub(crate) condition: Option<String>,
+
     /// Group by this key; each analysis lists its own
     #[arg(long, value_name = "KEY", help_heading = "Rows")]
     pub(crate) by: Option<String>,

@@ -4,9 +4,12 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use tracemill_analyses::kernel::{ANALYSES, Asked, Cell, Input, Known, Numbers, Reading, RowSink, Table, View};
+use tracemill_analyses::kernel::{
+    ANALYSES, Asked, Cell, Condition, Input, Known, Numbers, Reading, RowSink, Table, View,
+};
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
+use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection;
@@ -36,6 +39,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     let (names, input) = names(options)?;
     let asked = asked(options, &names)?;
+    let condition = select::parse_option(&options.condition, Expression::parse, "--where")?;
     let events = EventOptions {
         begin: options.begin.clone(),
         end: options.end.clone(),
@@ -66,6 +70,8 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     }
     let machine_names = reading.machine_names();
     let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, ..asked };
+    let of_each = names.iter().map(|known| asked_of(known, &asked, condition.as_ref()));
+    let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
     let format = format_of(options);
     let streamed = Rc::new(RefCell::new(forms::Streamed::new(format)));
     let is_streamed = names.len() == 1
@@ -86,8 +92,9 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         let streamed = streamed.clone();
         Rc::new(RefCell::new(move |row: &[Cell]| streamed.borrow_mut().put(row)))
     };
-    let make = |known: &&Known| (known.make)(&Asked { sink: is_streamed.then(|| rows.clone()), ..asked.clone() });
-    let analyses: Vec<_> = names.iter().map(make).collect();
+    let sink_of_rows = || is_streamed.then(|| rows.clone());
+    let make = |(known, asked): &(&Known, Asked)| (known.make)(&Asked { sink: sink_of_rows(), ..asked.clone() });
+    let analyses: Vec<_> = of_each.iter().map(make).collect();
     if is_streamed {
         streamed.borrow_mut().begin(analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
     }
@@ -208,6 +215,16 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         words,
         ..Asked::default()
     })
+}
+
+/// What is asked of one of the analyses.
+fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>) -> Result<(&'k Known, Asked), Error> {
+    let mut asked = asked.clone();
+    if let Some(condition) = condition {
+        let bound = Condition::new(condition, known, &asked).map_err(|error| select::misuse_of("--where", error))?;
+        asked.test = Some(Rc::new(bound));
+    }
+    Ok((known, asked))
 }
 
 /// Checks that the traces can feed an analysis; warns of what cannot be told.

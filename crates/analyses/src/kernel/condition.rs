@@ -1,0 +1,94 @@
+//! Conditions on rows, in the language of filters: paths are columns.
+
+use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, RowFilter};
+use tracemill_model::error::Result;
+use tracemill_semantics::states::Machines;
+
+use super::table::{Cell, Unit};
+use super::{Asked, Known, RowTest};
+
+/// A condition on the rows of an analysis.
+pub struct Condition(RowFilter);
+
+impl Condition {
+    /// Looks up the columns of the table that is asked for.
+    ///
+    /// # Errors
+    /// When the table has no such column, or when a comparison can never be true; with the place in the expression.
+    pub fn new(expression: &Expression, known: &Known, asked: &Asked) -> Result<Condition> {
+        // Columns do not depend on events: the table of no events has them all.
+        let nothing = Asked { test: None, sink: None, ..asked.clone() };
+        let table = (known.make)(&nothing).finish(&Machines::new(asked.machine_names.len() as u32), Some((0, 0)));
+        let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
+        let columns: Vec<(&str, ColumnKind)> =
+            table.columns.iter().map(|column| (&*column.name, kind(column.unit))).collect();
+        expression.bind_row(&columns).map(Condition)
+    }
+}
+
+impl RowTest for Condition {
+    fn keeps(&self, row: &[Cell]) -> bool {
+        self.0.matches(&Cells(row))
+    }
+}
+
+struct Cells<'a>(&'a [Cell]);
+
+impl Lookup for Cells<'_> {
+    fn value(&self, index: usize) -> Option<CapturedValue<'_>> {
+        Some(match self.0.get(index)? {
+            Cell::Null => return None,
+            Cell::Integer(value) => CapturedValue::Integer(*value),
+            Cell::Real(value) => CapturedValue::Real(*value),
+            Cell::Text(text) => CapturedValue::Text(text.as_bytes()),
+            Cell::Bool(value) => CapturedValue::Boolean(*value),
+            Cell::Counts(counts) if counts.is_empty() => return None,
+            Cell::Counts(_) => CapturedValue::Tree,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::{ANALYSES, View};
+
+    #[test]
+    fn every_analysis_has_its_columns_without_events() {
+        for known in ANALYSES {
+            for view in [View::Statistics, View::Log].into_iter().filter(|view| known.has_spans || *view != View::Log) {
+                let asked = Asked { view, ..Asked::default() };
+                let analysis = (known.make)(&asked);
+                let columns = analysis.columns();
+                let table = analysis.finish(&Machines::new(1), Some((0, 0)));
+                assert!(!table.columns.is_empty() && table.rows.is_empty(), "{}", known.name);
+                assert!(view != View::Log || columns == table.columns, "{}", known.name);
+            }
+        }
+    }
+
+    #[test]
+    fn cells_are_compared_by_their_kind() {
+        let known = Known::find("syscalls").unwrap();
+        let keeps = |text: &str| {
+            let condition = Condition::new(&Expression::parse(text).unwrap(), known, &Asked::default()).unwrap();
+            // Name, count and the other statistics, errors, errnos.
+            let mut row = vec![Cell::Text("read".into()), Cell::Integer(3)];
+            row.extend([100, 10, 50].map(Cell::Integer));
+            row.extend([Cell::Real(33.5), Cell::Real(0.5), Cell::Integer(40)]);
+            row.extend([50, 50, 50].map(Cell::Integer));
+            row.extend([Cell::Integer(0), Cell::Counts(Vec::new())]);
+            condition.keeps(&row)
+        };
+        assert!(keeps("name == \"re*\" and mean_ns > 33 and mean_ns < 34") && keeps("count == 3 and not errnos"));
+        assert!(!keeps("errors > 0") && !keeps("name == \"write\""));
+    }
+
+    #[test]
+    fn an_unknown_column_is_an_error() {
+        let known = Known::find("cpu").unwrap();
+        let error = Condition::new(&Expression::parse("shar > 0.5").unwrap(), known, &Asked::default()).err().unwrap();
+        assert_eq!(error.message(), "the table has no column `shar`");
+        assert_eq!(error.place().text.as_ref().unwrap().column, 1);
+    }
+}
