@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, Result};
 
-use crate::filter::{Expression, Filter, Time, TimeContext};
+use crate::filter::{Expression, Filter, Needs, Time, TimeContext};
 use crate::session::Session;
 use crate::survey::ends;
 use crate::timeline::Selection;
@@ -75,9 +75,7 @@ impl Choice {
         let instants = [&self.begin, &self.end];
         let needs = instants.into_iter().flatten().map(|instant| instant.time.needs());
         let needs = needs.chain(self.expression.iter().map(|(_, expression)| expression.needs()));
-        let needs = needs.fold((false, false), |sum, need| (sum.0 | need.first, sum.1 | need.last));
-        let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(session, needs) };
-        let times = TimeContext { gmt, first_ns, last_ns };
+        let times = times(session, gmt, needs.fold(Needs::default(), Needs::or));
         let resolve = |instant: &Option<Instant>| instant.as_ref().map(|instant| instant.resolve(&times)).transpose();
         let (begin_ns, end_ns) = (resolve(&self.begin)?, resolve(&self.end)?);
         if let (Some(first), Some(last), Some(begin), Some(end)) = (&self.begin, &self.end, begin_ns, end_ns)
@@ -102,6 +100,13 @@ impl Choice {
         let is_decided = filter.is_decided_by_spine();
         Ok((selection, (!is_decided).then_some(filter)))
     }
+}
+
+/// What times in conditions are resolved with. Reads the packets at the ends of streams when an event is needed.
+pub fn times(session: &Session, gmt: bool, needs: Needs) -> TimeContext {
+    let needs = (needs.first, needs.last);
+    let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(session, needs) };
+    TimeContext { gmt, first_ns, last_ns }
 }
 
 /// A mistake in a text of the user, as wrong usage; `name` is what the text is called.

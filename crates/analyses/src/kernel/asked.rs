@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, ThreadIndex};
 
+use super::periods::BoundPeriods;
 use super::table::{Cell, Column, Unit, columns};
 
 /// What is shown of spans.
@@ -103,6 +104,8 @@ pub struct Asked {
     pub max: Option<u64>,
     /// Words that are options of one analysis, such as `switches`.
     pub words: Vec<String>,
+    /// What the user calls a period.
+    pub periods: Option<Rc<BoundPeriods>>,
     /// Is there more than one machine?
     pub has_machines: bool,
     /// Names of the machines.

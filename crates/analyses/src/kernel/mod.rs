@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `reader` | from events to concepts |
 //! | `states`, `cpu`, `sched`, `irq`, `syscalls`, `io`, `memory`, `locks`, `processes`, `stats`, `path` | the analyses |
+//! | `periods` | the analysis whose spans the user names |
 //! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
 //! | `asked`, `condition`, `table` | questions and answers |
@@ -19,6 +20,7 @@ mod latest;
 mod locks;
 mod memory;
 mod path;
+mod periods;
 #[cfg(test)]
 mod played;
 mod processes;
@@ -51,6 +53,7 @@ use tracemill_semantics::{Concept, Concepts};
 
 pub use asked::{Asked, Numbers, RowSink, RowTest, View};
 pub use condition::Condition;
+pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use spans::PERCENTS;
 pub use table::{Cell, Column, Order, Table, Unit};
 
@@ -101,6 +104,7 @@ pub const ANALYSES: &[Known] = &[
     processes::KNOWN,
     stats::KNOWN,
     path::KNOWN,
+    periods::KNOWN,
 ];
 
 impl Known {

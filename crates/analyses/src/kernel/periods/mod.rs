@@ -1,0 +1,358 @@
+//! `periods`: spans between events that the user names (section 3.10).
+//!
+//! A condition sees the event, and the state of its CPU *after* the event, as `stats` counts events: `state.tid` of a switch is
+//! the thread that begins to run. Of an event, ends are taken before beginnings, so that one event can end a period and begin
+//! the next; inner periods end before outer ones, and begin after them. A begin whose matched values are not all known opens
+//! nothing, and an end without them closes nothing: what is unknown equals nothing.
+
+mod definitions;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use tracemill_engine::event::Event;
+use tracemill_engine::filter::{Beside, CapturedValue, KeyBy, KeyReader, KeyValue, Lookup, Matcher};
+use tracemill_engine::session::Session;
+use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
+
+pub use definitions::{Definition, Definitions, Written};
+
+use super::spans::{Key, More, Spans};
+use super::table::{Cell, Column, Table, Unit, columns};
+use super::{Analysis, Asked, Known, duration};
+use definitions::{Bound, End, Part, Periods};
+
+pub(super) const KNOWN: Known = Known {
+    name: "periods",
+    about: "spans between events that you name: --period, --period-begin, --period-end",
+    by: &["period", "match"],
+    words: &[],
+    has_spans: true,
+    needs: &[],
+    wants: &[],
+    make: |asked| Box::new(Found::new(asked)),
+};
+
+/// States that conditions may name.
+const BESIDE: Beside = Beside {
+    word: "state",
+    members: &[("tid", false), ("pid", false), ("comm", true), ("status", true), ("prio", false)],
+};
+
+/// Columns of lists, which no matched value may be called by.
+const OWN_COLUMNS: &[&str] = &["trace", "period", "from", "to", "duration_ns", "completed", "parent"];
+
+/// Periods that are open at the same time, at most.
+const MAX_OPEN: usize = 1 << 20;
+
+/// Definitions that are bound to a session, and what reads the values of its events.
+pub struct BoundPeriods {
+    periods: Periods,
+    /// For each definition the readers of its begin and of its end.
+    readers: RefCell<Vec<[Option<KeyReader>; 2]>>,
+}
+
+impl BoundPeriods {
+    /// Prepares definitions for the events of a session.
+    ///
+    /// # Errors
+    /// Errors of [`Definitions::bind`].
+    pub fn new(definitions: &Definitions, session: &Session, gmt: bool) -> tracemill_model::error::Result<Self> {
+        let periods = definitions.bind(session, gmt)?;
+        let reader = |end: &End| Some(KeyReader::new(session, &KeyBy::Paths(end.columns.clone()?)));
+        let readers = periods.definitions.iter().map(|of| [reader(&of.begin), reader(&of.end)]).collect();
+        Ok(BoundPeriods { periods, readers: RefCell::new(readers) })
+    }
+
+    /// The matched values of an event; `None` when one is not known.
+    fn values(&self, at: usize, side: usize, event: &Event<'_>, state: &StateOf<'_>) -> Option<Rc<[KeyValue]>> {
+        let definition = &self.periods.definitions[at];
+        let end = if side == 0 { &definition.begin } else { &definition.end };
+        let mut of_event = Vec::new();
+        if let Some(reader) = &mut self.readers.borrow_mut()[at][side] {
+            of_event = reader.values(event, &mut Vec::new());
+        }
+        let value = |part: &Part| match part {
+            Part::Event(at) => of_event.get(*at).map(|(_, value)| value.clone()),
+            Part::Beside(member) => match state.value(*member)? {
+                CapturedValue::Integer(value) => Some(KeyValue::Integer(value)),
+                CapturedValue::Text(text) => Some(KeyValue::Text(text.to_vec())),
+                _ => None,
+            },
+        };
+        end.parts.iter().map(|part| value(part).filter(|value| *value != KeyValue::Absent)).collect()
+    }
+}
+
+/// What the CPU of an event does.
+struct StateOf<'a> {
+    machines: &'a Machines,
+    cpu: Option<CpuIndex>,
+}
+
+impl Lookup for StateOf<'_> {
+    fn value(&self, index: usize) -> Option<CapturedValue<'_>> {
+        let cpu = self.machines.cpu(self.cpu?);
+        let integer = |value: Option<i64>| value.map(|value| CapturedValue::Integer(value.into()));
+        let thread = cpu.current().thread().map(|thread| self.machines.thread(thread));
+        let is_idle = cpu.current() == Current::Idle;
+        match BESIDE.members[index].0 {
+            "tid" => integer(if is_idle { Some(0) } else { thread.map(|thread| thread.tid) }),
+            "pid" => integer(if is_idle { Some(0) } else { thread.and_then(|thread| thread.pid) }),
+            "comm" => thread.and_then(|thread| Some(CapturedValue::Text(thread.comm.as_deref()?.as_bytes()))),
+            "status" => Some(CapturedValue::Text(cpu.status().name().as_bytes())),
+            _ => integer(thread.and_then(|thread| thread.prio())),
+        }
+    }
+}
+
+/// What tells apart the open periods.
+type OpenKey = (usize, u32, Rc<[KeyValue]>);
+
+struct Found {
+    spans: Spans<Incomplete>,
+    periods: Option<Rc<BoundPeriods>>,
+    /// For each definition, the conditions of its begin and of its end.
+    matchers: Vec<[Matcher; 2]>,
+    /// Open periods by their number, which counts up.
+    open: BTreeMap<u64, Open>,
+    by_key: BTreeMap<OpenKey, u64>,
+    /// Open periods that may be the parent of periods of a definition, by the values that both have.
+    parents: BTreeMap<OpenKey, BTreeSet<u64>>,
+    next: u64,
+    /// Groups of `--by match`.
+    groups: BTreeMap<(usize, Rc<[KeyValue]>), i64>,
+    without_match: u64,
+    unfinished: u64,
+    too_many: u64,
+}
+
+struct Open {
+    key: OpenKey,
+    from: Ns,
+    parent: Option<u64>,
+    parent_definition: Option<usize>,
+    children: BTreeSet<u64>,
+    is_wanted: bool,
+}
+
+/// Periods that their parents ended.
+#[derive(Clone, Default)]
+struct Incomplete(u64);
+
+impl More for Incomplete {
+    fn add(&mut self, other: Self) {
+        self.0 += other.0;
+    }
+}
+
+impl Found {
+    fn new(asked: &Asked) -> Self {
+        let matchers = |of: &Bound| [of.begin.filter.matcher(), of.end.filter.matcher()];
+        let definitions = asked.periods.iter().flat_map(|bound| &bound.periods.definitions);
+        Found {
+            matchers: definitions.map(matchers).collect(),
+            spans: Spans::new(asked),
+            periods: asked.periods.clone(),
+            open: BTreeMap::new(),
+            by_key: BTreeMap::new(),
+            parents: BTreeMap::new(),
+            next: 0,
+            groups: BTreeMap::new(),
+            without_match: 0,
+            unfinished: 0,
+            too_many: 0,
+        }
+    }
+
+    fn begin(&mut self, periods: &Periods, key: OpenKey, is_wanted: bool, at: Ns) {
+        if self.by_key.contains_key(&key) {
+            return;
+        }
+        if self.open.len() == MAX_OPEN {
+            self.too_many += 1;
+            return;
+        }
+        let number = self.next;
+        self.next += 1;
+        let (definition, machine, values) = &key;
+        let of = &periods.definitions[*definition];
+        let link = of.parent.and_then(|parent| {
+            periods.definitions[parent].children.iter().find(|child| child.definition == *definition)
+        });
+        let parent = link.and_then(|link| {
+            let shared = link.of_child.iter().map(|at| values[*at].clone()).collect();
+            self.parents.get(&(*definition, *machine, shared))?.last().copied()
+        });
+        if let Some(parent) = parent.and_then(|parent| self.open.get_mut(&parent)) {
+            parent.children.insert(number);
+        }
+        for child in parent_keys(periods, &key) {
+            self.parents.entry(child).or_default().insert(number);
+        }
+        let parent_definition = parent.and(of.parent);
+        let open = Open { from: at, parent, parent_definition, children: BTreeSet::new(), is_wanted, key: key.clone() };
+        self.open.insert(number, open);
+        self.by_key.insert(key, number);
+    }
+
+    /// Ends a period, and those in it first.
+    fn end(&mut self, machines: &Machines, periods: &Periods, number: u64, is_completed: bool, at: Ns) {
+        let Some(open) = self.open.remove(&number) else { return };
+        for child in &open.children {
+            self.end(machines, periods, *child, false, at);
+        }
+        self.by_key.remove(&open.key);
+        for key in parent_keys(periods, &open.key) {
+            if let Some(numbers) = self.parents.get_mut(&key) {
+                numbers.remove(&number);
+                if numbers.is_empty() {
+                    self.parents.remove(&key);
+                }
+            }
+        }
+        if let Some(parent) = open.parent.and_then(|parent| self.open.get_mut(&parent)) {
+            parent.children.remove(&number);
+        }
+        if open.is_wanted {
+            self.add(machines, periods, &open, is_completed, at);
+        }
+    }
+
+    fn add(&mut self, machines: &Machines, periods: &Periods, open: &Open, is_completed: bool, to: Ns) {
+        let (definition, machine, values) = &open.key;
+        let asked = &self.spans.asked;
+        // The range ends before the period does.
+        if asked.end.is_some_and(|end| open.from <= end && to > end) {
+            self.unfinished += 1;
+        }
+        let group = match asked.by.as_deref() {
+            Some("match") => {
+                let next = self.groups.len() as i64;
+                *self.groups.entry((*definition, values.clone())).or_insert(next)
+            }
+            _ => 0,
+        };
+        let key = [i64::from(*machine), *definition as i64, group, 0];
+        let mut row = asked.machine_cells(*machine);
+        let length = duration(open.from, to);
+        let more = Incomplete(u64::from(!is_completed));
+        self.spans.add(machines.begin(), to, length, key, more, || {
+            row.push(Cell::text(Some(&periods.definitions[*definition].name)));
+            row.extend(value_cells(periods, *definition, values));
+            row.extend([Cell::Integer(open.from), Cell::Integer(to), length.into(), Cell::Bool(is_completed)]);
+            row.push(Cell::text(open.parent_definition.map(|parent| &*periods.definitions[parent].name)));
+            row
+        });
+    }
+}
+
+/// Keys under which a period is found as a parent.
+fn parent_keys(periods: &Periods, (definition, machine, values): &OpenKey) -> Vec<OpenKey> {
+    let children = periods.definitions[*definition].children.iter();
+    let key = |child: &definitions::Child| {
+        let shared = child.of_parent.iter().map(|at| values[*at].clone()).collect();
+        (child.definition, *machine, shared)
+    };
+    children.map(key).collect()
+}
+
+/// The cells of the columns of matched values.
+fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec<Cell> {
+    let mut cells = vec![Cell::Null; periods.columns.len()];
+    for (column, value) in periods.definitions[definition].columns.iter().zip(values) {
+        cells[*column] = match value {
+            KeyValue::Absent => Cell::Null,
+            KeyValue::Integer(value) => Cell::Integer(*value),
+            KeyValue::Bool(value) => Cell::Bool(*value),
+            text => Cell::Text(text.to_string()),
+        };
+    }
+    cells
+}
+
+impl Observer for Found {}
+
+impl Analysis for Found {
+    fn passed(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
+        let Some(bound) = self.periods.clone() else { return };
+        let periods = &bound.periods;
+        let state = StateOf { machines, cpu };
+        for &definition in periods.outer_first.iter().rev() {
+            if self.matchers[definition][1].matches_beside(event, &state) {
+                match bound.values(definition, 1, event, &state) {
+                    Some(values) => {
+                        if let Some(number) = self.by_key.get(&(definition, machine, values)).copied() {
+                            self.end(machines, periods, number, true, at);
+                        }
+                    }
+                    None => self.without_match += 1,
+                }
+            }
+        }
+        for &definition in &periods.outer_first {
+            if self.matchers[definition][0].matches_beside(event, &state) {
+                match bound.values(definition, 0, event, &state) {
+                    Some(values) => {
+                        let asked = &self.spans.asked;
+                        let thread = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
+                        let is_wanted = asked.wants_cpu(machines, cpu) && asked.wants_thread(machines, thread);
+                        self.begin(periods, (definition, machine, values), is_wanted, at);
+                    }
+                    None => self.without_match += 1,
+                }
+            }
+        }
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut list = self.spans.asked.machine_columns();
+        list.push(Column::new("period", Unit::Name));
+        list.extend(self.value_columns());
+        list.extend(columns(Unit::Time, &["from", "to"]));
+        list.push(Column::new("duration_ns", Unit::Duration));
+        list.extend(columns(Unit::Name, &["completed", "parent"]));
+        list
+    }
+
+    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let log = self.columns();
+        let value_columns = self.value_columns();
+        let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
+        let asked = spans.asked.clone();
+        let is_by_match = asked.by.as_deref() == Some("match");
+        let mut keys = asked.machine_columns();
+        keys.push(Column::new("period", Unit::Name));
+        if is_by_match {
+            keys.extend(value_columns);
+        }
+        let values_of: BTreeMap<i64, &Rc<[KeyValue]>> =
+            groups.iter().map(|((_, values), group)| (*group, values)).collect();
+        let describe = |key: &Key, _: &_, incomplete: &Incomplete| {
+            let periods = &periods.as_ref()?.periods;
+            let definition = key[1] as usize;
+            let mut cells = asked.machine_cells(key[0] as u32);
+            cells.push(Cell::text(Some(&periods.definitions[definition].name)));
+            if is_by_match {
+                cells.extend(value_cells(periods, definition, values_of.get(&key[2])?));
+            }
+            Some((cells, vec![incomplete.0.into()]))
+        };
+        let column = || Column::new("incomplete", Unit::Count);
+        let of_all = |incomplete: &Incomplete| vec![(column(), incomplete.0.into())];
+        let mut table = spans.finish("periods", range, keys, log, vec![column()], describe, of_all);
+        let is_open = |open: &&Open| open.is_wanted && asked.end.is_none_or(|end| open.from <= end);
+        table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
+        let more = [("without_match", without_match), ("too_many_open", too_many)];
+        table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
+        table
+    }
+}
+
+impl Found {
+    fn value_columns(&self) -> Vec<Column> {
+        let names = self.periods.iter().flat_map(|bound| &bound.periods.columns);
+        names.map(|name| Column { name: name.to_string().into(), unit: Unit::Name }).collect()
+    }
+}
