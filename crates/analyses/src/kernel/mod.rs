@@ -55,7 +55,7 @@ pub use asked::{Asked, Numbers, RowSink, RowTest, View};
 pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use spans::PERCENTS;
-pub use table::{Cell, Column, Order, Table, Unit};
+pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
 use reader::Reader;
 
@@ -120,6 +120,7 @@ impl Known {
 }
 
 /// What is read.
+#[derive(Clone)]
 pub struct Input<'a> {
     /// The traces.
     pub session: &'a Session,
@@ -138,13 +139,14 @@ pub struct Reading<'a> {
     input: Input<'a>,
     reader: Reader,
     machine_names: Rc<Vec<String>>,
+    periods: Vec<Rc<PeriodOf>>,
 }
 
 impl<'a> Reading<'a> {
     /// Looks up what the classes of all events mean.
     pub fn new(input: Input<'a>) -> Self {
         let (reader, names) = Reader::new(input.session, input.concepts, input.same_host);
-        Reading { input, reader, machine_names: Rc::new(names) }
+        Reading { input, reader, machine_names: Rc::new(names), periods: Vec::new() }
     }
 
     /// The concepts that the traces can have events of.
@@ -157,13 +159,20 @@ impl<'a> Reading<'a> {
         self.machine_names.clone()
     }
 
+    /// Says which periods the analyses are about: the first ones about the first, equally many about each.
+    #[must_use]
+    pub fn per(mut self, periods: &[Rc<PeriodOf>]) -> Self {
+        self.periods = periods.to_vec();
+        self
+    }
+
     /// Reads all events once and gives the tables of the analyses in their order; notes go to `note`, which says whether to
     /// go on.
     ///
     /// # Errors
     /// When no event has a time.
     pub fn run(self, analyses: Vec<Box<dyn Analysis>>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
-        let Reading { input, reader, machine_names } = self;
+        let Reading { input, reader, machine_names, periods } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
         let mut index_of = vec![Vec::new(); input.session.traces.len()];
@@ -200,15 +209,18 @@ impl<'a> Reading<'a> {
             (begin, end_ns.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
         });
         let notes = left.notes(&machines);
-        let finish = |analysis: Box<dyn Analysis>| {
-            let mut table = analysis.finish(&machines, range);
+        let per_period = (all.0.len() / periods.len().max(1)).max(1);
+        let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
+            let period = periods.get(at / per_period);
+            let mut table = analysis.finish(&machines, period.map(|period| (period.from, period.to)).or(range));
+            table.period = period.cloned();
             let own = std::mem::take(&mut table.notes);
             table.notes = notes.iter().copied().chain(own).collect();
             table.lost_on = left.lost_on.iter().copied().collect();
             table.sort();
             table
         };
-        Ok(all.0.into_iter().map(finish).collect())
+        Ok(all.0.into_iter().enumerate().map(finish).collect())
     }
 }
 

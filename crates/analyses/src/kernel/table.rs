@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use tracemill_semantics::states::Ns;
 
@@ -108,11 +109,43 @@ pub enum Order {
     Largest(&'static str),
 }
 
+/// A period that a table is about.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PeriodOf {
+    /// Name of the period.
+    pub name: String,
+    /// Its beginning.
+    pub from: Ns,
+    /// Its end.
+    pub to: Ns,
+    /// The values that both of its ends have.
+    pub values: Vec<(String, Cell)>,
+}
+
+impl PeriodOf {
+    /// The period of a row in a list of `periods`.
+    pub fn of_row(columns: &[Column], row: &[Cell]) -> Option<PeriodOf> {
+        let at = |name: &str| columns.iter().position(|column| column.name == name);
+        let (name, from, to) = (at("period")?, at("from")?, at("to")?);
+        // Values stand between the name and the times.
+        let values = (name + 1..from).filter(|&at| *row.get(at).unwrap_or(&Cell::Null) != Cell::Null);
+        let values = values.map(|at| (columns[at].name.to_string(), row[at].clone())).collect();
+        match (row.get(name)?, row.get(from)?, row.get(to)?) {
+            (Cell::Text(name), Cell::Integer(from), Cell::Integer(to)) => {
+                Some(PeriodOf { name: name.clone(), from: *from, to: *to, values })
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What an analysis says.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Table {
     /// Name of the analysis.
     pub analysis: &'static str,
+    /// The period that it is about, when it is made for each of them.
+    pub period: Option<Rc<PeriodOf>>,
     /// The range that it is about; `None` without any event.
     pub range: Option<(Ns, Ns)>,
     /// The columns.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use super::{InputOptions, When, parse_duration};
+use super::{InputOptions, PeriodOptions, When, parse_duration};
 
 /// `tracemill analyze`.
 #[derive(Args)]
@@ -101,6 +101,13 @@ pub(crate) struct AnalyzeOptions {
     /// With `processes`: indent by parent
     #[arg(long, help_heading = "One analysis")]
     pub(crate) tree: bool,
+
+    #[command(flatten)]
+    pub(crate) periods: PeriodOptions,
+
+    /// The analyses once for each period of this name
+    #[arg(long, value_name = "NAME", help_heading = "Periods")]
+    pub(crate) per: Option<String>,
 
     /// Print the table that ties events to concepts; or read more lines from this file, which come first
     #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = "Meaning of events")]

@@ -3,6 +3,7 @@
 mod analyze;
 mod calls;
 mod deferred;
+mod periods;
 mod report;
 mod settings;
 
@@ -16,6 +17,7 @@ pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };
 pub(crate) use self::deferred::Deferred;
+pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 

@@ -18,6 +18,7 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
 
 use super::analyze_forms as forms;
+use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
 use super::select;
@@ -39,6 +40,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     let (names, input) = names(options)?;
     let asked = asked(options, &names)?;
+    let definitions = periods::definitions(options, &names)?;
     let condition = select::parse_option(&options.condition, Expression::parse, "--where")?;
     let events = EventOptions {
         begin: options.begin.clone(),
@@ -52,13 +54,14 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let wanted = select::bind(&choice, options.clock_gmt, &input, session)?;
     let streams = selection::streams(session, &events.stream)?;
     let (begin, end) = (wanted.selection.begin_ns, wanted.selection.end_ns);
-    let reading = Reading::new(Input {
+    let what = Input {
         session,
         streams: &streams,
         selection: wanted.selection,
         concepts: &concepts,
         same_host: options.same_host,
-    });
+    };
+    let reading = Reading::new(what.clone());
     let has = reading.concepts();
     let mut sink = Sink::open(options.output.as_deref(), &input.traces)?;
     if names.is_empty() {
@@ -69,7 +72,8 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         check(known, &has, &concepts, &opened.reporter)?;
     }
     let machine_names = reading.machine_names();
-    let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, ..asked };
+    let bound = periods::bind(definitions.as_ref(), &what, options)?;
+    let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, periods: bound, ..asked };
     let of_each = names.iter().map(|known| asked_of(known, &asked, condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
     let format = format_of(options);
@@ -78,6 +82,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         && matches!(format, AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
         && options.sort.is_none()
         && options.limit.is_none()
+        && options.per.is_none()
         && (asked.view == View::Log || names[0].name == "states");
     let mut stopped = false;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
@@ -94,11 +99,15 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     let sink_of_rows = || is_streamed.then(|| rows.clone());
     let make = |(known, asked): &(&Known, Asked)| (known.make)(&Asked { sink: sink_of_rows(), ..asked.clone() });
-    let analyses: Vec<_> = of_each.iter().map(make).collect();
+    let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
+    let analyses: Vec<_> = match &per {
+        Some(periods) => periods.iter().flat_map(|period| periods::within(period, &of_each)).collect(),
+        None => of_each.iter().map(make).collect(),
+    };
     if is_streamed {
         streamed.borrow_mut().begin(analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
     }
-    let tables = reading.run(analyses, &mut note);
+    let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
     drop(shown);
     let mut tables = tables?;
     if stopped {
@@ -121,6 +130,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         table.rows.truncate(options.limit.unwrap_or(usize::MAX));
     }
     let text = match format {
+        AnalyzeFormat::Table if tables.is_empty() => "nothing found\n".to_string(),
         AnalyzeFormat::Table => forms::tables(&tables, &found, &forms::Look::of(options)),
         AnalyzeFormat::Json => forms::json(&tables),
         AnalyzeFormat::Jsonl => forms::lines(&tables),

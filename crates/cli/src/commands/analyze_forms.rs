@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{ANALYSES, Cell, Column, Table, Unit};
+use tracemill_analyses::kernel::{ANALYSES, Cell, Column, PeriodOf, Table, Unit};
 use tracemill_codec::text::out::Out;
 use tracemill_model::error::Error;
 use tracemill_render::csv::put_line;
@@ -49,12 +49,25 @@ pub(super) fn tables(tables: Tables<'_>, found: &[usize], look: &Look) -> String
         if at > 0 {
             text.push('\n');
         }
-        if tables.len() > 1 {
-            let _ = writeln!(text, "{}", table.analysis);
+        match &table.period {
+            Some(period) => put_heading(&mut text, table, period),
+            None if tables.len() > 1 => text.extend([table.analysis, "\n"]),
+            None => {}
         }
         put_table(&mut text, table, found, look);
     }
     text
+}
+
+/// The analysis and the period that a table is about.
+fn put_heading(text: &mut String, table: &Table, period: &PeriodOf) {
+    let time = |ns| shown(&Cell::Integer(ns), Unit::Time, table);
+    let _ =
+        write!(text, "{}: {} from {} to {}", table.analysis, escaped(&period.name), time(period.from), time(period.to));
+    for (name, value) in &period.values {
+        let _ = write!(text, ", {} {}", escaped(name), shown(value, Unit::Name, table));
+    }
+    text.push('\n');
 }
 
 fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
@@ -323,7 +336,7 @@ fn json_row(columns: &[Column], row: &[Cell]) -> String {
     };
     let members = columns.iter().zip(row).filter(|(column, cell)| is_shown(&column.name, cell));
     let members: Vec<String> =
-        members.map(|(column, cell)| format!("\"{}\":{}", column.name, json_cell(cell))).collect();
+        members.map(|(column, cell)| format!("{}:{}", quoted(&column.name), json_cell(cell))).collect();
     format!("{{{}}}", members.join(","))
 }
 
@@ -339,13 +352,20 @@ pub(super) fn json(tables: Tables<'_>) -> String {
                 .collect::<Vec<_>>()
                 .join(",")
         };
+        let period = table.period.as_ref().map_or(String::new(), |period| {
+            let values = period.values.iter().map(|(name, value)| format!("{}:{}", quoted(name), json_cell(value)));
+            let values: Vec<String> = values.collect();
+            let matched =
+                if values.is_empty() { String::new() } else { format!("\"match\":{{{}}},", values.join(",")) };
+            format!("\"period\":{},{matched}\"from\":{},\"to\":{},", quoted(&period.name), period.from, period.to)
+        });
         let notes: Vec<String> = table.notes.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
         let totals = table.totals.as_ref().map_or(String::new(), |(columns, rows)| {
             let rows: Vec<String> = rows.iter().map(|row| json_row(columns, row)).collect();
             format!(",\"totals\":[{}]", rows.join(","))
         });
         format!(
-            "{{\"analysis\":\"{}\",\"begin_ns\":{},\"end_ns\":{},\"rows\":[{}],\"all\":{{{}}}{totals},\"notes\":{{{}}}}}",
+            "{{\"analysis\":\"{}\",{period}\"begin_ns\":{},\"end_ns\":{},\"rows\":[{}],\"all\":{{{}}}{totals},\"notes\":{{{}}}}}",
             table.analysis,
             bound(table.range.map(|range| range.0)),
             bound(table.range.map(|range| range.1)),
@@ -355,9 +375,18 @@ pub(super) fn json(tables: Tables<'_>) -> String {
         )
     };
     match tables {
-        [table] => one(table) + "\n",
+        [table] if table.period.is_none() => one(table) + "\n",
         tables => format!("{{\"analyses\":[{}]}}\n", tables.iter().map(one).collect::<Vec<_>>().join(",")),
     }
+}
+
+/// The period of a table, as cells that stand before those of its rows.
+fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
+    let cells = table.period.as_ref().map(|period| {
+        let name = Cell::Text(period.name.clone());
+        [("period", name), ("period_from_ns", period.from.into()), ("period_to_ns", period.to.into())]
+    });
+    cells.into_iter().flatten().collect()
 }
 
 /// The rows of all tables, one a line.
@@ -366,12 +395,13 @@ pub(super) fn lines(tables: Tables<'_>) -> String {
     for table in tables {
         for row in &table.rows {
             let row = json_row(&table.columns, row);
-            match tables.len() {
-                1 => text.push_str(&row),
-                _ => {
-                    let comma = if row == "{}" { "" } else { "," };
-                    let _ = write!(text, "{{\"analysis\":\"{}\"{comma}{}", table.analysis, &row[1..]);
-                }
+            let period: String =
+                period_cells(table).iter().map(|(name, cell)| format!(",\"{name}\":{}", json_cell(cell))).collect();
+            if tables.len() == 1 && period.is_empty() {
+                text.push_str(&row);
+            } else {
+                let comma = if row == "{}" { "" } else { "," };
+                let _ = write!(text, "{{\"analysis\":\"{}\"{period}{comma}{}", table.analysis, &row[1..]);
             }
             text.push('\n');
         }
@@ -392,16 +422,23 @@ fn csv_cell(cell: &Cell) -> String {
     }
 }
 
-/// The rows of all tables; an empty line stands between two tables.
+/// The rows of all tables; an empty line stands between two tables, but for those of one analysis over its periods.
 pub(super) fn csv(tables: Tables<'_>) -> String {
     let mut out = Out::default();
     for (at, table) in tables.iter().enumerate() {
-        if at > 0 {
-            out.put_byte(b'\n');
+        let period = period_cells(table);
+        let before = at.checked_sub(1).map(|at| &tables[at]);
+        if period.is_empty() || before.is_none_or(|before| before.analysis != table.analysis) {
+            if at > 0 {
+                out.put_byte(b'\n');
+            }
+            let names = period.iter().map(|(name, _)| name.to_string());
+            let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
+            put_line(&mut out, &names.collect::<Vec<_>>());
         }
-        put_line(&mut out, &table.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>());
         for row in &table.rows {
-            put_line(&mut out, &row.iter().map(csv_cell).collect::<Vec<_>>());
+            let cells = period.iter().map(|(_, cell)| cell).chain(row);
+            put_line(&mut out, &cells.map(csv_cell).collect::<Vec<_>>());
         }
     }
     String::from_utf8_lossy(out.written()).into_owned()

@@ -2,6 +2,7 @@
 
 pub(crate) mod analyze;
 mod analyze_forms;
+mod analyze_periods;
 mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;

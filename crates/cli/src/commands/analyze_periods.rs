@@ -1,0 +1,141 @@
+//! Periods of `analyze`: their definitions, and the analyses once for each of them.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tracemill_analyses::kernel::{
+    Analysis, Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, View,
+    Written,
+};
+use tracemill_codec::text::suggest;
+use tracemill_engine::item::Flow;
+use tracemill_model::error::Error;
+
+use crate::args::{AnalyzeOptions, PeriodOption, PeriodOptions};
+
+/// Periods that analyses are made for, at most.
+const MAX_PERIODS: usize = 10_000;
+
+/// Reads the definitions, and checks that something asks for them.
+pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Known]) -> Result<Option<Definitions>, Error> {
+    let mut written = Vec::new();
+    if let Some(file) = &options.periods.file {
+        let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
+        written = Definition::read(file, &text)?;
+    }
+    written.extend(given(&options.periods)?);
+    let is_named = names.iter().any(|known| known.name == "periods");
+    if written.is_empty() && (is_named || options.per.is_some()) {
+        let error = Error::misuse("no period is defined");
+        return Err(error.with_help("--period NAME --period-begin EXPR --period-end EXPR, or --periods FILE"));
+    }
+    if !written.is_empty() && !is_named && options.per.is_none() && !names.is_empty() {
+        let error = Error::misuse(format!("periods say nothing to `{}`", names[0].name));
+        return Err(error.with_help("they are for `periods`, and for --per PERIOD with any other analysis"));
+    }
+    let definitions = Definitions::parse(&written)?;
+    if let Some(per) = &options.per {
+        if is_named {
+            return Err(Error::misuse("`periods` takes no --per").with_help("a --period-parent holds other periods"));
+        }
+        if !definitions.has(per) {
+            let error = Error::misuse(format!("--per: there is no period `{per}`"));
+            return Err(suggest(error, per, definitions.names()));
+        }
+    }
+    Ok((!written.is_empty()).then_some(definitions))
+}
+
+/// The definitions of the command line: begins and ends belong to the periods in their order, the others to the period before.
+fn given(options: &PeriodOptions) -> Result<Vec<Definition>, Error> {
+    let of = |wanted: PeriodOption| {
+        let texts = options.given.iter().filter(move |(option, _)| *option == wanted);
+        texts.map(|(option, text)| Written::of_option(&option.name(), text)).collect::<Vec<_>>()
+    };
+    let names = of(PeriodOption::Name);
+    let ends = [PeriodOption::Begin, PeriodOption::End].map(|option| (option, of(option)));
+    for (option, texts) in &ends {
+        if texts.len() != names.len() {
+            let count = |count: usize| if count == 1 { "once".to_string() } else { format!("{count} times") };
+            let message = format!("--period is given {}, {} {}", count(names.len()), option.name(), count(texts.len()));
+            return Err(Error::misuse(message).with_help("each period has a name, a begin and an end"));
+        }
+    }
+    let [(_, begins), (_, ends)] = ends;
+    let definition = |(name, (begin, end))| Definition { name, begin, end, matched: None, parent: None };
+    let mut definitions: Vec<Definition> =
+        names.into_iter().zip(begins.into_iter().zip(ends)).map(definition).collect();
+    let mut names = 0;
+    for (option, text) in &options.given {
+        names += usize::from(*option == PeriodOption::Name);
+        let written = Written::of_option(&option.name(), text);
+        let of_last = definitions.get_mut(names.wrapping_sub(1));
+        let place = match (option, of_last) {
+            (PeriodOption::Match, Some(last)) => &mut last.matched,
+            (PeriodOption::Parent, Some(last)) => &mut last.parent,
+            (PeriodOption::Match | PeriodOption::Parent, None) => {
+                return Err(Error::misuse(format!("{} stands before its --period", option.name())));
+            }
+            _ => continue,
+        };
+        if place.replace(written).is_some() {
+            return Err(Error::misuse(format!("{} is given twice for one --period", option.name())));
+        }
+    }
+    Ok(definitions)
+}
+
+/// Binds the definitions to the traces.
+pub(super) fn bind(
+    definitions: Option<&Definitions>,
+    input: &Input<'_>,
+    options: &AnalyzeOptions,
+) -> Result<Option<Rc<BoundPeriods>>, Error> {
+    let bind = |definitions| BoundPeriods::new(definitions, input.session, options.clock_gmt);
+    Ok(definitions.map(bind).transpose()?.map(Rc::new))
+}
+
+/// The analyses, asked about a period.
+pub(super) fn within(period: &PeriodOf, analyses: &[(&Known, Asked)]) -> Vec<Box<dyn Analysis>> {
+    let make = |(known, asked): &(&Known, Asked)| {
+        (known.make)(&Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() })
+    };
+    analyses.iter().map(make).collect()
+}
+
+/// The periods of a name, found by a reading of their own.
+pub(super) fn find(name: &str, input: Input<'_>, asked: &Asked) -> Result<Vec<Rc<PeriodOf>>, Error> {
+    let found: Rc<RefCell<Vec<PeriodOf>>> = Rc::default();
+    let columns: Rc<RefCell<Vec<Column>>> = Rc::default();
+    let sink = {
+        let (found, columns, name) = (found.clone(), columns.clone(), name.to_string());
+        move |row: &[Cell]| {
+            let mut found = found.borrow_mut();
+            // One more than are taken says that there are too many.
+            if found.len() <= MAX_PERIODS {
+                found.extend(PeriodOf::of_row(&columns.borrow(), row).filter(|period| period.name == name));
+            }
+        }
+    };
+    let own = Asked {
+        view: View::Log,
+        begin: asked.begin,
+        end: asked.end,
+        periods: asked.periods.clone(),
+        has_machines: asked.has_machines,
+        machine_names: asked.machine_names.clone(),
+        sink: Some(Rc::new(RefCell::new(sink))),
+        ..Asked::default()
+    };
+    let analyses: Vec<_> = Known::find("periods").map(|known| (known.make)(&own)).into_iter().collect();
+    *columns.borrow_mut() = analyses.first().map(|analysis| analysis.columns()).unwrap_or_default();
+    // The reading for the analyses tells what is wrong with the traces.
+    Reading::new(input).run(analyses, &mut |_| Flow::Continue)?;
+    let mut found = std::mem::take(&mut *found.borrow_mut());
+    if found.len() > MAX_PERIODS {
+        let error = Error::misuse(format!("--per: there are more than {MAX_PERIODS} periods `{name}`"));
+        return Err(error.with_help("--begin and --end take those that end in between"));
+    }
+    found.sort_by_key(|period| (period.from, period.to));
+    Ok(found.into_iter().map(Rc::new).collect())
+}
