@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tracemill_analyses::kernel::{ANALYSES, Asked, Input, Known, Reading};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::check::check;
 use tracemill_engine::event::Event;
@@ -18,6 +19,7 @@ use tracemill_model::schema::{Schema, StreamClassId};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{Output, print};
 use tracemill_render::text::TextOptions;
+use tracemill_semantics::Concepts;
 
 use crate::check_size;
 use crate::storage::Folder;
@@ -76,6 +78,7 @@ fn read_session(session: &Session) -> u64 {
         survey(session, true, 1).iter().flat_map(|trace| &trace.streams).map(|stream| stream.events()).sum();
     let counted = counted.expect("all events were counted");
     ends(session, (true, true));
+    analyze(session, Concepts::built_in());
     let checked = check(session, 1, |_| true);
     assert_eq!(counted, checked, "events that were counted and checked");
     let text = TextOptions::default();
@@ -105,6 +108,21 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
         if lines < MAX_LINES { Flow::Continue } else { Flow::Stop }
     });
     lines
+}
+
+/// Runs all analyses of kernel traces.
+pub(crate) fn analyze(session: &Session, concepts: &Concepts) {
+    let streams = streams(session, &[]).expect("all streams are wanted");
+    for by in 0..2 {
+        let input = Input { session, streams: &streams, selection: Selection::default(), concepts, same_host: false };
+        let reading = Reading::new(input);
+        let make = |known: &Known| {
+            let by = known.by.get(by).map(|by| by.to_string());
+            (known.make)(&Asked { by, ..Asked::default() })
+        };
+        // Without events that have a time there is nothing to say.
+        let _ = reading.run(ANALYSES.iter().map(make).collect(), &mut |_| Flow::Continue);
+    }
 }
 
 /// Calls `take` with every event.

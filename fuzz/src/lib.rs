@@ -15,6 +15,7 @@
 //! | [`run_lttng_markers`] | two files of LTTng 2.x |
 //! | [`run_lttng_formats`] | a marker format of LTTng 2.x and payloads |
 //! | [`run_writing`] | the same as of [`run_trace`], written in every format and read back |
+//! | [`run_concepts`] | a table that ties events to concepts of kernels |
 //! | [`run_trace`] | metadata of either language, a zero byte, then a data stream file |
 //! | [`run_ftrace_file`] | a whole `trace.dat` |
 //! | [`run_ftrace_pages`] | a byte of choices, then pages of the ring buffer |
@@ -60,6 +61,7 @@ use tracemill_engine::session::Session;
 use tracemill_format::calls::DumpOptions;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::schema::ByteOrder;
+use tracemill_semantics::Concepts;
 
 pub use lttng_markers::{run_lttng_formats, run_lttng_markers};
 
@@ -271,6 +273,43 @@ pub fn run_filter(data: &[u8]) {
     });
 }
 
+/// Metadata of a trace whose events may be of concepts.
+const KERNEL_METADATA: &str = "/* CTF 1.8 */
+    typealias integer { size = 8; align = 8; signed = false; } := u8;
+    typealias integer { size = 8; align = 8; signed = false; map = clock.c.value; } := t8;
+    trace { major = 1; minor = 8; byte_order = le; };
+    clock { name = c; freq = 1000000000; };
+    stream {
+        packet.context := struct { u8 cpu_id; };
+        event.header := struct { u8 id; t8 timestamp; };
+    };
+    event { name = \"sched_switch\"; id = 0; fields := struct { u8 prev_tid; u8 prev_state; u8 next_tid; }; };
+    event { name = \"sched_waking\"; id = 1; fields := struct { u8 tid; u8 target_cpu; }; };
+    event { name = \"my_event\"; id = 2; fields := struct { u8 tid; u8 nr; u8 ret; }; };";
+
+/// A table that ties events to concepts, used for a small trace.
+pub fn run_concepts(data: &[u8]) {
+    let text = String::from_utf8_lossy(data);
+    let file = std::path::Path::new("concepts");
+    let concepts = match Concepts::with_built_in(file, &text) {
+        Ok(concepts) => concepts,
+        Err(error) => {
+            assert!(error.place().text.is_some() && !error.message().is_empty(), "{error}");
+            return;
+        }
+    };
+    let mut events = vec![1u8];
+    for at in 0..40u8 {
+        events.extend(match at % 4 {
+            0 => [0, at, at % 3, at, (at + 1) % 3].to_vec(),
+            1 => [1, at, at % 5, 0].to_vec(),
+            _ => [2, at, at % 7, at % 2, 255].to_vec(),
+        });
+    }
+    let session = exercise::open(&Folder::new(KERNEL_METADATA.as_bytes(), &events));
+    exercise::analyze(&session, &concepts);
+}
+
 /// Metadata, a zero byte, and a data stream file.
 pub fn run_trace(data: &[u8]) {
     let Some(end) = data.iter().position(|&byte| byte == 0) else { return };
@@ -436,7 +475,7 @@ pub fn run_uftrace_texts(data: &[u8]) {
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("tsdl", run_tsdl),
     ("ctf2_json", run_ctf2_json),
     ("rfc11", run_rfc11),
@@ -444,6 +483,7 @@ pub const TARGETS: [Target; 22] = [
     ("packets", run_packets),
     ("lttng_index", run_lttng_index),
     ("filter", run_filter),
+    ("concepts", run_concepts),
     ("trace", run_trace),
     ("writing", run_writing),
     ("lttng_definitions", run_lttng_definitions),
