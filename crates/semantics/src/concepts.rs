@@ -176,6 +176,8 @@ named! {
         Ret = "ret",
         /// File descriptor of a system call.
         Fd = "fd",
+        /// Address of the table of files of a process.
+        Table = "table",
         /// Second file descriptor: that which is written to.
         Out = "out",
         /// File descriptor that a call asks for.

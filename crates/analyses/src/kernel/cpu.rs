@@ -19,6 +19,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: false,
     needs: &[&[Concept::Switch, Concept::Running]],
+    needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
     make: |asked| Box::new(Cpu { asked: asked.clone(), ..Cpu::default() }),
 };

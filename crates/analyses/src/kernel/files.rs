@@ -8,6 +8,9 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::{Analysis, Asked};
+
 /// Files of all processes that are kept at most; those beyond are not known.
 const MAX_FILES: usize = 1 << 18;
 
@@ -18,11 +21,13 @@ const SOCKET: &str = "socket";
 type Process = (u32, i64);
 
 /// Names by descriptor. A new process shares the table of its parent until one of them changes its own.
-type Table = Rc<BTreeMap<i64, Rc<str>>>;
+type Descriptors = Rc<BTreeMap<i64, Rc<str>>>;
 
 /// Names of the files that processes have open.
 pub(super) struct Files {
-    tables: HashMap<Process, Table>,
+    tables: HashMap<Process, Descriptors>,
+    /// Processes by the address of their table, where a state dump says so.
+    by_table: HashMap<(u32, i64), i64>,
     /// Files in all tables.
     count: usize,
     most: usize,
@@ -84,7 +89,15 @@ impl Default for Files {
 
 impl Files {
     fn with_room_for(most: usize) -> Self {
-        Files { tables: HashMap::new(), count: 0, most, asked: most, left_out: 0, calls: HashMap::new() }
+        Files {
+            tables: HashMap::new(),
+            count: 0,
+            most,
+            asked: most,
+            left_out: 0,
+            calls: HashMap::new(),
+            by_table: HashMap::new(),
+        }
     }
 
     /// The file that the system call of a thread is about: its path, or what stood behind its descriptor when it began.
@@ -94,7 +107,6 @@ impl Files {
     }
 
     /// Open files: machine, process, descriptor, name.
-    #[cfg_attr(not(test), expect(dead_code, reason = "`processes --of files` lists them"))]
     pub(super) fn open(&self) -> impl Iterator<Item = (u32, i64, i64, &str)> {
         self.tables
             .iter()
@@ -244,9 +256,19 @@ impl Observer for Files {
     fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, _: Ns) {
         match happening.concept {
             Concept::DumpFile => {
-                let (pid, fd) = (happening.number(Field::Pid), happening.number(Field::Fd));
+                // Newer tracers name the table of a process instead of the process.
+                let by_table = || self.by_table.get(&(machine, happening.number(Field::Table)?)).copied();
+                let (pid, fd) = (happening.number(Field::Pid).or_else(by_table), happening.number(Field::Fd));
                 if let (Some(pid), Some(fd), Some(name)) = (pid, fd, happening.text(Field::Name)) {
                     self.set(machines, (machine, pid), fd, Some(name.into()));
+                }
+            }
+            Concept::DumpTask => {
+                let (table, pid) = (happening.number(Field::Table), happening.number(Field::Pid));
+                if let (Some(table), Some(pid)) = (table, pid)
+                    && self.by_table.len() < self.most
+                {
+                    self.by_table.insert((machine, table), pid);
                 }
             }
             // The first thread of a process is the last that the kernel forgets.
@@ -265,6 +287,83 @@ fn peer(happening: &Happening<'_>) -> Option<Rc<str>> {
     let address: [u8; 4] = happening.values.bytes(Field::Address)?.try_into().ok()?;
     let port = happening.number(Field::Port)?;
     Some(format!("{}:{port}", std::net::Ipv4Addr::from(address)).into())
+}
+
+/// `processes --of files`: the files that are open at the end of the range.
+pub(super) struct OpenFiles {
+    asked: Asked,
+    files: Files,
+}
+
+impl OpenFiles {
+    pub(super) fn new(asked: &Asked) -> Self {
+        OpenFiles { asked: asked.clone(), files: Files::default() }
+    }
+
+    fn is_over(&self, at: Ns) -> bool {
+        self.asked.end.is_some_and(|end| at > end)
+    }
+}
+
+impl Observer for OpenFiles {
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        if !self.is_over(at) {
+            self.files.born(machines, thread, at);
+        }
+    }
+
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        if !self.is_over(at) {
+            self.files.forked(machines, parent, child, at);
+        }
+    }
+
+    fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
+        if !self.is_over(at) {
+            self.files.run_ended(machines, thread, how, at);
+        }
+    }
+
+    fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {
+        if !self.is_over(at) {
+            self.files.call_began(machines, thread, name, happening, at);
+        }
+    }
+
+    fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
+        if !self.is_over(call.to) {
+            self.files.call_ended(machines, call, happening);
+        }
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        if !self.is_over(at) {
+            self.files.taken(machines, machine, cpu, happening, at);
+        }
+    }
+}
+
+impl Analysis for OpenFiles {
+    fn columns(&self) -> Vec<Column> {
+        let mut list = self.asked.machine_columns();
+        list.extend(columns(Unit::Name, &["pid", "fd", "file"]));
+        list
+    }
+
+    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        let mut table = Table { analysis: "processes", range, columns: self.columns(), ..Table::default() };
+        for (machine, pid, fd, name) in self.files.open() {
+            if self.asked.pids.as_ref().is_some_and(|pids| !pids.has(pid)) {
+                continue;
+            }
+            let mut row = self.asked.machine_cells(machine);
+            row.extend([pid.into(), fd.into(), Cell::text(Some(name))]);
+            table.rows.push(row);
+        }
+        table.order = Order::Keys;
+        table.notes = vec![("files_left_out", self.files.left_out())];
+        table
+    }
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: true,
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
+    needs_for: &[("disk", &[Concept::RqIssue, Concept::RqComplete]), ("net", &[Concept::NetIn, Concept::NetOut])],
     wants: &[
         (Concept::SysEntry, "what system calls did"),
         (Concept::RqComplete, "what disks did"),

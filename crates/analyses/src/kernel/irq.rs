@@ -14,6 +14,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: true,
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
+    needs_for: &[],
     wants: &[
         (Concept::IrqEntry, "interrupts"),
         (Concept::SoftEntry, "soft interrupts"),

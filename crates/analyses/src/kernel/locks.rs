@@ -21,6 +21,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: true,
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
+    needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
     make: |asked| Box::new(Locks { spans: Spans::new(asked), open: HashMap::new() }),
 };

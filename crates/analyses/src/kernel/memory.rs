@@ -17,6 +17,7 @@ pub(super) const KNOWN: Known = Known {
     words: &["slab"],
     has_spans: false,
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
+    needs_for: &[("slab", &[Concept::SlabAlloc]), ("site", &[Concept::SlabAlloc])],
     wants: &[
         (Concept::PageAlloc, "pages that were allocated"),
         (Concept::PageFree, "pages that were freed"),

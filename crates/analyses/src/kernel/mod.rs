@@ -85,6 +85,8 @@ pub struct Known {
     pub has_spans: bool,
     /// Concepts without which it says nothing: at least one of each group.
     pub needs: &'static [&'static [Concept]],
+    /// Concepts without which it says nothing when a word or a group is asked for: at least one of each group.
+    pub needs_for: &'static [(&'static str, &'static [Concept])],
     /// Concepts without which a part cannot be told, and that part.
     pub wants: &'static [(Concept, &'static str)],
     /// Makes it.

@@ -15,6 +15,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: false,
     needs: &[&[Concept::Switch]],
+    needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
     make: |asked| Box::new(CriticalPath { asked: asked.clone(), ..CriticalPath::default() }),
 };

@@ -7,6 +7,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::files::OpenFiles;
 use super::table::{Cell, Column, Order, Table, Unit, columns};
 use super::{Analysis, Asked, Known};
 
@@ -14,9 +15,10 @@ pub(super) const KNOWN: Known = Known {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
     by: &[],
-    words: &["tree"],
+    words: &["tree", "files"],
     has_spans: false,
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
+    needs_for: &[("files", &[Concept::SysEntry, Concept::DumpFile])],
     wants: &[
         (Concept::Switch, "how threads spent their time"),
         (Concept::Fork, "births, parents and creators"),
@@ -24,7 +26,10 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SysEntry, "user_ns and system_ns"),
         (Concept::Wake, "wait_cpu_ns"),
     ],
-    make: |asked| Box::new(Processes { asked: asked.clone(), ..Processes::default() }),
+    make: |asked| match asked.has("files") {
+        true => Box::new(OpenFiles::new(asked)),
+        false => Box::new(Processes { asked: asked.clone(), ..Processes::default() }),
+    },
 };
 
 #[derive(Default)]

@@ -18,6 +18,7 @@ pub(super) const KNOWN: Known = Known {
     words: &["switches"],
     has_spans: true,
     needs: &[&[Concept::Switch]],
+    needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
     make: |asked| match asked.has("switches") {
         true => Box::new(Switches { asked: asked.clone(), ..Switches::default() }),

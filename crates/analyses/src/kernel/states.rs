@@ -17,6 +17,7 @@ pub(super) const KNOWN: Known = Known {
     words: &["cpus", "threads", "disks", "irqs"],
     has_spans: false,
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
+    needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
     make: |asked| Box::new(States::new(asked)),
 };

@@ -17,6 +17,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: false,
     needs: &[],
+    needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
     make: |asked| Box::new(Stats { asked: asked.clone(), ..Stats::default() }),
 };

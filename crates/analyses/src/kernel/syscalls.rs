@@ -16,6 +16,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: true,
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
+    needs_for: &[],
     wants: &[],
     make: |asked| Box::new(Calls { spans: Spans::new(asked), names: Names::default() }),
 };

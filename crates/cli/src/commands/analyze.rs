@@ -69,7 +69,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         return sink.print(text.as_bytes(), opened.reporter.outcome());
     }
     for known in &names {
-        check(known, &has, &concepts, &opened.reporter)?;
+        check(known, &asked, &has, &concepts, &opened.reporter)?;
     }
     let machine_names = reading.machine_names();
     let bound = periods::bind(definitions.as_ref(), &what, options)?;
@@ -187,6 +187,12 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
             keys => error.with_help(format!("its groups are {}", keys.join(", "))),
         });
     }
+    if names.iter().any(|known| known.name == "path")
+        && options.tid.as_deref().and_then(Numbers::parse).and_then(|tids| tids.single()).is_none()
+    {
+        let error = Error::misuse("`path` is about one thread, and --tid does not name one");
+        return Err(error.with_help("tracemill analyze path --tid 42 TRACE"));
+    }
     let view = match (options.log, options.top, options.hist) {
         (true, _, _) => View::Log,
         (_, Some(most), _) => View::Top(most),
@@ -238,8 +244,17 @@ fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>)
 }
 
 /// Checks that the traces can feed an analysis; warns of what cannot be told.
-fn check(known: &Known, has: &HashSet<Concept>, concepts: &Concepts, reporter: &Reporter) -> Result<(), Error> {
-    if let Some(group) = known.lacks(has).first() {
+fn check(
+    known: &Known,
+    asked: &Asked,
+    has: &HashSet<Concept>,
+    concepts: &Concepts,
+    reporter: &Reporter,
+) -> Result<(), Error> {
+    let of_options =
+        known.needs_for.iter().filter(|(word, _)| asked.words.iter().chain(&asked.by).any(|own| own == word));
+    let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));
+    if let Some(group) = known.lacks(has).into_iter().chain(lacks).next() {
         let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
         let error = Error::unsupported(format!(
             "`{}` needs events of {}, and the traces have none",

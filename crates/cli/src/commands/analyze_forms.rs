@@ -85,7 +85,8 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         lines.push(cells.map(put).collect());
     }
     // One row says all that there is, unless --limit left others out.
-    let has_all = !table.all.is_empty() && found != 1;
+    let is_shown = |column: &Column| table.columns.iter().any(|own| own.name == column.name);
+    let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found != 1;
     if has_all {
         let of = |(at, column): (usize, &&Column)| {
             let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
@@ -158,10 +159,9 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         text.push_str("nothing found\n");
     }
     if table.rows.len() < found {
-        let of = match table.columns.first().map(|column| &*column.name) {
-            Some("tid") => "threads",
-            Some("pid") => "processes",
-            Some("cpu") => "CPUs",
+        let of = match (table.analysis, table.columns.first().map(|column| &*column.name)) {
+            ("cpu" | "sched" | "processes", Some("tid")) => "threads",
+            ("cpu", Some("pid")) => "processes",
             _ => "rows",
         };
         let _ = writeln!(text, "{} of {found} {of}", table.rows.len());
@@ -175,7 +175,9 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             let on = if cpus.len() == 1 { "cpu" } else { "cpus" };
             let _ = writeln!(text, "{count} events lost on {on} {}; what they touched is unknown", cpus.join(", "));
         } else {
-            let _ = writeln!(text, "{count} {}", name.replace('_', " "));
+            let words = name.replace('_', " ");
+            let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
+            let _ = writeln!(text, "{count} {words}");
         }
     }
 }
@@ -193,7 +195,10 @@ fn indent(depth: &Cell) -> String {
 
 /// The title of a column: without its unit, which is microseconds.
 fn title(column: &Column) -> String {
-    column.name.strip_suffix("_ns").unwrap_or(&column.name).to_string()
+    match &*column.name {
+        "cpu_ns" => "cpu time".to_string(),
+        name => name.strip_suffix("_ns").unwrap_or(name).to_string(),
+    }
 }
 
 fn shown(cell: &Cell, unit: Unit, _: &Table) -> String {
@@ -271,7 +276,7 @@ pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeF
     for known in ANALYSES {
         let _ = writeln!(text, "{:width$}  {}", known.name, known.about);
         let lacks = known.lacks(has);
-        for group in &lacks {
+        if let Some(group) = lacks.first() {
             let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
             let _ = writeln!(text, "{:width$}    not possible: no {}", "", names.join(" or "));
             for line in how_to_record(group, concepts).lines() {

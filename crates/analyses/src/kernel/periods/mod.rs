@@ -30,6 +30,7 @@ pub(super) const KNOWN: Known = Known {
     words: &[],
     has_spans: true,
     needs: &[],
+    needs_for: &[],
     wants: &[],
     make: |asked| Box::new(Found::new(asked)),
 };
