@@ -266,6 +266,10 @@ impl Observer for Cpu {
 }
 
 impl Analysis for Cpu {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> Vec<Column> {
         Vec::new()
     }

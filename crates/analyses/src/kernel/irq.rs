@@ -84,6 +84,10 @@ impl Observer for Irq {
 }
 
 impl Analysis for Irq {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> Vec<Column> {
         log_columns(&self.spans.asked)
     }

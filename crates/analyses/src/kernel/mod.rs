@@ -64,6 +64,11 @@ pub trait Analysis: Observer {
     /// Any event has passed, whatever it says.
     fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _event: &Event<'_>, _at: Ns) {}
 
+    /// Does nothing matter behind the end of the range but pieces of time that began before it?
+    fn ends_with_range(&self) -> bool {
+        false
+    }
+
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
 
@@ -161,7 +166,7 @@ impl<'a> Reading<'a> {
         self.machine_names.clone()
     }
 
-    /// Says which periods the analyses are about: the first ones about the first, equally many about each.
+    /// Says which periods, ordered by their beginnings, the analyses are about: the first ones about the first, equally many about each.
     #[must_use]
     pub fn per(mut self, periods: &[Rc<PeriodOf>]) -> Self {
         self.periods = periods.to_vec();
@@ -185,7 +190,7 @@ impl<'a> Reading<'a> {
         }
         let state = RefCell::new(State {
             machines: Machines::new(machine_names.len() as u32),
-            all: All(analyses),
+            all: All::new(analyses, &periods),
             left: LeftOut::default(),
             early: vec![Vec::new(); input.streams.len()],
             cpus: vec![None; input.streams.len()],
@@ -211,7 +216,7 @@ impl<'a> Reading<'a> {
             (begin, end_ns.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
         });
         let notes = left.notes(&machines);
-        let per_period = (all.0.len() / periods.len().max(1)).max(1);
+        let per_period = (all.analyses.len() / periods.len().max(1)).max(1);
         let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
             let period = periods.get(at / per_period);
             let mut table = analysis.finish(&machines, period.map(|period| (period.from, period.to)).or(range));
@@ -222,7 +227,7 @@ impl<'a> Reading<'a> {
             table.sort();
             table
         };
-        Ok(all.0.into_iter().enumerate().map(finish).collect())
+        Ok(all.analyses.into_iter().enumerate().map(finish).collect())
     }
 }
 
@@ -257,6 +262,7 @@ impl State {
             }
         }
         let read = reader.read(event, packet_cpu);
+        all.advance(machines.now());
         let cpu = machines.touch(read.machine, ns, read.cpu, all);
         if let (Some(cpu), Some(running)) = (cpu, &read.running) {
             let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
@@ -271,7 +277,7 @@ impl State {
             None => {}
         }
         let now = machines.now();
-        all.0.iter_mut().for_each(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
+        all.for_open(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
     }
 
     /// Events of a stream are missing.
@@ -326,22 +332,99 @@ impl LeftOut {
 }
 
 /// Several analyses as one.
-struct All(Vec<Box<dyn Analysis>>);
+struct All {
+    analyses: Vec<Box<dyn Analysis>>,
+    per: Option<Per>,
+}
+
+/// The periods that analyses are about, ordered by their beginnings.
+struct Per {
+    periods: Vec<Rc<PeriodOf>>,
+    /// For each period, the latest end of it and of those before it.
+    latest: Vec<Ns>,
+    /// Analyses of each period.
+    each: usize,
+    /// Analyses that are still told of events, and the first end of a period of those that need nothing behind it.
+    open: Vec<usize>,
+    next_end: Ns,
+    /// For each analysis: does it need nothing behind its end?
+    ends: Vec<bool>,
+}
+
+impl All {
+    fn new(analyses: Vec<Box<dyn Analysis>>, periods: &[Rc<PeriodOf>]) -> All {
+        let per = (!periods.is_empty()).then(|| Per {
+            latest: periods
+                .iter()
+                .scan(Ns::MIN, |most, of| {
+                    *most = of.to.max(*most);
+                    Some(*most)
+                })
+                .collect(),
+            each: analyses.len() / periods.len(),
+            open: (0..analyses.len()).collect(),
+            next_end: Ns::MIN,
+            ends: analyses.iter().map(|analysis| analysis.ends_with_range()).collect(),
+            periods: periods.to_vec(),
+        });
+        All { analyses, per }
+    }
+
+    /// Leaves the analyses alone whose periods ended before a time: only pieces that began earlier are theirs.
+    #[inline]
+    fn advance(&mut self, now: Ns) {
+        let Some(per) = self.per.as_mut().filter(|per| per.next_end < now) else { return };
+        let Per { periods, each, open, next_end, ends, .. } = per;
+        open.retain(|&at| !ends[at] || periods[at / *each].to >= now);
+        let open = open.iter().filter(|at| ends[**at]);
+        *next_end = open.map(|at| periods[at / *each].to).min().unwrap_or(Ns::MAX);
+    }
+
+    #[inline]
+    fn for_open(&mut self, mut tell: impl FnMut(&mut dyn Analysis)) {
+        match &self.per {
+            None => self.analyses.iter_mut().for_each(|analysis| tell(&mut **analysis)),
+            Some(per) => per.open.iter().for_each(|&at| tell(&mut *self.analyses[at])),
+        }
+    }
+
+    #[inline]
+    fn for_piece(&mut self, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
+        let Some(per) = &self.per else {
+            self.analyses.iter_mut().for_each(|analysis| tell(&mut **analysis));
+            return;
+        };
+        let first = per.latest.partition_point(|latest| *latest < from);
+        let behind = per.periods.partition_point(|period| period.from <= to);
+        for at in (first..behind).filter(|at| per.periods[*at].to >= from) {
+            self.analyses[at * per.each..(at + 1) * per.each].iter_mut().for_each(|analysis| tell(&mut **analysis));
+        }
+    }
+}
 
 macro_rules! each {
     ($($name:ident($($arg:ident: $type:ty),*);)*) => {
         impl Observer for All {
+            fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
+                self.for_piece(piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
+            }
+
+            fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+                self.for_piece(piece.from, piece.to, |analysis| analysis.thread_piece(machines, piece));
+            }
+
+            fn credit(&mut self, machines: &Machines, credit: &Credit) {
+                self.for_piece(credit.from, credit.to, |analysis| analysis.credit(machines, credit));
+            }
+
             $(fn $name(&mut self, machines: &Machines, $($arg: $type),*) {
-                self.0.iter_mut().for_each(|analysis| analysis.$name(machines, $($arg),*));
+                self.for_open(|analysis| analysis.$name(machines, $($arg),*));
             })*
         }
     };
 }
 
 each! {
-    cpu_piece(piece: &CpuPiece);
-    thread_piece(piece: &ThreadPiece);
-    credit(credit: &Credit);
     born(thread: ThreadIndex, at: Ns);
     forked(parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns);
     woken(woken: &Woken);

@@ -59,6 +59,10 @@ impl Observer for Sched {
 }
 
 impl Analysis for Sched {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> Vec<Column> {
         log_columns(&self.0.asked)
     }
@@ -145,6 +149,10 @@ impl Observer for Switches {
 }
 
 impl Analysis for Switches {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> Vec<Column> {
         Vec::new()
     }

@@ -75,6 +75,10 @@ impl Observer for Stats {
 }
 
 impl Analysis for Stats {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn passed(&mut self, machines: &Machines, _: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
         let Some(cpu) = cpu.filter(|_| self.asked.has_instant(at)) else { return };
         let of = machines.cpu(cpu);

@@ -93,6 +93,10 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
+    fn ends_with_range(&self) -> bool {
+        true
+    }
+
     fn columns(&self) -> Vec<Column> {
         log_columns(&self.spans.asked)
     }
