@@ -1,10 +1,8 @@
 //! `cpu`: who used the CPUs (section 3.2).
 
-use std::collections::HashMap;
-
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
 use super::spans::NO_KEY;
@@ -27,8 +25,8 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct Cpu {
     asked: Asked,
-    threads: HashMap<(i64, ThreadIndex), OfThread>,
-    cpus: HashMap<(i64, CpuIndex), OfCpu>,
+    threads: Map<(i64, ThreadIndex), OfThread>,
+    cpus: Map<(i64, CpuIndex), OfCpu>,
 }
 
 #[derive(Clone, Default)]
@@ -104,7 +102,7 @@ impl Cpu {
         if !is_process {
             columns_of.push(Column::new("prio", Unit::Name));
         }
-        let mut lives: HashMap<(i64, ThreadIndex), OfThread> = HashMap::new();
+        let mut lives: Map<(i64, ThreadIndex), OfThread> = Map::default();
         for (&(step, thread), of) in &self.threads {
             lives.entry((asked.last_step(range, step), thread)).or_default().add(of);
         }
@@ -117,7 +115,7 @@ impl Cpu {
         };
         let mut rows = Vec::new();
         if is_process {
-            let mut processes: HashMap<(i64, u32, i64), (u64, OfThread)> = HashMap::new();
+            let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
             for ((step, thread), of) in &lives {
                 let thread = machines.thread(*thread);
                 let process = processes.entry((*step, thread.machine, thread.pid.unwrap_or(NO_KEY))).or_default();
@@ -158,7 +156,7 @@ impl Cpu {
         let names = ["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"];
         columns_of.extend(columns(Unit::Duration, &names));
         columns_of.extend([Column::new("share", Unit::Share), Column::new("khz", Unit::Count)]);
-        let mut cpus: HashMap<(i64, CpuIndex), OfCpu> = HashMap::new();
+        let mut cpus: Map<(i64, CpuIndex), OfCpu> = Map::default();
         for (&(step, cpu), of) in &self.cpus {
             let sum = cpus.entry((asked.last_step(range, step), cpu)).or_default();
             for (sum, more) in sum.parts().into_iter().zip(of.clone().parts()) {

@@ -1,10 +1,10 @@
 //! Open files of processes: what stands behind a file descriptor (section 3.6).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Ns, Observer, RunEnd, SystemCall, ThreadIndex, ThreadState,
+    CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -25,9 +25,9 @@ type Descriptors = Rc<BTreeMap<i64, Rc<str>>>;
 
 /// Names of the files that processes have open.
 pub(super) struct Files {
-    tables: HashMap<Process, Descriptors>,
+    tables: Map<Process, Descriptors>,
     /// Processes by the address of their table, where a state dump says so.
-    by_table: HashMap<(u32, i64), i64>,
+    by_table: Map<(u32, i64), i64>,
     /// Files in all tables.
     count: usize,
     most: usize,
@@ -35,7 +35,7 @@ pub(super) struct Files {
     asked: usize,
     left_out: u64,
     /// System calls that have begun, by thread.
-    calls: HashMap<ThreadIndex, Call>,
+    calls: Map<ThreadIndex, Call>,
 }
 
 /// A system call that is about files.
@@ -90,13 +90,13 @@ impl Default for Files {
 impl Files {
     fn with_room_for(most: usize) -> Self {
         Files {
-            tables: HashMap::new(),
+            tables: Map::default(),
             count: 0,
             most,
             asked: most,
             left_out: 0,
-            calls: HashMap::new(),
-            by_table: HashMap::new(),
+            calls: Map::default(),
+            by_table: Map::default(),
         }
     }
 

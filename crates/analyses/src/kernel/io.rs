@@ -1,8 +1,6 @@
 //! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
 
-use std::collections::HashMap;
-
-use tracemill_semantics::states::{CpuIndex, Happening, Machines, Ns, Observer, RunEnd, SystemCall, ThreadIndex};
+use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex};
 use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
@@ -227,8 +225,8 @@ fn call_columns(asked: &Asked) -> Vec<Column> {
 /// Requests of disks.
 struct Disks {
     spans: Spans<Requests>,
-    disks: HashMap<(u32, i64), Disk>,
-    names: HashMap<(u32, i64), Box<str>>,
+    disks: Map<(u32, i64), Disk>,
+    names: Map<(u32, i64), Box<str>>,
     dropped: u64,
 }
 
@@ -297,7 +295,7 @@ const SECTOR_BYTES: i128 = 512;
 
 impl Disks {
     fn new(asked: &Asked) -> Self {
-        Disks { spans: Spans::new(asked), disks: HashMap::new(), names: HashMap::new(), dropped: 0 }
+        Disks { spans: Spans::new(asked), disks: Map::default(), names: Map::default(), dropped: 0 }
     }
 
     fn issue(
@@ -464,7 +462,7 @@ struct Net {
     asked: Asked,
     names: Names,
     /// By step, machine and name.
-    devices: HashMap<(i64, u32, i64), Packets>,
+    devices: Map<(i64, u32, i64), Packets>,
 }
 
 /// Packets and bytes that came in and went out.
@@ -511,7 +509,7 @@ impl Analysis for Net {
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let columns_of = self.columns();
         let Net { asked, names, devices } = *self;
-        let mut sums: HashMap<(i64, u32, i64), Packets> = HashMap::new();
+        let mut sums: Map<(i64, u32, i64), Packets> = Map::default();
         let mut all = Packets::default();
         for ((step, machine, name), packets) in devices {
             sums.entry((asked.last_step(range, step), machine, name)).or_default().add(packets);

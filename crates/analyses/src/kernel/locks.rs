@@ -1,9 +1,9 @@
 //! `locks`: how long threads waited for locks of programs (section 3.8).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, ThreadState, Woken,
+    CpuIndex, Happening, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, ThreadState, Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -23,7 +23,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
-    make: |asked| Box::new(Locks { spans: Spans::new(asked), open: HashMap::new() }),
+    make: |asked| Box::new(Locks { spans: Spans::new(asked), open: Map::default() }),
 };
 
 /// The system call of locks.
@@ -57,7 +57,7 @@ const FLAGS: i128 = 128 | 256;
 struct Locks {
     spans: Spans<Waits>,
     /// Waits that did not end yet. One a thread: it is in one system call at a time.
-    open: HashMap<ThreadIndex, Open>,
+    open: Map<ThreadIndex, Open>,
 }
 
 /// A wait that did not end yet.

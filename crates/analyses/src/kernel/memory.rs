@@ -1,8 +1,6 @@
 //! `memory`: pages and objects of the kernel that threads allocate and free (section 3.7).
 
-use std::collections::HashMap;
-
-use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Ns, Observer};
+use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
 use super::latest::Latest;
@@ -39,10 +37,10 @@ struct Memory {
     /// Only objects have the place of the call that made them.
     is_by_site: bool,
     /// By step, machine, and thread or site.
-    groups: HashMap<(i64, u32, i128), Sums>,
+    groups: Map<(i64, u32, i128), Sums>,
     level: i128,
     peak: i128,
-    objects: HashMap<u32, Latest<i128, Object>>,
+    objects: Map<u32, Latest<i128, Object>>,
     bad_orders: u64,
     unmatched_frees: u64,
     dropped_objects: u64,
@@ -83,10 +81,10 @@ impl Memory {
             asked: asked.clone(),
             is_slab: is_by_site || asked.has("slab"),
             is_by_site,
-            groups: HashMap::new(),
+            groups: Map::default(),
             level: 0,
             peak: 0,
-            objects: HashMap::new(),
+            objects: Map::default(),
             bad_orders: 0,
             unmatched_frees: 0,
             dropped_objects: 0,
@@ -175,7 +173,7 @@ impl Analysis for Memory {
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let (columns_of, amounts) = (self.columns(), self.amounts());
         let asked = &self.asked;
-        let mut groups: HashMap<(i64, u32, i128), Sums> = HashMap::new();
+        let mut groups: Map<(i64, u32, i128), Sums> = Map::default();
         let mut all = Sums::default();
         for (&(step, machine, key), sums) in &self.groups {
             groups.entry((asked.last_step(range, step), machine, key)).or_default().add(*sums);

@@ -1,9 +1,9 @@
 //! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{Machines, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken};
+use tracemill_semantics::states::{Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken};
 
 use super::table::{Cell, Column, Order, Table, Unit, columns};
 use super::{Analysis, Asked, Known, thread_cells};
@@ -23,13 +23,13 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct CriticalPath {
     asked: Asked,
-    threads: HashMap<ThreadIndex, Vec<Piece>>,
+    threads: Map<ThreadIndex, Vec<Piece>>,
     /// The last wake of a thread that waits.
-    woken: HashMap<ThreadIndex, Woken>,
+    woken: Map<ThreadIndex, Woken>,
     /// Parent and time of birth.
-    births: HashMap<ThreadIndex, (Option<ThreadIndex>, Ns)>,
+    births: Map<ThreadIndex, (Option<ThreadIndex>, Ns)>,
     /// First times of lives of numbers that other threads had before.
-    begins: HashMap<ThreadIndex, Ns>,
+    begins: Map<ThreadIndex, Ns>,
 }
 
 /// A piece of a thread's time, counted from the first one: 24 bytes, as many are kept as the range has.

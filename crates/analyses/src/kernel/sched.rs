@@ -1,10 +1,8 @@
 //! `sched`: how long threads waited to be run (section 3.3).
 
-use std::collections::HashMap;
-
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
-    CpuIndex, Machines, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
 use super::spans::{NO_KEY, Spans};
@@ -97,8 +95,8 @@ impl Analysis for Sched {
 #[derive(Default)]
 struct Switches {
     asked: Asked,
-    cpus: HashMap<CpuIndex, u64>,
-    threads: HashMap<ThreadIndex, OfThread>,
+    cpus: Map<CpuIndex, u64>,
+    threads: Map<ThreadIndex, OfThread>,
 }
 
 #[derive(Default)]

@@ -1,8 +1,8 @@
 //! Spans by group: statistics, the spans themselves, the longest ones, a histogram.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use tracemill_semantics::states::Ns;
+use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::{Asked, View};
 use super::table::{Cell, Column, Order, Table, Unit, columns};
@@ -55,7 +55,7 @@ impl More for () {
 /// The spans of an analysis.
 pub(crate) struct Spans<M = ()> {
     pub(crate) asked: Asked,
-    groups: HashMap<(i64, Key), (Durations, M)>,
+    groups: Map<(i64, Key), (Durations, M)>,
     all: Durations,
     pub(crate) all_more: M,
     rows: Vec<Vec<Cell>>,
@@ -68,7 +68,7 @@ impl<M: More + Clone> Spans<M> {
     pub(crate) fn new(asked: &Asked) -> Self {
         Spans {
             asked: asked.clone(),
-            groups: HashMap::new(),
+            groups: Map::default(),
             all: Durations::default(),
             all_more: M::default(),
             rows: Vec::new(),
@@ -149,7 +149,7 @@ impl<M: More + Clone> Spans<M> {
                 table.columns = self.asked.step_columns().into_iter().chain(keys).collect();
                 table.columns.extend(statistic_columns());
                 table.columns.extend(more);
-                let mut groups: HashMap<(i64, Key), (Durations, M)> = HashMap::new();
+                let mut groups: Map<(i64, Key), (Durations, M)> = Map::default();
                 for ((step, key), (durations, of)) in self.groups {
                     // The last step has its end.
                     let group = groups.entry((self.asked.last_step(range, step), key)).or_default();
@@ -202,7 +202,7 @@ fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
 /// Names as numbers.
 #[derive(Default)]
 pub(crate) struct Names {
-    numbers: HashMap<Box<str>, i64>,
+    numbers: Map<Box<str>, i64>,
     names: Vec<Box<str>>,
 }
 

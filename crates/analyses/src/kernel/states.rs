@@ -1,9 +1,8 @@
 //! `states`: what CPUs, threads, disks and interrupts did, row by row (section 3.1).
 
-use std::collections::HashMap;
-
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, Machines, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece,
+    ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -25,22 +24,24 @@ pub(super) const KNOWN: Known = Known {
 /// The rows, each with its place in their order: from, kind, number.
 struct States {
     asked: Asked,
+    /// Those of all kinds of rows.
+    columns: Vec<Column>,
     of_cpus: bool,
     of_threads: bool,
     of_disks: bool,
     of_irqs: bool,
-    cpus: HashMap<CpuIndex, CpuPiece>,
-    threads: HashMap<ThreadIndex, ThreadPiece>,
-    disks: HashMap<(u32, i64), Disk>,
-    disk_names: HashMap<(u32, i64), String>,
+    cpus: Map<CpuIndex, CpuPiece>,
+    threads: Map<ThreadIndex, ThreadPiece>,
+    disks: Map<(u32, i64), Disk>,
+    disk_names: Map<(u32, i64), String>,
     rows: Vec<(Ns, u8, i64, Vec<Cell>)>,
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
 #[derive(Default)]
 struct Disk {
-    waiting: HashMap<i128, u32>,
-    driver: HashMap<(i128, i128), u32>,
+    waiting: Map<i128, u32>,
+    driver: Map<(i128, i128), u32>,
     since: Ns,
     shown: (u64, u64),
 }
@@ -51,18 +52,21 @@ pub(super) const MAX_REQUESTS: usize = 65_536;
 impl States {
     fn new(asked: &Asked) -> Self {
         let is_any = ["cpus", "threads", "disks", "irqs"].iter().any(|word| asked.has(word));
-        States {
+        let mut states = States {
+            columns: Vec::new(),
             of_cpus: !is_any || asked.has("cpus"),
             of_threads: !is_any || asked.has("threads"),
             of_disks: asked.has("disks"),
             of_irqs: asked.has("irqs"),
             asked: asked.clone(),
-            cpus: HashMap::new(),
-            threads: HashMap::new(),
-            disks: HashMap::new(),
-            disk_names: HashMap::new(),
+            cpus: Map::default(),
+            threads: Map::default(),
+            disks: Map::default(),
+            disk_names: Map::default(),
             rows: Vec::new(),
-        }
+        };
+        states.columns = states.row_columns();
+        states
     }
 
     /// The columns of all kinds of rows; a row has those of its kind.
@@ -91,7 +95,7 @@ impl States {
     fn put(&mut self, kind: u8, machine: u32, number: i64, from: Ns, to: Ns, cells: &[(&str, Cell)]) {
         let Some((from, to)) = self.asked.clip(from, to) else { return };
         let mut row = self.asked.machine_cells(machine);
-        for column in self.row_columns().iter().skip(row.len()) {
+        for column in self.columns.iter().skip(row.len()) {
             row.push(match &*column.name {
                 "from" => Cell::Integer(from),
                 "to" => Cell::Integer(to),
@@ -251,7 +255,7 @@ impl Observer for States {
 
 impl Analysis for States {
     fn columns(&self) -> Vec<Column> {
-        self.row_columns()
+        self.columns.clone()
     }
 
     fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -266,7 +270,7 @@ impl Analysis for States {
         for key in disks {
             self.put_disk(key, machines.now());
         }
-        let columns = self.row_columns();
+        let columns = self.columns();
         self.rows.sort_by_key(|&(from, kind, number, _)| (from, kind, number));
         let rows = self.rows.into_iter().map(|(_, _, _, row)| row).collect();
         Table { analysis: "states", range, columns, rows, order: Order::Found, ..Table::default() }

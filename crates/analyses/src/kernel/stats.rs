@@ -1,10 +1,8 @@
 //! `stats`: time and events of each CPU, thread and mode (section 3.11).
 
-use std::collections::HashMap;
-
 use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer, ThreadIndex};
+use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer, ThreadIndex};
 
 use super::spans::{NO_KEY, Names};
 use super::table::{Cell, Column, Order, Table, Unit, columns};
@@ -28,7 +26,7 @@ type Key = (u32, i64, i64, CpuStatus, i64);
 #[derive(Default)]
 struct Stats {
     asked: Asked,
-    rows: HashMap<Key, (Ns, u64)>,
+    rows: Map<Key, (Ns, u64)>,
     names: Names,
     name: Vec<u8>,
 }

@@ -47,6 +47,7 @@ impl Errors {
 }
 
 impl More for Errors {
+    #[inline]
     fn add(&mut self, other: Self) {
         for (number, count) in other.0 {
             *self.0.entry(number).or_default() += count;

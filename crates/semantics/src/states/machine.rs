@@ -9,6 +9,9 @@ use super::observer::{CpuPiece, Observer, ThreadPiece};
 use super::thread::{Base, Live, Thread, ThreadState};
 use crate::{Concept, Field};
 
+/// A map by small keys, fast and safe against keys that are made to collide.
+pub type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
+
 /// Time in ns since the origin of the clock.
 pub type Ns = i128;
 
@@ -84,9 +87,11 @@ pub struct Counts {
 #[derive(Debug)]
 pub struct Machines {
     pub(super) cpus: Vec<Cpu>,
-    cpu_of: HashMap<(u32, u64), CpuIndex>,
+    cpu_of: Map<(u32, u64), CpuIndex>,
+    /// The CPU that was asked for last.
+    last_cpu: Option<(u32, u64, CpuIndex)>,
     pub(super) threads: Vec<Thread>,
-    thread_of: HashMap<(u32, i64), ThreadIndex>,
+    thread_of: Map<(u32, i64), ThreadIndex>,
     /// For each CPU, threads that ran or were queued there, maybe elsewhere by now.
     visitors: Vec<Vec<ThreadIndex>>,
     pub(super) begin: Option<Ns>,
@@ -102,9 +107,10 @@ impl Machines {
     pub fn new(count: u32) -> Self {
         Machines {
             cpus: Vec::new(),
-            cpu_of: HashMap::new(),
+            cpu_of: Map::default(),
+            last_cpu: None,
             threads: Vec::new(),
-            thread_of: HashMap::new(),
+            thread_of: Map::default(),
             visitors: Vec::new(),
             begin: None,
             now: 0,
@@ -217,13 +223,18 @@ impl Machines {
     }
 
     fn cpu_or_new(&mut self, machine: u32, number: u64) -> CpuIndex {
-        let Machines { cpus, cpu_of, visitors, begin, now, .. } = self;
-        *cpu_of.entry((machine, number)).or_insert_with(|| {
+        let Machines { cpus, cpu_of, last_cpu, visitors, begin, now, .. } = self;
+        if let Some((_, _, cpu)) = last_cpu.filter(|(of, last, _)| (*of, *last) == (machine, number)) {
+            return cpu;
+        }
+        let cpu = *cpu_of.entry((machine, number)).or_insert_with(|| {
             let index = CpuIndex(cpus.len() as u32);
             cpus.push(Cpu::new(machine, number, begin.unwrap_or(*now)));
             visitors.push(Vec::new());
             index
-        })
+        });
+        *last_cpu = Some((machine, number, cpu));
+        cpu
     }
 
     /// The newest life of a thread; its first one when it is met now.

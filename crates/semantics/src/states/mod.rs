@@ -50,7 +50,7 @@ mod rules;
 mod thread;
 
 pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
-pub use machine::{Counts, CpuIndex, Happening, Machines, Ns, ThreadIndex, Values};
+pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
 pub use rules::returns;
 pub use thread::{Thread, ThreadState};
