@@ -195,3 +195,32 @@ fn a_begin_after_the_end_is_refused() {
     run("print mill --begin +2s --end +1s").ends(2, &["--begin `+2s` (", "lies after --end `+1s` ("]);
     run("print mill --begin +1s --end +1s").ends(0, &[]);
 }
+
+#[test]
+fn the_intersection_of_streams_is_that_of_each_trace() {
+    let folder = Folder::new();
+    let metadata = ticks_metadata("freq = 1000000000;");
+    let stream = |times: &[u64]| {
+        let events: Vec<(u64, u32)> = times.iter().map(|&time| (time, time as u32)).collect();
+        // Two packets each: the range is that of the whole stream.
+        let (first, second) = events.split_at(1);
+        [ticks_packet(first, 0), ticks_packet(second, 0)].concat()
+    };
+    folder
+        .file("t/metadata", &metadata)
+        .file("t/a", stream(&[10, 30, 49, 50]))
+        .file("t/b", stream(&[30, 45, 50, 51, 90]));
+    folder.file("u/metadata", &metadata).file("u/a", stream(&[200, 300]));
+    folder.file("apart/metadata", &metadata).file("apart/a", stream(&[1, 2])).file("apart/b", stream(&[3, 4]));
+    let numbers = |arguments: &str| -> Vec<u64> {
+        let run = folder.run(&format!("print --format jsonl {arguments}")).ends(0, &[]);
+        json_lines(&run.stdout).iter().map(|line| line["cycles"].as_u64().expect("a time")).collect()
+    };
+    assert_eq!(numbers("--stream-intersection t"), [30, 30, 45, 49, 50, 50]);
+    assert_eq!(numbers("--stream-intersection t u"), [30, 30, 45, 49, 50, 50, 200, 300]);
+    assert_eq!(numbers("--stream-intersection --end 49ns -j3 t u"), [30, 30, 45, 49]);
+    assert_eq!(numbers("--stream-intersection --begin 0ns u"), [200, 300]);
+    assert_eq!(numbers("--stream-intersection apart"), [0u64; 0]);
+    // What is left of a stream is still what counts for the others.
+    assert_eq!(numbers("--stream-intersection --stream a t"), [30, 49, 50]);
+}

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
+use tracemill_model::error::Result;
 use tracemill_model::packet_list::PacketList;
 
 use crate::cursor::Cursor;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Redactions, StreamReader};
-use crate::selection::{ClassSet, SpineFilter, StreamOf};
+use crate::selection::{ClassSet, SpineFilter, StreamOf, streams};
 use crate::session::Session;
 
 /// The events of streams that are read: by time, by class, and without fields that are hidden.
@@ -19,6 +20,8 @@ pub struct Selection {
     pub begin_ns: Option<i128>,
     /// Last wanted time in ns, included.
     pub end_ns: Option<i128>,
+    /// First and last wanted time of each trace in ns, both included, beside those of all; empty for no limits.
+    pub of_traces_ns: Vec<Option<(i128, i128)>>,
     /// Wanted event classes of each trace; empty for all of all.
     pub classes: Vec<Option<Arc<ClassSet>>>,
     /// Memory for the spines of chunks that wait to be merged, in bytes; 0 for the default.
@@ -63,7 +66,10 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
     let max_events = max_events(streams, selection);
     let cursor = |of: &StreamOf| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
-        if let (Some(clock), begin, end) = (&of.clock, selection.begin_ns, selection.end_ns)
+        let of_trace = selection.of_traces_ns.get(of.trace).copied().flatten();
+        let begin = selection.begin_ns.max(of_trace.map(|(begin, _)| begin));
+        let end = selection.end_ns.into_iter().chain(of_trace.map(|(_, end)| end)).min();
+        if let Some(clock) = &of.clock
             && (begin.is_some() || end.is_some())
         {
             cycles = cycle_range(clock, begin, end);
@@ -82,6 +88,21 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         StreamReader::new(cursor, selection.redactions.as_deref(), of)
     };
     streams.iter().map(cursor).collect()
+}
+
+/// The times in ns from which, and to which, all streams of a trace have packets, for each trace; `None` where no stream says
+/// when it begins and ends. The first time lies behind the last one where no time is in all streams.
+pub fn shared_times(session: &Session) -> Result<Vec<Option<(i128, i128)>>> {
+    let mut shared: Vec<Option<(i128, i128)>> = vec![None; session.traces.len()];
+    for of in streams(session, &[])? {
+        let packets = &of.stream.packets;
+        let (Some(clock), Some(last)) = (of.clock, packets.len().checked_sub(1)) else { continue };
+        let (Some(begin), Some(end)) = (packets.begin_cycles(0), packets.end_cycles(last)) else { continue };
+        let (begin, end) = (clock.ns(begin), clock.ns(end));
+        let known = &mut shared[of.trace];
+        *known = Some(known.map_or((begin, end), |(first, last)| (begin.max(first), end.min(last))));
+    }
+    Ok(shared)
 }
 
 /// The clock values from one time to another, `None` when there are none.

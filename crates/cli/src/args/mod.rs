@@ -244,6 +244,10 @@ pub(crate) struct PeerOptions {
     #[arg(long, short = 't', value_name = "BEGIN,END", conflicts_with_all = ["begin", "end"], allow_hyphen_values = true)]
     pub(crate) timerange: Option<String>,
 
+    /// Of each trace, keep only events in the time in which all of its streams have packets
+    #[arg(long)]
+    pub(crate) stream_intersection: bool,
+
     /// Clocks of all traces are on one timeline anyway
     #[arg(long, hide = true)]
     pub(crate) clock_force_correlate: bool,

@@ -56,6 +56,9 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     redact.apply(&mut opened.session, &mut wanted)?;
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
+    if options.peer.stream_intersection {
+        wanted.selection.of_traces_ns = timeline::shared_times(&opened.session)?;
+    }
     if in_place && opened.report_elsewhere(&streams) {
         return Ok((Outcome::Nothing, 0));
     }
