@@ -861,6 +861,19 @@ fn a_loss_touches_threads_that_were_there_last() {
 }
 
 #[test]
+fn a_wake_without_a_cpu_leaves_a_thread_where_it_was() {
+    let seen = play(
+        "100 0 switch prev=0 next=5
+         110 0 switch prev=5 next=0 state=1
+         200 0 loss
+         300 1 wake tid=5
+         400 0 loss
+         500 1 -",
+    );
+    assert_eq!(seen.thread(5), "100-110 RUN/unknown, 110-200 WAIT, 300-400 WAIT_CPU");
+}
+
+#[test]
 fn time_does_not_go_back() {
     let seen = play("100 0 switch prev=0 next=5\n300 0 sys_entry name=read\n200 0 sys_exit ret=0\n400 0 -");
     assert_eq!(seen.thread(5), "100-300 RUN/unknown, 300-400 RUN/user");

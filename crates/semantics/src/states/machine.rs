@@ -318,12 +318,16 @@ impl Machines {
         (of.timers, of.ipis) = (0, 0);
         of.unknown_since = Some(self.now);
         let current = of.current;
-        for thread in std::mem::take(&mut self.visitors[cpu.0 as usize]) {
-            let is_here = self.live(thread).is_some_and(|live| live.queued == Some(cpu));
-            if is_here && !matches!(self.base(thread), Base::Zombie | Base::Dead) {
+        let mut visitors = std::mem::take(&mut self.visitors[cpu.0 as usize]);
+        visitors.retain(|&thread| {
+            let is_here = self.live(thread).is_some_and(|live| live.queued == Some(cpu))
+                && !matches!(self.base(thread), Base::Zombie | Base::Dead);
+            if is_here {
                 self.forget(thread, observer);
             }
-        }
+            is_here
+        });
+        self.visitors[cpu.0 as usize] = visitors;
         if let Current::Thread(thread) = current {
             self.forget(thread, observer);
         }
@@ -335,7 +339,8 @@ impl Machines {
         let Some(live) = self.live(thread) else { return };
         live.base = Base::Unknown;
         live.stack.clear();
-        (live.is_mode_known, live.woken, live.queued) = (false, None, None);
+        // The CPU that it ran on or is queued on last stays: a wake that names none leaves it there, for the next loss.
+        (live.is_mode_known, live.woken) = (false, None);
         if let Some(cpu) = live.running.take() {
             self.set_current(cpu, Current::Unknown, observer);
         }
