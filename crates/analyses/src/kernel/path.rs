@@ -107,8 +107,12 @@ impl CriticalPath {
         if let Some(&(Some(parent), birth)) = self.births.get(&thread)
             && at < birth
             && birth <= to
+            // Threads that made each other at one time, by a trace that contradicts itself, would be followed for ever.
+            && parent != thread
+            && (birth < to || same + 1 < MAX_SAME)
         {
-            parts.push(Todo::Search(Search { thread: parent, from: at, to: birth, same: 0 }));
+            let same = if birth == to { same + 1 } else { 0 };
+            parts.push(Todo::Search(Search { thread: parent, from: at, to: birth, same }));
             at = birth;
         }
         let pieces = self.threads.get(&thread).map_or(&[][..], |pieces| pieces);
@@ -237,5 +241,39 @@ impl Analysis for CriticalPath {
         table.totals = Some((columns_of, totals));
         table.order = Order::Found;
         table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Numbers;
+    use super::super::played::{played, rows};
+    use super::*;
+
+    fn path(tid: i64, stream: &str) -> Vec<String> {
+        let asked = Asked { tids: Numbers::parse(&tid.to_string()), ..Asked::default() };
+        rows(&played(&KNOWN, &asked, stream), &["from", "to", "tid", "state"])
+    }
+
+    #[test]
+    fn time_before_a_birth_is_the_parents() {
+        let stream = "100 0 switch prev=0 next=5\n150 0 fork parent=5 child=6\n200 0 -";
+        assert_eq!(path(6, stream), ["100 150 5 running", "150 200 6 blocked"]);
+    }
+
+    #[test]
+    fn a_thread_that_made_itself_has_no_time_before() {
+        let stream = "100 0 -\n150 0 fork parent=5 child=5\n200 0 -";
+        assert_eq!(path(5, stream), ["100 150 5 unknown", "150 200 5 blocked"]);
+    }
+
+    #[test]
+    fn threads_that_made_each_other_end_the_search() {
+        let stream = "100 0 -\n150 0 fork parent=5 child=6\n150 0 fork parent=6 child=5\n200 0 -";
+        for tid in [5, 6] {
+            let found = path(tid, stream);
+            assert!(found[0].starts_with("100 150 ") && found[0].ends_with(" unknown"), "{found:?}");
+            assert_eq!(found[1..], [format!("150 200 {tid} blocked")]);
+        }
     }
 }
