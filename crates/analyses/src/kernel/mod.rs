@@ -24,6 +24,8 @@ mod periods;
 #[cfg(test)]
 mod played;
 mod processes;
+#[cfg(test)]
+mod random;
 mod reader;
 mod sched;
 mod spans;

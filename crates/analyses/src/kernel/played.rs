@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use tracemill_semantics::states::{Happening, Machines, Ns, Values};
+use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
 
 use super::{Asked, Cell, Known, Table};
@@ -23,8 +23,20 @@ impl Values for Fields<'_> {
 /// What an analysis says of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`. `-` is an event without a
 /// concept, `loss` one that tells of lost events.
 pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
-    let mut machines = Machines::new(1);
     let mut analysis = (known.make)(asked);
+    let machines = play(stream, &mut *analysis);
+    let range = machines.begin().map(|first| {
+        let begin = asked.begin.map_or(first, |begin| begin.max(first));
+        (begin, asked.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
+    });
+    let mut table = analysis.finish(&machines, range);
+    table.sort();
+    table
+}
+
+/// Shows a stream of events to an observer.
+pub(super) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Machines {
+    let mut machines = Machines::new(1);
     for line in stream.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut words = line.split_ascii_whitespace();
         let ns: Ns = words.next().and_then(|word| word.parse().ok()).expect("a time");
@@ -38,20 +50,14 @@ pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
         match Concept::of_name(name) {
             Some(concept) => {
                 let happening = Happening { concept, is_legacy: false, values: &fields };
-                machines.take(0, ns, Some(cpu), &happening, &mut *analysis);
+                machines.take(0, ns, Some(cpu), &happening, observer);
             }
             None if name == "loss" => machines.lose(0, cpu, ns),
-            None => drop(machines.touch(0, ns, Some(cpu), &mut *analysis)),
+            None => drop(machines.touch(0, ns, Some(cpu), observer)),
         }
     }
-    machines.finish(&mut *analysis);
-    let range = machines.begin().map(|first| {
-        let begin = asked.begin.map_or(first, |begin| begin.max(first));
-        (begin, asked.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
-    });
-    let mut table = analysis.finish(&machines, range);
-    table.sort();
-    table
+    machines.finish(observer);
+    machines
 }
 
 /// Some columns of a table, a row a text.
