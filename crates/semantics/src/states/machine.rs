@@ -12,6 +12,9 @@ use crate::{Concept, Field};
 /// A map by small keys, fast and safe against keys that are made to collide.
 pub type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
+/// Numbers of CPUs that only the payload of an event names: below this.
+const MAX_QUEUED: u64 = 1 << 16;
+
 /// Time in ns since the origin of the clock.
 pub type Ns = i128;
 
@@ -305,10 +308,10 @@ impl Machines {
 
     /// As [`queue`](Self::queue), by the number of the CPU: only one that has events can lose some.
     pub(super) fn queue_on(&mut self, thread: ThreadIndex, machine: u32, number: i64) {
-        let cpu = u64::try_from(number).ok().map(|number| self.cpu_or_new(machine, number));
-        if let Some(cpu) = cpu {
-            self.queue(thread, cpu);
-        }
+        // A number that no machine has must not make a CPU with each event.
+        let Some(number) = u64::try_from(number).ok().filter(|number| *number < MAX_QUEUED) else { return };
+        let cpu = self.cpu_or_new(machine, number);
+        self.queue(thread, cpu);
     }
 
     fn lose_now(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
