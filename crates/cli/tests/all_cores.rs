@@ -37,6 +37,21 @@ fn demo_traces() {
 }
 
 #[test]
+fn analyses_of_kernel_traces() {
+    for names in ["cpu,sched,irq,syscalls,io,memory,locks,processes,stats", "states", "sched --log", "path --tid 641"] {
+        for format in ["json", "table"] {
+            let analyze = |jobs: u32| {
+                let run = run(&format!("analyze {names} ../kernel/bakery --format {format} --jobs {jobs}"));
+                (run.code, run.stdout, run.stderr)
+            };
+            let one = analyze(1);
+            assert!(one.0 == Some(0) && one.1.len() > 1000, "{one:?}");
+            assert!([2, 5].into_iter().all(|jobs| analyze(jobs) == one), "{names}");
+        }
+    }
+}
+
+#[test]
 fn damaged_streams_and_tiny_packets() {
     let metadata = ticks_metadata("freq = 1000000000;");
     let folder = Folder::new();

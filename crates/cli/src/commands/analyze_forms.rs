@@ -166,6 +166,13 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         };
         let _ = writeln!(text, "{} of {found} {of}", table.rows.len());
     }
+    if let Some((columns, rows)) = &table.totals
+        && rows.len() > 1
+    {
+        text.push('\n');
+        let totals = Table { columns: columns.clone(), rows: rows.clone(), ..Table::default() };
+        put_table(text, &totals, rows.len(), look);
+    }
     if table.is_rough {
         text.push_str("percentiles of groups with more than a million spans are within 1 %\n");
     }
