@@ -173,9 +173,15 @@ const WITHOUT_NAMES: &[&str] = &[
 /// Lines that may say such a name all the same: what the user types, not what a trace says.
 const TYPED: &[&str] = &["TaskColumn::", "TaskGraphField::", "ReplayField::"];
 
+/// Is a file one of those that make and show the tables of `analyze`?
+fn is_analysis(path: &Path) -> bool {
+    let path = path.to_string_lossy();
+    path.contains("analyses/src/kernel/") || path.contains("cli/src/") && path.contains("/analyze")
+}
+
 #[test]
 fn names_of_formats_and_fields_stand_in_their_crates() {
-    use tracemill_semantics::names;
+    use tracemill_semantics::{Concept, Concepts, names};
 
     // Forms of lines are the printer's, and one of them can be read back.
     let is_form = |name: &&str| ["text", "csv", "jsonl"].contains(name);
@@ -184,15 +190,23 @@ fn names_of_formats_and_fields_stand_in_their_crates() {
     let fields = [names::THREAD, names::PROCESS, names::THREAD_NAME, names::FLOWS, names::ABOUT, &[names::CPU]];
     // Words of English, and of Chrome's trace events.
     let fields = fields.iter().copied().flatten().filter(|name| !name.starts_with("process"));
-    let names: BTreeSet<String> =
-        formats.filter(|name| !is_form(name)).chain(fields).map(|name| format!("\"{name}\"")).collect();
+    fn quoted(name: impl std::fmt::Display) -> String {
+        format!("\"{name}\"")
+    }
+    let formats: BTreeSet<String> = formats.filter(|name| !is_form(name)).map(quoted).collect();
+    let names: BTreeSet<String> = formats.iter().cloned().chain(fields.map(quoted)).collect();
     assert!(names.contains("\"uftrace\"") && names.contains("\"vtid\""), "{names:?}");
+    // Analyses of kernels name columns of their tables, which have the words of people; never an event.
+    let concepts = Concept::ALL.iter().flat_map(|concept| Concepts::built_in().events(*concept));
+    let events: BTreeSet<String> = formats.into_iter().chain(concepts.map(quoted)).collect();
+    assert!(events.contains("\"sched_switch\""), "{events:?}");
     let mut files = Vec::new();
     WITHOUT_NAMES.iter().for_each(|name| add_sources(&root().join("crates").join(name).join("src"), &mut files));
     assert!(files.len() > 150, "{} files", files.len());
     for path in files {
         for (at, line) in product(&path) {
             let is_code = !line.trim_start().starts_with("//") && !TYPED.iter().any(|typed| line.contains(typed));
+            let names = if is_analysis(&path) { &events } else { &names };
             let said = names.iter().find(|name| is_code && line.contains(name.as_str()));
             assert!(said.is_none(), "{}:{at}: {line}", path.display());
         }

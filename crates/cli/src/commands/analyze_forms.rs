@@ -527,6 +527,7 @@ mod tests {
             vec![Cell::from(at as u64), Cell::Text("sh".into()), Cell::Integer(1500), Cell::Integer(*depth)]
         };
         Table {
+            analysis: "processes",
             columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
             rows: depths.iter().enumerate().map(row).collect(),
             all: vec![(Column::new("user_ns", Unit::Duration), Cell::Integer(3000))],

@@ -1,6 +1,6 @@
 //! States of a machine: what its CPUs and threads do, as the events of its kernel say (`docs/kernel.md`, section 2).
 //!
-//! A [`Machine`] takes [`Happening`]s in the order of time, and tells an [`Observer`] of the pieces of time that CPUs and
+//! [`Machines`] take [`Happening`]s in the order of time, and tell an [`Observer`] of the pieces of time that CPUs and
 //! threads spend in one state, and of the spans that end: waits to be run, interrupts, system calls. What is not known stays
 //! unknown.
 //!
