@@ -459,6 +459,9 @@ impl SameStream {
                 self.set(&layout, role, now);
             }
         }
+        // An empty structure at the end of the last event may have moved the end without a bit of its own.
+        let len = self.bits.div_ceil(8) as usize;
+        self.packet.resize(self.packet.len().max(len), 0);
         self.set(&layout, Role::PacketTotalSize, self.bits.next_multiple_of(8));
         self.set(&layout, Role::PacketContentSize, self.bits);
         self.set(&layout, Role::PacketBegin, self.begin);
