@@ -440,3 +440,29 @@ fn conditions_choose_rows() {
     let run = folder.run_with("analyze syscalls t", &["--where", "count == \"x\""]);
     run.ends(2, &["`count` is an integer and cannot be compared with a string"]);
 }
+
+#[test]
+fn steps_that_are_too_many_are_refused_soon() {
+    let folder = Folder::new();
+    trace(&folder, "t", "1 0 sched_switch 0 0 5 20 a\n9000000000000000000 0 sched_switch 5 1 0 20 b");
+    for names in ["cpu", "cpu --by cpu", "processes"] {
+        let run = folder.run(&format!("analyze {names} --step 1ns t"));
+        run.ends(2, &["more than 131072 steps", "take a longer step"]);
+    }
+    folder.run("analyze cpu --step 1000000000s t").ends(0, &[]);
+}
+
+#[test]
+fn traces_of_machines_without_a_name_are_kept_apart_with_a_warning() {
+    let folder = Folder::new();
+    trace(&folder, "t/a", "100 0 sched_switch 0 0 5 20 a\n200 0 sched_switch 5 1 0 20 a");
+    trace(&folder, "t/b", "100 0 sched_switch 0 0 5 20 b\n300 0 sched_switch 5 1 0 20 b");
+    let times = |options: &str| {
+        let run = folder.run(&format!("analyze cpu --json {options} t"));
+        let answer: Value = serde_json::from_str(&run.stdout).expect("an object");
+        let rows = answer["rows"].as_array().expect("rows").iter().map(|row| row["time_ns"].clone());
+        (rows.collect::<Vec<_>>(), run.stderr.contains("do not say of which machine"))
+    };
+    assert_eq!(times(""), (vec![json!(200), json!(100)], true));
+    assert!(!times("--same-host").1);
+}

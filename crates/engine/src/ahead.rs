@@ -41,6 +41,8 @@ struct Shared {
 
 struct State {
     streams: Vec<Stream>,
+    /// Threads that wait for room: waking nobody costs a call of the system, too.
+    sleepers: usize,
     is_stopped: bool,
     /// A thread has panicked.
     is_broken: bool,
@@ -63,7 +65,7 @@ impl Ahead {
             |reader| Stream { reader: Some(Box::new(reader)), items: VecDeque::new(), events: 0, is_ended: false };
         let streams = readers.into_iter().map(stream).collect();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { streams, is_stopped: false, is_broken: false }),
+            state: Mutex::new(State { streams, sleepers: 0, is_stopped: false, is_broken: false }),
             has_read: Condvar::new(),
             has_room: Condvar::new(),
             items,
@@ -87,7 +89,8 @@ impl Ahead {
             if let Some(item) = stream.items.pop_front() {
                 stream.events -= events_of(&item);
                 // A thread that sleeps is woken for more than one item.
-                if stream.items.len() <= shared.items / 2 && stream.events <= shared.events / 2 {
+                let has_room = stream.items.len() <= shared.items / 2 && stream.events <= shared.events / 2;
+                if has_room && state.sleepers > 0 {
                     shared.has_room.notify_one();
                 }
                 return Some(item);
@@ -103,6 +106,10 @@ impl Ahead {
                 match item {
                     Some(_) => stream.reader = Some(reader),
                     None => stream.is_ended = true,
+                }
+                // The reader is free for the others again.
+                if state.sleepers > 0 {
+                    shared.has_room.notify_one();
                 }
                 return item;
             }
@@ -144,7 +151,9 @@ impl Shared {
             };
             let streams = state.streams.iter().enumerate().filter(|(_, stream)| has_room(stream));
             let Some((at, _)) = streams.min_by_key(|(_, stream)| (stream.events, stream.items.len())) else {
+                state.sleepers += 1;
                 state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.sleepers -= 1;
                 continue;
             };
             let stream = &mut state.streams[at];

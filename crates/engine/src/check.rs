@@ -34,8 +34,8 @@ pub struct Finding {
     pub error: Error,
 }
 
-/// Findings of a stream that wait for those of the streams before it.
-const WAITING: usize = 16;
+/// Findings of a stream that wait for those of the streams before it; each stream has room for them from the start.
+const WAITING: usize = 4;
 
 /// Reads everything with `jobs` threads and calls `found` for each finding, in the order of traces and streams. `found`
 /// says whether to go on. Returns the number of events.

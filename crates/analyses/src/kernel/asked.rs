@@ -1,4 +1,4 @@
-//! What the user asks of an analysis.
+//! Questions to an analysis.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,10 @@ use tracemill_semantics::states::{CpuIndex, Machines, Ns, ThreadIndex};
 use super::periods::BoundPeriods;
 use super::table::{Cell, Column, Unit, columns};
 
-/// What is shown of spans.
+/// Steps of a range at most: times that a trace only claims may be centuries apart.
+pub const MAX_STEPS: i64 = 1 << 17;
+
+/// Views of spans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum View {
     /// Statistics by group.
@@ -77,12 +80,12 @@ pub trait RowTest {
 /// Where rows go that are not kept.
 pub type RowSink = Rc<RefCell<dyn FnMut(&[Cell])>>;
 
-/// What is asked of one analysis.
+/// A question to one analysis.
 #[derive(Clone, Default)]
 pub struct Asked {
     /// The key of the groups; each analysis has its own.
     pub by: Option<String>,
-    /// What is shown of spans.
+    /// The view of spans.
     pub view: View,
     /// First wanted time.
     pub begin: Option<Ns>,
@@ -104,7 +107,7 @@ pub struct Asked {
     pub max: Option<u64>,
     /// Words that are options of one analysis, such as `switches`.
     pub words: Vec<String>,
-    /// What the user calls a period.
+    /// Definitions of periods.
     pub periods: Option<Rc<BoundPeriods>>,
     /// Is there more than one machine?
     pub has_machines: bool,
@@ -148,8 +151,13 @@ impl Asked {
             each(0, to - from);
             return;
         };
+        // The command refuses to show so many, so nothing is added up for them.
+        if (to - self.origin(first)) / step > MAX_STEPS.into() {
+            return;
+        }
         while from < to {
             let number = self.step_of(first, from);
+
             let end = (self.origin(first) + (Ns::from(number) + 1) * step).min(to);
             each(number, end - from);
             from = end;

@@ -42,7 +42,7 @@ pub(super) struct Files {
 struct Call {
     effect: Effect,
     fd: Option<i64>,
-    /// What stood behind the descriptor when the call began.
+    /// The file behind the descriptor when the call began.
     file: Option<Rc<str>>,
     /// The path, or the peer, that the call names.
     argument: Option<Rc<str>>,

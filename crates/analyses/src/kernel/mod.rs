@@ -51,9 +51,9 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall,
     ThreadIndex, ThreadPiece, Woken,
 };
-use tracemill_semantics::{Concept, Concepts};
+use tracemill_semantics::{Concept, Concepts, Recording};
 
-pub use asked::{Asked, Numbers, RowSink, RowTest, View};
+pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, View};
 pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use spans::PERCENTS;
@@ -163,12 +163,21 @@ impl<'a> Reading<'a> {
         self.reader.concepts()
     }
 
+    /// Are there several traces of kernels that do not say of which machine they are? Their states are kept apart.
+    pub fn has_strangers(&self) -> bool {
+        let is_stranger = |(at, trace): &(usize, &tracemill_format::OpenTrace)| {
+            Recording::of(&trace.schema).host.is_none() && self.reader.has(*at, Concept::Switch)
+        };
+        !self.input.same_host && self.input.session.traces.iter().enumerate().filter(is_stranger).count() > 1
+    }
+
     /// Names of the machines.
     pub fn machine_names(&self) -> Rc<Vec<String>> {
         self.machine_names.clone()
     }
 
-    /// Says which periods, ordered by their beginnings, the analyses are about: the first ones about the first, equally many about each.
+    /// The periods, ordered by their beginnings, that the analyses are about: the first ones about the first, equally many
+    /// about each.
     #[must_use]
     pub fn per(mut self, periods: &[Rc<PeriodOf>]) -> Self {
         self.periods = periods.to_vec();

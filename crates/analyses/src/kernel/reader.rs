@@ -93,6 +93,11 @@ impl Reader {
         self.cpus.of(self.first_streams[trace] + stream, packet)
     }
 
+    /// Can a trace have events of a concept?
+    pub(crate) fn has(&self, trace: usize, concept: Concept) -> bool {
+        self.classes[trace].iter().filter_map(|class| class.tie.as_ref()).any(|bound| bound.tie.concept == concept)
+    }
+
     /// The concepts that the traces can have events of.
     pub(crate) fn concepts(&self) -> HashSet<Concept> {
         let classes = self.classes.iter().flatten();

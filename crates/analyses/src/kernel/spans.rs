@@ -106,7 +106,7 @@ impl<M: More + Clone> Spans<M> {
                 self.all.add(duration);
                 self.all_more.add(more);
             }
-            View::Log => self.asked.clone().put(row(), &mut self.rows),
+            View::Log => self.asked.put(row(), &mut self.rows),
             View::Top(most) => {
                 self.found += 1;
                 let place = (std::cmp::Reverse(duration), self.found);
@@ -132,7 +132,7 @@ impl<M: More + Clone> Spans<M> {
         self.groups.entry((step, key)).or_default()
     }
 
-    /// Number of spans of the statistics.
+    /// The table: `keys` are the columns that name a group, `log` those of lists, `more` those behind the statistics.
     pub(crate) fn finish(
         mut self,
         analysis: &'static str,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    ANALYSES, Asked, Cell, Condition, Input, Known, Numbers, Reading, RowSink, Table, View,
+    ANALYSES, Asked, Cell, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, View,
 };
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
@@ -71,6 +71,12 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     for known in &names {
         check(known, &asked, &has, &concepts, &opened.reporter)?;
     }
+    if reading.has_strangers() {
+        opened.reporter.warning(
+            &"several traces do not say of which machine they are: their CPUs and threads are kept apart; --same-host if \
+              they are of one",
+        );
+    }
     let machine_names = reading.machine_names();
     let bound = periods::bind(definitions.as_ref(), &what, options)?;
     let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, periods: bound, ..asked };
@@ -112,6 +118,12 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let mut tables = tables?;
     if stopped {
         return Ok(Outcome::Nothing);
+    }
+    if let (Some(step), Some((begin, end))) = (asked.step, tables.iter().find_map(|table| table.range))
+        && (end - begin) / step > MAX_STEPS.into()
+    {
+        let error = Error::misuse(format!("--step divides the range into more than {MAX_STEPS} steps"));
+        return Err(error.with_help("take a longer step, or a part of the time with --begin and --end"));
     }
     let outcome = opened.reporter.outcome();
     if is_streamed {
@@ -169,7 +181,7 @@ fn names(options: &AnalyzeOptions) -> Result<(Vec<&'static Known>, InputOptions)
     Ok((names, input))
 }
 
-/// What the options ask.
+/// The question that the options ask.
 fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
@@ -233,7 +245,7 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
     })
 }
 
-/// What is asked of one of the analyses.
+/// The question to one of the analyses.
 fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>) -> Result<(&'k Known, Asked), Error> {
     let mut asked = asked.clone();
     if let Some(condition) = condition {
@@ -268,6 +280,3 @@ fn check(
     }
     Ok(())
 }
-
-/// Shorthand for the forms.
-pub(super) type Tables<'a> = &'a [Table];

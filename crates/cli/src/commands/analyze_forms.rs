@@ -10,10 +10,12 @@ use tracemill_model::error::Error;
 use tracemill_render::csv::put_line;
 use tracemill_semantics::{Concept, Concepts};
 
-use super::analyze::Tables;
 use super::report_forms::{escaped, quoted};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
 use crate::report::{Outcome, Sink};
+
+/// Tables of one reading.
+type Tables<'a> = &'a [Table];
 
 /// How tables look.
 pub(super) struct Look {
@@ -61,11 +63,11 @@ pub(super) fn tables(tables: Tables<'_>, found: &[usize], look: &Look) -> String
 
 /// The analysis and the period that a table is about.
 fn put_heading(text: &mut String, table: &Table, period: &PeriodOf) {
-    let time = |ns| shown(&Cell::Integer(ns), Unit::Time, table);
+    let time = |ns| shown(&Cell::Integer(ns), Unit::Time);
     let _ =
         write!(text, "{}: {} from {} to {}", table.analysis, escaped(&period.name), time(period.from), time(period.to));
     for (name, value) in &period.values {
-        let _ = write!(text, ", {} {}", escaped(name), shown(value, Unit::Name, table));
+        let _ = write!(text, ", {} {}", escaped(name), shown(value, Unit::Name));
     }
     text.push('\n');
 }
@@ -79,8 +81,8 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         let indent = depth.map_or(String::new(), |at| indent(&row[at]));
         let cells = row.iter().zip(&table.columns).filter(|(_, column)| column.name != "depth");
         let put = |(cell, column): (&Cell, &Column)| match &*column.name {
-            "comm" => indent.clone() + &shown(cell, column.unit, table),
-            _ => shown(cell, column.unit, table),
+            "comm" => indent.clone() + &shown(cell, column.unit),
+            _ => shown(cell, column.unit),
         };
         lines.push(cells.map(put).collect());
     }
@@ -91,7 +93,7 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         let of = |(at, column): (usize, &&Column)| {
             let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
             match cell {
-                Some(cell) => shown(cell, column.unit, table),
+                Some(cell) => shown(cell, column.unit),
                 None if at == 0 => "(all)".to_string(),
                 None => String::new(),
             }
@@ -208,7 +210,7 @@ fn title(column: &Column) -> String {
     }
 }
 
-fn shown(cell: &Cell, unit: Unit, _: &Table) -> String {
+fn shown(cell: &Cell, unit: Unit) -> String {
     match (cell, unit) {
         (Cell::Null, _) => "-".into(),
         (Cell::Integer(ns), Unit::Duration) => {

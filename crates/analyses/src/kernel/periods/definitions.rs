@@ -1,4 +1,4 @@
-//! What the user calls a period: on the command line, or in a file with a line for each.
+//! Definitions of periods: on the command line, or in a file with a line for each.
 //!
 //! ```text
 //! # name; then, in any order: begin, end, and maybe match and parent
