@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, DictionaryArray, Float32Array, Float64Array, Int8Array, Int16Array, Int32Array, Int64Array, ListArray,
@@ -58,7 +59,7 @@ macro_rules! numbers {
                 }
             }
 
-            fn len(&self) -> usize {
+            pub(crate) fn len(&self) -> usize {
                 match self {
                     $(Numbers::$width(values) => values.len(),)*
                 }
@@ -142,6 +143,7 @@ pub(crate) struct Labels {
     names: ArrayRef,
     form: Form,
     mappings: Vec<(Mapping, i32)>,
+    has_texts: bool,
 }
 
 /// The form of a column of labels.
@@ -155,7 +157,8 @@ enum Form {
 }
 
 impl Labels {
-    pub(crate) fn new(mappings: &[Mapping], are_flags: bool) -> Self {
+    /// `has_texts`: lists hold texts, and not keys of a dictionary.
+    pub(crate) fn new(mappings: &[Mapping], are_flags: bool, has_texts: bool) -> Self {
         let mut known: HashMap<Arc<str>, i32> = HashMap::new();
         let mut names = Vec::new();
         let mut all = Vec::new();
@@ -177,15 +180,20 @@ impl Labels {
             true => Form::Labels,
             false => Form::Label(ranges),
         };
-        Labels { names: Arc::new(StringArray::from(names)), form, mappings: all }
+        Labels { names: Arc::new(StringArray::from(names)), form, mappings: all, has_texts }
     }
 
-    fn dictionary(&self) -> DataType {
+    /// Do ranges of different labels overlap?
+    pub(crate) fn overlap(&self) -> bool {
+        matches!(self.form, Form::Labels)
+    }
+
+    pub(crate) fn dictionary(&self) -> DataType {
         DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
     }
 
-    fn item(&self) -> Arc<Field> {
-        Arc::new(Field::new("item", self.dictionary(), true))
+    pub(crate) fn item(&self) -> Arc<Field> {
+        Arc::new(Field::new("item", if self.has_texts { DataType::Utf8 } else { self.dictionary() }, true))
     }
 
     /// The column of labels beside the value.
@@ -195,6 +203,40 @@ impl Labels {
             Form::Labels => Field::new("labels", DataType::List(self.item()), true),
             Form::Flags => Field::new("flags", DataType::List(self.item()), true),
         }
+    }
+
+    /// The elements of lists.
+    fn items(&self, keys: Vec<i32>) -> Result<ArrayRef, ArrowError> {
+        if !self.has_texts {
+            return self.keys(keys, None);
+        }
+        let names = self.names.as_string::<i32>();
+        Ok(Arc::new(StringArray::from_iter_values(keys.iter().map(|&key| names.value(key as usize)))))
+    }
+
+    /// The first label of each value, whether or not others match as well.
+    pub(crate) fn first(&self, values: &Numbers, known: Option<&NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        if let Form::Label(_) = self.form
+            && known.is_none()
+        {
+            return self.array(values);
+        }
+        let (mut keys, mut nulls) = (Vec::with_capacity(values.len()), NullBufferBuilder::new(values.len()));
+        for at in 0..values.len() {
+            let is_known = known.is_none_or(|known| known.is_valid(at));
+            let found = self.mappings.iter().find(|(mapping, _)| is_known && mapping.contains(values.get(at)));
+            nulls.append(found.is_some());
+            keys.push(found.map_or(0, |(_, key)| *key));
+        }
+        self.keys(keys, nulls.finish())
+    }
+
+    /// Lists of all labels, or flags.
+    pub(crate) fn all(&self, values: &Numbers, known: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        let array = self.array(values)?;
+        let array = array.as_list::<i32>().clone();
+        let (item, offsets, elements, _) = array.into_parts();
+        Ok(Arc::new(ListArray::try_new(item, offsets, elements, known)?))
     }
 
     fn keys(&self, keys: Vec<i32>, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
@@ -241,14 +283,13 @@ impl Labels {
             offsets.push(keys.len() as i32);
         }
         let offsets = OffsetBuffer::new(offsets.into());
-        Ok(Arc::new(ListArray::try_new(self.item(), offsets, self.keys(keys, None)?, None)?))
+        Ok(Arc::new(ListArray::try_new(self.item(), offsets, self.items(keys)?, None)?))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use arrow_array::Array;
-    use arrow_array::cast::AsArray;
 
     use super::*;
 
@@ -256,13 +297,13 @@ mod tests {
     fn labels_are_a_dictionary_and_lists_where_they_overlap() {
         let mapping = |label: &str, ranges: Vec<(i128, i128)>| Mapping { label: label.into(), ranges };
         let values = Numbers::I8(vec![0, 1, 5, -3]);
-        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])], false);
+        let plain = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("low", vec![(-9, -1), (0, 0)])], false, false);
         let array = plain.array(&values).expect("the columns fit");
         let array = array.as_dictionary::<Int32Type>();
         let names = array.values().as_string::<i32>();
         let label = |at: usize| (!array.is_null(at)).then(|| names.value(array.keys().value(at) as usize));
         assert_eq!([label(0), label(1), label(2), label(3)], [Some("low"), Some("one"), None, Some("low")]);
-        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])], false);
+        let double = Labels::new(&[mapping("one", vec![(1, 1)]), mapping("small", vec![(0, 4)])], false, false);
         let array = double.array(&values).expect("the columns fit");
         let array = array.as_list::<i32>();
         assert_eq!([0, 1, 2, 3].map(|at| array.value_length(at)), [1, 2, 0, 0]);

@@ -7,22 +7,26 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod chosen;
 mod leaves;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow_array::builder::BooleanBufferBuilder;
-use arrow_array::{ArrayRef, BinaryArray, BooleanArray, ListArray, StringArray, StructArray};
+use arrow_array::{ArrayRef, BinaryArray, BooleanArray, Decimal128Array, ListArray, StringArray, StructArray};
 use arrow_buffer::{NullBufferBuilder, OffsetBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Fields};
 use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
-use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, IntegerClass, Member, Schema, Scope, VariantOption};
+use tracemill_model::schema::{
+    Encoding, FieldClassId, FieldKind, IntegerClass, Mapping, Member, Schema, Scope, VariantOption,
+};
 
 use crate::leaves::{Bytes, Labels};
 
+pub use crate::chosen::{ChosenColumns, Wish, integer_of};
 pub use crate::leaves::Numbers;
 
 /// Values that columns cannot hold, counted.
@@ -73,7 +77,25 @@ enum Kind {
     List(usize, Vec<i32>),
     /// An optional field: its content is the column.
     Optional(usize),
+    /// Integers of more than 64 bits that fit a decimal number.
+    Decimal(Vec<i128>),
+    /// Nobody wants it.
+    Passed,
 }
+
+/// The types of columns.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Widths {
+    /// Numbers have the width of their field.
+    Own,
+    /// Integers have 64 bits, or are decimals of 38 digits; floats have 64 bits; lists of labels hold texts.
+    Common,
+}
+
+/// Digits of the decimals that integers of more than 64 bits are.
+const DECIMAL_DIGITS: u8 = 38;
+/// Bits of the integers that surely fit them.
+const DECIMAL_BITS: u32 = 126;
 
 struct Cell {
     kind: Kind,
@@ -98,8 +120,30 @@ impl Columns {
     /// Empty columns for the fields of a plan of this schema.
     pub fn new(schema: &Schema, plan: &Plan) -> Self {
         let mut cells = Vec::with_capacity(plan.nodes.len());
-        let roots = plan.roots.iter().map(|root| Some(add(schema, plan.nodes[(*root)? as usize].class, &mut cells)));
+        let maker = Maker { schema, widths: Widths::Own, base: 0 };
+        let roots =
+            plan.roots.iter().map(|root| Some(maker.add(plan.nodes[(*root)? as usize].class, false, &mut cells)));
         let roots = roots.collect();
+        Columns::of(cells, roots)
+    }
+
+    /// Empty columns for some fields of a plan, and for what is in them; all others are passed over. None of them may
+    /// be inside of another one, or of a field that is not always there. Numbers have common widths.
+    fn of_nodes(schema: &Schema, plan: &Plan, nodes: &[NodeId]) -> Self {
+        let passed = || Cell { kind: Kind::Passed, nulls: NullBufferBuilder::new(0), is_outer: false };
+        let mut cells: Vec<Cell> = std::iter::repeat_with(passed).take(plan.nodes.len()).collect();
+        for &node in nodes {
+            let mut inside = Vec::new();
+            let maker = Maker { schema, widths: Widths::Common, base: node as usize };
+            maker.add(plan.nodes[node as usize].class, true, &mut inside);
+            for (at, cell) in (node as usize..).zip(inside) {
+                cells[at] = cell;
+            }
+        }
+        Columns::of(cells, nodes.iter().map(|&node| Some(node as usize)).collect())
+    }
+
+    fn of(cells: Vec<Cell>, roots: Vec<Option<usize>>) -> Self {
         let mut columns = Columns { cells, roots, rows: 0, bytes: 0, is_flat: true, dropped: Dropped::default() };
         for root in columns.roots.clone().into_iter().flatten() {
             columns.find_outer(root);
@@ -208,6 +252,8 @@ impl Columns {
             Kind::Struct(members) | Kind::Variant(members) => of(members),
             Kind::List(element, _) => DataType::List(Arc::new(self.field_of(*element, "item"))),
             Kind::Optional(content) => return self.field_of(*content, name),
+            Kind::Decimal(_) => DataType::Decimal128(DECIMAL_DIGITS, 0),
+            Kind::Passed => DataType::Null,
         };
         Field::new(name, data_type, true)
     }
@@ -260,12 +306,20 @@ impl Columns {
                 let content = *content;
                 self.take_of(content)?
             }
+            Kind::Decimal(values) => {
+                let array = Decimal128Array::try_new(std::mem::take(values).into(), nulls)?;
+                Arc::new(array.with_precision_and_scale(DECIMAL_DIGITS, 0)?)
+            }
+            Kind::Passed => return Err(ArrowError::InvalidArgumentError("nobody wants this column".into())),
         };
         Ok(array)
     }
 
     /// Appends nothing to a column and to all inside of it.
     fn push_null(&mut self, at: usize) {
+        if matches!(self.cells[at].kind, Kind::Passed) {
+            return;
+        }
         self.pad(at);
         self.cells[at].nulls.append_null();
         match &mut self.cells[at].kind {
@@ -275,6 +329,8 @@ impl Columns {
                 bytes.push(&[]);
             }
             Kind::Unit(len) => *len += 1,
+            Kind::Decimal(values) => values.push(0),
+            Kind::Passed => {}
             // Elements of a visit that ended in an error belong to what is absent.
             Kind::List(..) => self.end_list(at),
             Kind::Optional(_) | Kind::Struct(_) | Kind::Variant(_) => {
@@ -343,55 +399,91 @@ impl Columns {
     }
 }
 
-/// Adds the cells of a field, in the order in which the plan numbered its nodes; the place of the first one.
-fn add(schema: &Schema, id: FieldClassId, cells: &mut Vec<Cell>) -> usize {
-    let at = cells.len();
-    cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
-    let text = |encoding| Kind::Text(encoding, Bytes::default());
-    let labelled = |class: &IntegerClass, numbers: Numbers| match &class.mappings {
-        Some(mappings) => Kind::Labelled(numbers, Box::new(Labels::new(mappings, false))),
-        None => Kind::Numbers(numbers),
-    };
-    let mut names = Vec::new();
-    let mut unique = |name: &str| -> Arc<str> {
-        let mut own = name.to_string();
-        while names.contains(&own) {
-            own.push('_');
+/// Makes the cells of fields.
+struct Maker<'a> {
+    schema: &'a Schema,
+    widths: Widths,
+    /// The node of the first cell.
+    base: usize,
+}
+
+impl Maker<'_> {
+    fn integers(&self, len_bits: u32, signed: bool) -> Numbers {
+        match (self.widths, len_bits) {
+            (Widths::Own, len_bits) => Numbers::integers(len_bits, signed),
+            // A variable length counts as all bits.
+            (Widths::Common, 1..=63) => Numbers::I64(Vec::new()),
+            (Widths::Common, _) => Numbers::integers(64, signed),
         }
-        names.push(own.clone());
-        own.into()
-    };
-    let kind = match &schema.field_class(id).kind {
-        FieldKind::Integer(class) if class.len_bits > 64 => text(Encoding::Utf8),
-        FieldKind::Integer(class) => labelled(class, Numbers::integers(class.len_bits, class.signed)),
-        FieldKind::BitArray(class) | FieldKind::BitMap(class) if class.len_bits > 64 => text(Encoding::Utf8),
-        FieldKind::BitArray(class) => Kind::Numbers(Numbers::integers(class.len_bits, false)),
-        FieldKind::BitMap(class) => {
-            Kind::Labelled(Numbers::integers(class.len_bits, false), Box::new(Labels::new(&class.flags, true)))
+    }
+
+    /// Integers of more than 64 bits.
+    fn wide(&self, len_bits: u32) -> Kind {
+        match self.widths {
+            Widths::Common if len_bits <= DECIMAL_BITS => Kind::Decimal(Vec::new()),
+            _ => Kind::Text(Encoding::Utf8, Bytes::default()),
         }
-        FieldKind::Boolean(_) => Kind::Boolean(BooleanBufferBuilder::new(0)),
-        FieldKind::Float(class) if class.len_bits <= 32 => Kind::Numbers(Numbers::F32(Vec::new())),
-        FieldKind::Float(_) => Kind::Numbers(Numbers::F64(Vec::new())),
-        FieldKind::String(class) => text(class.encoding),
-        FieldKind::Rendered(_) => text(Encoding::Utf8),
-        FieldKind::Blob(class) => Kind::Blob(Bytes::default(), class.media_type.clone()),
-        FieldKind::Struct(class) if class.members.is_empty() => Kind::Unit(0),
-        FieldKind::Struct(class) => {
-            let member = |member: &Member| (unique(&member.name), add(schema, member.class, cells));
-            Kind::Struct(class.members.iter().map(member).collect())
-        }
-        FieldKind::Array(class) => Kind::List(add(schema, class.element, cells), vec![0]),
-        FieldKind::Optional(class) => Kind::Optional(add(schema, class.content, cells)),
-        FieldKind::Variant(class) => {
-            let option = |(index, option): (usize, &VariantOption)| {
-                let name = option.name.clone().unwrap_or_else(|| index.to_string().into());
-                (unique(&name), add(schema, option.class, cells))
-            };
-            Kind::Variant(class.options.iter().enumerate().map(option).collect())
-        }
-    };
-    cells[at].kind = kind;
-    at
+    }
+
+    fn labels(&self, mappings: &[Mapping], are_flags: bool) -> Box<Labels> {
+        Box::new(Labels::new(mappings, are_flags, self.widths == Widths::Common))
+    }
+
+    /// Adds the cells of a field, in the order in which the plan numbered its nodes; the place of the first one. Where
+    /// it is `plain`, labels and flags are left out.
+    fn add(&self, id: FieldClassId, plain: bool, cells: &mut Vec<Cell>) -> usize {
+        let (schema, at) = (self.schema, cells.len());
+        cells.push(Cell { kind: Kind::Unit(0), nulls: NullBufferBuilder::new(0), is_outer: false });
+        let text = |encoding| Kind::Text(encoding, Bytes::default());
+        let labelled = |class: &IntegerClass, numbers: Numbers| match &class.mappings {
+            Some(mappings) if !plain => Kind::Labelled(numbers, self.labels(mappings, false)),
+            _ => Kind::Numbers(numbers),
+        };
+        let mut names = Vec::new();
+        let mut unique = |name: &str| -> Arc<str> {
+            let mut own = name.to_string();
+            while names.contains(&own) {
+                own.push('_');
+            }
+            names.push(own.clone());
+            own.into()
+        };
+        let kind = match &schema.field_class(id).kind {
+            FieldKind::Integer(class) if class.len_bits > 64 => self.wide(class.len_bits),
+            FieldKind::Integer(class) => labelled(class, self.integers(class.len_bits, class.signed)),
+            FieldKind::BitArray(class) | FieldKind::BitMap(class) if class.len_bits > 64 => self.wide(class.len_bits),
+            FieldKind::BitMap(class) if !plain => {
+                Kind::Labelled(self.integers(class.len_bits, false), self.labels(&class.flags, true))
+            }
+            FieldKind::BitArray(class) | FieldKind::BitMap(class) => {
+                Kind::Numbers(self.integers(class.len_bits, false))
+            }
+            FieldKind::Boolean(_) => Kind::Boolean(BooleanBufferBuilder::new(0)),
+            FieldKind::Float(class) if class.len_bits <= 32 && self.widths == Widths::Own => {
+                Kind::Numbers(Numbers::F32(Vec::new()))
+            }
+            FieldKind::Float(_) => Kind::Numbers(Numbers::F64(Vec::new())),
+            FieldKind::String(class) => text(class.encoding),
+            FieldKind::Rendered(_) => text(Encoding::Utf8),
+            FieldKind::Blob(class) => Kind::Blob(Bytes::default(), class.media_type.clone()),
+            FieldKind::Struct(class) if class.members.is_empty() => Kind::Unit(0),
+            FieldKind::Struct(class) => {
+                let member = |member: &Member| (unique(&member.name), self.base + self.add(member.class, false, cells));
+                Kind::Struct(class.members.iter().map(member).collect())
+            }
+            FieldKind::Array(class) => Kind::List(self.base + self.add(class.element, false, cells), vec![0]),
+            FieldKind::Optional(class) => Kind::Optional(self.base + self.add(class.content, plain, cells)),
+            FieldKind::Variant(class) => {
+                let option = |(index, option): (usize, &VariantOption)| {
+                    let name = option.name.clone().unwrap_or_else(|| index.to_string().into());
+                    (unique(&name), self.base + self.add(option.class, false, cells))
+                };
+                Kind::Variant(class.options.iter().enumerate().map(option).collect())
+            }
+        };
+        cells[at].kind = kind;
+        at
+    }
 }
 
 /// Appends the fields that it is shown: the visitor of [`Columns::push`].
@@ -403,8 +495,10 @@ impl Filler<'_> {
     #[inline(always)]
     fn begin(&mut self, node: NodeId) -> &mut Kind {
         let cell = &mut self.columns.cells[node as usize];
-        cell.nulls.append_non_null();
-        self.columns.bytes += 8;
+        if !matches!(cell.kind, Kind::Passed) {
+            cell.nulls.append_non_null();
+            self.columns.bytes += 8;
+        }
         &mut cell.kind
     }
 
@@ -437,8 +531,16 @@ impl Visitor for Filler<'_> {
     }
 
     fn wide(&mut self, node: NodeId, value: &Wide) {
-        if let Kind::Text(..) = self.columns.cells[node as usize].kind {
-            return self.put(node, value.to_decimal().as_bytes());
+        match self.columns.cells[node as usize].kind {
+            Kind::Text(..) => return self.put(node, value.to_decimal().as_bytes()),
+            Kind::Passed => return,
+            Kind::Decimal(_) => {
+                if let (Some(value), Kind::Decimal(values)) = (value.to_i128(), self.begin(node)) {
+                    values.push(value);
+                }
+                return;
+            }
+            _ => {}
         }
         self.columns.dropped.wide += 1;
         self.columns.push_null(node as usize);
@@ -460,6 +562,7 @@ impl Visitor for Filler<'_> {
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         let encoding = match self.columns.cells[node as usize].kind {
             Kind::Text(encoding, _) => encoding,
+            Kind::Passed => return,
             _ => Encoding::Utf8,
         };
         let is_kept = match encoding {
@@ -476,13 +579,15 @@ impl Visitor for Filler<'_> {
     }
 
     fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.put(node, bytes);
+        if !matches!(self.columns.cells[node as usize].kind, Kind::Passed) {
+            self.put(node, bytes);
+        }
     }
 
     #[inline]
     fn begin_struct(&mut self, node: NodeId) {
         let cell = &mut self.columns.cells[node as usize];
-        if cell.is_outer {
+        if cell.is_outer || matches!(cell.kind, Kind::Passed) {
             return;
         }
         cell.nulls.append_non_null();
