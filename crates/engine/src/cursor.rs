@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
@@ -135,6 +136,26 @@ impl Cursor {
     /// Reads by these plans, not by those that the trace has now.
     pub(crate) fn read_by(&mut self, plans: &Arc<TracePlans>) {
         self.plans = plans.clone();
+    }
+
+    /// Reads only these packets, as far as the filter leaves them, from the clock value at which the packet before them
+    /// ends. `None` when they cannot be read without all packets before them: see [`packets_stand_alone`].
+    pub fn only(mut self, packets: Range<usize>) -> Option<Self> {
+        let first = packets.start.max(self.at.next_packet);
+        if first > 0 && !packets_stand_alone(&self.stream) {
+            return None;
+        }
+        self.at.next_packet = first;
+        self.at.end_packet = packets.end.min(self.at.end_packet).max(first);
+        self.at.clock = packet_end(&self.stream, first).unwrap_or(0);
+        // What was lost behind them is told by those who read the packets behind them.
+        self.at.is_done |= packets.end < self.stream.packets.len();
+        Some(self)
+    }
+
+    /// Numbers of the packets that are left to read, in the list of the stream.
+    pub fn packets(&self) -> Range<usize> {
+        self.at.next_packet..self.at.end_packet
     }
 
     /// Gives the errors of the trace that stand in packets of the stream: each before the packets behind it.
@@ -603,6 +624,11 @@ fn capacity(packet: &OpenPacket) -> usize {
 
 /// Size that few events are below; where they are, a chunk grows.
 const MIN_EVENT_BITS: u64 = 64;
+
+/// Can each packet of a stream be read without those before it? Otherwise clocks go on from packet to packet.
+pub fn packets_stand_alone(stream: &Stream) -> bool {
+    stream.packets.has_all_begins()
+}
 
 /// End of the packet before `next`, as the clock continues from it.
 fn packet_end(stream: &Stream, next: usize) -> Option<u64> {

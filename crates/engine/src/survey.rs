@@ -10,6 +10,7 @@ use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::error::Error;
 use tracemill_model::schema::EventClassId;
 
+use crate::cursor::packets_stand_alone;
 use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::progress::packet_bytes;
 use crate::session::Session;
@@ -130,11 +131,6 @@ struct Tally {
     damaged: Vec<Counted>,
 }
 
-/// Does no packet of a stream go on with the clock of the one before?
-fn are_alone(stream: &Stream) -> bool {
-    stream.packets.has_all_begins()
-}
-
 /// Tasks of a stream at most: many tiny packets make one.
 const MAX_TASKS: usize = 4096;
 
@@ -145,8 +141,12 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
         .iter()
         .enumerate()
         .flat_map(|(at, stream)| {
-            let step =
-                if are_alone(stream) { stream.packets.len().div_ceil(MAX_TASKS) } else { stream.packets.len() }.max(1);
+            let step = if packets_stand_alone(stream) {
+                stream.packets.len().div_ceil(MAX_TASKS)
+            } else {
+                stream.packets.len()
+            }
+            .max(1);
             (0..stream.packets.len()).step_by(step).map(move |from| (at, from..from + step))
         })
         .collect();
@@ -244,7 +244,7 @@ fn count_packets(
     mut each: impl FnMut(Counted),
 ) {
     let stream = &trace.streams[at];
-    let (mut clock, is_alone) = (0, are_alone(stream));
+    let (mut clock, is_alone) = (0, packets_stand_alone(stream));
     for index in packets {
         if is_alone {
             clock = 0;
@@ -305,7 +305,7 @@ pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128
                 times
             };
             let count = stream.packets.len();
-            if !are_alone(stream) {
+            if !packets_stand_alone(stream) {
                 let range = times(0..count);
                 firsts.extend(range.map(|(from, _)| clock.ns(from)));
                 lasts.extend(range.map(|(_, to)| clock.ns(to)));
