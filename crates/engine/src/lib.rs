@@ -8,6 +8,7 @@ pub mod align;
 pub mod calls;
 pub mod check;
 pub mod choice;
+pub mod collector;
 pub mod convert;
 pub mod copy;
 pub mod cursor;
