@@ -27,6 +27,14 @@ impl Distribution {
         self.count += 1;
     }
 
+    /// Adds those of another one.
+    pub fn append(&mut self, other: &Distribution) {
+        for (&class, count) in &other.classes {
+            *self.classes.entry(class).or_insert(0) += count;
+        }
+        self.count += other.count;
+    }
+
     /// The duration that this part of all is not longer than, in hundredths: the smallest one that at least so many
     /// reach. Durations below 256 ns are exact, others at most 1 % too small. 0 without durations.
     pub fn percentile(&self, hundredths: u64) -> u64 {

@@ -17,6 +17,7 @@ pub mod graph;
 pub mod json;
 mod merge;
 mod names;
+mod parts;
 pub mod raw;
 pub mod replay;
 pub mod report;

@@ -1,6 +1,10 @@
 //! The records of all streams in the order of time.
 
-use tracemill_format::calls::{CallJudge, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tracemill_format::calls::{
+    CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id,
+};
 
 use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
 
@@ -15,6 +19,8 @@ pub(crate) struct Merged<'a> {
     last_task: u32,
     /// Damage and warnings of streams that are at their end.
     pub(crate) findings: Findings,
+    /// Says that all must stop, where these are the streams of a part of the tasks.
+    must_stop: Option<&'a AtomicBool>,
     /// The time of the last record of each task that was read, when calls are held back.
     pub(crate) last_read: Option<LastRead>,
 }
@@ -24,11 +30,13 @@ struct Head<'a> {
     block: Vec<CallRecord>,
     at: usize,
     is_at_end: bool,
+    /// The time of the last record of the blocks before, of a part.
+    last: u64,
 }
 
 impl Head<'_> {
     /// Makes the next record be there, unless the stream is at its end.
-    fn load(&mut self, findings: &mut Findings) {
+    fn load(&mut self, findings: &mut Findings, must_stop: Option<&AtomicBool>) {
         while self.at >= self.block.len() && !self.is_at_end {
             self.block.clear();
             self.at = 0;
@@ -36,6 +44,24 @@ impl Head<'_> {
             if self.is_at_end {
                 findings.append(self.stream.take_findings());
             }
+            if let Some(must_stop) = must_stop {
+                self.judge_part(must_stop);
+            }
+        }
+    }
+
+    /// Ends the stream when the parts must stop: where records are not in the order of time, the last ones of other tasks
+    /// say what came before.
+    fn judge_part(&mut self, must_stop: &AtomicBool) {
+        for record in &self.block {
+            if record.time < self.last || record.kind == CallKind::Lost {
+                must_stop.store(true, Ordering::Relaxed);
+            }
+            self.last = record.time;
+        }
+        if must_stop.load(Ordering::Relaxed) {
+            self.block.clear();
+            self.is_at_end = true;
         }
     }
 
@@ -48,7 +74,19 @@ impl Head<'_> {
 impl<'a> Merged<'a> {
     /// `between`: the times of the records that are wanted, unless all are.
     pub(crate) fn new(source: &'a dyn CallSource, options: &CallOptions, between: Option<(u64, u64)>) -> Self {
-        let streams = (0..source.stream_count()).map(|stream| match between {
+        Merged::of_streams(source, 0..source.stream_count(), options, between, None)
+    }
+
+    /// As [`Merged::new`], of some of the streams. Those of a part of the tasks end when all must stop, and say so when
+    /// that is because of them.
+    pub(crate) fn of_streams(
+        source: &'a dyn CallSource,
+        streams: impl Iterator<Item = usize>,
+        options: &CallOptions,
+        between: Option<(u64, u64)>,
+        must_stop: Option<&'a AtomicBool>,
+    ) -> Self {
+        let streams = streams.map(|stream| match between {
             None => source.open(stream),
             Some((from, to)) => {
                 let stream = source.open_between(stream, from, to);
@@ -56,32 +94,34 @@ impl<'a> Merged<'a> {
             }
         });
         if options.time_filter == 0 && !options.rules.delays {
-            return Merged::of(streams);
+            return Merged::of(streams, must_stop);
         }
         let last_read = LastRead::new(vec![0; source.tasks().len()].into());
         let limits = Limits::new(options, source.tasks().len());
-        let mut merged = Merged::of(filtered(streams, options, &limits, &last_read, source.is_mixed()));
+        let mut merged = Merged::of(filtered(streams, options, &limits, &last_read, source.is_mixed()), must_stop);
         merged.last_read = Some(last_read);
         merged
     }
 
     /// No records.
     pub(crate) fn empty() -> Self {
-        Merged::of(std::iter::empty())
+        Merged::of(std::iter::empty(), None)
     }
 
-    fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>) -> Self {
-        let heads = streams.into_iter().map(|stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false });
+    fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>, must_stop: Option<&'a AtomicBool>) -> Self {
+        let head = |stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false, last: 0 };
+        let heads = streams.into_iter().map(head);
         let mut merged = Merged {
             heads: heads.collect(),
             current: 0,
             limit: (0, 0),
             last_task: 0,
             findings: Findings::default(),
+            must_stop,
             last_read: None,
         };
         for head in &mut merged.heads {
-            head.load(&mut merged.findings);
+            head.load(&mut merged.findings, must_stop);
         }
         merged.choose();
         merged
@@ -107,7 +147,7 @@ impl<'a> Merged<'a> {
         let head = &mut self.heads[current];
         head.at += 1;
         if head.at == head.block.len() {
-            head.load(&mut self.findings);
+            head.load(&mut self.findings, self.must_stop);
         }
         match head.time() {
             Some(time) if (time, current) < self.limit => {}
@@ -134,7 +174,7 @@ impl<'a> Merged<'a> {
             return None;
         }
         head.at += 1;
-        head.load(&mut self.findings);
+        head.load(&mut self.findings, self.must_stop);
         self.choose();
         Some(CallRecord { time, ..record })
     }
@@ -144,7 +184,7 @@ impl<'a> Merged<'a> {
         self.last_task = task;
         if let Some(head) = self.heads.get_mut(stream) {
             head.at += 1;
-            head.load(&mut self.findings);
+            head.load(&mut self.findings, self.must_stop);
         }
         self.choose();
     }
@@ -184,7 +224,7 @@ impl<'a> Merged<'a> {
         }
         self.last_task = out.last().map_or(self.last_task, |record| record.task);
         if head.at >= head.block.len() {
-            head.load(&mut self.findings);
+            head.load(&mut self.findings, self.must_stop);
         }
         match head.time() {
             Some(time) if (time, current) < limit => {}
@@ -240,7 +280,7 @@ fn filtered<'a>(
         }
     }
     if options.time_filter > 0 {
-        wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system)), options.time_filter)));
+        wanted.push(Box::new(SchedFilter::new(Box::new(Merged::of(of_system, None)), options.time_filter)));
     }
     wanted
 }

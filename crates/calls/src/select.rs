@@ -96,6 +96,8 @@ pub struct CallOptions {
     pub rules: Rules,
     /// Form of the colors of the output.
     pub colors: ColorStyle,
+    /// Threads that follow tasks, where a result lets them; it does not depend on their number.
+    pub jobs: usize,
 }
 
 impl CallOptions {
@@ -123,6 +125,7 @@ impl Default for CallOptions {
             range: TimeRange::default(),
             rules: Rules::default(),
             colors: ColorStyle::None,
+            jobs: 1,
         }
     }
 }

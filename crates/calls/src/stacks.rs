@@ -9,7 +9,9 @@ use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Find
 use tracemill_format::open_calls::{Level, OpenCalls};
 
 use crate::follow::{Follower, PREEMPTED, SCHEDULE, Special, special};
+use crate::graph::is_forked;
 use crate::names::Names;
+use crate::parts::{self, Moment};
 use crate::select::CallOptions;
 
 /// A stack: its innermost call.
@@ -24,6 +26,8 @@ pub(crate) struct Stack {
     pub(crate) own: u64,
     /// Is it a time without processor?
     pub(crate) is_wait: bool,
+    /// When it was met first.
+    met: Moment,
 }
 
 /// The stacks of a recording; the first one is that of no call.
@@ -58,15 +62,24 @@ impl Task {
 impl Stacks {
     /// Gathers the stacks of a source; gives what was wrong with it.
     pub(crate) fn of(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
+        // What a process does ends calls of the one that forked it.
+        let parts = if is_forked(source) { None } else { parts::follow(source, &calls, Stacks::followed) };
+        match parts {
+            Some(parts) => (Stacks::joined(&parts), Findings::default()),
+            None => Stacks::followed(Follower::new(source, calls)),
+        }
+    }
+
+    fn new(tasks: Vec<Task>) -> Stacks {
+        let (names, list) = (Names::default(), vec![Stack::default()]);
+        Stacks { names, list, found: HashMap::new(), tasks, forks: Vec::new() }
+    }
+
+    /// The stacks of all that a follower has.
+    fn followed(mut follower: Follower<'_>) -> (Stacks, Findings) {
+        let source = follower.source;
         let task = |_: &_| Task { open: OpenCalls::new(source.max_depth()), base: 0, time: 0 };
-        let mut stacks = Stacks {
-            names: Names::default(),
-            list: vec![Stack::default()],
-            found: HashMap::new(),
-            tasks: source.tasks().iter().map(task).collect(),
-            forks: Vec::new(),
-        };
-        let mut follower = Follower::new(source, calls);
+        let mut stacks = Stacks::new(source.tasks().iter().map(task).collect());
         while let Some(record) = follower.next() {
             let is_shown = follower.step(&record).is_some();
             stacks.record(&mut follower, &record, is_shown);
@@ -76,6 +89,33 @@ impl Stacks {
         }
         let findings = follower.take_findings();
         (stacks, findings)
+    }
+
+    /// The stacks of different tasks together.
+    fn joined(parts: &[Stacks]) -> Stacks {
+        let mut all = Stacks::new(Vec::new());
+        // By part: the stack here for each stack there.
+        let mut same: Vec<Vec<usize>> = parts.iter().map(|part| vec![0; part.list.len()]).collect();
+        let moments = |part: &Stacks| part.list[1..].iter().map(|stack| stack.met).collect();
+        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+            let stack = &parts[part].list[place + 1];
+            let (below, name) = (same[part][stack.parent], all.names.number(&parts[part].names[stack.name]));
+            let here = all.stack(below, name, stack.met);
+            let sum = &mut all.list[here];
+            sum.calls += stack.calls;
+            sum.own = sum.own.saturating_add(stack.own);
+            sum.is_wait |= stack.is_wait;
+            same[part][place + 1] = here;
+        }
+        all
+    }
+
+    /// The stack of a call that is made from another stack.
+    fn stack(&mut self, below: usize, name: usize, met: Moment) -> usize {
+        *self.found.entry((below, name)).or_insert_with(|| {
+            self.list.push(Stack { name, parent: below, met, ..Stack::default() });
+            self.list.len() - 1
+        })
     }
 
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_shown: bool) {
@@ -131,13 +171,9 @@ impl Stacks {
             task.open.begin(Some(level), (below, false));
             return below;
         }
-        let list = &mut self.list;
-        let stack = *self.found.entry((below, name)).or_insert_with(|| {
-            list.push(Stack { name, parent: below, ..Stack::default() });
-            list.len() - 1
-        });
-        list[stack].calls += 1;
-        task.open.begin(Some(level), (stack, true));
+        let stack = self.stack(below, name, (time, at as u32));
+        self.list[stack].calls += 1;
+        self.tasks[at].open.begin(Some(level), (stack, true));
         stack
     }
 

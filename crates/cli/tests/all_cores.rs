@@ -37,6 +37,26 @@ fn demo_traces() {
 }
 
 #[test]
+fn calls_of_tasks() {
+    for command in [
+        "report",
+        "report --format json",
+        "graph",
+        "graph --function main",
+        "flame --format json",
+        "dump --flame-graph",
+    ] {
+        let of = |jobs: u32| {
+            let run = run(&format!("{command} ../calls/tasting --jobs {jobs}"));
+            (run.code, run.stdout, run.stderr)
+        };
+        let one = of(1);
+        assert!(one.0 == Some(0) && one.1.len() > 100, "{one:?}");
+        assert!([2, 7].into_iter().all(|jobs| of(jobs) == one), "{command}");
+    }
+}
+
+#[test]
 fn analyses_of_kernel_traces() {
     for names in ["cpu,sched,irq,syscalls,io,memory,locks,processes,stats", "states", "sched --log", "path --tid 641"] {
         for format in ["json", "table"] {

@@ -208,6 +208,12 @@ pub trait CallSource: Send + Sync {
     /// Streams of records; at equal times those of the first come first.
     fn stream_count(&self) -> usize;
 
+    /// The task of a stream that holds nothing but calls that this task made itself, and how many bytes it has, about. A
+    /// task has one such stream at most.
+    fn own_stream(&self, _stream: usize) -> Option<(usize, u64)> {
+        None
+    }
+
     /// Reads a stream from its beginning.
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_>;
 

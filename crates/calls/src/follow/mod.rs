@@ -12,6 +12,8 @@ mod shown;
 mod stack;
 mod step;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tracemill_format::calls::{CallRecord, CallSource, Findings};
 
 pub(crate) use begin::{between, between_of_all};
@@ -51,6 +53,8 @@ pub struct Follower<'a> {
     /// Time of the last record of the system, of any task.
     last_system_time: u64,
     is_estimated: bool,
+    /// Says that all must stop, where this follows a part of the tasks.
+    must_stop: Option<&'a AtomicBool>,
     pub(crate) has_kernel: bool,
     /// Is anything shown now?
     pub is_enabled: bool,
@@ -68,6 +72,27 @@ impl<'a> Follower<'a> {
         let between = between(source, &options);
         let merged = Merged::new(source, &options, between);
         Follower { between, ..Follower::of(source, options, merged, first_time) }
+    }
+
+    /// Follows the tasks of some streams, which hold all that these tasks did, while others follow the rest. Where that
+    /// does not do, `must_stop` is set, and the records end.
+    pub(crate) fn of_part(
+        source: &'a dyn CallSource,
+        options: CallOptions,
+        streams: &[usize],
+        between: Option<(u64, u64)>,
+        must_stop: &'a AtomicBool,
+    ) -> Self {
+        let merged = Merged::of_streams(source, streams.iter().copied(), &options, between, Some(must_stop));
+        Follower { between, must_stop: Some(must_stop), ..Follower::of(source, options, merged, None) }
+    }
+
+    /// Says that something was met which only one follower of all tasks can tell.
+    #[cold]
+    pub(crate) fn want_all(&self) {
+        if let Some(must_stop) = self.must_stop {
+            must_stop.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Follows records that somebody else reads.
@@ -102,6 +127,7 @@ impl<'a> Follower<'a> {
             source,
             options,
             setjmp: (0, 0),
+            must_stop: None,
             known: Vec::new(),
             last_system_time: 0,
             is_estimated: source.is_estimated() && time_filter == 0,

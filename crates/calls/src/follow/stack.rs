@@ -135,6 +135,12 @@ impl TaskState {
         true
     }
 
+    /// Time of its last record.
+    #[inline]
+    pub(crate) fn last_time(&self) -> u64 {
+        self.last_time
+    }
+
     /// Leaves out the call at a place.
     pub(super) fn hide(&mut self, place: isize) {
         if let Some(frame) = self.frame(place) {

@@ -89,7 +89,11 @@ impl Follower<'_> {
         match special {
             Special::None => {}
             Special::Exec => frame.jump = Jump::Exec,
-            Special::Longjmp => frame.jump = Jump::Longjmp,
+            Special::Longjmp => {
+                frame.jump = Jump::Longjmp;
+                // It goes back to where any task called `setjmp` last.
+                self.want_all();
+            }
             Special::Setjmp => self.setjmp = (display_depth + 1, place + 1),
             Special::Fork => task.fork_display_depth = display_depth + 1,
         }

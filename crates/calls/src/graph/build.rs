@@ -1,16 +1,42 @@
 //! Builds the tree of each program, or the trees of one function.
 
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
 
 use super::GraphOptions;
-use super::tree::{Builder, Way};
+use super::tree::Builder;
 use crate::follow::{FastStep, Follower, Frame, PREEMPTED, SCHEDULE, Shown};
+use crate::parts;
 use crate::select::CallOptions;
 
-pub(super) struct Graph<'a> {
-    pub(super) follower: Follower<'a>,
-    pub(super) builder: Builder,
-    function: Option<&'a str>,
+/// The trees of all programs of a source, and what was wrong with it.
+pub(super) fn trees(source: &dyn CallSource, calls: CallOptions, options: &GraphOptions) -> (Builder, Findings) {
+    let built = |follower: Follower<'_>| Graph::built(follower, options);
+    // What a process does ends calls of the one that forked it.
+    let parts = if is_forked(source) { None } else { parts::follow(source, &calls, built) };
+    let (mut builder, findings) = match parts {
+        Some(parts) => (Builder::joined(&parts, source.programs().len()), Findings::default()),
+        None => built(Follower::new(source, calls)),
+    };
+    if options.function.is_none() {
+        for tree in &mut builder.trees {
+            let times = tree.nodes[0].children.iter().map(|&child| tree.nodes[child].time);
+            let sum = times.fold(0u64, u64::wrapping_add);
+            tree.nodes[0].time = tree.nodes[0].time.wrapping_add(sum);
+            tree.nodes[0].child_time = tree.nodes[0].child_time.wrapping_add(sum);
+        }
+    }
+    (builder, findings)
+}
+
+/// May a task begin inside of the calls of another one?
+pub(crate) fn is_forked(source: &dyn CallSource) -> bool {
+    source.tasks().iter().any(|task| task.parent != 0 || task.pid == 0)
+}
+
+struct Graph<'a, 'o> {
+    follower: Follower<'a>,
+    builder: Builder,
+    function: Option<&'o str>,
     /// The program of each task, and the times between which it holds.
     programs: Vec<(Option<usize>, (u64, u64))>,
     /// Process of each task, and the process that forked it.
@@ -20,6 +46,8 @@ pub(super) struct Graph<'a> {
     /// Address of the last record of the system, of any task, and the tasks whose last record is one.
     last_of_system: u64,
     is_last_shared: Vec<bool>,
+    /// Were all records taken?
+    is_at_end: bool,
 }
 
 /// A call that begins or ends.
@@ -41,22 +69,23 @@ impl Change {
     }
 }
 
-impl<'a> Graph<'a> {
-    /// The trees of all programs of a source.
-    pub(super) fn built(source: &'a dyn CallSource, calls: CallOptions, options: &'a GraphOptions) -> Self {
-        let tasks = source.tasks();
+impl<'a, 'o> Graph<'a, 'o> {
+    /// The trees of all that a follower has, and what was wrong with it.
+    fn built(follower: Follower<'a>, options: &'o GraphOptions) -> (Builder, Findings) {
+        let (tasks, programs) = (follower.source.tasks(), follower.source.programs());
         let mut graph = Graph {
-            follower: Follower::new(source, calls),
-            builder: Builder::new(source.programs().len(), tasks.len()),
+            builder: Builder::new(programs.len(), tasks.len()),
             function: options.function.as_deref(),
             programs: vec![(None, (1, 0)); tasks.len()],
             processes: tasks.iter().map(|task| (task.pid, task.parent)).collect(),
             last_addresses: vec![0; tasks.len()],
             last_of_system: 0,
             is_last_shared: vec![false; tasks.len()],
+            is_at_end: false,
+            follower,
         };
         graph.build();
-        graph
+        (graph.builder, graph.follower.take_findings())
     }
 
     fn build(&mut self) {
@@ -84,15 +113,8 @@ impl<'a> Graph<'a> {
                 CallKind::Lost => self.lost(task, last, address),
             }
         }
+        self.is_at_end = true;
         self.remaining();
-        if self.function.is_none() {
-            for tree in &mut self.builder.trees {
-                let times = tree.nodes[0].children.iter().map(|&child| tree.nodes[child].time);
-                let sum = times.fold(0u64, u64::wrapping_add);
-                tree.nodes[0].time = tree.nodes[0].time.wrapping_add(sum);
-                tree.nodes[0].child_time = tree.nodes[0].child_time.wrapping_add(sum);
-            }
-        }
     }
 
     /// Adds the next call, or its end, when nothing is special about it: true when it did.
@@ -116,7 +138,7 @@ impl<'a> Graph<'a> {
             FastStep::Leaf(taken) => {
                 *last = time.wrapping_add(taken);
                 let frame = self.follower.tasks[at].frame(count).copied();
-                self.builder.enter(at, name, frame, self.processes[at].0);
+                self.builder.enter(at, name, frame, (self.processes[at].0, time));
                 let place = &mut self.builder.places[at];
                 if let Some(leaf) = place.node {
                     let leaf = &mut self.builder.trees[tree].nodes[leaf];
@@ -126,7 +148,7 @@ impl<'a> Graph<'a> {
             }
             FastStep::Entered => {
                 let frame = self.follower.tasks[at].frame(count - 1).copied();
-                self.builder.enter(at, name, frame, self.processes[at].0);
+                self.builder.enter(at, name, frame, (self.processes[at].0, time));
             }
             FastStep::Left(taken) => {
                 let Some(frame) = self.follower.tasks[at].frame(count) else { return true };
@@ -150,12 +172,12 @@ impl<'a> Graph<'a> {
         place.has_moved |= place.tree.is_some() && place.tree != tree;
         place.tree = tree;
         if self.function.is_none() && place.node.is_none() {
-            self.start(at, address, open);
+            self.start(at, time, address, open);
         }
         tree.is_some()
     }
 
-    fn start(&mut self, at: usize, address: u64, open: isize) {
+    fn start(&mut self, at: usize, time: u64, address: u64, open: isize) {
         let place = &mut self.builder.places[at];
         let Some(index) = place.tree else { return };
         place.enabled += 1;
@@ -165,7 +187,8 @@ impl<'a> Graph<'a> {
         (place.node, place.node_tree) = (Some(0), index);
         let tree = &mut self.builder.trees[index];
         let root = &mut tree.nodes[0];
-        root.address = address;
+        let met = (if self.is_at_end { u64::MAX } else { time }, at as u32);
+        (root.address, root.met) = (address, met);
         root.calls += 1;
         let task = &self.follower.tasks[at];
         // Where only the kernel is wanted, the way begins behind what the task itself called.
@@ -175,11 +198,7 @@ impl<'a> Graph<'a> {
         if frames.is_empty() {
             return;
         }
-        let same = |way: &Way| way.frames.iter().map(|frame| frame.0).eq(frames.iter().map(|frame| frame.0));
-        let way = tree.ways.iter().position(same).unwrap_or_else(|| {
-            tree.ways.push(Way { frames: frames.clone(), hits: 0, time: 0 });
-            tree.ways.len() - 1
-        });
+        let way = tree.way(frames, met);
         tree.ways[way].hits += 1;
         self.builder.places[at].way = Some((index, way));
     }
@@ -227,11 +246,11 @@ impl<'a> Graph<'a> {
         }
         let name = self.builder.names.of_symbol(&mut self.follower, symbol, address);
         if self.builder.places[task].enabled > 0 {
-            self.builder.add(&mut self.follower, (task, place), (name, address), is_entry, 0);
+            self.builder.add(&mut self.follower, (task, place), (name, address, time), is_entry, 0);
         }
         if self.function.is_some_and(|function| self.builder.names[name] == function) {
             match is_entry {
-                true => self.start(task, address, open),
+                true => self.start(task, time, address, open),
                 false => self.end(task, place),
             }
         }
@@ -247,7 +266,8 @@ impl<'a> Graph<'a> {
         let open = self.follower.tasks[at].stack_count;
         if self.move_to(at, record.time, record.address, open) && self.builder.places[at].enabled > 0 {
             let name = self.builder.names.number(name);
-            self.builder.add(&mut self.follower, (at, place), (name, record.address), record.is_sched_out(), 0);
+            let what = (name, record.address, record.time);
+            self.builder.add(&mut self.follower, (at, place), what, record.is_sched_out(), 0);
             *self.last_address(record) = event_id::SCHED_IN;
         }
     }

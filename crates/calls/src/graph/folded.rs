@@ -4,8 +4,10 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallKind, CallSource, Findings, event_id};
 
+use super::build::is_forked;
 use super::tree::Builder;
 use crate::follow::{Follower, SCHEDULE, Shown};
+use crate::parts;
 use crate::select::CallOptions;
 
 /// Writes stacks with the samples that they take, one a line, as flame graphs are made of; `sample` is the time of a
@@ -100,12 +102,22 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 
 /// The calls of all programs as one tree. The times of callees count in whole samples, when there are samples.
 fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder, Findings) {
-    let mut builder = Builder::new(1, source.tasks().len());
+    let folded = |follower: Follower<'_>| folded(follower, sample);
+    // What a process does ends calls of the one that forked it.
+    let parts = if is_forked(source) { None } else { parts::follow(source, &calls, folded) };
+    match parts {
+        Some(parts) => (Builder::joined(&parts, 1), Findings::default()),
+        None => folded(Follower::new(source, calls)),
+    }
+}
+
+/// The calls of a follower.
+fn folded(mut follower: Follower<'_>, sample: u64) -> (Builder, Findings) {
+    let mut builder = Builder::new(1, follower.tasks.len());
     for place in &mut builder.places {
         place.tree = Some(0);
     }
-    let mut follower = Follower::new(source, calls);
-    let mut fold = |follower: &mut Follower<'_>, (at, place): (usize, isize), (symbol, address), kind| {
+    let mut fold = |follower: &mut Follower<'_>, (at, place): (usize, isize), (symbol, address, time), kind| {
         if kind != CallKind::Event && follower.is_skipped_library_call(symbol, address) {
             return;
         }
@@ -115,13 +127,14 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
             CallKind::Exit | CallKind::Lost => (0, false),
         };
         builder.places[at].node.get_or_insert(0);
-        builder.add(follower, (at, place), (name, address), is_entry, sample);
+        builder.add(follower, (at, place), (name, address, time), is_entry, sample);
     };
     while let Some(record) = follower.next() {
         let Some(Shown { place, .. }) = follower.step(&record) else { continue };
         let is_folded = record.is_call() || matches!(record.address, event_id::SCHED_IN | event_id::SCHED_OUT);
         if is_folded && record.kind != CallKind::Lost {
-            fold(&mut follower, (record.task as usize, place), (record.symbol, record.address), record.kind);
+            let what = (record.symbol, record.address, record.time);
+            fold(&mut follower, (record.task as usize, place), what, record.kind);
         }
     }
     for at in 0..follower.tasks.len() {
@@ -131,7 +144,7 @@ fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder,
             let closed = follower.close(at, last).filter(|frame| !frame.is_hidden && follower.is_enabled);
             if let Some(frame) = closed.filter(|frame| !follower.is_outside(at, frame)) {
                 let place = follower.tasks[at].stack_count;
-                fold(&mut follower, (at, place), (frame.symbol, frame.address), CallKind::Exit);
+                fold(&mut follower, (at, place), (frame.symbol, frame.address, last), CallKind::Exit);
                 follower.left(at);
             }
         }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use tracemill_format::calls::{CallSource, Findings};
 
 use super::GraphOptions;
-use super::build::Graph;
+use super::build::trees;
 use super::tree::Flat;
 use crate::json::{List, quoted};
 use crate::select::CallOptions;
@@ -21,9 +21,9 @@ pub fn write_json(
     out: &mut dyn Write,
 ) -> io::Result<Findings> {
     let programs = source.programs();
-    let mut graph = Graph::built(source, calls, options);
+    let (builder, findings) = trees(source, calls, options);
     let mut list = List::new("graphs");
-    for (program, tree) in programs.iter().zip(&graph.builder.trees) {
+    for (program, tree) in programs.iter().zip(&builder.trees) {
         if tree.is_empty() {
             continue;
         }
@@ -44,7 +44,7 @@ pub fn write_json(
             format!("{{\"hits\":{},\"time_ns\":{},\"frames\":[{}]}}", way.hits, way.time, frames.join(","))
         });
         *text += &format!(",\"backtraces\":[{}],\"nodes\":[", ways.collect::<Vec<_>>().join(","));
-        for (id, node) in tree.flat(&graph.builder.names, title).into_iter().enumerate() {
+        for (id, node) in tree.flat(&builder.names, title).into_iter().enumerate() {
             let parent = if id == 0 { "null".to_string() } else { node.parent.to_string() };
             let separator = if id == 0 { "\n" } else { ",\n" };
             let Flat { name, address, calls, total, own, .. } = node;
@@ -57,5 +57,5 @@ pub fn write_json(
         *text += "]}";
     }
     list.end(out)?;
-    Ok(graph.follower.take_findings())
+    Ok(findings)
 }

@@ -7,6 +7,8 @@ mod json;
 mod print;
 mod tree;
 
+pub(crate) use build::is_forked;
+
 pub use folded::{write_folded, write_graphviz, write_mermaid};
 pub use json::write_json;
 pub use print::write;

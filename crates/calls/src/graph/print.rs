@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use tracemill_format::calls::{CallSource, Color, ColorStyle, Findings, event_id};
 
-use super::build::Graph;
+use super::build::trees;
 use super::tree::{Node, Tree};
 use super::{GraphField, GraphOptions};
 use crate::branches::{Branches, put_empty_columns, put_headers};
@@ -25,14 +25,14 @@ pub fn write(
 ) -> io::Result<Findings> {
     let programs = source.programs();
     let (has_filter, colors) = (calls.has_filter(), calls.colors);
-    let mut graph = Graph::built(source, calls, options);
+    let (builder, findings) = trees(source, calls, options);
     let mut order: Vec<usize> = (0..programs.len()).collect();
     // As uftrace lists them: the last process first, and of a process its last program.
     order.sort_by_key(|&at| std::cmp::Reverse((programs[at].pid, programs[at].start)));
     let mut text = Vec::new();
     let mut is_empty = true;
     for at in order {
-        let tree = &graph.builder.trees[at];
+        let tree = &builder.trees[at];
         if tree.is_empty() {
             continue;
         }
@@ -47,7 +47,7 @@ pub fn write(
         }
         if root.time > 0 || !root.children.is_empty() {
             text.extend_from_slice(b"========== FUNCTION CALL GRAPH ==========\n");
-            let names = &graph.builder.names;
+            let names = &builder.names;
             let headers: Vec<&str> = options.fields.iter().map(|field| field.header()).collect();
             let (branches, text) = (Branches::default(), &mut text);
             Printer { source, tree, names, title, options, headers, colors, branches, text }.tree();
@@ -62,7 +62,7 @@ pub fn write(
             writeln!(out, "\t please check your filter settings.")?;
         }
     }
-    Ok(graph.follower.take_findings())
+    Ok(findings)
 }
 
 fn ways(source: &dyn CallSource, tree: &Tree, colors: ColorStyle, text: &mut Vec<u8>) {

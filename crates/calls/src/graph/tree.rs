@@ -1,7 +1,10 @@
 //! Trees of calls, and how records make them.
 
+use std::collections::HashMap;
+
 use crate::follow::{Follower, Frame};
 use crate::names::Names;
+use crate::parts::{self, Moment};
 
 /// A function where it was called from.
 #[derive(Clone, Debug, Default)]
@@ -14,6 +17,8 @@ pub(super) struct Node {
     pub(super) calls: u64,
     pub(super) parent: Option<usize>,
     pub(super) children: Vec<usize>,
+    /// When it was called first. Of a root: when it got its address.
+    pub(super) met: Moment,
 }
 
 /// The calls of a program, or of all.
@@ -33,6 +38,8 @@ pub(super) struct Way {
     pub(super) frames: Vec<(u64, u32)>,
     pub(super) hits: u64,
     pub(super) time: u64,
+    /// When it was met first.
+    pub(super) met: Moment,
 }
 
 /// A node of a tree of calls, in a list in which callers stand before their callees.
@@ -46,6 +53,15 @@ pub(crate) struct Flat {
     pub(crate) own: u64,
 }
 
+impl Node {
+    /// Adds the calls of the same node of other tasks.
+    fn append(&mut self, other: &Node) {
+        self.calls += other.calls;
+        self.time = self.time.wrapping_add(other.time);
+        self.child_time = self.child_time.wrapping_add(other.child_time);
+    }
+}
+
 impl Tree {
     pub(super) fn new() -> Tree {
         Tree { nodes: vec![Node::default()], forks: Vec::new(), ways: Vec::new() }
@@ -54,6 +70,52 @@ impl Tree {
     /// Does it hold nothing that is shown?
     pub(super) fn is_empty(&self) -> bool {
         self.ways.is_empty() && self.nodes[0].time == 0 && self.nodes[0].children.is_empty()
+    }
+
+    /// Adds the calls of trees of other tasks, which are not named as these.
+    fn join(&mut self, names: &mut Names, parts: &[(&Tree, &Names)]) {
+        for (tree, _) in parts {
+            let (root, other) = (&mut self.nodes[0], &tree.nodes[0]);
+            root.append(other);
+            if other.calls > 0 && other.met >= root.met {
+                (root.address, root.met) = (other.address, other.met);
+            }
+        }
+        // By part: the node here for each node there.
+        let mut same: Vec<Vec<usize>> = parts.iter().map(|(tree, _)| vec![0; tree.nodes.len()]).collect();
+        let moments = |(tree, _): &(&'_ Tree, &Names)| tree.nodes[1..].iter().map(|node| node.met).collect::<Vec<_>>();
+        let mut found: HashMap<(usize, usize), usize> = HashMap::new();
+        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+            let (tree, of_names) = parts[part];
+            let node = &tree.nodes[place + 1];
+            let caller = same[part][node.parent.unwrap_or(0)];
+            let name = names.number(&of_names[node.name]);
+            let here = *found.entry((caller, name)).or_insert_with(|| {
+                let Node { address, symbol, met, .. } = *node;
+                self.nodes.push(Node { name, address, symbol, met, parent: Some(caller), ..Node::default() });
+                let here = self.nodes.len() - 1;
+                self.nodes[caller].children.push(here);
+                here
+            });
+            same[part][place + 1] = here;
+            self.nodes[here].append(node);
+        }
+        let moments = |(tree, _): &(&Tree, &Names)| tree.ways.iter().map(|way| way.met).collect::<Vec<_>>();
+        for (part, place) in parts::in_order(parts.iter().map(moments)) {
+            let way = &parts[part].0.ways[place];
+            let known = self.way(way.frames.clone(), way.met);
+            self.ways[known].hits += way.hits;
+            self.ways[known].time = self.ways[known].time.wrapping_add(way.time);
+        }
+    }
+
+    /// The number of a way.
+    pub(super) fn way(&mut self, frames: Vec<(u64, u32)>, met: Moment) -> usize {
+        let same = |way: &Way| way.frames.iter().map(|frame| frame.0).eq(frames.iter().map(|frame| frame.0));
+        self.ways.iter().position(same).unwrap_or_else(|| {
+            self.ways.push(Way { frames, hits: 0, time: 0, met });
+            self.ways.len() - 1
+        })
     }
 
     /// Its nodes in a list.
@@ -118,27 +180,37 @@ impl Builder {
         }
     }
 
-    /// A task calls or leaves a function, whose call has a place on its stack; `address` is that of the record.
+    /// The trees that builders made of different tasks.
+    pub(super) fn joined(parts: &[Builder], trees: usize) -> Builder {
+        let mut all = Builder::new(trees, 0);
+        for at in 0..trees {
+            let of_parts: Vec<_> = parts.iter().map(|part| (&part.trees[at], &part.names)).collect();
+            all.trees[at].join(&mut all.names, &of_parts);
+        }
+        all
+    }
+
+    /// A task calls or leaves a function at a time, whose call has a place on its stack; `address` is that of the record.
     #[inline]
     pub(super) fn add(
         &mut self,
         follower: &mut Follower<'_>,
         (at, place): (usize, isize),
-        (name, address): (usize, u64),
+        (name, address, time): (usize, u64, u64),
         is_entry: bool,
         sample: u64,
     ) {
         let frame = follower.tasks[at].frame(place).copied();
         let task = &follower.source.tasks()[at];
         match is_entry {
-            true => self.enter(at, name, frame, task.pid),
+            true => self.enter(at, name, frame, (task.pid, time)),
             false => self.leave(at, frame, address, task.parent, sample),
         }
     }
 
-    /// A task calls a function.
+    /// A task calls a function: its process, and when.
     #[inline]
-    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, pid: i64) {
+    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, (pid, time): (i64, u64)) {
         let place = &mut self.places[task];
         let Some(tree) = place.tree else { return };
         if place.has_lost {
@@ -162,7 +234,8 @@ impl Builder {
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
             let Frame { address, symbol, .. } = frame;
-            tree.nodes.push(Node { name, address, symbol, parent: Some(at), ..Node::default() });
+            let met = (time, task as u32);
+            tree.nodes.push(Node { name, address, symbol, met, parent: Some(at), ..Node::default() });
             tree.nodes[at].children.push(child);
             if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {
                 tree.forks.push((child, pid));

@@ -12,6 +12,7 @@ pub use difference::{DiffPolicy, write_difference};
 
 use crate::distribution::Distribution;
 use crate::follow::{FastStep, Follower, PREEMPTED, SCHEDULE, Shown};
+use crate::parts::{self, Moment};
 use crate::select::CallOptions;
 use crate::text::{by_name, entry, put_blanks, put_padded, put_painted_time, put_source_line, put_time};
 
@@ -41,6 +42,13 @@ impl Times {
         *sum = sum.wrapping_add(ns);
         self.min = self.min.min(ns);
         self.max = self.max.max(ns);
+    }
+
+    /// Adds those of other calls.
+    fn append(&mut self, other: &Times) {
+        self.sum = self.sum.wrapping_add(other.sum);
+        self.recursive = self.recursive.wrapping_add(other.recursive);
+        (self.min, self.max) = (self.min.min(other.min), self.max.max(other.max));
     }
 
     /// The mean, recursive calls included.
@@ -223,23 +231,60 @@ impl Default for ReportOptions {
 /// The statistics of all functions of a source, in the order of their names, and what was wrong with it.
 /// How times are spread is found out when that is wanted: it costs time and memory.
 pub fn functions(source: &dyn CallSource, options: CallOptions, has_spread: bool) -> (Vec<FunctionStats>, Findings) {
-    let mut table = Table {
-        by_name: HashMap::new(),
-        by_symbol: Vec::new(),
-        all: Vec::new(),
-        sizes: vec![0; source.tasks().len()],
-        has_spread,
+    let of_part = |follower: Follower<'_>| {
+        let mut table = Table::new(source.tasks().len(), has_spread);
+        table.lasts = Some(Vec::new());
+        let findings = table.follow(follower);
+        (table, findings)
     };
-    let mut follower = Follower::new(source, options);
-    let has_fast_path = follower.has_fast_path();
-    loop {
-        while has_fast_path && table.fast(&mut follower) {}
-        let Some(record) = follower.next() else { break };
-        table.record(&mut follower, &record);
+    let (mut all, findings) = match parts::follow(source, &options, of_part) {
+        Some(tables) => (joined(tables), Findings::default()),
+        None => {
+            let mut table = Table::new(source.tasks().len(), has_spread);
+            let findings = table.follow(Follower::new(source, options));
+            (table.all, findings)
+        }
+    };
+    all.sort_by(|a, b| a.name.cmp(&b.name));
+    (all, findings)
+}
+
+/// The functions of tables of different tasks.
+fn joined(tables: Vec<Table>) -> Vec<FunctionStats> {
+    let mut by_name: HashMap<String, (FunctionStats, Last)> = HashMap::new();
+    for table in tables {
+        for (stats, last) in table.all.into_iter().zip(table.lasts.unwrap_or_default()) {
+            match by_name.get_mut(&stats.name) {
+                None => {
+                    by_name.insert(stats.name.clone(), (stats, last));
+                }
+                Some((sum, sum_last)) => {
+                    sum.calls += stats.calls;
+                    sum.total.append(&stats.total);
+                    sum.own.append(&stats.own);
+                    if let Some(spread) = &stats.spread {
+                        let sums = sum.spread.get_or_insert_default();
+                        sums.0.append(&spread.0);
+                        sums.1.append(&spread.1);
+                    }
+                    if last.left > sum_last.left {
+                        (sum.symbol, sum_last.left) = (stats.symbol, last.left);
+                    }
+                    if last.sized > sum_last.sized {
+                        (sum.size, sum_last.sized) = (stats.size, last.sized);
+                    }
+                }
+            }
+        }
     }
-    table.remaining(&mut follower);
-    table.all.sort_by(|a, b| a.name.cmp(&b.name));
-    (table.all, follower.take_findings())
+    by_name.into_values().map(|(stats, _)| stats).collect()
+}
+
+/// When a function of a part of the tasks was left last, and when with a size.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    left: Option<Moment>,
+    sized: Option<Moment>,
 }
 
 struct Table {
@@ -251,9 +296,38 @@ struct Table {
     /// times without processor, the last one counts.
     sizes: Vec<u64>,
     has_spread: bool,
+    /// By function, where the table is one of a part of the tasks.
+    lasts: Option<Vec<Last>>,
+    /// Were all records taken?
+    is_at_end: bool,
 }
 
 impl Table {
+    fn new(tasks: usize, has_spread: bool) -> Table {
+        Table {
+            by_name: HashMap::new(),
+            by_symbol: Vec::new(),
+            all: Vec::new(),
+            sizes: vec![0; tasks],
+            has_spread,
+            lasts: None,
+            is_at_end: false,
+        }
+    }
+
+    /// Takes all that a follower has; gives what was wrong with it.
+    fn follow(&mut self, mut follower: Follower<'_>) -> Findings {
+        let has_fast_path = follower.has_fast_path();
+        loop {
+            while has_fast_path && self.fast(&mut follower) {}
+            let Some(record) = follower.next() else { break };
+            self.record(&mut follower, &record);
+        }
+        self.is_at_end = true;
+        self.remaining(&mut follower);
+        follower.take_findings()
+    }
+
     /// Takes the next call, or its end, when nothing is special about it: true when it did.
     #[inline]
     fn fast(&mut self, follower: &mut Follower<'_>) -> bool {
@@ -347,19 +421,30 @@ impl Table {
     #[inline]
     fn add(&mut self, follower: &mut Follower<'_>, at: usize, place: isize, node: usize) {
         let task = &mut follower.tasks[at];
-        let Some(&mut frame) = task.frame(place) else { return };
+        let Some(&mut frame) = task.frame(place) else { return follower.want_all() };
         let is_recursive = task.below(place).iter().any(|below| below.address == frame.address);
         let stats = &mut self.all[node];
         stats.total.add(frame.time, is_recursive);
         stats.own.add(frame.time.wrapping_sub(frame.child_time), false);
         stats.calls += 1;
+        if self.sizes[at] > 0 {
+            stats.size = self.sizes[at];
+        }
         if self.has_spread {
             let spread = stats.spread.get_or_insert_default();
             spread.0.add(frame.time);
             spread.1.add(frame.time.wrapping_sub(frame.child_time));
         }
-        if self.sizes[at] > 0 {
-            stats.size = self.sizes[at];
+        if let Some(lasts) = &mut self.lasts {
+            if lasts.len() <= node {
+                lasts.resize(node + 1, Last::default());
+            }
+            let time = if self.is_at_end { u64::MAX } else { task.last_time() };
+            let last = &mut lasts[node];
+            last.left = Some((time, at as u32));
+            if self.sizes[at] > 0 {
+                last.sized = last.left;
+            }
         }
     }
 }

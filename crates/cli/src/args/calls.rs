@@ -81,6 +81,10 @@ pub(crate) struct CallArgs {
     #[arg(long)]
     pub(crate) kernel_only: bool,
 
+    /// Number of threads; the output is the same for every number
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+
     #[command(flatten)]
     pub(crate) unused: UnusedArgs,
 
@@ -232,7 +236,7 @@ impl DemangleArg {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ignored<const OF_OUTPUT: bool>;
 
-/// Ignored options for recording, for running uftrace's reader, or of commands that read with several threads.
+/// Ignored options for recording, for running uftrace's reader, or of commands that merge streams.
 pub(crate) type UnusedArgs = Ignored<false>;
 
 /// Ignored options for the output of another command. Flattened after the options that a command has.
@@ -240,7 +244,7 @@ pub(crate) type OtherArgs = Ignored<true>;
 
 /// Options of [`UnusedArgs`] with their letters; those of the first list have a value.
 const UNUSED: [&str; 2] = [
-    "jobs:j memory progress argument:A retval:R buffer:b kernel-depth:K kernel-buffer max-stack num-thread rt-prio patch:P unpatch:U watch:W \
+    "memory progress argument:A retval:R buffer:b kernel-depth:K kernel-buffer max-stack num-thread rt-prio patch:P unpatch:U watch:W \
      Event:E signal clock debug-domain libmcount-path",
     "auto-args:a debug nest-libcall:l estimate-return:e kernel:k kernel-skip-out force keep-pid libmcount-single no-pager \
      list-event no-pltbind no-randomize-addr symbols",

@@ -16,6 +16,7 @@ use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
+use super::open::jobs;
 use crate::args::{CallArgs, When};
 use crate::report::{Detail, Outcome, Reporter, Sink, write_to};
 
@@ -147,6 +148,7 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
         rules,
         tids: args.tid.clone(),
         no_library_calls: args.no_libcall,
+        jobs: jobs(args.jobs),
         ..CallOptions::default()
     };
     options.depth = args.depth.unwrap_or(options.depth);

@@ -23,7 +23,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     let mut sink = Sink::stdout();
     let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
-    let events = check(&session, jobs(&options.input), |finding| {
+    let events = check(&session, jobs(options.input.jobs), |finding| {
         counts[finding.severity as usize] += 1;
         if options.json {
             list.push(to_json(&finding));

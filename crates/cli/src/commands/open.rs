@@ -66,7 +66,7 @@ pub(crate) fn open_in_place(options: &InputOptions, in_place: bool) -> Result<Op
         }
     }
     correlate(options, &mut session, &reporter)?;
-    Ok(Some(Opened { session, reporter, jobs: jobs(options) }))
+    Ok(Some(Opened { session, reporter, jobs: jobs(options.jobs) }))
 }
 
 /// Options of opening, from those that were typed.
@@ -130,10 +130,10 @@ fn duration(ns: f64) -> String {
     }
 }
 
-/// Threads to use.
-pub(crate) fn jobs(options: &InputOptions) -> usize {
+/// Threads to use: as many as were typed.
+pub(crate) fn jobs(typed: Option<u16>) -> usize {
     let default = || std::thread::available_parallelism().map_or(1, |count| count.get()).min(16);
-    options.jobs.map_or_else(default, usize::from)
+    typed.map_or_else(default, usize::from)
 }
 
 /// Corrections of clocks, in the order of seconds, then ns.

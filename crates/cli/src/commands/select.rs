@@ -30,7 +30,7 @@ pub(super) fn parse(options: &EventOptions) -> Result<Choice, Error> {
 pub(super) fn bind(choice: &Choice, gmt: bool, input: &InputOptions, session: &Session) -> Result<Wanted, Error> {
     let (mut selection, filter) = choice.bind(session, gmt)?;
     selection.memory_bytes = input.memory.unwrap_or(0) / 2;
-    selection.jobs = open::jobs(input);
+    selection.jobs = open::jobs(input.jobs);
     Ok(Wanted { selection, filter })
 }
 

@@ -99,6 +99,13 @@ impl CallSource for Calls {
         self.files.len() - self.kernel_files().len().saturating_sub(1)
     }
 
+    fn own_stream(&self, stream: usize) -> Option<(usize, u64)> {
+        match &self.files[self.file_of(stream)] {
+            CallFile::Task(task, bytes) => Some((*task, bytes.bytes().len() as u64)),
+            CallFile::Kernel(..) | CallFile::Perf(_) | CallFile::Messages(_) => None,
+        }
+    }
+
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
         self.open_at(self.file_of(stream), 0, usize::MAX)
     }

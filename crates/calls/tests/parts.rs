@@ -1,0 +1,252 @@
+//! What is found does not depend on the number of threads that follow tasks.
+
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use tracemill_calls::flame::Flame;
+use tracemill_calls::graph::{self, GraphOptions};
+use tracemill_calls::report::{self, Column, ReportOptions};
+use tracemill_calls::{CallOptions, TimeRange};
+use tracemill_format::calls::*;
+
+/// Names of symbols and their sizes: functions of one name are different ones.
+const SYMBOLS: [(&str, u64); 9] = [
+    ("?", 0),
+    ("main", 100),
+    ("work", 20),
+    ("work", 30),
+    ("leaf", 0),
+    ("leaf", 7),
+    ("setjmp", 8),
+    ("longjmp", 9),
+    ("sort", 50),
+];
+const LONGJMP: u32 = 7;
+
+/// Calls of many tasks, each in a stream of its own.
+struct Calls {
+    tasks: Vec<CallTask>,
+    programs: Vec<CallProgram>,
+    streams: Vec<Vec<CallRecord>>,
+    /// Threads that read, when they wait for each other.
+    readers: Option<(Mutex<HashSet<ThreadId>>, Condvar)>,
+}
+
+struct Blocks<'a> {
+    records: &'a [CallRecord],
+    calls: &'a Calls,
+}
+
+impl CallStream for Blocks<'_> {
+    fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
+        if let Some((readers, came)) = &self.calls.readers {
+            let mut readers = readers.lock().unwrap();
+            readers.insert(std::thread::current().id());
+            came.notify_all();
+            let alone = |readers: &mut HashSet<ThreadId>| readers.len() < 2;
+            drop(came.wait_timeout_while(readers, Duration::from_secs(20), alone).unwrap());
+        }
+        let (block, rest) = self.records.split_at(self.records.len().min(7));
+        out.extend_from_slice(block);
+        self.records = rest;
+        !rest.is_empty()
+    }
+}
+
+impl CallSource for Calls {
+    fn tasks(&self) -> &[CallTask] {
+        &self.tasks
+    }
+    fn recording(&self) -> Recording {
+        Recording::default()
+    }
+    fn programs(&self) -> &[CallProgram] {
+        &self.programs
+    }
+    fn program_at(&self, task: usize, time: u64) -> (Option<usize>, (u64, u64)) {
+        // The second program begins at 1000, for every third task.
+        match time {
+            _ if !task.is_multiple_of(3) => (Some(0), (0, u64::MAX)),
+            0..1000 => (Some(0), (0, 1000)),
+            _ => (Some(1), (1000, u64::MAX)),
+        }
+    }
+    fn max_depth(&self) -> usize {
+        64
+    }
+    fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+    fn own_stream(&self, stream: usize) -> Option<(usize, u64)> {
+        Some((stream, self.streams[stream].len() as u64))
+    }
+    fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
+        Box::new(Blocks { records: &self.streams[stream], calls: self })
+    }
+    fn symbol(&self, id: u32, address: u64) -> CallSymbol {
+        let (name, size) = SYMBOLS[id as usize];
+        let name = if id == 0 { format!("<{address:x}>") } else { name.to_string() };
+        CallSymbol { name, module: None, is_library_call: id == 4, size }
+    }
+    fn event_name(&self, record: &CallRecord) -> String {
+        format!("event:{}", record.address)
+    }
+    fn dump(
+        &self,
+        _: DumpOptions<'_>,
+        _: &mut dyn FnMut(&CallRecord) -> bool,
+        _: &mut dyn io::Write,
+    ) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Numbers that look random.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// How the records of tasks are.
+#[derive(Clone, Copy)]
+struct Kind {
+    /// Highest symbol that is called.
+    symbols: u64,
+    has_losses: bool,
+    goes_back: bool,
+}
+
+/// What is usual: tasks call and return, some begin inside of calls, and some never end theirs.
+const USUAL: Kind = Kind { symbols: 9, has_losses: false, goes_back: false };
+
+fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
+    let mut random = Random(seed);
+    let stream = |task: u32| {
+        let mut time = random.below(50);
+        let mut open: Vec<u32> = (0..random.below(3)).map(|_| 1).collect();
+        let mut records = Vec::new();
+        for _ in 0..random.below(300) {
+            time += random.below(4) * random.below(9);
+            let (is_entry, at) = (random.below(2) == 0 && open.len() < 12, open.len() as u16);
+            let mut symbol = random.below(kind.symbols) as u32;
+            if symbol == LONGJMP && kind.symbols == 9 {
+                symbol = 8;
+            }
+            let record = |kind, depth, symbol: u32| CallRecord {
+                time,
+                address: 0x1000 + 0x100 * u64::from(symbol),
+                values: 0,
+                symbol,
+                task,
+                values_len: 0,
+                depth,
+                kind,
+                origin: CallOrigin::Task,
+                has_values: false,
+            };
+            if kind.has_losses && random.below(60) == 0 {
+                records.push(CallRecord { time: 0, address: 3, ..record(CallKind::Lost, 0, 0) });
+            } else if is_entry {
+                records.push(record(CallKind::Entry, at, symbol));
+                open.push(symbol);
+            } else if let Some(symbol) = open.pop() {
+                records.push(record(CallKind::Exit, at - 1, symbol));
+            }
+            if kind.goes_back && random.below(60) == 0 {
+                time = time.saturating_sub(40);
+            }
+        }
+        records
+    };
+    let streams: Vec<_> = (0..tasks).map(stream).collect();
+    let task = |at: u32| CallTask {
+        tid: i64::from(100 + at),
+        pid: 100,
+        parent: 0,
+        start: 0,
+        order: at,
+        first_name: "prog".into(),
+        name: "prog".into(),
+    };
+    let program = |at: u64| CallProgram { id: format!("{at:016x}"), name: "prog".into(), pid: 100, start: at * 1000 };
+    let programs = vec![program(0), program(1)];
+    Calls { tasks: (0..tasks).map(task).collect(), programs, streams, readers: None }
+}
+
+/// All that is made of calls by tasks.
+fn outputs(calls: &Calls, options: &CallOptions) -> String {
+    let mut out = Vec::new();
+    let columns = Column::ALL.iter().chain(&Column::PERCENTILES).map(|&(_, column)| column);
+    let columns = columns.filter(|&column| column != Column::Name).collect();
+    let look = ReportOptions { columns, histogram: true, ..ReportOptions::default() };
+    let (functions, _) = report::functions(calls, options.clone(), true);
+    let symbols: Vec<_> = functions.iter().map(|function| (function.name.clone(), function.symbol)).collect();
+    report::write(calls, functions, &look, &mut out).unwrap();
+    for function in [None, Some("work".to_string()), Some("sort".to_string())] {
+        let look = GraphOptions { function, ..GraphOptions::default() };
+        graph::write(calls, options.clone(), &look, &mut out).unwrap();
+        graph::write_json(calls, options.clone(), &look, &mut out).unwrap();
+    }
+    for sample in [0, 10] {
+        graph::write_folded(calls, options.clone(), sample, &mut out).unwrap();
+    }
+    graph::write_mermaid(calls, options.clone(), &mut out).unwrap();
+    Flame::of(calls, options.clone()).0.write_json(&mut out).unwrap();
+    format!("{symbols:?}\n{}", String::from_utf8(out).unwrap())
+}
+
+fn assert_same(calls: &Calls, options: &CallOptions, what: &str) {
+    let one = outputs(calls, options);
+    for jobs in [2, 3, 16] {
+        let many = outputs(calls, &CallOptions { jobs, ..options.clone() });
+        assert!(many == one, "{what}, {jobs} jobs:\n{many}\nwith one:\n{one}");
+    }
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same() {
+    let range = TimeRange { start: 100, stop: 900, ..TimeRange::default() };
+    let options = [
+        CallOptions::default(),
+        CallOptions { depth: 3, ..CallOptions::default() },
+        CallOptions { time_filter: 20, ..CallOptions::default() },
+        CallOptions { tids: vec![101, 103, 104], ..CallOptions::default() },
+        CallOptions { no_library_calls: true, ..CallOptions::default() },
+        CallOptions { range, ..CallOptions::default() },
+    ];
+    for seed in 0..12 {
+        let calls = made(seed, 1 + seed as u32 % 9, USUAL);
+        for (at, options) in options.iter().enumerate() {
+            assert_same(&calls, options, &format!("seed {seed}, options {at}"));
+        }
+    }
+}
+
+#[test]
+fn tasks_that_depend_on_each_other_are_followed_together() {
+    for seed in 0..8 {
+        let jumps = Kind { symbols: 8, ..USUAL };
+        for kind in [jumps, Kind { has_losses: true, ..USUAL }, Kind { goes_back: true, ..USUAL }] {
+            assert_same(&made(seed, 5, kind), &CallOptions::default(), &format!("seed {seed}"));
+        }
+    }
+    let mut forked = made(3, 6, USUAL);
+    forked.tasks[4].parent = 100;
+    assert_same(&forked, &CallOptions::default(), "a forked task");
+}
+
+#[test]
+fn several_threads_follow() {
+    let mut calls = made(7, 4, USUAL);
+    calls.readers = Some(Default::default());
+    let (functions, _) = report::functions(&calls, CallOptions { jobs: 2, ..CallOptions::default() }, false);
+    assert!(!functions.is_empty());
+    assert_eq!(calls.readers.unwrap().0.into_inner().unwrap().len(), 2);
+}
