@@ -42,6 +42,23 @@ struct Meant {
     ends: Verdict,
 }
 
+/// What the events of a class are.
+#[derive(Clone, Copy)]
+enum Is {
+    Always(Role),
+    /// Each event says so.
+    Asked(Meant),
+}
+
+impl From<Meant> for Is {
+    fn from(meant: Meant) -> Is {
+        match (meant.begins, meant.ends) {
+            (Verdict::Ask, _) | (_, Verdict::Ask) => Is::Asked(meant),
+            (begins, ends) => Is::Always(Role { begins: begins == Verdict::Yes, ends: ends == Verdict::Yes }),
+        }
+    }
+}
+
 /// Shows `take` every event that one of the targets means, in the order of time, with its time in ns: the first target
 /// begins, the second ends. Notes go to `note`, which says whether to go on. Gives the number of events without time.
 pub(crate) fn run(
@@ -73,14 +90,19 @@ pub(crate) fn run(
     selection.classes = wanted.collect();
     let mut untimed = 0;
     let mut name = Vec::new();
+    let roles: Vec<Vec<Is>> = meant.iter().map(|classes| classes.iter().copied().map(Is::from).collect()).collect();
     let events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
     let take_event = |event: &Event| {
-        let meant = meant[event.trace][event.raw.class().0 as usize];
-        let mut is = |verdict, target: Option<&Target>| match verdict {
-            Verdict::Ask => target.is_some_and(|target| target.asks(event, &mut name)),
-            verdict => verdict == Verdict::Yes,
+        let role = match roles[event.trace][event.raw.class().0 as usize] {
+            Is::Always(role) => role,
+            Is::Asked(meant) => {
+                let mut is = |verdict, target: Option<&Target>| match verdict {
+                    Verdict::Ask => target.is_some_and(|target| target.asks(event, &mut name)),
+                    verdict => verdict == Verdict::Yes,
+                };
+                Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) }
+            }
         };
-        let role = Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) };
         match event.ns {
             _ if role == Role::default() => {}
             Some(ns) => take(role, ns, event),

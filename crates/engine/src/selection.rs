@@ -22,13 +22,17 @@ pub struct StreamOf {
     pub stream: Arc<Stream>,
     /// Its clock.
     pub clock: Option<ClockMap>,
+    /// Are there classes in its trace whose events have no time? Most traces have none, and need not look each one up.
+    pub has_untimed: bool,
 }
 
 impl StreamOf {
     /// An event of the stream, with its time.
     #[inline]
     pub fn event<'e>(&self, raw: EventRef<'e>) -> Event<'e> {
-        Event { trace: self.trace, stream: self.index, raw, ns: raw.ns(self.clock.as_ref()) }
+        let clock = self.clock.as_ref();
+        let ns = if self.has_untimed { raw.ns(clock) } else { clock.map(|clock| clock.ns(raw.cycles())) };
+        Event { trace: self.trace, stream: self.index, raw, ns }
     }
 }
 
@@ -37,13 +41,14 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
     let patterns: Vec<Pattern> = wanted.iter().map(|text| Pattern::glob(text)).collect();
     let mut streams = Vec::new();
     for (trace, of) in session.traces.iter().enumerate() {
+        let has_untimed = of.schema.events().iter().any(|class| class.is_untimed);
         for (index, stream) in of.streams.iter().enumerate() {
             let is_wanted = wanted.is_empty()
                 || patterns.iter().any(|pattern| pattern.matches(stream.name.as_bytes()))
                 || wanted.iter().any(|id| stream.id.is_some_and(|own| *id == own.to_string()));
             if is_wanted {
                 let clock = session.clock_map(trace, stream.class);
-                streams.push(StreamOf { trace, index, stream: Arc::new(stream.clone()), clock });
+                streams.push(StreamOf { trace, index, stream: Arc::new(stream.clone()), clock, has_untimed });
             }
         }
     }
