@@ -230,8 +230,8 @@ impl TracePlans {
         Compiler::row(&self.schema, &self.shared, roots, known).without_roles()
     }
 
-    /// Alignment of the events of a stream class.
-    pub(crate) fn event_align_bits(&self, id: StreamClassId) -> u64 {
+    /// Alignment of the events of a stream class, in bits.
+    pub fn event_align_bits(&self, id: StreamClassId) -> u64 {
         self.stream(id).header_align_bits
     }
 

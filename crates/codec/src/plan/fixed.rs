@@ -69,6 +69,17 @@ impl FixedInteger {
         }
     }
 
+    /// Its bytes, counted from the first one behind the header.
+    pub fn bytes(&self) -> std::ops::Range<usize> {
+        self.offset_bytes..self.offset_bytes + self.width_bytes
+    }
+
+    /// The same integer where bytes before it are left out.
+    #[must_use]
+    pub fn moved_back(self, bytes: usize) -> Self {
+        FixedInteger { offset_bytes: self.offset_bytes.saturating_sub(bytes), ..self }
+    }
+
     /// Is the integer signed?
     pub fn is_signed(&self) -> bool {
         self.is_signed

@@ -114,21 +114,26 @@ pub(super) fn pseudonym(value: impl std::hash::Hash) -> u64 {
     KEY.get_or_init(std::hash::RandomState::new).hash_one(value)
 }
 
-/// The text that stands for a hidden one, in UTF-8.
-fn text_pseudonym(bytes: &[u8]) -> Vec<u8> {
-    format!("{:016x}", pseudonym(bytes)).into_bytes()
+/// The text that stands for a hidden one, in ASCII.
+fn text_pseudonym(bytes: &[u8]) -> [u8; 16] {
+    let value = pseudonym(bytes);
+    std::array::from_fn(|at| b"0123456789abcdef"[(value >> (60 - 4 * at)) as usize & 15])
 }
 
-/// A text of ASCII in the code units of an encoding.
-fn in_units(ascii: &[u8], encoding: Encoding) -> Vec<u8> {
+/// Appends the text that stands for a hidden one, in the code units of an encoding.
+pub(super) fn put_text_pseudonym(out: &mut Vec<u8>, bytes: &[u8], encoding: Encoding) {
+    let ascii = text_pseudonym(bytes);
     let padding = encoding.unit_bytes() - 1;
+    if padding == 0 {
+        out.extend_from_slice(&ascii);
+        return;
+    }
     let is_big = matches!(encoding, Encoding::Utf16Be | Encoding::Utf32Be);
-    let unit = |&byte: &u8| {
+    for byte in ascii {
         let mut unit = [0; 4];
         unit[if is_big { padding } else { 0 }] = byte;
-        unit.into_iter().take(padding + 1)
-    };
-    ascii.iter().flat_map(unit).collect()
+        out.extend_from_slice(&unit[..=padding]);
+    }
 }
 
 /// Writes fields.
@@ -168,7 +173,9 @@ impl Fields<'_> {
     #[cold]
     fn hidden_text(&mut self, node: NodeId, bytes: &[u8]) {
         if let Some(Encode::Text(encoding)) = self.encoder.nodes.get(node as usize) {
-            self.encoder.string(node, &in_units(&text_pseudonym(bytes), *encoding));
+            let mut pseudonym = Vec::new();
+            put_text_pseudonym(&mut pseudonym, bytes, *encoding);
+            self.encoder.string(node, &pseudonym);
         }
     }
 
@@ -228,7 +235,7 @@ impl Visitor for Fields<'_> {
         match self.written(node) {
             Written::Field { is_hidden: true } => self.hidden_text(node, bytes),
             Written::Field { .. } => self.encoder.string(node, bytes),
-            Written::Text { is_hidden: true } => self.text(Some(text_pseudonym(bytes))),
+            Written::Text { is_hidden: true } => self.text(Some(text_pseudonym(bytes).to_vec())),
             Written::Text { is_hidden: false } => self.text(Some(bytes.to_vec())),
             _ => {}
         }

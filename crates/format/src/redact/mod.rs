@@ -3,8 +3,9 @@
 //! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew
 //! under it: other values stand in the place of those that are hidden, and everything else is what it was. Whoever gets
 //! such chunks cannot tell, so every target can write them. Where only integers at fixed places are hidden, the events stay
-//! as they were recorded and those are written over. Elsewhere the layout is ours ([`crate::remap`], little-endian), the
-//! shape that of the input: lengths and selectors stay where they are. Texts that a format synthesizes are kept as they are
+//! as they were recorded and those are written over; where fields may move by bytes, such integers and texts that end with a
+//! null are replaced or left out in events that stay as they were otherwise. Elsewhere the layout is ours ([`crate::remap`], little-endian), the shape that of the input: lengths and
+//! selectors stay where they are. Texts that a format synthesizes are kept as they are
 //! at that time, as they may show what is hidden.
 
 mod encode;
@@ -37,6 +38,8 @@ pub use self::fields::FieldPlace;
 const ORDER: ByteOrder = ByteOrder::Little;
 /// Bytes before the fields of an event of a stream in which classes stand for many ids: its own id, and where its name is.
 const LEAD: u32 = 8;
+/// An event is copied with what is behind it where the next one begins within so many bits.
+const NEAR_BITS: u64 = 4096 * 8;
 /// A chunk ends at this size.
 const MAX_BYTES: usize = 16 << 20;
 
@@ -75,10 +78,10 @@ impl Redaction {
         to.origin = None;
         to.summary = to.summary.filter(|_| dropped.is_empty());
         to.environment.retain(|(key, _)| !hides_tasks || !is_of_who(key));
-        let keeps_layout = dropped.is_empty() && !leads.contains(&true);
-        let patches = keeps_layout.then(|| Patches::new(from, hidden)).flatten();
-        if patches.is_none() {
-            Builder::new(schema, &mut to, &dropped).build(&leads);
+        let has_leads = leads.contains(&true);
+        let patches = (!has_leads).then(|| Patches::new(from, hidden, &dropped)).flatten();
+        if patches.is_none() || !dropped.is_empty() {
+            Builder::new(schema, &mut to, &dropped, patches.is_some()).build(&leads);
         }
         let to = Arc::new(TracePlans::new(Arc::new(to)));
         Ok(Redaction { from: from.clone(), to, hidden: hidden.to_vec(), dropped, leads, patches })
@@ -159,8 +162,10 @@ impl Redactor {
     /// the one before that can no longer be read.
     pub fn chunk(&mut self, chunk: &Chunk, from: usize) -> (Chunk, usize, Option<Fault>) {
         let redaction = self.redaction.clone();
-        if let Some(patches) = &redaction.patches {
-            return self.patched(patches, chunk, from);
+        match &redaction.patches {
+            Some(patches) if patches.moves => return self.spliced(patches, chunk, from),
+            Some(patches) => return self.patched(patches, chunk, from),
+            None => {}
         }
         let prefix = match &self.prefix {
             Some((known, prefix)) if Arc::ptr_eq(known, &chunk.packet) => prefix.clone(),
@@ -239,11 +244,50 @@ impl Redactor {
         (rewritten, next, fault)
     }
 
+    /// [`Redactor::chunk`] where the layout stays, and fields move.
+    fn spliced(&mut self, patches: &Patches, chunk: &Chunk, from: usize) -> (Chunk, usize, Option<Fault>) {
+        let packet = &chunk.packet;
+        let mut bytes = recorded_prefix(packet);
+        let mut spine = Spine::default();
+        let (mut at, mut fault) = (from, None);
+        while at < chunk.len() && fault.is_none() && bytes.len() < MAX_BYTES {
+            let (event, start) = (chunk.event(at), bytes.len());
+            let header = (chunk.start_bits(at) / 8) as usize;
+            let body = start + (chunk.body_bits(at) / 8) as usize - header;
+            let cut = packet.spine.as_ref().and_then(|_| event.cut_bits());
+            // Up to the next event is near enough, and costs less than to find the end.
+            let next = (at + 1 < chunk.len() && packet.spine.is_none()).then(|| chunk.start_bits(at + 1));
+            let near = next.filter(|next| (chunk.body_bits(at)..chunk.body_bits(at) + NEAR_BITS).contains(next));
+            let end_bits = cut.or(near).map_or_else(|| event.end_bits(&mut self.state), Ok);
+            let copied = end_bits.and_then(|end_bits| {
+                let end = end_bits.div_ceil(8) as usize;
+                patches.splice(event, (header, end), &mut self.state, &mut bytes)
+            });
+            match copied {
+                Ok(()) => {
+                    if cut.is_some() {
+                        spine.cut(body as u32 * 8, bytes.len() as u32 * 8);
+                    }
+                    spine.push(event.class(), event.cycles(), start as u32 * 8, body as u32 * 8);
+                }
+                Err(wrong) => {
+                    bytes.truncate(start);
+                    fault = Some(wrong);
+                }
+            }
+            at += 1;
+        }
+        let cuts = packet.spine.as_ref().map(|_| spine.clone());
+        let mut rewritten = Chunk::new(Arc::new(self.with_bytes(packet, bytes, cuts)), 0, spine.len());
+        ChunkSink::new(&mut rewritten, spine.len()).events(&spine, 0);
+        (rewritten, at, fault)
+    }
+
     /// A packet in its recorded layout with other bytes than those that it was read from.
     fn with_bytes(&self, data: &PacketData, bytes: Vec<u8>, spine: Option<Spine>) -> PacketData {
         let mut packet = data.packet.clone();
         packet.content_bits = bytes.len() as u64 * 8;
-        PacketData {
+        let mut patched = PacketData {
             plans: self.redaction.to.clone(),
             bytes: Arc::new(bytes),
             base_bytes: 0,
@@ -252,7 +296,21 @@ impl Redactor {
             spine,
             state: data.state.clone(),
             ..*data
+        };
+        if !self.redaction.dropped.is_empty() {
+            self.read_prefix(&mut patched, &data.state);
         }
+        patched
+    }
+
+    /// Finds the lengths and selectors in header and context of a packet that fields of its events refer to.
+    fn read_prefix(&self, data: &mut PacketData, recorded: &State) {
+        let (mut state, mut pos) = (State::new(recorded.clock), 0);
+        let _ = self.redaction.to.read_packet_header(data.input(), &mut pos, &mut state);
+        pos = data.context_bits;
+        let _ = self.redaction.to.read_packet_context(data.packet.class, data.input(), &mut pos, &mut state);
+        state.roles = recorded.roles;
+        data.state = state;
     }
 
     /// Writes an event; where its fields begin.
@@ -371,13 +429,7 @@ impl Redactor {
         let mut rewritten = PacketData::found(&self.redaction.to, &data.file, packet, (Arc::new(bytes), 0), spine);
         (rewritten.cpu, rewritten.context_bits, rewritten.events_bits) =
             (data.cpu, prefix.context_bits, prefix.bytes.len() as u64 * 8);
-        // Lengths and selectors that fields of events refer to.
-        let (mut state, mut pos) = (State::new(data.state.clock), 0);
-        let _ = self.redaction.to.read_packet_header(rewritten.input(), &mut pos, &mut state);
-        pos = prefix.context_bits;
-        let _ = self.redaction.to.read_packet_context(data.packet.class, rewritten.input(), &mut pos, &mut state);
-        state.roles = data.state.roles;
-        rewritten.state = state;
+        self.read_prefix(&mut rewritten, &data.state);
         rewritten
     }
 }

@@ -19,6 +19,8 @@ pub(super) struct Builder<'a> {
     from: &'a Schema,
     to: &'a mut Schema,
     dropped: &'a Dropped,
+    /// Does every field stay as it was recorded, but for those that are left out?
+    keeps_layout: bool,
     /// Classes that are made already, where none of them may lack a member.
     known: HashMap<FieldClassId, FieldClassId>,
     owner: (u32, u32),
@@ -27,9 +29,9 @@ pub(super) struct Builder<'a> {
 }
 
 impl<'a> Builder<'a> {
-    pub(super) fn new(from: &'a Schema, to: &'a mut Schema, dropped: &'a Dropped) -> Self {
+    pub(super) fn new(from: &'a Schema, to: &'a mut Schema, dropped: &'a Dropped, keeps_layout: bool) -> Self {
         let (known, way) = (HashMap::new(), Vec::new());
-        Builder { from, to, dropped, known, owner: (0, 0), scope: Scope::PacketHeader, way }
+        Builder { from, to, dropped, keeps_layout, known, owner: (0, 0), scope: Scope::PacketHeader, way }
     }
 
     pub(super) fn build(&mut self, leads: &[bool]) {
@@ -73,6 +75,9 @@ impl<'a> Builder<'a> {
 
     fn root(&mut self, scope: Scope, id: Option<FieldClassId>) -> Option<FieldClassId> {
         self.scope = scope;
+        if self.keeps_layout && scope < Scope::CommonContext {
+            return id;
+        }
         let made = id.map(|id| self.class(id))?;
         if scope >= Scope::CommonContext {
             return Some(made);
@@ -95,6 +100,10 @@ impl<'a> Builder<'a> {
             return *known;
         }
         let class = self.from.field_class(id);
+        if self.keeps_layout {
+            let kind = self.kind_kept(&class.kind);
+            return self.to.add_field_class(FieldClass { kind, ..class.clone() });
+        }
         let kind = self.kind(&class.kind);
         let made = remap::add(self.to, kind);
         let made = self.to.field_class(made).clone().with_roles(class.roles);
@@ -123,16 +132,7 @@ impl<'a> Builder<'a> {
                 FieldKind::Blob(BlobClass { length: self.length(&class.length), media_type })
             }
             FieldKind::Rendered(_) => FieldKind::Rendered(RenderedClass { len_bytes: 4, render: Arc::new(Kept) }),
-            FieldKind::Struct(class) => {
-                let mut members = Vec::with_capacity(class.members.len());
-                for (at, member) in (0..).zip(&class.members) {
-                    if !is_dropped(self.dropped, self.owner, self.scope, &self.way, at) {
-                        let class = self.inside(at, member.class);
-                        members.push(Member { class, ..member.clone() });
-                    }
-                }
-                FieldKind::Struct(StructClass { members })
-            }
+            FieldKind::Struct(class) => self.structure(class),
             FieldKind::Array(class) => {
                 let element = match bit_of(self.from, class) {
                     // Where bits say which fields are there, their places count.
@@ -141,35 +141,80 @@ impl<'a> Builder<'a> {
                 };
                 FieldKind::Array(ArrayClass { element, length: self.length(&class.length) })
             }
-            FieldKind::Optional(class) => FieldKind::Optional(OptionalClass {
-                selector: self.path(&class.selector),
-                presence: class.presence.clone(),
-                content: self.inside(0, class.content),
+            FieldKind::Optional(class) => self.optional(class),
+            FieldKind::Variant(class) => self.variant(class),
+        }
+    }
+
+    /// A field as it was recorded, without what is left out of it.
+    fn kind_kept(&mut self, kind: &FieldKind) -> FieldKind {
+        match kind {
+            FieldKind::Struct(class) => self.structure(class),
+            FieldKind::Array(class) => FieldKind::Array(ArrayClass {
+                element: self.inside(0, class.element),
+                length: self.length_kept(&class.length),
             }),
-            FieldKind::Variant(class) => {
-                let options = (0..).zip(&class.options);
-                let options = options.map(|(at, option)| {
-                    let class = self.inside(at, option.class);
-                    VariantOption { class, ..option.clone() }
-                });
-                let options = options.collect();
-                FieldKind::Variant(VariantClass { selector: self.path(&class.selector), options })
+            FieldKind::String(StringClass { encoding, length: StringLength::Bytes(length) }) => {
+                let length = StringLength::Bytes(self.length_kept(length));
+                FieldKind::String(StringClass { encoding: *encoding, length })
             }
+            FieldKind::Blob(class) => {
+                FieldKind::Blob(BlobClass { length: self.length_kept(&class.length), ..class.clone() })
+            }
+            FieldKind::Optional(class) => self.optional(class),
+            FieldKind::Variant(class) => self.variant(class),
+            leaf => leaf.clone(),
+        }
+    }
+
+    fn structure(&mut self, class: &StructClass) -> FieldKind {
+        let mut members = Vec::with_capacity(class.members.len());
+        for (at, member) in (0..).zip(&class.members) {
+            if !is_dropped(self.dropped, self.owner, self.scope, &self.way, at) {
+                let class = self.inside(at, member.class);
+                members.push(Member { class, ..member.clone() });
+            }
+        }
+        FieldKind::Struct(StructClass { members })
+    }
+
+    fn optional(&mut self, class: &OptionalClass) -> FieldKind {
+        FieldKind::Optional(OptionalClass {
+            selector: self.path(&class.selector),
+            presence: class.presence.clone(),
+            content: self.inside(0, class.content),
+        })
+    }
+
+    fn variant(&mut self, class: &VariantClass) -> FieldKind {
+        let options = (0..).zip(&class.options);
+        let options = options.map(|(at, option)| {
+            let class = self.inside(at, option.class);
+            VariantOption { class, ..option.clone() }
+        });
+        let options = options.collect();
+        FieldKind::Variant(VariantClass { selector: self.path(&class.selector), options })
+    }
+
+    /// A length as it was recorded.
+    fn length_kept(&self, length: &Length) -> Length {
+        match length {
+            Length::Field(path) => Length::Field(self.path(path)),
+            Length::Table { selector, lengths } => {
+                Length::Table { selector: self.path(selector), lengths: lengths.clone() }
+            }
+            length => length.clone(),
         }
     }
 
     /// A length that no field says stands before what has it.
     fn length(&mut self, length: &Length) -> Length {
         match length {
-            Length::Static(len) => Length::Static(*len),
-            Length::Field(path) => Length::Field(self.path(path)),
-            Length::Table { selector, lengths } => {
-                Length::Table { selector: self.path(selector), lengths: lengths.clone() }
-            }
             Length::Inline(_) | Length::Located => {
                 let class = FieldKind::Integer(IntegerClass::unsigned(64));
                 Length::Inline(self.to.add_field_class(FieldClass::new(class, 8)))
             }
+            length => self.length_kept(length),
         }
     }
 
