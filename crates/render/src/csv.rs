@@ -56,7 +56,7 @@ pub fn put_line(out: &mut Out, cells: &[impl AsRef<[u8]>]) {
 }
 
 /// Appends a cell, in quotes when it needs them.
-pub(super) fn put_cell(out: &mut Out, text: &[u8]) {
+pub fn put_cell(out: &mut Out, text: &[u8]) {
     if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
         return out.put(text);
     }

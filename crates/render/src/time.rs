@@ -1,5 +1,7 @@
 //! Times for people.
 
+use std::cell::OnceCell;
+
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
@@ -21,7 +23,8 @@ pub struct TimeStyle {
 /// Prints times; the part down to the second is made once for each second.
 pub struct WallClock {
     style: TimeStyle,
-    zone: TimeZone,
+    /// The zone of the system; looked up for the first time that is shown.
+    zone: OnceCell<TimeZone>,
     /// The second that `prefix` shows, in ns; -1 for none.
     second_ns: i64,
     prefix: Vec<u8>,
@@ -32,8 +35,7 @@ pub struct WallClock {
 impl WallClock {
     /// A printer of times in a style.
     pub fn new(style: TimeStyle) -> Self {
-        let zone = if style.gmt { TimeZone::UTC } else { TimeZone::system() };
-        WallClock { style, zone, second_ns: -1, prefix: Vec::new(), bracketed: Piece::new("") }
+        WallClock { style, zone: OnceCell::new(), second_ns: -1, prefix: Vec::new(), bracketed: Piece::new("") }
     }
 
     /// Appends `hh:mm:ss.nnnnnnnnn` or what the style says. Times before the origin are shown as seconds, as those of
@@ -81,7 +83,8 @@ impl WallClock {
     /// Date, when it is wanted, and time of day of a second.
     fn time_of_day(&self, second: i64) -> String {
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
-        let offset = if self.style.gmt { Offset::UTC } else { self.zone.to_offset(stamp) };
+        let offset =
+            if self.style.gmt { Offset::UTC } else { self.zone.get_or_init(TimeZone::system).to_offset(stamp) };
         let time = offset.to_datetime(stamp);
         let clock = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
         match self.style.date {

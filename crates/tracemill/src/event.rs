@@ -172,7 +172,7 @@ impl<'t> Event<'t> {
     /// of the language of filters for what is no field, such as `cpu`. `None` when this event does not have it; a path that
     /// no event has is found by [`Traces::check_path`].
     ///
-    /// A path is looked up once for each event class. Integers at fixed places are read where they are; other fields are
+    /// A path is looked up once for each event class. Integers and texts at fixed places are read where they are; other fields are
     /// read together. Arrays, structures and bytes cost more: they are built of the whole scope.
     #[inline]
     pub fn get(&self, path: &str) -> Option<Value<'_>> {
@@ -185,6 +185,11 @@ impl<'t> Event<'t> {
                 let bits = integer.read(chunk.packet.input(), chunk.body_bits(inner.raw.at))?;
                 let value = if integer.is_signed() { i128::from(bits as i64) } else { i128::from(bits) };
                 Some(Value::integer(value, Some((self.schema(), class))))
+            }
+            Access::FixedText(text, class) => {
+                let chunk = inner.raw.chunk;
+                let text = text.read(chunk.packet.input(), chunk.body_bits(inner.raw.at))?;
+                Some(Value::text(text, Some((self.schema(), class))))
             }
             Access::Field(index, class) => self.captured(&inner, index, class),
             Access::Head(head) => self.head(&inner, head),

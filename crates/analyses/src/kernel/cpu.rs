@@ -145,7 +145,7 @@ impl Cpu {
         rows.retain(|row| asked.keeps(row));
         let all = vec![(Column::new("time_ns", Unit::Duration), Cell::Integer(all.time()))];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
-        Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
+        Table { analysis: "cpu", range, columns: columns_of, rows: rows.into(), all, order, ..Table::default() }
     }
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -186,7 +186,15 @@ impl Cpu {
         let all =
             names.iter().zip(all.parts()).map(|(name, part)| (Column::new(name, Unit::Duration), Cell::Integer(*part)));
         let all = all.collect();
-        Table { analysis: "cpu", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+        Table {
+            analysis: "cpu",
+            range,
+            columns: columns_of,
+            rows: rows.into(),
+            all,
+            order: Order::Keys,
+            ..Table::default()
+        }
     }
 }
 

@@ -524,7 +524,15 @@ impl Analysis for Net {
             asked.put(row, &mut rows);
         }
         let all = columns(Unit::Count, &Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
-        Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+        Table {
+            analysis: "io",
+            range,
+            columns: columns_of,
+            rows: rows.into(),
+            all,
+            order: Order::Keys,
+            ..Table::default()
+        }
     }
 }
 

@@ -75,7 +75,7 @@ impl Observer for Irq {
         let key = [kind, interrupt.number, name_number, of_cpu];
         self.spans.add(machines.begin(), interrupt.to, length, key, more, || {
             let mut row = machine_cells;
-            row.extend([Cell::text(Some(interrupt.kind.name())), interrupt.number.into(), Cell::text(name)]);
+            row.extend([Cell::name(interrupt.kind.name()), interrupt.number.into(), Cell::text(name)]);
             row.extend([cpu.number.into(), Cell::Integer(interrupt.from), Cell::Integer(interrupt.to)]);
             row.extend([length.into(), interrupt.raised.map_or(Cell::Null, Cell::Integer)]);
             row
@@ -106,7 +106,7 @@ impl Analysis for Irq {
             let is_soft = key[0] >> 32 == 1;
             let kind = if is_soft { InterruptKind::Softirq } else { InterruptKind::Irq };
             let mut cells = asked.machine_cells(key[0] as u32);
-            cells.extend([Cell::text(Some(kind.name())), key[1].into(), Cell::text(names.name(key[2]))]);
+            cells.extend([Cell::name(kind.name()), key[1].into(), Cell::text(names.name(key[2]))]);
             if is_by_cpu {
                 cells.push(machines.cpu(CpuIndex(key[3] as u32)).number.into());
             }

@@ -71,6 +71,9 @@ struct Open {
 /// What is counted beside the durations.
 #[derive(Clone, Default)]
 struct Waits {
+    /// The thread of one wait.
+    waiter: Option<ThreadIndex>,
+    /// The threads of all waits that were added.
     waiters: BTreeSet<ThreadIndex>,
     errors: u64,
     wakes: u64,
@@ -84,6 +87,9 @@ impl Waits {
 
 impl More for Waits {
     fn add(&mut self, mut other: Self) {
+        if let Some(waiter) = other.waiter {
+            self.waiters.insert(waiter);
+        }
         self.waiters.append(&mut other.waiters);
         self.errors += other.errors;
         self.wakes += other.wakes;
@@ -157,7 +163,7 @@ impl Observer for Locks {
         let key = self.key(machines, call.thread, address);
         let length = duration(call.from, call.to);
         let errors = u64::from(error_of(call.ret).is_some());
-        let more = Waits { waiters: BTreeSet::from([call.thread]), errors, wakes: 0 };
+        let more = Waits { waiter: Some(call.thread), errors, ..Waits::default() };
         let machine_cells = self.spans.asked.machine_cells(thread.machine);
         self.spans.add(machines.begin(), call.to, length, key, more, || {
             let mut row = machine_cells;

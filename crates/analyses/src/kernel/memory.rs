@@ -205,7 +205,7 @@ impl Analysis for Memory {
         let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
         let (columns, all) = (columns_of, of_all);
-        Table { analysis: "memory", range, columns, rows, all, order, notes, ..Table::default() }
+        Table { analysis: "memory", range, columns, rows: rows.into(), all, order, notes, ..Table::default() }
     }
 }
 
@@ -242,7 +242,7 @@ mod tests {
 
     fn rows(table: &Table) -> Vec<Vec<Option<i128>>> {
         let number = |cell: &Cell| if let Cell::Integer(value) = cell { Some(*value) } else { None };
-        table.rows.iter().map(|row| row.iter().map(number).collect()).collect()
+        table.rows.clone().cells().iter().map(|row| row.iter().map(number).collect()).collect()
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, View};
 pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use spans::PERCENTS;
-pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
+pub use table::{Cell, Column, Order, PackedRows, PeriodOf, Rows, Table, Unit};
 
 use reader::Reader;
 
@@ -204,7 +204,7 @@ impl<'a> Reading<'a> {
             all: All::new(analyses, &periods),
             left: LeftOut::default(),
             early: vec![Vec::new(); input.streams.len()],
-            cpus: vec![None; input.streams.len()],
+            cpus: vec![(None, None); input.streams.len()],
             reader,
         });
         let events = Events::new(input.session, input.streams, &selection, None);
@@ -250,8 +250,8 @@ struct State {
     left: LeftOut,
     /// Losses before the first packet of a stream, whose CPU is not known yet.
     early: Vec<Vec<Ns>>,
-    /// The CPU of each stream, as its last packet said.
-    cpus: Vec<Option<u64>>,
+    /// The CPU of each stream, as its last packet said, and what the machine knows it by.
+    cpus: Vec<(Option<u64>, Option<CpuIndex>)>,
 }
 
 impl State {
@@ -263,8 +263,9 @@ impl State {
             return;
         };
         let packet_cpu = reader.cpu_of(event.trace, event.stream, &event.raw.chunk.packet);
-        if cpus[stream] != packet_cpu {
-            cpus[stream] = packet_cpu;
+        let cpu_of_stream = &mut cpus[stream];
+        if cpu_of_stream.0 != packet_cpu {
+            *cpu_of_stream = (packet_cpu, None);
             for at in std::mem::take(&mut early[stream]) {
                 if let Some(cpu) = packet_cpu {
                     left.lost_on.insert(cpu);
@@ -274,7 +275,18 @@ impl State {
         }
         let read = reader.read(event, packet_cpu);
         all.advance(machines.now());
-        let cpu = machines.touch(read.machine, ns, read.cpu, all);
+        machines.touch_time(ns, all);
+        let cpu = match (read.cpu, cpu_of_stream) {
+            (None, _) => None,
+            (own, (of_stream, Some(known))) if own == *of_stream => Some(*known),
+            (Some(own), (of_stream, known)) => {
+                let cpu = machines.cpu_or_new(read.machine, own);
+                if *of_stream == Some(own) {
+                    *known = Some(cpu);
+                }
+                Some(cpu)
+            }
+        };
         if let (Some(cpu), Some(running)) = (cpu, &read.running) {
             let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
             machines.running(cpu, &happening, all);
@@ -299,7 +311,7 @@ impl State {
             GapKind::DiscardedEvents => self.left.lost += gap.count.unwrap_or(0),
             GapKind::LostPackets => self.left.lost_packets += gap.count.unwrap_or(0),
         }
-        match self.cpus[at] {
+        match self.cpus[at].0 {
             Some(cpu) => {
                 self.left.lost_on.insert(cpu);
                 self.machines.lose(self.reader.machine(of.trace), cpu, ns);

@@ -66,11 +66,11 @@ pub(super) fn rows(table: &Table, columns: &[&str]) -> Vec<String> {
         Cell::Null => "-".to_string(),
         Cell::Integer(value) => value.to_string(),
         Cell::Real(value) => value.to_string(),
-        Cell::Text(text) => text.clone(),
+        Cell::Text(text) => text.to_string(),
         Cell::Bool(value) => value.to_string(),
         Cell::Counts(counts) => format!("{counts:?}"),
     };
     let places: Vec<usize> = columns.iter().map(|name| table.column(name).expect(name)).collect();
     let row = |row: &Vec<Cell>| places.iter().map(|&at| shown(&row[at])).collect::<Vec<_>>().join(" ");
-    table.rows.iter().map(row).collect()
+    table.rows.clone().cells().iter().map(row).collect()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -37,7 +37,7 @@ struct Processes {
     asked: Asked,
     /// All lives, by their index.
     lives: Vec<Life>,
-    spent: HashMap<(i64, ThreadIndex), Spent>,
+    spent: Map<(i64, ThreadIndex), Spent>,
 }
 
 /// The dates of a life.
@@ -361,7 +361,7 @@ impl Analysis for Processes {
         }
         let all = amounts().zip(all.cells()).collect();
         let order = if is_tree { Order::Found } else { Order::Keys };
-        Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
+        Table { analysis: "processes", range, columns: columns_of, rows: rows.into(), all, order, ..Table::default() }
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::PacketData;
+use tracemill_codec::plan::Input;
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
@@ -39,8 +40,11 @@ struct Class {
 /// A line of the table, and where its fields are.
 struct Bound {
     tie: Tie,
-    places: OnceCell<Vec<(Field, Place)>>,
+    places: OnceCell<Places>,
 }
+
+/// The fields of a line, each at its number.
+struct Places([Option<Box<Place>>; Field::ALL.len()]);
 
 enum Place {
     Text(Arc<str>),
@@ -51,7 +55,7 @@ enum Place {
 pub(crate) struct EventValues<'r> {
     event: &'r Event<'r>,
     reader: &'r Reader,
-    places: &'r [(Field, Place)],
+    places: Option<&'r Places>,
     captured: OnceCell<Box<Captured>>,
 }
 
@@ -111,7 +115,7 @@ impl Reader {
         let running = class.running.as_ref().map(values);
         // A context that knows the CPU better than the packet.
         let own_cpu = running.as_ref().and_then(|running| u64::try_from(running.integer(Field::Cpu)?).ok());
-        let none = || EventValues { event, reader: self, places: &[], captured: OnceCell::new() };
+        let none = || EventValues { event, reader: self, places: None, captured: OnceCell::new() };
         Read {
             machine: self.machines[event.trace],
             cpu: own_cpu.or(packet_cpu),
@@ -126,7 +130,9 @@ impl Reader {
         let places = bound.places.get_or_init(|| {
             let schema = event.raw.chunk.packet.plans.schema();
             let mut fields = self.fields.borrow_mut();
-            let place = |(field, origin): &(Field, Origin)| {
+            let mut places = Places(std::array::from_fn(|_| None));
+            // The first one of a field counts.
+            for (field, origin) in bound.tie.fields.iter().rev() {
                 let place = match origin {
                     Origin::Text(text) => Place::Text(text.clone()),
                     Origin::Field(path) => {
@@ -134,11 +140,11 @@ impl Reader {
                         Place::Field(access, labels(schema, access))
                     }
                 };
-                (*field, place)
-            };
-            bound.tie.fields.iter().map(place).collect()
+                places.0[*field as usize] = Some(Box::new(place));
+            }
+            places
         });
-        EventValues { event, reader: self, places, captured: OnceCell::new() }
+        EventValues { event, reader: self, places: Some(places), captured: OnceCell::new() }
     }
 }
 
@@ -212,7 +218,13 @@ impl EventValues<'_> {
     }
 
     fn place(&self, field: Field) -> Option<&Place> {
-        self.places.iter().find(|(own, _)| *own == field).map(|(_, place)| place)
+        self.places?.0[field as usize].as_deref()
+    }
+
+    /// The bytes of its packet, and where its fields begin.
+    fn input(&self) -> (Input<'_>, u64) {
+        let chunk = self.event.raw.chunk;
+        (chunk.packet.input(), chunk.body_bits(self.event.raw.at))
     }
 }
 
@@ -229,8 +241,8 @@ impl Values for EventValues<'_> {
         match self.place(field)? {
             Place::Text(text) => text.parse().ok(),
             Place::Field(Access::Fixed(integer, _), _) => {
-                let chunk = self.event.raw.chunk;
-                let bits = integer.read(chunk.packet.input(), chunk.body_bits(self.event.raw.at))?;
+                let (input, body_bits) = self.input();
+                let bits = integer.read(input, body_bits)?;
                 Some(if integer.is_signed() { i128::from(bits as i64) } else { i128::from(bits) })
             }
             Place::Field(Access::Field(index, _), _) => match self.captured().get(*index)? {
@@ -242,9 +254,36 @@ impl Values for EventValues<'_> {
         }
     }
 
+    fn number(&self, field: Field) -> Option<i64> {
+        let Place::Field(Access::Fixed(integer, _), _) = self.place(field)? else {
+            return self.integer(field).and_then(|value| i64::try_from(value).ok());
+        };
+        let (input, body_bits) = self.input();
+        let bits = integer.read(input, body_bits)?;
+        if integer.is_signed() { Some(bits as i64) } else { i64::try_from(bits).ok() }
+    }
+
+    fn is_text(&self, field: Field, text: &str) -> bool {
+        let Some(Place::Field(Access::FixedText(fixed, _), _)) = self.place(field) else { return false };
+        let (input, body_bits) = self.input();
+        // What is no UTF-8 is not equal to a text that replaces it.
+        fixed.is(input, body_bits, text.as_bytes())
+    }
+
+    fn constant(&self, field: Field) -> Option<&Arc<str>> {
+        match self.place(field)? {
+            Place::Text(text) => Some(text),
+            Place::Field(..) => None,
+        }
+    }
+
     fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         match self.place(field)? {
             Place::Text(text) => Some(Cow::Borrowed(&**text)),
+            Place::Field(Access::FixedText(text, _), _) => {
+                let (input, body_bits) = self.input();
+                Some(String::from_utf8_lossy(text.read(input, body_bits)?))
+            }
             Place::Field(Access::Field(index, _), labels) => match self.captured().get(*index)? {
                 CapturedValue::Text(text) => Some(String::from_utf8_lossy(text)),
                 CapturedValue::Integer(value) => labels.of(value).next().map(|label| Cow::Owned(label.to_string())),

@@ -50,7 +50,7 @@ impl Observer for Sched {
             row.extend(thread_cells(machines, Some(woken.thread)));
             row.extend([Cell::integer(prio), machines.cpu(cpu).number.into()]);
             row.extend(thread_cells(machines, woken.waker));
-            row.push(Cell::text(Some(woken.reason.name())));
+            row.push(Cell::name(woken.reason.name()));
             row
         });
     }
@@ -180,7 +180,15 @@ impl Analysis for Switches {
         }
         rows.retain(|row| asked.keeps(row));
         let all = vec![(Column::new("switches", Unit::Count), self.cpus.values().sum::<u64>().into())];
-        Table { analysis: "sched", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+        Table {
+            analysis: "sched",
+            range,
+            columns: columns_of,
+            rows: rows.into(),
+            all,
+            order: Order::Keys,
+            ..Table::default()
+        }
     }
 }
 

@@ -165,20 +165,21 @@ impl<M: More + Clone> Spans<M> {
                     row.extend(more);
                     if self.asked.keeps(&row) {
                         table.is_rough |= !is_exact;
-                        table.rows.push(row);
+                        table.rows.cells().push(row);
                     }
                 }
                 table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
                 table.all.extend(of_all(&self.all_more));
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
-            View::Log => (table.columns, table.rows) = (log, self.rows),
-            View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect()),
+            View::Log => (table.columns, table.rows) = (log, self.rows.into()),
+            View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into()),
             View::Histogram(buckets) => {
                 table.columns = columns(Unit::Duration, &["from_ns", "to_ns"]).collect();
                 table.columns.push(Column::new("count", Unit::Count));
-                table.rows = histogram(&self.values, buckets);
-                table.rows.retain(|row| self.asked.keeps(row));
+                let mut rows = histogram(&self.values, buckets);
+                rows.retain(|row| self.asked.keeps(row));
+                table.rows = rows.into();
                 table.is_histogram = true;
             }
         }

@@ -1,12 +1,14 @@
 //! `states`: what CPUs, threads, disks and interrupts did, row by row (section 3.1).
 
+use std::rc::Rc;
+
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece,
-    ThreadState,
+    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, InterruptKind, Machines, Map, Ns, Observer, ThreadIndex,
+    ThreadPiece, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::table::{Cell, Column, Order, Table, Unit};
+use super::table::{Cell, Column, Order, Packed, Rows, Table, Unit};
 use super::{Analysis, Asked, Known};
 
 pub(super) const KNOWN: Known = Known {
@@ -21,7 +23,6 @@ pub(super) const KNOWN: Known = Known {
     make: |asked| Box::new(States::new(asked)),
 };
 
-/// The rows, each with its place in their order: from, kind, number.
 struct States {
     asked: Asked,
     /// Those of all kinds of rows.
@@ -30,11 +31,116 @@ struct States {
     of_threads: bool,
     of_disks: bool,
     of_irqs: bool,
-    cpus: Map<CpuIndex, CpuPiece>,
+    /// The last piece of each CPU, by its index, and of each thread: it may go on.
+    cpus: Vec<Option<CpuPiece>>,
     threads: Map<ThreadIndex, ThreadPiece>,
     disks: Map<(u32, i64), Disk>,
-    disk_names: Map<(u32, i64), String>,
-    rows: Vec<(Ns, u8, i64, Vec<Cell>)>,
+    disk_names: Map<(u32, i64), Rc<str>>,
+    form: Form,
+    rows: Vec<Row>,
+    /// Storage of a row that is handed on.
+    cells: Vec<Cell>,
+}
+
+/// A row.
+#[derive(Clone)]
+struct Row {
+    from: Ns,
+    to: Ns,
+    machine: u32,
+    /// The CPU, thread, disk or interrupt.
+    number: i64,
+    what: What,
+}
+
+/// What a row says.
+#[derive(Clone)]
+enum What {
+    Cpu { tid: Option<i64>, status: CpuStatus },
+    Thread(ThreadState),
+    Disk { name: Option<Rc<str>>, waiting: u64, driver: u64 },
+    Irq { kind: InterruptKind, cpu: u64 },
+}
+
+impl Row {
+    /// The place of a row in their order.
+    fn place(&self) -> (Ns, u8, i64) {
+        let kind = match self.what {
+            What::Cpu { .. } => 0,
+            What::Thread(_) => 1,
+            What::Disk { .. } => 2,
+            What::Irq { .. } => 3,
+        };
+        (self.from, kind, self.number)
+    }
+}
+
+/// A column.
+#[derive(Clone, Copy)]
+enum Key {
+    Kind,
+    Nr,
+    Cpu,
+    From,
+    To,
+    Tid,
+    Status,
+    State,
+    Dev,
+    Disk,
+    Waiting,
+    Driver,
+}
+
+/// The columns behind that of the machine.
+#[derive(Clone, Default)]
+struct Form {
+    asked: Asked,
+    keys: Vec<Key>,
+}
+
+impl Form {
+    /// Appends the cells of a row: it has those of its kind.
+    fn put(&self, row: &Row, cells: &mut Vec<Cell>) {
+        if self.asked.has_machines {
+            cells.extend(self.asked.machine_cells(row.machine));
+        }
+        let unsigned = |number: i64| Cell::Integer((number as u64).into());
+        cells.extend(self.keys.iter().map(|key| match (key, &row.what) {
+            (Key::From, _) => Cell::Integer(row.from),
+            (Key::To, _) => Cell::Integer(row.to),
+            (Key::Cpu, What::Cpu { .. }) => unsigned(row.number),
+            (Key::Tid, What::Cpu { tid, .. }) => Cell::integer(*tid),
+            (Key::Status, What::Cpu { status, .. }) => Cell::name(status.name()),
+            (Key::Tid, What::Thread(_)) => row.number.into(),
+            (Key::State, What::Thread(state)) => Cell::name(state.name()),
+            (Key::Dev, What::Disk { .. }) => row.number.into(),
+            (Key::Disk, What::Disk { name, .. }) => Cell::text(name.as_deref()),
+            (Key::Waiting, What::Disk { waiting, .. }) => (*waiting).into(),
+            (Key::Driver, What::Disk { driver, .. }) => (*driver).into(),
+            (Key::Kind, What::Irq { kind, .. }) => Cell::name(kind.name()),
+            (Key::Nr, What::Irq { .. }) => row.number.into(),
+            (Key::Cpu, What::Irq { cpu, .. }) => (*cpu).into(),
+            _ => Cell::Null,
+        }));
+    }
+}
+
+/// The rows, and their order.
+struct PackedStates {
+    form: Form,
+    rows: Vec<Row>,
+    order: Vec<u32>,
+}
+
+impl Packed for PackedStates {
+    fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    fn put(&self, at: usize, row: &mut Vec<Cell>) {
+        self.form.put(&self.rows[self.order[at] as usize], row);
+    }
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
@@ -59,13 +165,17 @@ impl States {
             of_disks: asked.has("disks"),
             of_irqs: asked.has("irqs"),
             asked: asked.clone(),
-            cpus: Map::default(),
+            cpus: Vec::new(),
             threads: Map::default(),
             disks: Map::default(),
             disk_names: Map::default(),
+            form: Form::default(),
             rows: Vec::new(),
+            cells: Vec::new(),
         };
         states.columns = states.row_columns();
+        let keys = states.columns.iter().filter_map(|column| key_of(&column.name)).collect();
+        states.form = Form { asked: asked.clone(), keys };
         states
     }
 
@@ -92,22 +202,22 @@ impl States {
         self.asked.machine_columns().into_iter().chain(columns).collect()
     }
 
-    fn put(&mut self, kind: u8, machine: u32, number: i64, from: Ns, to: Ns, cells: &[(&str, Cell)]) {
-        let Some((from, to)) = self.asked.clip(from, to) else { return };
-        let mut row = self.asked.machine_cells(machine);
-        for column in self.columns.iter().skip(row.len()) {
-            row.push(match &*column.name {
-                "from" => Cell::Integer(from),
-                "to" => Cell::Integer(to),
-                name => cells.iter().find(|(own, _)| *own == name).map_or(Cell::Null, |(_, cell)| cell.clone()),
-            });
-        }
-        if !self.asked.keeps(&row) {
+    fn put(&mut self, row: Row) {
+        let Some((from, to)) = self.asked.clip(row.from, row.to) else { return };
+        let row = Row { from, to, ..row };
+        if self.asked.test.is_none() && self.asked.sink.is_none() {
+            self.rows.push(row);
             return;
         }
-        match &self.asked.sink {
-            Some(sink) => (sink.borrow_mut())(&row),
-            None => self.rows.push((from, kind, number, row)),
+        let States { asked, form, cells, rows, .. } = self;
+        cells.clear();
+        form.put(&row, cells);
+        if !asked.keeps(cells) {
+            return;
+        }
+        match &asked.sink {
+            Some(sink) => (sink.borrow_mut())(cells),
+            None => rows.push(row),
         }
     }
 
@@ -116,17 +226,14 @@ impl States {
         if !self.asked.wants_cpu(machines, Some(piece.cpu)) {
             return;
         }
-        let tid = match piece.thread {
-            None => Cell::Null,
-            Some(thread) => thread.map_or(0, |thread| machines.thread(thread).tid).into(),
-        };
+        let tid = piece.thread.map(|thread| thread.map_or(0, |thread| machines.thread(thread).tid));
         if (self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some())
             && !self.asked.wants_thread(machines, thread)
         {
             return;
         }
-        let cells = [("cpu", cpu.number.into()), ("tid", tid), ("status", Cell::text(Some(piece.status.name())))];
-        self.put(0, cpu.machine, cpu.number as i64, piece.from, piece.to, &cells);
+        let what = What::Cpu { tid, status: piece.status };
+        self.put(Row { from: piece.from, to: piece.to, machine: cpu.machine, number: cpu.number as i64, what });
     }
 
     fn put_thread(&mut self, machines: &Machines, piece: &ThreadPiece) {
@@ -134,16 +241,15 @@ impl States {
             return;
         }
         let thread = machines.thread(piece.thread);
-        let cells = [("tid", thread.tid.into()), ("state", Cell::text(Some(piece.state.name())))];
-        self.put(1, thread.machine, thread.tid, piece.from, piece.to, &cells);
+        let (machine, number, what) = (thread.machine, thread.tid, What::Thread(piece.state));
+        self.put(Row { from: piece.from, to: piece.to, machine, number, what });
     }
 
     fn put_disk(&mut self, key: (u32, i64), to: Ns) {
         let Some(disk) = self.disks.get(&key) else { return };
         let (from, (waiting, driver)) = (disk.since, disk.shown);
-        let name = Cell::text(self.disk_names.get(&key).map(|name| &**name));
-        let cells = [("dev", key.1.into()), ("disk", name), ("waiting", waiting.into()), ("driver", driver.into())];
-        self.put(2, key.0, key.1, from, to, &cells);
+        let what = What::Disk { name: self.disk_names.get(&key).cloned(), waiting, driver };
+        self.put(Row { from, to, machine: key.0, number: key.1, what });
     }
 
     fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
@@ -192,12 +298,14 @@ impl Observer for States {
         if !self.of_cpus {
             return;
         }
-        match self.cpus.get_mut(&piece.cpu) {
+        let at = piece.cpu.0 as usize;
+        self.cpus.resize(self.cpus.len().max(at + 1), None);
+        match &mut self.cpus[at] {
             Some(last) if (last.thread, last.status, last.to) == (piece.thread, piece.status, piece.from) => {
                 last.to = piece.to;
             }
             _ => {
-                if let Some(last) = self.cpus.insert(piece.cpu, *piece) {
+                if let Some(last) = self.cpus[at].replace(*piece) {
                     self.put_cpu(machines, &last);
                 }
             }
@@ -228,9 +336,9 @@ impl Observer for States {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);
-        let kind = Cell::text(Some(interrupt.kind.name()));
-        let cells = [("kind", kind), ("nr", interrupt.number.into()), ("cpu", cpu.number.into())];
-        self.put(3, cpu.machine, interrupt.number, interrupt.from, interrupt.to, &cells);
+        let what = What::Irq { kind: interrupt.kind, cpu: cpu.number };
+        let Interrupt { from, to, number, .. } = *interrupt;
+        self.put(Row { from, to, machine: cpu.machine, number, what });
     }
 
     fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
@@ -240,7 +348,7 @@ impl Observer for States {
         match happening.concept {
             Concept::DumpDisk => {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
-                    self.disk_names.insert((machine, dev), name.into_owned());
+                    self.disk_names.insert((machine, dev), name.into());
                     let since = machines.begin().unwrap_or(at);
                     self.disks.entry((machine, dev)).or_insert_with(|| Disk { since, ..Disk::default() });
                 }
@@ -259,10 +367,12 @@ impl Analysis for States {
     }
 
     fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
-        for piece in std::mem::take(&mut self.cpus).into_values() {
+        for piece in std::mem::take(&mut self.cpus).into_iter().flatten() {
             self.put_cpu(machines, &piece);
         }
-        for piece in std::mem::take(&mut self.threads).into_values() {
+        let mut open: Vec<ThreadPiece> = std::mem::take(&mut self.threads).into_values().collect();
+        open.sort_unstable_by_key(|piece| piece.thread);
+        for piece in open {
             self.put_thread(machines, &piece);
         }
         let mut disks: Vec<(u32, i64)> = self.disks.keys().copied().collect();
@@ -271,10 +381,41 @@ impl Analysis for States {
             self.put_disk(key, machines.now());
         }
         let columns = self.columns();
-        self.rows.sort_by_key(|&(from, kind, number, _)| (from, kind, number));
-        let rows = self.rows.into_iter().map(|(_, _, _, row)| row).collect();
+        let States { rows, form, .. } = *self;
+        let rows = Rows::packed(PackedStates { form, order: order_of(&rows), rows });
         Table { analysis: "states", range, columns, rows, order: Order::Found, ..Table::default() }
     }
+}
+
+/// The rows in their order. Times decide most of it, so they are sorted without a look at the rows.
+fn order_of(rows: &[Row]) -> Vec<u32> {
+    let first = rows.iter().map(|row| row.from).min().unwrap_or(0);
+    // Times that are centuries apart are equal here, and their rows are looked at.
+    let since = |row: &Row| u64::try_from(row.from - first).unwrap_or(u64::MAX);
+    let mut places: Vec<(u64, u32)> = rows.iter().zip(0..).map(|(row, at)| (since(row), at)).collect();
+    places.sort_unstable();
+    for equal in places.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
+        equal.sort_by_key(|(_, at)| rows[*at as usize].place());
+    }
+    places.into_iter().map(|(_, at)| at).collect()
+}
+
+fn key_of(name: &str) -> Option<Key> {
+    Some(match name {
+        "kind" => Key::Kind,
+        "nr" => Key::Nr,
+        "cpu" => Key::Cpu,
+        "from" => Key::From,
+        "to" => Key::To,
+        "tid" => Key::Tid,
+        "status" => Key::Status,
+        "state" => Key::State,
+        "dev" => Key::Dev,
+        "disk" => Key::Disk,
+        "waiting" => Key::Waiting,
+        "driver" => Key::Driver,
+        _ => return None,
+    })
 }
 
 /// Status names of CPUs in the order in which tables have their columns.

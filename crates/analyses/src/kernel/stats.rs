@@ -20,26 +20,55 @@ pub(super) const KNOWN: Known = Known {
     make: |asked| Box::new(Stats { asked: asked.clone(), ..Stats::default() }),
 };
 
+/// The thread of a CPU: `None` is an unknown one, `Some(None)` the idle one.
+type Who = Option<Option<ThreadIndex>>;
+
 /// CPU, thread or process, mode, event.
 type Key = (u32, i64, i64, CpuStatus, i64);
 
 #[derive(Default)]
 struct Stats {
     asked: Asked,
-    rows: Map<Key, (Ns, u64)>,
+    /// The place of each row.
+    places: Map<Key, u32>,
+    rows: Vec<(Key, Ns, u64)>,
+    /// For each CPU, what it did last, and the row of that.
+    last: Vec<Option<(Who, CpuStatus, u32)>>,
     names: Names,
     name: Vec<u8>,
 }
 
 impl Stats {
-    /// The key of a CPU that runs a thread: `None` is an unknown one, `Some(None)` the idle one.
-    fn key(
-        &self,
-        machines: &Machines,
-        cpu: CpuIndex,
-        thread: Option<Option<ThreadIndex>>,
-        status: CpuStatus,
-    ) -> Option<Key> {
+    /// The row of a key.
+    fn row(&mut self, key: Key) -> u32 {
+        let Stats { places, rows, .. } = self;
+        *places.entry(key).or_insert_with(|| {
+            rows.push((key, 0, 0));
+            rows.len() as u32 - 1
+        })
+    }
+
+    /// The row of a CPU that runs a thread: the last one of that CPU more often than not.
+    #[inline]
+    fn row_of(&mut self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<u32> {
+        let at = cpu.0 as usize;
+        if let Some(Some((last_thread, last_status, row))) = self.last.get(at)
+            && (*last_thread, *last_status) == (thread, status)
+        {
+            return Some(*row);
+        }
+        let key = self.key(machines, cpu, thread, status)?;
+        let row = self.row(key);
+        // The process and the name of a thread may become known later.
+        let is_fixed = matches!(self.asked.by.as_deref(), None | Some("thread" | "trace"));
+        if is_fixed && self.asked.pids.is_none() && self.asked.comms.is_none() {
+            self.last.resize(self.last.len().max(at + 1), None);
+            self.last[at] = Some((thread, status, row));
+        }
+        Some(row)
+    }
+
+    fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<Key> {
         let is_of_threads = self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some();
         if !self.asked.wants_cpu(machines, Some(cpu))
             || is_of_threads && !self.asked.wants_thread(machines, thread.flatten())
@@ -65,9 +94,9 @@ impl Observer for Stats {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
         if let Some((from, to)) = self.asked.clip(piece.from, piece.to)
             && self.asked.by.as_deref() != Some("event")
-            && let Some(key) = self.key(machines, piece.cpu, piece.thread, piece.status)
+            && let Some(row) = self.row_of(machines, piece.cpu, piece.thread, piece.status)
         {
-            self.rows.entry(key).or_default().0 += to - from;
+            self.rows[row as usize].1 += to - from;
         }
     }
 }
@@ -85,12 +114,16 @@ impl Analysis for Stats {
             Current::Idle => Some(None),
             Current::Thread(thread) => Some(Some(thread)),
         };
-        let Some(mut key) = self.key(machines, cpu, thread, of.status()) else { return };
-        if self.asked.by.as_deref() == Some("event") {
+        let row = if self.asked.by.as_deref() == Some("event") {
+            let Some(mut key) = self.key(machines, cpu, thread, of.status()) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
             key.4 = self.names.number(&String::from_utf8_lossy(name));
-        }
-        self.rows.entry(key).or_default().1 += 1;
+            self.row(key)
+        } else {
+            let Some(row) = self.row_of(machines, cpu, thread, of.status()) else { return };
+            row
+        };
+        self.rows[row as usize].2 += 1;
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -108,12 +141,12 @@ impl Analysis for Stats {
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let by = self.asked.by.as_deref().unwrap_or("thread");
-        let row = |(&(machine, cpu, who, status, name), &(time, events)): (&Key, &(Ns, u64))| {
+        let row = |&((machine, cpu, who, status, name), time, events): &(Key, Ns, u64)| {
             let mut row = self.asked.machine_cells(machine);
             if by != "trace" {
                 row.extend([cpu.into(), key_cell(who)]);
             }
-            row.push(Cell::text(Some(status.name())));
+            row.push(Cell::name(status.name()));
             if by == "event" {
                 row.push(Cell::text(self.names.name(name)));
             }
@@ -121,13 +154,13 @@ impl Analysis for Stats {
             row.extend([if by == "event" { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
-        let rows = self.rows.iter().map(row).filter(|row| self.asked.keeps(row)).collect();
-        let (time, events) = self.rows.values().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        let rows: Vec<_> = self.rows.iter().map(row).filter(|row| self.asked.keeps(row)).collect();
+        let (time, events) = self.rows.iter().fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
         if by != "event" {
             all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));
         }
         let columns = self.columns();
-        Table { analysis: "stats", range, columns, rows, all, order: Order::Keys, ..Table::default() }
+        Table { analysis: "stats", range, columns, rows: rows.into(), all, order: Order::Keys, ..Table::default() }
     }
 }

@@ -122,7 +122,7 @@ impl Analysis for Calls {
                 "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
                 "process" => cells.push(key_cell(key[1])),
                 "errno" if key[1] == NO_KEY => cells.push(Cell::Null),
-                "errno" => cells.push(Cell::Text(errno_name(key[1]))),
+                "errno" => cells.push(Cell::Text(errno_name(key[1]).into())),
                 _ => {}
             }
             cells.push(Cell::text(names.name(if by.is_empty() || by == "name" { key[1] } else { key[2] })));

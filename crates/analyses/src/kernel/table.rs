@@ -15,8 +15,8 @@ pub enum Cell {
     Integer(i128),
     /// A number with a fraction.
     Real(f64),
-    /// A text.
-    Text(String),
+    /// A text; a borrowed one is a word of the program, as [`Cell::name`] makes it.
+    Text(Cow<'static, str>),
     /// A truth.
     Bool(bool),
     /// Names, and how often each of them occurred.
@@ -31,7 +31,12 @@ impl Cell {
 
     /// A text, or nothing.
     pub fn text(value: Option<&str>) -> Cell {
-        value.map_or(Cell::Null, |value| Cell::Text(value.to_string()))
+        value.map_or(Cell::Null, |value| Cell::Text(Cow::Owned(value.to_string())))
+    }
+
+    /// A word of the program: letters, digits and signs that no format writes otherwise.
+    pub fn name(value: &'static str) -> Cell {
+        Cell::Text(Cow::Borrowed(value))
     }
 
     /// The order of values in rows: nothing first.
@@ -132,15 +137,105 @@ impl PeriodOf {
         let values = values.map(|at| (columns[at].name.to_string(), row[at].clone())).collect();
         match (row.get(name)?, row.get(from)?, row.get(to)?) {
             (Cell::Text(name), Cell::Integer(from), Cell::Integer(to)) => {
-                Some(PeriodOf { name: name.clone(), from: *from, to: *to, values })
+                Some(PeriodOf { name: name.to_string(), from: *from, to: *to, values })
             }
             _ => None,
         }
     }
 }
 
+/// Rows that are kept in less space than their cells take.
+pub(crate) trait Packed {
+    /// Their number.
+    fn len(&self) -> usize;
+    /// Appends the cells of a row.
+    fn put(&self, at: usize, row: &mut Vec<Cell>);
+}
+
+/// The rows of a table, in their order.
+#[derive(Clone)]
+pub enum Rows {
+    /// Each with its cells.
+    Cells(Vec<Vec<Cell>>),
+    /// The first ones of some that are kept in less space.
+    Packed(PackedRows),
+}
+
+/// See [`Rows::Packed`].
+#[derive(Clone)]
+pub struct PackedRows {
+    of: Rc<dyn Packed>,
+    len: usize,
+}
+
+impl Default for Rows {
+    fn default() -> Self {
+        Rows::Cells(Vec::new())
+    }
+}
+
+impl From<Vec<Vec<Cell>>> for Rows {
+    fn from(rows: Vec<Vec<Cell>>) -> Self {
+        Rows::Cells(rows)
+    }
+}
+
+impl Rows {
+    pub(crate) fn packed(of: impl Packed + 'static) -> Rows {
+        let len = of.len();
+        Rows::Packed(PackedRows { of: Rc::new(of), len })
+    }
+
+    /// Their number.
+    pub fn len(&self) -> usize {
+        match self {
+            Rows::Cells(rows) => rows.len(),
+            Rows::Packed(rows) => rows.len,
+        }
+    }
+
+    /// Is there no row?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Keeps the first ones, so many at most.
+    pub fn truncate(&mut self, most: usize) {
+        match self {
+            Rows::Cells(rows) => rows.truncate(most),
+            Rows::Packed(rows) => rows.len = rows.len.min(most),
+        }
+    }
+
+    /// Shows each row.
+    pub fn for_each(&self, mut each: impl FnMut(&[Cell])) {
+        match self {
+            Rows::Cells(rows) => rows.iter().for_each(|row| each(row)),
+            Rows::Packed(rows) => {
+                let mut row = Vec::new();
+                for at in 0..rows.len {
+                    row.clear();
+                    rows.of.put(at, &mut row);
+                    each(&row);
+                }
+            }
+        }
+    }
+
+    /// The rows with their cells.
+    pub fn cells(&mut self) -> &mut Vec<Vec<Cell>> {
+        if let Rows::Packed(_) = self {
+            let mut cells = Vec::with_capacity(self.len());
+            self.for_each(|row| cells.push(row.to_vec()));
+            *self = Rows::Cells(cells);
+        }
+        let Rows::Cells(rows) = self else { unreachable!("they were unpacked") };
+        rows
+    }
+}
+
 /// What an analysis says.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Table {
     /// Name of the analysis.
     pub analysis: &'static str,
@@ -151,7 +246,7 @@ pub struct Table {
     /// The columns.
     pub columns: Vec<Column>,
     /// Their values, row by row.
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Rows,
     /// Order of the rows.
     pub order: Order,
     /// Values over all rows.
@@ -178,10 +273,10 @@ impl Table {
     pub fn sort(&mut self) {
         match self.order {
             Order::Found => {}
-            Order::Keys => self.rows.sort_by(|a, b| by_keys(a, b)),
+            Order::Keys => self.rows.cells().sort_by(|a, b| by_keys(a, b)),
             Order::Largest(name) => {
                 let column = self.column(name);
-                self.rows.sort_by(|a, b| {
+                self.rows.cells().sort_by(|a, b| {
                     let largest = column.map_or(Ordering::Equal, |at| b[at].order(&a[at]));
                     largest.then_with(|| by_keys(a, b))
                 });
@@ -195,7 +290,7 @@ impl Table {
     pub fn sort_by(&mut self, name: &str) -> bool {
         let Some(at) = self.column(name) else { return false };
         let falls = matches!(self.columns[at].unit, Unit::Count | Unit::Duration | Unit::Share);
-        self.rows.sort_by(|a, b| if falls { b[at].order(&a[at]) } else { a[at].order(&b[at]) });
+        self.rows.cells().sort_by(|a, b| if falls { b[at].order(&a[at]) } else { a[at].order(&b[at]) });
         true
     }
 }

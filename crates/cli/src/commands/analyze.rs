@@ -111,7 +111,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         None => of_each.iter().map(make).collect(),
     };
     if is_streamed {
-        streamed.borrow_mut().begin(analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
+        streamed.borrow_mut().begin(&analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
     }
     let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
     drop(shown);
@@ -142,13 +142,15 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         table.rows.truncate(options.limit.unwrap_or(usize::MAX));
     }
     let text = match format {
-        AnalyzeFormat::Table if tables.is_empty() => "nothing found\n".to_string(),
-        AnalyzeFormat::Table => forms::tables(&tables, &found, &forms::Look::of(options)),
+        AnalyzeFormat::Table if tables.is_empty() => return sink.print(b"nothing found\n", outcome),
+        AnalyzeFormat::Table => {
+            return sink.print(forms::tables(&tables, &found, &forms::Look::of(options)).as_bytes(), outcome);
+        }
         AnalyzeFormat::Json => forms::json(&tables),
         AnalyzeFormat::Jsonl => forms::lines(&tables),
         AnalyzeFormat::Csv => forms::csv(&tables),
     };
-    sink.print(text.as_bytes(), outcome)
+    sink.print(text.written(), outcome)
 }
 
 fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {

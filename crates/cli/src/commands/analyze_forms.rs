@@ -1,13 +1,15 @@
 //! Output formats of `analyze`: tables for people, JSON, JSON lines, CSV.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{ANALYSES, Cell, Column, PeriodOf, Table, Unit};
-use tracemill_codec::text::out::Out;
+use tracemill_analyses::kernel::{ANALYSES, Cell, Column, PeriodOf, Rows, Table, Unit};
+use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::strings::put_json;
 use tracemill_model::error::Error;
-use tracemill_render::csv::put_line;
+use tracemill_render::csv::{put_cell, put_line};
 use tracemill_semantics::{Concept, Concepts};
 
 use super::report_forms::{escaped, quoted};
@@ -75,84 +77,62 @@ fn put_heading(text: &mut String, table: &Table, period: &PeriodOf) {
 fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
     // People see the depth of a tree by its indentation.
     let depth = table.column("depth");
-    let columns: Vec<&Column> = table.columns.iter().filter(|column| column.name != "depth").collect();
-    let mut lines: Vec<Vec<String>> = vec![columns.iter().map(|column| title(column)).collect()];
-    for row in &table.rows {
-        let indent = depth.map_or(String::new(), |at| indent(&row[at]));
-        let cells = row.iter().zip(&table.columns).filter(|(_, column)| column.name != "depth");
-        let put = |(cell, column): (&Cell, &Column)| match &*column.name {
-            "comm" => indent.clone() + &shown(cell, column.unit),
-            _ => shown(cell, column.unit),
-        };
-        lines.push(cells.map(put).collect());
-    }
+    let columns: Vec<(usize, &Column)> =
+        table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
+    let mut lines = Lines::new(&columns, depth);
+    lines.widen(|at| title(columns[at].1));
+    table.rows.for_each(|row| lines.widen_by(row));
     // One row says all that there is, unless --limit left others out.
     let is_shown = |column: &Column| table.columns.iter().any(|own| own.name == column.name);
     let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found != 1;
+    let of_all = |at: usize| {
+        let column = columns[at].1;
+        let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
+        match cell {
+            Some(cell) => shown(cell, column.unit),
+            None if at == 0 => "(all)".to_string(),
+            None => String::new(),
+        }
+    };
     if has_all {
-        let of = |(at, column): (usize, &&Column)| {
-            let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
-            match cell {
-                Some(cell) => shown(cell, column.unit),
-                None if at == 0 => "(all)".to_string(),
-                None => String::new(),
-            }
-        };
-        lines.push(columns.iter().enumerate().map(of).collect());
+        lines.widen(of_all);
     }
     let mut bars = bars(table, look);
-    let is_left: Vec<bool> = columns.iter().map(|column| column.unit == Unit::Name).collect();
-    let mut widths: Vec<usize> =
-        (0..columns.len()).map(|at| lines.iter().map(|line| line[at].chars().count()).max().unwrap_or(0)).collect();
     let mut left_out = Vec::new();
     if let Some(most) = look.width {
+        let is_left: Vec<bool> = columns.iter().map(|(_, column)| column.unit == Unit::Name).collect();
+        let widths = &mut lines.widths;
         let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        if total(&widths) + 2 + BAR > most {
+        if total(widths) + 2 + BAR > most {
             bars.clear();
         }
         // Long names first, then the last columns.
-        while total(&widths) > most {
+        while total(widths) > most {
             let longest =
                 (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
             match longest {
                 Some(at) => widths[at] -= 1,
                 None if widths.len() > 1 => {
                     widths.pop();
-                    left_out.push(title(columns[widths.len()]));
+                    left_out.push(title(columns[widths.len()].1));
                 }
                 None => break,
             }
         }
-        for line in &mut lines {
-            line.truncate(widths.len());
-            for (cell, &width) in line.iter_mut().zip(&widths) {
-                if cell.chars().count() > width {
-                    *cell = cell.chars().take(width.saturating_sub(1)).chain(['…']).collect();
-                }
-            }
-        }
     }
-    for (number, line) in lines.iter().enumerate() {
-        let mut out = String::new();
-        for (at, cell) in line.iter().enumerate() {
-            let pad = " ".repeat(widths[at] - cell.chars().count());
-            let between = if at > 0 { "  " } else { "" };
-            match is_left[at] {
-                true => out.extend([between, cell, &*pad]),
-                false => out.extend([between, &*pad, cell]),
-            }
-        }
-        if let Some(bar) = number.checked_sub(1).and_then(|row| bars.get(row)) {
-            out.push_str("  ");
-            out.push_str(bar);
-        }
-        out.truncate(out.trim_end_matches(' ').len());
-        if number == 0 && look.is_colored {
-            out = format!("\x1b[1m{out}\x1b[0m");
-        }
-        text.push_str(&out);
-        text.push('\n');
+    let begin = lines.out.len();
+    lines.put(|at, cell| cell.put(title(columns[at].1).as_bytes()), None);
+    let head = String::from_utf8_lossy(&lines.out.written()[begin..]).trim_end_matches('\n').to_string();
+    if look.is_colored {
+        lines.out.clear();
+        lines.out.put_fmt(format_args!("\x1b[1m{head}\x1b[0m\n"));
     }
+    let mut bars = bars.iter();
+    table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar)));
+    if has_all {
+        lines.put(|at, cell| cell.put(of_all(at).as_bytes()), None);
+    }
+    text.push_str(&String::from_utf8_lossy(lines.out.written()));
     if !left_out.is_empty() {
         left_out.reverse();
         let _ = writeln!(text, "too wide for the terminal, left out: {}", left_out.join(" "));
@@ -172,7 +152,7 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
         && rows.len() > 1
     {
         text.push('\n');
-        let totals = Table { columns: columns.clone(), rows: rows.clone(), ..Table::default() };
+        let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
         put_table(text, &totals, rows.len(), look);
     }
     if table.is_rough {
@@ -189,6 +169,171 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             let _ = writeln!(text, "{count} {words}");
         }
     }
+}
+
+/// Lines of a table: the cells are looked at once for the widths of the columns, and once to be written.
+struct Lines<'t> {
+    columns: &'t [(usize, &'t Column)],
+    depth: Option<usize>,
+    widths: Vec<usize>,
+    out: Out,
+    /// The cell that is looked at.
+    cell: Out,
+}
+
+impl<'t> Lines<'t> {
+    fn new(columns: &'t [(usize, &'t Column)], depth: Option<usize>) -> Self {
+        Lines { columns, depth, widths: vec![0; columns.len()], out: Out::default(), cell: Out::default() }
+    }
+
+    /// Makes room for a line.
+    fn widen(&mut self, cell: impl Fn(usize) -> String) {
+        for (at, width) in self.widths.iter_mut().enumerate() {
+            *width = cell(at).chars().count().max(*width);
+        }
+    }
+
+    /// Makes room for a row.
+    fn widen_by(&mut self, row: &[Cell]) {
+        for (at, (place, column)) in self.columns.iter().enumerate() {
+            let cell = &row[*place];
+            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
+            let chars = chars.unwrap_or_else(|| {
+                self.cell.clear();
+                if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
+                    self.cell.put(indent(&row[depth]).as_bytes());
+                }
+                put_shown(&mut self.cell, cell, column.unit);
+                count(self.cell.written())
+            });
+            self.widths[at] = self.widths[at].max(chars);
+        }
+    }
+
+    /// Do names stand deeper or less deep in this column?
+    fn is_indented(&self, column: &Column) -> bool {
+        self.depth.is_some() && column.name == "comm"
+    }
+
+    fn put_row(&mut self, row: &[Cell], bar: Option<&str>) {
+        let begin = self.out.len();
+        for at in 0..self.widths.len() {
+            let (place, column) = self.columns[at];
+            let cell = &row[place];
+            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
+            if let Some(chars) = chars.filter(|chars| *chars <= self.widths[at]) {
+                self.put_quick_cell(at, cell, self.widths[at] - chars);
+                continue;
+            }
+            self.cell.clear();
+            if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
+                self.cell.put(indent(&row[depth]).as_bytes());
+            }
+            put_shown(&mut self.cell, cell, column.unit);
+            self.put_cell(at);
+        }
+        self.end_line(begin, bar);
+    }
+
+    /// Puts a cell that is this much narrower than its column.
+    #[inline]
+    fn put_quick_cell(&mut self, at: usize, cell: &Cell, blanks: usize) {
+        let Lines { columns, out, .. } = self;
+        if at > 0 {
+            out.put(b"  ");
+        }
+        let unit = columns[at].1.unit;
+        if unit != Unit::Name {
+            put_blanks(out, blanks);
+        }
+        put_shown(out, cell, unit);
+        if unit == Unit::Name {
+            put_blanks(out, blanks);
+        }
+    }
+
+    fn put(&mut self, cell: impl Fn(usize, &mut Out), bar: Option<&str>) {
+        let begin = self.out.len();
+        for at in 0..self.widths.len() {
+            self.cell.clear();
+            cell(at, &mut self.cell);
+            self.put_cell(at);
+        }
+        self.end_line(begin, bar);
+    }
+
+    /// Puts the cell into a column.
+    fn put_cell(&mut self, at: usize) {
+        let Lines { columns, widths, out, cell, .. } = self;
+        if at > 0 {
+            out.put(b"  ");
+        }
+        let (width, mut chars) = (widths[at], count(cell.written()));
+        if chars > width {
+            let short: String =
+                String::from_utf8_lossy(cell.written()).chars().take(width.saturating_sub(1)).chain(['…']).collect();
+            cell.clear();
+            cell.put(short.as_bytes());
+            chars = short.chars().count();
+        }
+        let is_left = columns[at].1.unit == Unit::Name;
+        if is_left {
+            out.put(cell.written());
+        }
+        put_blanks(out, width.saturating_sub(chars));
+        if !is_left {
+            out.put(cell.written());
+        }
+    }
+
+    fn end_line(&mut self, begin: usize, bar: Option<&str>) {
+        if let Some(bar) = bar {
+            self.out.put(b"  ");
+            self.out.put(bar.as_bytes());
+        }
+        let blanks = self.out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
+        self.out.truncate(self.out.len() - blanks);
+        self.out.put_byte(b'\n');
+    }
+}
+
+/// Characters of a cell that are known before they are written.
+#[inline]
+fn quick_width(cell: &Cell, unit: Unit) -> Option<usize> {
+    match (cell, unit) {
+        (Cell::Null, _) => Some(1),
+        // Times with nine digits after the point, durations with three.
+        (Cell::Integer(value), unit) if *value >= 0 => {
+            let digits = digits(*value);
+            Some(match unit {
+                Unit::Time => digits.max(10) + 1,
+                Unit::Duration => digits.max(4) + 1,
+                _ => digits,
+            })
+        }
+        // Names that the program knows are plain.
+        (Cell::Text(Cow::Borrowed(text)), _) => Some(text.len()),
+        _ => None,
+    }
+}
+
+fn put_blanks(out: &mut Out, mut count: usize) {
+    const BLANKS: &[u8] = &[b' '; 32];
+    while count > 0 {
+        let some = count.min(BLANKS.len());
+        out.put(&BLANKS[..some]);
+        count -= some;
+    }
+}
+
+/// Digits of a number that is not below 0.
+fn digits(value: i128) -> usize {
+    u64::try_from(value).map_or_else(|_| value.to_string().len(), |value| value.max(1).ilog10() as usize + 1)
+}
+
+/// Characters of a text.
+fn count(text: &[u8]) -> usize {
+    if text.is_ascii() { text.len() } else { String::from_utf8_lossy(text).chars().count() }
 }
 
 /// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
@@ -211,25 +356,68 @@ fn title(column: &Column) -> String {
 }
 
 fn shown(cell: &Cell, unit: Unit) -> String {
+    let mut out = Out::default();
+    put_shown(&mut out, cell, unit);
+    String::from_utf8_lossy(out.written()).into_owned()
+}
+
+fn put_shown(out: &mut Out, cell: &Cell, unit: Unit) {
     match (cell, unit) {
-        (Cell::Null, _) => "-".into(),
+        (Cell::Null, _) => out.put_byte(b'-'),
         (Cell::Integer(ns), Unit::Duration) => {
-            format!("{}{}.{:03}", if *ns < 0 { "-" } else { "" }, ns.unsigned_abs() / 1000, ns.unsigned_abs() % 1000)
+            let (whole, part) = parts(out, *ns, 1000);
+            put_integer(out, whole);
+            out.put_byte(b'.');
+            let part = part as u16;
+            out.put(&[part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
         }
         (Cell::Integer(ns), Unit::Time) => {
-            let (sign, ns) = (if *ns < 0 { "-" } else { "" }, ns.unsigned_abs());
-            format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+            let (whole, part) = parts(out, *ns, 1_000_000_000);
+            put_integer(out, whole);
+            out.put_byte(b'.');
+            out.put_nine(part as u32);
         }
-        (Cell::Real(value), Unit::Duration) => format!("{:.3}", value / 1000.0),
-        (Cell::Real(value), Unit::Share) => format!("{:.2} %", value * 100.0),
-        (Cell::Integer(value), _) => value.to_string(),
-        (Cell::Real(value), _) => value.to_string(),
-        (Cell::Bool(value), _) => if *value { "yes" } else { "no" }.into(),
-        (Cell::Text(text), _) => escaped(text),
-        (Cell::Counts(counts), _) if counts.is_empty() => "-".into(),
-        (Cell::Counts(counts), _) => {
-            counts.iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" ")
+        (Cell::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
+        (Cell::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2} %", value * 100.0)),
+        (Cell::Integer(value), _) => put_integer(out, *value),
+        (Cell::Real(value), _) => out.put_fmt(format_args!("{value}")),
+        (Cell::Bool(value), _) => out.put(if *value { b"yes" } else { b"no" }),
+        (Cell::Text(Cow::Borrowed(text)), _) => out.put(text.as_bytes()),
+        (Cell::Text(text), _) if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) => out.put(text.as_bytes()),
+        (Cell::Text(text), _) => out.put(escaped(text).as_bytes()),
+        (Cell::Counts(counts), _) if counts.is_empty() => out.put_byte(b'-'),
+        (Cell::Counts(counts), _) => put_counts(out, counts),
+    }
+}
+
+/// Puts the sign of a number; gives it divided by another one, and the rest.
+fn parts(out: &mut Out, value: i128, by: u64) -> (i128, u64) {
+    if value < 0 {
+        out.put_byte(b'-');
+    }
+    match u64::try_from(value) {
+        Ok(value) => ((value / by).into(), value % by),
+        Err(_) => {
+            let value = value.unsigned_abs();
+            ((value / u128::from(by)) as i128, (value % u128::from(by)) as u64)
         }
+    }
+}
+
+fn put_integer(out: &mut Out, value: i128) {
+    match i64::try_from(value) {
+        Ok(value) => out.put_i64(value),
+        Err(_) => out.put_fmt(format_args!("{value}")),
+    }
+}
+
+/// Names and how often they occurred, with blanks between.
+fn put_counts(out: &mut Out, counts: &[(String, u64)]) {
+    for (at, (name, count)) in counts.iter().enumerate() {
+        if at > 0 {
+            out.put_byte(b' ');
+        }
+        out.put_fmt(format_args!("{name}:{count}"));
     }
 }
 
@@ -240,14 +428,17 @@ fn bars(table: &Table, look: &Look) -> Vec<String> {
     if look.width.is_none() && !table.is_histogram && !look.is_colored {
         return Vec::new();
     }
-    let value = |row: &Vec<Cell>| match &row[at] {
-        Cell::Integer(value) => *value as f64,
-        Cell::Real(value) => *value,
-        _ => 0.0,
-    };
-    let largest = table.rows.iter().map(value).fold(0.0, f64::max);
+    let mut values = Vec::new();
+    table.rows.for_each(|row| {
+        values.push(match &row[at] {
+            Cell::Integer(value) => *value as f64,
+            Cell::Real(value) => *value,
+            _ => 0.0,
+        });
+    });
+    let largest = values.iter().copied().fold(0.0, f64::max);
     let width = if table.is_histogram { 40.0 } else { BAR as f64 };
-    table.rows.iter().map(|row| bar(if largest > 0.0 { value(row) / largest * width } else { 0.0 })).collect()
+    values.iter().map(|value| bar(if largest > 0.0 { value / largest * width } else { 0.0 })).collect()
 }
 
 /// A bar that is so many characters long, with eighths.
@@ -321,123 +512,227 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
 
 // ---- JSON ---------------------------------------------------------------------------------------------------------
 
-fn json_cell(cell: &Cell) -> String {
+fn put_json_cell(out: &mut Out, cell: &Cell) {
     match cell {
-        Cell::Null => "null".into(),
-        Cell::Integer(value) => value.to_string(),
-        Cell::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => format!("{value:.1}"),
-        Cell::Real(value) if value.is_finite() => value.to_string(),
-        Cell::Real(_) => "null".into(),
-        Cell::Bool(value) => value.to_string(),
-        Cell::Text(text) => quoted(text),
+        Cell::Null => out.put(b"null"),
+        Cell::Integer(value) => put_integer(out, *value),
+        Cell::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => {
+            out.put_fmt(format_args!("{value:.1}"));
+        }
+        Cell::Real(value) if value.is_finite() => out.put_fmt(format_args!("{value}")),
+        Cell::Real(_) => out.put(b"null"),
+        Cell::Bool(value) => out.put(if *value { b"true" } else { b"false" }),
+        Cell::Text(Cow::Borrowed(text)) => {
+            out.put_byte(b'"');
+            out.put(text.as_bytes());
+            out.put_byte(b'"');
+        }
+        Cell::Text(text) => put_json(out, text.as_bytes()),
         Cell::Counts(counts) => {
-            let one = |(name, count): &(String, u64)| format!("{}:{count}", quoted(name));
-            format!("{{{}}}", counts.iter().map(one).collect::<Vec<_>>().join(","))
+            out.put_byte(b'{');
+            for (at, (name, count)) in counts.iter().enumerate() {
+                if at > 0 {
+                    out.put_byte(b',');
+                }
+                put_json(out, name.as_bytes());
+                out.put_byte(b':');
+                out.put_u64(*count);
+            }
+            out.put_byte(b'}');
         }
     }
 }
 
-/// A row as an object. Rows of different kinds in one table have the members of their kind.
-fn json_row(columns: &[Column], row: &[Cell]) -> String {
-    let is_mixed = columns.iter().any(|column| column.name == "status");
-    let is_shown = |name: &str, cell: &Cell| {
-        if !is_mixed || *cell != Cell::Null {
-            return true;
+/// Rows as objects. Rows of different kinds in one table have the members of their kind.
+struct Objects {
+    /// What stands before each value, behind the first member and as the first.
+    keys: Vec<(Piece, Piece)>,
+    /// The columns of the thread and of the status, when there are rows of different kinds.
+    mixed: Option<(Option<usize>, usize)>,
+}
+
+impl Objects {
+    fn new(columns: &[Column]) -> Self {
+        let key = |column: &Column| {
+            let mut out = Out::default();
+            out.put_byte(b',');
+            put_json(&mut out, column.name.as_bytes());
+            out.put_byte(b':');
+            (Piece::new(out.written()), Piece::new(&out.written()[1..]))
+        };
+        let place = |name: &str| columns.iter().position(|column| column.name == name);
+        let mixed = place("status").map(|status| (place("tid"), status));
+        Objects { keys: columns.iter().map(key).collect(), mixed }
+    }
+
+    fn put(&self, out: &mut Out, row: &[Cell]) {
+        out.put_byte(b'{');
+        let mut is_first = true;
+        for (at, ((next, first), cell)) in self.keys.iter().zip(row).enumerate() {
+            if *cell == Cell::Null
+                && let Some((tid, status)) = self.mixed
+            {
+                // The thread of a CPU may be unknown; a thread has no CPU here.
+                if tid != Some(at) || row[status] == Cell::Null {
+                    continue;
+                }
+            }
+            out.put_piece(if is_first { first } else { next });
+            is_first = false;
+            put_json_cell(out, cell);
         }
-        // The thread of a CPU may be unknown; a thread has no CPU here.
-        let has = |name: &str| columns.iter().zip(row).any(|(own, cell)| own.name == name && *cell != Cell::Null);
-        name == "tid" && has("status")
-    };
-    let members = columns.iter().zip(row).filter(|(column, cell)| is_shown(&column.name, cell));
-    let members: Vec<String> =
-        members.map(|(column, cell)| format!("{}:{}", quoted(&column.name), json_cell(cell))).collect();
-    format!("{{{}}}", members.join(","))
+        out.put_byte(b'}');
+    }
+
+    /// All rows, as the elements of an array.
+    fn put_all(&self, out: &mut Out, rows: &Rows) {
+        out.put_byte(b'[');
+        let mut is_first = true;
+        rows.for_each(|row| {
+            if !std::mem::take(&mut is_first) {
+                out.put_byte(b',');
+            }
+            self.put(out, row);
+        });
+        out.put_byte(b']');
+    }
 }
 
 /// All tables as one object.
-pub(super) fn json(tables: Tables<'_>) -> String {
-    let one = |table: &Table| {
-        let rows: Vec<String> = table.rows.iter().map(|row| json_row(&table.columns, row)).collect();
-        let bound = |at: Option<i128>| at.map_or("null".to_string(), |at| at.to_string());
-        let pairs = |pairs: &[(Column, Cell)]| {
-            pairs
-                .iter()
-                .map(|(column, cell)| format!("\"{}\":{}", column.name, json_cell(cell)))
-                .collect::<Vec<_>>()
-                .join(",")
-        };
-        let period = table.period.as_ref().map_or(String::new(), |period| {
-            let values = period.values.iter().map(|(name, value)| format!("{}:{}", quoted(name), json_cell(value)));
-            let values: Vec<String> = values.collect();
-            let matched =
-                if values.is_empty() { String::new() } else { format!("\"match\":{{{}}},", values.join(",")) };
-            format!("\"period\":{},{matched}\"from\":{},\"to\":{},", quoted(&period.name), period.from, period.to)
-        });
-        let notes: Vec<String> = table.notes.iter().map(|(name, count)| format!("\"{name}\":{count}")).collect();
-        let totals = table.totals.as_ref().map_or(String::new(), |(columns, rows)| {
-            let rows: Vec<String> = rows.iter().map(|row| json_row(columns, row)).collect();
-            format!(",\"totals\":[{}]", rows.join(","))
-        });
-        format!(
-            "{{\"analysis\":\"{}\",{period}\"begin_ns\":{},\"end_ns\":{},\"rows\":[{}],\"all\":{{{}}}{totals},\"notes\":{{{}}}}}",
-            table.analysis,
-            bound(table.range.map(|range| range.0)),
-            bound(table.range.map(|range| range.1)),
-            rows.join(","),
-            pairs(&table.all),
-            notes.join(",")
-        )
-    };
-    match tables {
-        [table] if table.period.is_none() => one(table) + "\n",
-        tables => format!("{{\"analyses\":[{}]}}\n", tables.iter().map(one).collect::<Vec<_>>().join(",")),
+pub(super) fn json(tables: Tables<'_>) -> Out {
+    let mut out = Out::default();
+    if let [table] = tables
+        && table.period.is_none()
+    {
+        put_object(&mut out, table);
+    } else {
+        out.put(b"{\"analyses\":[");
+        for (at, table) in tables.iter().enumerate() {
+            if at > 0 {
+                out.put_byte(b',');
+            }
+            put_object(&mut out, table);
+        }
+        out.put(b"]}");
     }
+    out.put_byte(b'\n');
+    out
+}
+
+fn put_object(out: &mut Out, table: &Table) {
+    out.put_fmt(format_args!("{{\"analysis\":\"{}\",", table.analysis));
+    if let Some(period) = &table.period {
+        out.put(b"\"period\":");
+        put_json(out, period.name.as_bytes());
+        if !period.values.is_empty() {
+            out.put(b",\"match\":");
+            let pairs = period.values.iter().map(|(name, value)| (&**name, value));
+            put_pairs(out, pairs);
+        }
+        out.put_fmt(format_args!(",\"from\":{},\"to\":{},", period.from, period.to));
+    }
+    for (name, at) in [("begin_ns", table.range.map(|range| range.0)), ("end_ns", table.range.map(|range| range.1))] {
+        out.put_fmt(format_args!("\"{name}\":"));
+        put_json_cell(out, &Cell::integer(at));
+        out.put_byte(b',');
+    }
+    out.put(b"\"rows\":");
+    Objects::new(&table.columns).put_all(out, &table.rows);
+    out.put(b",\"all\":");
+    put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
+    if let Some((columns, rows)) = &table.totals {
+        out.put(b",\"totals\":");
+        Objects::new(columns).put_all(out, &rows.clone().into());
+    }
+    out.put(b",\"notes\":");
+    let notes: Vec<(&str, Cell)> = table.notes.iter().map(|(name, count)| (*name, Cell::from(*count))).collect();
+    put_pairs(out, notes.iter().map(|(name, cell)| (*name, cell)));
+    out.put_byte(b'}');
+}
+
+/// Names and values, as an object.
+fn put_pairs<'p>(out: &mut Out, pairs: impl Iterator<Item = (&'p str, &'p Cell)>) {
+    out.put_byte(b'{');
+    for (at, (name, cell)) in pairs.enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_json(out, name.as_bytes());
+        out.put_byte(b':');
+        put_json_cell(out, cell);
+    }
+    out.put_byte(b'}');
 }
 
 /// The period of a table, as cells that stand before those of its rows.
 fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
     let cells = table.period.as_ref().map(|period| {
-        let name = Cell::Text(period.name.clone());
+        let name = Cell::text(Some(&period.name));
         [("period", name), ("period_from_ns", period.from.into()), ("period_to_ns", period.to.into())]
     });
     cells.into_iter().flatten().collect()
 }
 
 /// The rows of all tables, one a line.
-pub(super) fn lines(tables: Tables<'_>) -> String {
-    let mut text = String::new();
+pub(super) fn lines(tables: Tables<'_>) -> Out {
+    let mut out = Out::default();
     for table in tables {
-        for row in &table.rows {
-            let row = json_row(&table.columns, row);
-            let period: String =
-                period_cells(table).iter().map(|(name, cell)| format!(",\"{name}\":{}", json_cell(cell))).collect();
-            if tables.len() == 1 && period.is_empty() {
-                text.push_str(&row);
-            } else {
-                let comma = if row == "{}" { "" } else { "," };
-                let _ = write!(text, "{{\"analysis\":\"{}\"{period}{comma}{}", table.analysis, &row[1..]);
+        let (objects, period) = (Objects::new(&table.columns), period_cells(table));
+        let mut before = Out::default();
+        if tables.len() > 1 || !period.is_empty() {
+            before.put_fmt(format_args!("{{\"analysis\":\"{}\"", table.analysis));
+            for (name, cell) in &period {
+                before.put_fmt(format_args!(",\"{name}\":"));
+                put_json_cell(&mut before, cell);
             }
-            text.push('\n');
         }
+        let mut object = Out::default();
+        table.rows.for_each(|row| {
+            if before.is_empty() {
+                objects.put(&mut out, row);
+            } else {
+                object.clear();
+                objects.put(&mut object, row);
+                out.put(before.written());
+                if object.written() != b"{}" {
+                    out.put_byte(b',');
+                }
+                out.put(&object.written()[1..]);
+            }
+            out.put_byte(b'\n');
+        });
     }
-    text
+    out
 }
 
 // ---- CSV ----------------------------------------------------------------------------------------------------------
 
-fn csv_cell(cell: &Cell) -> String {
+fn put_csv_cell(out: &mut Out, cell: &Cell) {
     match cell {
-        Cell::Null => String::new(),
-        Cell::Text(text) => text.clone(),
+        Cell::Null => {}
+        Cell::Text(Cow::Borrowed(text)) => out.put(text.as_bytes()),
+        Cell::Text(text) => put_cell(out, text.as_bytes()),
         Cell::Counts(counts) => {
-            counts.iter().map(|(name, count)| format!("{name}:{count}")).collect::<Vec<_>>().join(" ")
+            let mut text = Out::default();
+            put_counts(&mut text, counts);
+            put_cell(out, text.written());
         }
-        cell => json_cell(cell),
+        cell => put_json_cell(out, cell),
     }
 }
 
+fn put_csv_line<'c>(out: &mut Out, cells: impl Iterator<Item = &'c Cell>) {
+    for (at, cell) in cells.enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_csv_cell(out, cell);
+    }
+    out.put_byte(b'\n');
+}
+
 /// The rows of all tables; an empty line stands between two tables, but for those of one analysis over its periods.
-pub(super) fn csv(tables: Tables<'_>) -> String {
+pub(super) fn csv(tables: Tables<'_>) -> Out {
     let mut out = Out::default();
     for (at, table) in tables.iter().enumerate() {
         let period = period_cells(table);
@@ -450,65 +745,63 @@ pub(super) fn csv(tables: Tables<'_>) -> String {
             let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
             put_line(&mut out, &names.collect::<Vec<_>>());
         }
-        for row in &table.rows {
-            let cells = period.iter().map(|(_, cell)| cell).chain(row);
-            put_line(&mut out, &cells.map(csv_cell).collect::<Vec<_>>());
-        }
+        table.rows.for_each(|row| put_csv_line(&mut out, period.iter().map(|(_, cell)| cell).chain(row)));
     }
-    String::from_utf8_lossy(out.written()).into_owned()
+    out
 }
 
 // ---- Rows as they are found ---------------------------------------------------------------------------------------
 
+/// Bytes of rows that are written at once.
+const TOGETHER: usize = 64 << 10;
+
 /// Rows that are written as they are found.
 pub(super) struct Streamed {
     format: AnalyzeFormat,
-    columns: Vec<Column>,
+    objects: Objects,
+    out: Out,
     sink: Option<Sink>,
     failed: Option<Error>,
 }
 
 impl Streamed {
     pub(super) fn new(format: AnalyzeFormat) -> Self {
-        Streamed { format, columns: Vec::new(), sink: None, failed: None }
+        Streamed { format, objects: Objects::new(&[]), out: Out::default(), sink: None, failed: None }
     }
 
     /// Says where the rows go, and what they are.
-    pub(super) fn begin(&mut self, columns: Vec<Column>, sink: Sink) {
-        (self.columns, self.sink) = (columns, Some(sink));
+    pub(super) fn begin(&mut self, columns: &[Column], sink: Sink) {
+        (self.objects, self.sink) = (Objects::new(columns), Some(sink));
         if self.format == AnalyzeFormat::Csv {
-            let head = self.columns.iter().map(|column| column.name.to_string()).collect::<Vec<_>>();
-            self.put_csv(&head);
+            put_line(&mut self.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
         }
     }
 
     /// Writes a row.
     pub(super) fn put(&mut self, row: &[Cell]) {
         if self.format == AnalyzeFormat::Csv {
-            self.put_csv(&row.iter().map(csv_cell).collect::<Vec<_>>());
+            put_csv_line(&mut self.out, row.iter());
         } else {
-            let line = json_row(&self.columns, row) + "\n";
-            self.write(line.as_bytes());
+            self.objects.put(&mut self.out, row);
+            self.out.put_byte(b'\n');
+        }
+        if self.out.len() >= TOGETHER {
+            self.write();
         }
     }
 
-    fn put_csv(&mut self, cells: &[String]) {
-        let mut out = Out::default();
-        put_line(&mut out, cells);
-        let line = out.written().to_vec();
-        self.write(&line);
-    }
-
-    fn write(&mut self, line: &[u8]) {
+    fn write(&mut self) {
         if let Some(sink) = self.sink.as_mut().filter(|_| self.failed.is_none())
-            && let Err(error) = sink.write(line)
+            && let Err(error) = sink.write(self.out.written())
         {
             self.failed = Some(error);
         }
+        self.out.clear();
     }
 
     /// Ends the output.
     pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
+        self.write();
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -531,7 +824,7 @@ mod tests {
         Table {
             analysis: "processes",
             columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
-            rows: depths.iter().enumerate().map(row).collect(),
+            rows: depths.iter().enumerate().map(row).collect::<Vec<_>>().into(),
             all: vec![(Column::new("user_ns", Unit::Duration), Cell::Integer(3000))],
             ..Table::default()
         }
@@ -545,7 +838,8 @@ mod tests {
     fn trees_are_indented_and_have_no_column_of_depths() {
         let expected = "tid    comm   user\n0      sh    1.500\n1        sh  1.500\n(all)        3.000\n";
         assert_eq!(text(&lives(&[0, 1]), 2), expected);
-        assert!(lines(&[lives(&[0, 1])]).ends_with("\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
+        let lines = lines(&[lives(&[0, 1])]);
+        assert!(lines.written().ends_with(b"\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
         // A chain does not move out of sight.
         let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
         assert!(deepest.is_some_and(|width| width < 80));

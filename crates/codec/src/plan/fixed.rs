@@ -1,4 +1,4 @@
-//! Integers at a fixed place in their event: read without a visit of the fields around them.
+//! Integers and texts at a fixed place in their event: read without a visit of the fields around them.
 
 use super::{Input, NodeId, Op, Plan};
 
@@ -11,10 +11,41 @@ pub struct FixedInteger {
     big: bool,
 }
 
+/// A text that is always the same number of bytes behind the header of its event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FixedText {
+    offset_bytes: usize,
+    /// The bytes that it takes; `None` when it goes up to a zero.
+    len_bytes: Option<usize>,
+}
+
+/// What stands at a fixed place.
+enum Fixed {
+    Integer(FixedInteger),
+    Text(FixedText),
+}
+
 impl Plan {
     /// The integer `node` of an event's row plan, when it stands at a fixed place.
     pub fn fixed_integer(&self, node: NodeId) -> Option<FixedInteger> {
+        match self.fixed(node)? {
+            Fixed::Integer(integer) => Some(integer),
+            Fixed::Text(_) => None,
+        }
+    }
+
+    /// The text `node` of an event's row plan, when it stands at a fixed place, in code units of one byte.
+    pub fn fixed_text(&self, node: NodeId) -> Option<FixedText> {
+        match self.fixed(node)? {
+            Fixed::Text(text) => Some(text),
+            Fixed::Integer(_) => None,
+        }
+    }
+
+    fn fixed(&self, wanted: NodeId) -> Option<Fixed> {
         let mut bits = 0u64;
+        // The length that was set last, and its slot.
+        let mut length: Option<(u16, u64)> = None;
         for op in self.ops.iter() {
             let (at, width_bytes, is_signed, big) = match *op {
                 Op::U8 { node } => (node, 1, false, false),
@@ -25,14 +56,32 @@ impl Plan {
                 Op::S32 { node, big } => (node, 4, true, big),
                 Op::U64 { node, big } => (node, 8, false, big),
                 Op::S64 { node, big } => (node, 8, true, big),
+                Op::StrBytes { node, unit: 1, len } => {
+                    let (_, bytes) = length.filter(|(slot, _)| *slot == len && bits.is_multiple_of(8))?;
+                    if node == wanted {
+                        let (offset_bytes, len_bytes) = (usize::try_from(bits / 8).ok()?, usize::try_from(bytes).ok()?);
+                        return Some(Fixed::Text(FixedText { offset_bytes, len_bytes: Some(len_bytes) }));
+                    }
+                    bits = bits.checked_add(bytes.checked_mul(8)?)?;
+                    continue;
+                }
+                Op::Str { node, unit: 1 } if node == wanted && bits.is_multiple_of(8) => {
+                    let offset_bytes = usize::try_from(bits / 8).ok()?;
+                    return Some(Fixed::Text(FixedText { offset_bytes, len_bytes: None }));
+                }
                 other => {
+                    length = match other {
+                        Op::Set { slot, value } => Some((slot, value)),
+                        Op::BeginStruct { .. } | Op::EndStruct { .. } | Op::Advance { .. } | Op::Align { .. } => length,
+                        _ => None,
+                    };
                     bits = bits.checked_add(fixed_bits(&other, bits)?)?;
                     continue;
                 }
             };
-            if at == node {
+            if at == wanted {
                 let offset_bytes = usize::try_from(bits / 8).ok().filter(|_| bits.is_multiple_of(8))?;
-                return Some(FixedInteger { offset_bytes, width_bytes, is_signed, big });
+                return Some(Fixed::Integer(FixedInteger { offset_bytes, width_bytes, is_signed, big }));
             }
             bits = bits.checked_add(width_bytes as u64 * 8)?;
         }
@@ -115,6 +164,38 @@ impl FixedInteger {
     }
 }
 
+impl FixedText {
+    /// The text of the event whose fields begin at `body_bits`, up to its first zero. `None` when the event does not begin on
+    /// a byte, or ends before.
+    #[inline]
+    pub fn read<'a>(&self, input: Input<'a>, body_bits: u64) -> Option<&'a [u8]> {
+        let bytes = self.all(input, body_bits)?;
+        let end = memchr::memchr(0, bytes).or(self.len_bytes)?;
+        bytes.get(..end)
+    }
+
+    /// Is the text of the event this one, which has no zeros?
+    #[inline]
+    pub fn is(&self, input: Input<'_>, body_bits: u64, text: &[u8]) -> bool {
+        let Some(bytes) = self.all(input, body_bits) else { return false };
+        bytes.strip_prefix(text).is_some_and(|rest| rest.first().map_or(self.len_bytes.is_some(), |byte| *byte == 0))
+    }
+
+    #[inline]
+    fn all<'a>(&self, input: Input<'a>, body_bits: u64) -> Option<&'a [u8]> {
+        if !body_bits.is_multiple_of(8) {
+            return None;
+        }
+        let begin = ((body_bits >> 3) as usize).checked_add(self.offset_bytes)?;
+        let last = usize::try_from(input.end_bits >> 3).ok()?;
+        let end = self.len_bytes.map_or(Some(last), |len| begin.checked_add(len))?;
+        if end > last {
+            return None;
+        }
+        input.bytes.get(begin..end)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,6 +231,36 @@ mod tests {
         let first = plan.fixed_integer(1).expect("it is fixed");
         assert_eq!(first.read(Input::new(&bytes, 104), 4), None, "not on a byte");
         assert_eq!(first.read(Input::new(&bytes, 104), u64::MAX - 7), None);
+    }
+
+    #[test]
+    fn texts_of_fixed_length_are_fixed() {
+        let set = |value| Op::Set { slot: 3, value };
+        let text = |node| Op::StrBytes { node, unit: 1, len: 3 };
+        let of = plan(&[set(4), text(1), Op::U8 { node: 2 }, set(2), text(3), Op::U8 { node: 4 }, text(5)]);
+        let bytes = *b"_ab\0z\x07cd\x09efgh";
+        let input = Input::new(&bytes, 104);
+        let read = |node| of.fixed_text(node).expect("it is fixed").read(input, 8);
+        assert_eq!((read(1), read(3)), (Some(&b"ab"[..]), Some(&b"cd"[..])));
+        assert_eq!(of.fixed_integer(2).and_then(|integer| integer.read(input, 8)), Some(7));
+        assert_eq!(of.fixed_integer(4).and_then(|integer| integer.read(input, 8)), Some(9));
+        let first = of.fixed_text(1).unwrap();
+        assert!(first.is(input, 8, b"ab") && !first.is(input, 8, b"a") && !first.is(input, 8, b"abc"));
+        assert!(of.fixed_text(3).unwrap().is(input, 8, b"cd") && !first.is(input, 8, b""));
+        assert_eq!((first.read(input, 4), first.read(input, 80)), (None, None));
+        assert!(of.fixed_text(2).is_none(), "no text");
+        let other = Op::StrBytes { node: 1, unit: 1, len: 4 };
+        assert!(plan(&[set(4), other]).fixed_text(1).is_none(), "another length");
+        assert!(plan(&[set(4), Op::Save { slot: 3 }, text(1)]).fixed_text(1).is_none(), "a length that is read");
+        let of = plan(&[Op::U8 { node: 1 }, Op::Str { node: 2, unit: 1 }, Op::Str { node: 3, unit: 1 }]);
+        let text = of.fixed_text(2).expect("it is fixed");
+        let input = Input::new(b"_1ab\0cd", 56);
+        assert_eq!(text.read(input, 8), Some(&b"ab"[..]));
+        assert!(text.is(input, 8, b"ab") && !text.is(input, 8, b"a") && !text.is(input, 8, b"abc"));
+        assert_eq!(text.read(input, 32), None, "it has no end");
+        assert!(!text.is(input, 32, b"cd") && of.fixed_text(3).is_none(), "a string stands before");
+        let wide = Op::StrBytes { node: 1, unit: 2, len: 3 };
+        assert!(plan(&[set(4), wide, Op::U8 { node: 2 }]).fixed_integer(2).is_none());
     }
 
     #[test]

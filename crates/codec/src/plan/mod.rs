@@ -33,7 +33,7 @@ use tracemill_model::error::Error;
 use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass, Role};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
-pub use fixed::FixedInteger;
+pub use fixed::{FixedInteger, FixedText};
 pub(crate) use run::Short;
 
 use crate::bits::Wide;

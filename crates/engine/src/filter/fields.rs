@@ -1,11 +1,11 @@
 //! Fields of events by path, for those who read a few of each event: a path is looked up once for each event class, and
-//! an event is visited once for all of its paths. Integers at fixed places are read without a visit.
+//! an event is visited once for all of its paths. Integers and texts at fixed places are read without a visit.
 
 use tracemill_codec::bits::Wide;
-use tracemill_codec::plan::{Fault, FixedInteger, State};
+use tracemill_codec::plan::{Fault, FixedInteger, FixedText, State};
 use tracemill_codec::value::Value;
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::{FieldClassId, FieldKind, FieldPath, Schema};
+use tracemill_model::schema::{Encoding, FieldClassId, FieldKind, FieldPath, Schema};
 use tracemill_semantics::Semantics;
 
 use super::capture::{Stored, Values};
@@ -45,6 +45,8 @@ pub enum Access {
     Head(Head),
     /// To an integer at a fixed place.
     Fixed(FixedInteger, FieldClassId),
+    /// To a text at a fixed place, in UTF-8 or what a trace wrongly says is that.
+    FixedText(FixedText, FieldClassId),
     /// To a field that is captured; its index in [`Captured`].
     Field(usize, FieldClassId),
 }
@@ -163,9 +165,12 @@ impl ClassFields {
         let all = Wants::new(event.raw, self.places.iter().map(|(place, detail)| (place, detail)));
         // Events over a spine may end before their last field.
         let is_whole = event.raw.chunk.packet.spine.is_none();
-        if let Some(fixed) = all.fixed(event.raw, index).filter(|_| is_whole) {
+        let is_plain = matches!(self.places[index].1, Detail::Text(Encoding::Utf8));
+        let integer = all.fixed(event.raw, index).map(|fixed| Access::Fixed(fixed, class));
+        let text = || all.fixed_text(event.raw, index).map(|fixed| Access::FixedText(fixed, class));
+        if let Some(fixed) = integer.or_else(|| text().filter(|_| is_plain)).filter(|_| is_whole) {
             self.places.pop();
-            return Access::Fixed(fixed, class);
+            return fixed;
         }
         self.wants = all;
         Access::Field(index, class)

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::EventRef;
-use tracemill_codec::plan::{FixedInteger, NoVisitor, State};
+use tracemill_codec::plan::{FixedInteger, FixedText, NoVisitor, State};
 use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 use tracemill_semantics::Semantics;
 
@@ -453,6 +453,12 @@ impl Wants {
     pub(super) fn fixed(&self, event: EventRef<'_>, path: usize) -> Option<FixedInteger> {
         let node = self.body.node_of(path)?;
         event.chunk.packet.plans.event_rows(event.class()).fixed_integer(node)
+    }
+
+    /// The text of a path, when it stands at a fixed place.
+    pub(super) fn fixed_text(&self, event: EventRef<'_>, path: usize) -> Option<FixedText> {
+        let node = self.body.node_of(path)?;
+        event.chunk.packet.plans.event_rows(event.class()).fixed_text(node)
     }
 
     /// Decodes what is wanted, and no scope behind the last one that is.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::sync::Arc;
 
 use super::cpu::{Cpu, CpuStatus, Current};
 use super::observer::{CpuPiece, Observer, ThreadPiece};
@@ -32,6 +33,18 @@ pub trait Values {
     fn integer(&self, field: Field) -> Option<i128>;
     /// The value of a text.
     fn text(&self, field: Field) -> Option<Cow<'_, str>>;
+    /// The value of an integer of 64 bits.
+    fn number(&self, field: Field) -> Option<i64> {
+        self.integer(field).and_then(|value| i64::try_from(value).ok())
+    }
+    /// Is the value this text? May say no without looking.
+    fn is_text(&self, _field: Field, _text: &str) -> bool {
+        false
+    }
+    /// The text that the field has in all events of this kind.
+    fn constant(&self, _field: Field) -> Option<&Arc<str>> {
+        None
+    }
     /// Bytes in an array of integers; `None` for anything else.
     fn bytes(&self, _field: Field) -> Option<Vec<u8>> {
         None
@@ -52,7 +65,7 @@ pub struct Happening<'a> {
 impl Happening<'_> {
     /// An integer of 64 bits.
     pub fn number(&self, field: Field) -> Option<i64> {
-        self.values.integer(field).and_then(|value| i64::try_from(value).ok())
+        self.values.number(field)
     }
 
     /// A text.
@@ -181,6 +194,12 @@ impl Machines {
         cpu: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<CpuIndex> {
+        self.touch_time(ns, observer);
+        cpu.map(|number| self.cpu_or_new(machine, number))
+    }
+
+    /// Takes the time of an event.
+    pub fn touch_time(&mut self, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         self.counts.events += 1;
         if self.begin.is_none() {
             (self.begin, self.now) = (Some(ns), ns);
@@ -199,7 +218,6 @@ impl Machines {
             self.lose_now(cpu, observer);
         }
         self.now = ns;
-        cpu.map(|number| self.cpu_or_new(machine, number))
     }
 
     /// Events may have been lost on a CPU from a time on: what was known of it is not known any more.
@@ -225,7 +243,8 @@ impl Machines {
         }
     }
 
-    fn cpu_or_new(&mut self, machine: u32, number: u64) -> CpuIndex {
+    /// A CPU by its number, at the time of an event of it.
+    pub fn cpu_or_new(&mut self, machine: u32, number: u64) -> CpuIndex {
         let Machines { cpus, cpu_of, last_cpu, visitors, begin, now, .. } = self;
         if let Some((_, _, cpu)) = last_cpu.filter(|(of, last, _)| (*of, *last) == (machine, number)) {
             return cpu;

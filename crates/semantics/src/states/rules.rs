@@ -1,5 +1,7 @@
 //! The rules of section 2.2: what an event of each concept changes.
 
+use std::sync::Arc;
+
 use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};
 use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex};
 use super::observer::{Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, Woken};
@@ -201,9 +203,7 @@ impl Machines {
     ) {
         self.leave_other_cpu(thread, cpu, observer);
         let state = happening.number(Field::State).unwrap_or(0);
-        if let Some(comm) = happening.text(Field::PrevComm) {
-            self.rename(thread, &comm);
-        }
+        self.rename_to(thread, happening, Field::PrevComm);
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
         live.base = base_after(state, live.has_exited, live.is_freed, happening.is_legacy);
@@ -237,9 +237,7 @@ impl Machines {
         happening: &Happening<'_>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        if let Some(comm) = happening.text(Field::NextComm) {
-            self.rename(thread, &comm);
-        }
+        self.rename_to(thread, happening, Field::NextComm);
         let (now, prio) = (self.now, happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         let (woken, last_cpu) = (live.woken, live.last_cpu);
@@ -250,6 +248,17 @@ impl Machines {
             observer.scheduled(self, &Scheduled { woken, at: now, cpu, prio });
         }
         observer.run_began(self, thread, last_cpu.is_some_and(|last| last != cpu), now);
+    }
+
+    /// Gives a thread the name in a field; names rarely change.
+    fn rename_to(&mut self, thread: ThreadIndex, happening: &Happening<'_>, field: Field) {
+        let known = self.threads[thread.0 as usize].comm.as_deref();
+        if known.is_some_and(|comm| happening.values.is_text(field, comm)) {
+            return;
+        }
+        if let Some(comm) = happening.text(field) {
+            self.rename(thread, &comm);
+        }
     }
 
     fn rename(&mut self, thread: ThreadIndex, comm: &str) {
@@ -587,7 +596,10 @@ fn base_after(state: i64, has_exited: bool, is_freed: bool, is_legacy: bool) -> 
 }
 
 /// Name of a system call; one that only has a number is named after it.
-pub(crate) fn call_name(happening: &Happening<'_>) -> Box<str> {
+pub(crate) fn call_name(happening: &Happening<'_>) -> Arc<str> {
+    if let Some(name) = happening.values.constant(Field::Name).filter(|name| !name.starts_with("sys_")) {
+        return name.clone();
+    }
     match happening.text(Field::Name).or_else(|| happening.text(Field::Nr)) {
         Some(name) => name.strip_prefix("sys_").unwrap_or(&name).into(),
         None => match happening.values.integer(Field::Nr) {

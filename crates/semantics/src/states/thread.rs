@@ -1,5 +1,7 @@
 //! Threads.
 
+use std::sync::Arc;
+
 use super::observer::Woken;
 use super::{CpuIndex, Ns, ThreadIndex};
 
@@ -79,7 +81,7 @@ pub(super) enum Base {
 pub(super) struct Frame {
     pub(super) is_trap: bool,
     /// `None` when its entry was not seen.
-    pub(super) entry: Option<(Box<str>, Ns)>,
+    pub(super) entry: Option<(Arc<str>, Ns)>,
 }
 
 /// A life of a thread: from the event that made it or named it first to its end.

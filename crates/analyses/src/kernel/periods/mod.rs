@@ -267,7 +267,7 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
             KeyValue::Absent => Cell::Null,
             KeyValue::Integer(value) => Cell::Integer(*value),
             KeyValue::Bool(value) => Cell::Bool(*value),
-            text => Cell::Text(text.to_string()),
+            text => Cell::Text(text.to_string().into()),
         };
     }
     cells
