@@ -199,6 +199,7 @@ graph main
 graph work
 graph -D 3
 dump --demangle no
+dump --info
 dump --flame-graph --sample-time 1us
 replay -F {g}@kernel
 replay -N {g}@kernel
@@ -277,6 +278,8 @@ def run(command):
 
 
 def of_peer(words, data):
+    if "--info" in words:
+        words = ["info"]
     # A later option wins.
     command = ["uftrace", words[0], "--no-pager", *([] if "html" in words else ["--color=no"]), "-d", data]
     return run(command + ["-v" if word == "--hex" else word for word in words[1:]])

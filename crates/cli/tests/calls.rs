@@ -498,3 +498,71 @@ fn the_filter_of_a_report_is_for_what_is_reported() {
     let twice = run_with("report --state entry --by tid --filter tid>", &["--filter", "tid > 0", &trace]);
     assert_eq!(twice.ends(0, &[]).stdout, between("tid > 0").stdout);
 }
+
+#[test]
+fn the_summary_of_the_recorder_is_that_of_uftrace() {
+    let folder = Folder::new();
+    folder.copy_of("../calls/tasting", "own");
+    let want = "# system information
+# ==================
+# program version     : v0.13 ( x86_64 dwarf python3 luajit tui perf sched dynamic )
+# recorded on         : Sun Nov 22 21:43:45 2026
+# cmdline             : uftrace record -d tasting.data ./tasting
+# cpu info            : AMD EPYC
+# number of cpus      : 2 / 2 (online / possible)
+# memory info         : 8.9 / 23.5 GB (free / total)
+# system load         : 5.08 / 6.29 / 6.67 (1 / 5 / 15 min)
+# kernel version      : Linux 6.18.44-fc-v657
+# hostname            : vm
+# distro              : \"Debian GNU/Linux 12 (bookworm)\"
+#
+# process information
+# ===================
+# number of tasks     : 3
+# task list           : 12529(tasting), 12531(tasting), 12532(tasting)
+# exe image           : /tmp/roastery/tasting
+# build id            : 7e6e21611758b5b71205e57e7e9be2a2b1971b00
+# pattern             : regex
+# exit status         : exited with code: 0
+# elapsed time        : 0.020732413 sec
+# cpu time            : 0.004 / 0.004 sec (sys / user)
+# context switch      : 14 / 6 (voluntary / involuntary)
+# max rss             : 7532 KB
+# page fault          : 2 / 652 (major / minor)
+# disk iops           : 616 / 16 (read / write)
+";
+    let summary = || folder.run("dump --info own").ends(0, &[]).stdout;
+    assert_eq!(summary(), format!("{want}\n"));
+    folder.file("own/note.txt", "with milk\nand sugar");
+    let notes = "#\n# extra note information\n# ======================\nwith milk\nand sugar\n";
+    assert_eq!(summary(), format!("{want}{notes}"));
+    folder.run("dump --info --chrome own").ends(2, &["cannot be used with"]);
+    // Other recorders say nothing of the kind.
+    let folder = self::folder();
+    folder.run("dump --info t").ends(1, &["no notes of its recorder", "tracemill info"]);
+}
+
+#[test]
+fn symbols_come_from_another_folder_where_it_has_them() {
+    let folder = Folder::new();
+    folder.copy_of("../calls/tasting", "own");
+    let symbols = std::fs::read_to_string(folder.path("own/tasting.sym")).expect("it is there");
+    let renamed = symbols.replace(" main\n", " other_main\n");
+    assert_ne!(renamed, symbols);
+    folder.file("syms/tasting.sym", renamed.clone());
+    let names = |options: &str| folder.run(&format!("report own -f none {options}")).ends(0, &[]).stdout;
+    let (plain, other) = (names(""), names("--with-syms syms"));
+    assert!(plain.contains("\n  main\n") && !plain.contains("other_main"), "{plain}");
+    assert_eq!(other, plain.replace("  main\n", "  other_main\n"));
+    // Events have them too.
+    let events = folder.run("print own --with-syms syms").ends(0, &[]).stdout;
+    assert!(events.contains("\"other_main\""), "{events}");
+    // A folder without a file that fits changes nothing.
+    folder.file("syms/tasting.sym", renamed.replace("# build-id: 7e", "# build-id: 8e"));
+    assert_eq!(names("--with-syms syms"), plain);
+    folder.file("none/other.sym", renamed);
+    assert_eq!(names("--with-syms none"), plain);
+    std::fs::remove_file(folder.path("own/tasting.sym")).expect("it is there");
+    assert!(!names("").contains("main"));
+    folder.run("report own --with-syms nowhere").ends(2, &["--with-syms nowhere cannot be listed"]);
+}

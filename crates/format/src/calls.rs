@@ -196,6 +196,11 @@ pub trait CallSource: Send + Sync {
     /// Known facts about the recording.
     fn recording(&self) -> Recording;
 
+    /// What the recorder tells of the run, as its own program shows it.
+    fn summary(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// The programs that ran.
     fn programs(&self) -> &[CallProgram];
 

@@ -25,6 +25,10 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "NAME")]
     pub(crate) input_format: Option<String>,
 
+    /// Take symbols from the `.sym` files of this folder, where it has them
+    #[arg(id = "with-syms", long, value_name = "DIR")]
+    pub(crate) with_syms: Option<String>,
+
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
 
@@ -567,6 +571,10 @@ pub(crate) struct DumpArgs {
     /// Print folded stacks with their samples, one per line, the input of flame graph scripts
     #[arg(long, conflicts_with = "hex")]
     pub(crate) flame_graph: bool,
+
+    /// Print what the recorder tells of the run, as `uftrace info` does
+    #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph", "graphviz", "mermaid", "format"])]
+    pub(crate) info: bool,
 
     /// Print the call graph for Graphviz
     #[arg(long, conflicts_with_all = ["hex", "chrome", "flame_graph", "mermaid"])]

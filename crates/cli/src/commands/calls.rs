@@ -12,7 +12,7 @@ use tracemill_engine::output::refuse_input;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_format::calls::{CallSource, ColorStyle, Findings};
-use tracemill_format::names_of;
+use tracemill_format::{Settings, names_of};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
@@ -46,7 +46,10 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         let error = Error::new(ErrorKind::Io, "there is no recording here, and no trace was named").in_file(&path);
         return Err(error.with_help("name a trace, or go to the folder where `uftrace record` left its data"));
     }
+    let mut settings = Settings::new();
+    settings.0.extend(args.with_syms.clone().map(|folder| ("with-syms", folder)));
     let options = OpenOptions {
+        settings,
         input_format: args.input_format.clone(),
         calls_only: true,
         strict: args.strict,
@@ -89,7 +92,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
 
 impl OpenCalls {
     /// Its calls.
-    fn source(&self) -> Option<&dyn CallSource> {
+    pub(crate) fn source(&self) -> Option<&dyn CallSource> {
         let events = self.events.as_ref().map(|events| events as &dyn CallSource);
         events.or_else(|| self.session.traces.iter().find_map(|trace| trace.reader.calls()))
     }

@@ -3,7 +3,7 @@
 use tracemill_calls::chrome::{self, ChromeOptions};
 use tracemill_calls::text::parse_time;
 use tracemill_calls::{graph, json, raw};
-use tracemill_format::calls::{DumpOptions, Findings};
+use tracemill_format::calls::{CallSource, DumpOptions, Findings};
 use tracemill_model::error::Error;
 
 use super::calls;
@@ -27,6 +27,15 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         return Err(Error::misuse("records have no page").with_help("--mermaid makes one; so does `tracemill replay`"));
     }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
+    if args.info {
+        let summary = open.source().and_then(CallSource::summary).ok_or_else(|| {
+            let error = Error::unsupported("the trace has no notes of its recorder about the run");
+            error.with_help("`tracemill info` describes it")
+        })?;
+        let mut sink = calls::sink(&args.calls)?;
+        let written = sink.as_writer().write_all(&summary).map(|()| Findings::default());
+        return Ok(open.finish(sink.finish(written)?));
+    }
     let (source, call_options) = calls::options(&args.calls, &open)?;
     let mut sink = calls::sink(&args.calls)?;
     let written = if args.chrome {

@@ -133,7 +133,7 @@ const SHOWN: usize = 1024;
 impl Dump<'_> {
     // Writing to a string cannot fail.
     fn header(&mut self) {
-        let Header { bytes, version, size, mut features, groups } = self.calls.header.clone();
+        let Header { bytes, version, size, mut features, groups } = self.calls.info.header.clone();
         if !self.calls.has_perf {
             features &= !feature::PERF_EVENT;
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_format::{DataFile, Storage, Stream};
+use tracemill_format::{DataFile, Entry, EntryKind, Storage, Stream};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::debug::DebugInfo;
@@ -19,8 +19,44 @@ use super::tasks::Tasks;
 /// A file, or why it cannot be read.
 type Opened = Result<Arc<dyn Bytes>>;
 
+/// Name of the option for symbols of another folder.
+pub(super) const WITH_SYMS: &str = "with-syms";
+
 /// The comments at the beginning of a file of symbols are looked for in so many bytes.
 const MAX_HEADER: usize = 8192;
+
+/// Files of one extension: their names and headers, and the files.
+pub(super) type Headed = (Vec<(String, FileHeader)>, Vec<Opened>);
+
+/// The files of symbols of a folder that the user named.
+///
+/// # Errors
+/// Wrong usage: a folder that cannot be listed.
+pub(super) fn symbols_elsewhere(storage: &dyn Storage, folder: &str) -> Result<Headed> {
+    let path = Path::new(folder);
+    let refuse = |error: Error| Error::misuse(format!("--{WITH_SYMS} {folder} cannot be listed: {}", error.message()));
+    let entries = storage.list(path).map_err(refuse)?;
+    let is_file = |entry: &&Entry| matches!(entry.kind, EntryKind::File(_));
+    Ok(headed(storage, path, entries.iter().filter(is_file).map(|entry| &entry.name), "sym"))
+}
+
+/// The files of a folder with this extension.
+fn headed<'a>(
+    storage: &dyn Storage,
+    folder: &Path,
+    names: impl Iterator<Item = &'a String>,
+    extension: &str,
+) -> Headed {
+    let end = format!(".{extension}");
+    let (mut headers, mut texts) = (Vec::new(), Vec::new());
+    for name in names.filter(|name| name.ends_with(&end)) {
+        let text = storage.open(&folder.join(name));
+        let start = text.as_ref().map_or(&[][..], |text| text.bytes());
+        headers.push((name.clone(), FileHeader::read(&start[..start.len().min(MAX_HEADER)])));
+        texts.push(text);
+    }
+    (headers, texts)
+}
 
 /// The contents of a folder, while it is opened.
 pub(super) struct Folder<'a> {
@@ -78,8 +114,8 @@ impl Folder<'_> {
         tasks
     }
 
-    /// Reads maps and the symbols of everything in them.
-    pub(super) fn names(&mut self, info: &Info, tasks: Tasks) -> Names {
+    /// Reads maps and the symbols of everything in them, those `elsewhere` first.
+    pub(super) fn names(&mut self, info: &Info, tasks: Tasks, elsewhere: Headed) -> Names {
         let mut modules: Vec<Module> = Vec::new();
         let mut known: HashMap<(String, Option<String>), usize> = HashMap::new();
         let mut module = |path: &str, build_id: Option<&str>| {
@@ -115,9 +151,14 @@ impl Folder<'_> {
             loaded.sort_by_key(|&(time, ..)| time);
             spaces.push(Space { map, modules: of_map, loaded });
         }
-        for (extension, is_symbols) in [("sym", true), ("dbg", false)] {
-            let (headers, texts) = self.headers(extension);
+        let list = |extension| headed(self.storage, self.path, self.files.iter().map(|(name, _)| name), extension);
+        let lists = [(elsewhere, "sym"), (list("sym"), "sym"), (list("dbg"), "dbg")];
+        for ((headers, texts), extension) in lists {
+            let is_symbols = extension == "sym";
             for module in &mut modules {
+                if is_symbols && module.symbol_file.is_some() {
+                    continue;
+                }
                 let Some(at) = choose(&module.path, module.build_id.as_deref(), extension, &headers) else { continue };
                 let file = &headers[at].0;
                 let text = match &texts[at] {
@@ -148,20 +189,6 @@ impl Folder<'_> {
         let mut names = Names { modules, tasks, spaces, kernel, is_relative, is_64_bit: info.is_64_bit };
         names.number();
         names
-    }
-
-    /// The headers of all files of an extension, and the files.
-    fn headers(&self, extension: &str) -> (Vec<(String, FileHeader)>, Vec<Opened>) {
-        let end = format!(".{extension}");
-        let files = self.files.iter().filter(|(name, _)| name.ends_with(&end));
-        let (mut headers, mut texts) = (Vec::new(), Vec::new());
-        for (name, _) in files {
-            let text = self.storage.open(&self.path.join(name));
-            let start = text.as_ref().map_or(&[][..], |text| text.bytes());
-            headers.push((name.clone(), FileHeader::read(&start[..start.len().min(MAX_HEADER)])));
-            texts.push(text);
-        }
-        (headers, texts)
     }
 
     /// The traced tasks: as listed, or else those that have a file.

@@ -282,7 +282,7 @@ impl Info {
             }
             _ => {}
         }
-        self.entries.push((key, value.trim_end().to_string()));
+        self.entries.push((key, value.to_string()));
     }
 }
 

@@ -26,6 +26,7 @@ mod perf;
 mod reader;
 mod records;
 mod slices;
+mod summary;
 mod symbols;
 mod tables;
 mod tasks;
@@ -41,10 +42,15 @@ mod tests;
 
 pub use demangle::simple_name;
 
-use tracemill_format::Format;
+use tracemill_format::{Format, Setting};
 
 /// The format.
 pub static FORMAT: Format =
     Format::new(&["uftrace"], "data folders of uftrace, versions 3 and 4", open::probe, open::open)
         .looks_like("a trace of uftrace is a folder with a file `info` that begins with `Ftrace!`")
+        .with_settings(&[Setting::with_value(
+            folder::WITH_SYMS,
+            "DIR",
+            "Take symbols of uftrace folders from the `.sym` files of this folder, where it has them",
+        )])
         .with_calls();

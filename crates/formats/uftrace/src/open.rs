@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
-use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
+use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, Stream};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ByteOrder, Schema};
 
@@ -13,10 +13,11 @@ use super::arguments::Signatures;
 use super::calls::{CallFile, Calls};
 use super::classes::{self, EventNames, Streams};
 use super::definitions::Definitions;
-use super::folder::Folder;
+use super::folder::{self, Folder, WITH_SYMS};
 use super::info::{self, Info};
 use super::perf;
 use super::reader::{Reader, Source};
+use super::summary;
 use super::symbols::base_name;
 use super::tables::{environment, sections};
 use super::tasks::{Session, seconds};
@@ -36,7 +37,7 @@ pub(crate) fn open(context: &OpenContext<'_>, found: &[Found]) -> Vec<Result<Ope
 /// Byte order, names and specifications of a folder, whatever its records.
 pub(super) fn definitions(storage: &dyn Storage) -> Result<Definitions> {
     let found = Found { path: Path::new("").to_path_buf(), name: String::new(), below: String::new() };
-    Ok(Opening::read(storage, &found)?.reader.definitions)
+    Ok(Opening::read(storage, &found, &Settings::new())?.reader.definitions)
 }
 
 /// The state of opening before records are looked at.
@@ -54,7 +55,8 @@ impl<'a> Opening<'a> {
         let storage = context.storage;
         // Following calls reads the files directly, and wants neither tables nor the other files of the folder.
         let has_packets = !context.calls_only;
-        let Opening { mut reader, mut folder, schema, classes, tids, info } = Opening::read(storage, found)?;
+        let Opening { mut reader, mut folder, schema, classes, tids, info } =
+            Opening::read(storage, found, context.settings)?;
         let streams = folder.streams(&mut reader, classes, &tids, has_packets);
         if has_packets {
             reader.files = folder.parts(&streams);
@@ -72,7 +74,7 @@ impl<'a> Opening<'a> {
     }
 
     /// Reads everything but records.
-    fn read(storage: &'a dyn Storage, found: &'a Found) -> Result<Opening<'a>> {
+    fn read(storage: &'a dyn Storage, found: &'a Found, settings: &Settings) -> Result<Opening<'a>> {
         let entries = storage.list(&found.path)?;
         let files = entries.into_iter().filter_map(|entry| match entry.kind {
             EntryKind::File(len) => Some((entry.name, len)),
@@ -80,13 +82,14 @@ impl<'a> Opening<'a> {
         });
         let mut folder =
             Folder { storage, path: &found.path, files: files.collect(), warnings: Vec::new(), faults: Vec::new() };
+        let symbols = settings.get(WITH_SYMS).map(|folder| folder::symbols_elsewhere(storage, folder)).transpose()?;
         let path = found.path.join("info");
         let bytes = storage.open(&path)?;
         let mut info = Info::read(bytes.bytes()).map_err(|error| error.in_file(&path))?;
         let odd = std::mem::take(&mut info.warnings);
         folder.warn(odd, "info");
         let tasks = folder.tasks(&info);
-        let names = Arc::new(folder.names(&info, tasks));
+        let names = Arc::new(folder.names(&info, tasks, symbols.unwrap_or_default()));
         let signatures = Arc::new(Signatures::new(&info.specs, &names));
         let kernel = folder.kernel().map(Arc::new);
         let events = folder.text("events.txt");
@@ -161,11 +164,11 @@ impl Folder<'_> {
             files: streams.iter().map(file).collect(),
             paths,
             is_forked: tids.iter().map(is_forked).collect(),
-            max_stack: info.max_stack,
             numbers: self.numbers(tids),
             has_perf: self.files.iter().any(|(name, _)| name.starts_with("perf-cpu") && name.ends_with(".dat")),
             recording: recording(&info),
-            header: info.header,
+            info,
+            notes: self.text(summary::NOTES),
             demangle,
             default_options: String::from_utf8_lossy(options).split_whitespace().map(str::to_string).collect(),
         }
@@ -183,7 +186,7 @@ fn recording(info: &Info) -> Recording {
         date: entry("record_date"),
         command: entry("cmdline").map(|command| unquote(&command)),
         program: entry("exename").map(|path| base_name(&path).to_string()),
-        elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end_matches(" sec"))),
+        elapsed_ns: entry("elapsed_time").and_then(|time| seconds(time.trim_end().trim_end_matches(" sec"))),
     }
 }
 
@@ -228,14 +231,15 @@ pub(super) mod tests_support {
     /// Cuts the file of a task of a folder into slices of a size.
     pub(crate) fn cut(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64, size: usize) -> Vec<Slice> {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
-        let reader = Opening::read(storage, &found).unwrap().reader;
+        let reader = Opening::read(storage, &found, &Settings::new()).unwrap().reader;
         slices::cut(&mut reader.definitions.task(bytes, tid), size)
     }
 
     /// The calls of a folder.
     pub(crate) fn calls(storage: &dyn Storage, path: &str) -> Calls {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
-        let Opening { mut reader, mut folder, classes, tids, info, .. } = Opening::read(storage, &found).unwrap();
+        let Opening { mut reader, mut folder, classes, tids, info, .. } =
+            Opening::read(storage, &found, &Settings::new()).unwrap();
         let streams = folder.streams(&mut reader, classes, &tids, false);
         folder.calls(&reader, &streams, &tids, info, Demangle::default())
     }
@@ -243,7 +247,7 @@ pub(super) mod tests_support {
     /// Where reading the file of a task from its beginning finds records.
     pub(crate) fn places(storage: &dyn Storage, path: &str, bytes: &[u8], tid: i64) -> Vec<usize> {
         let found = Found { path: path.into(), name: String::new(), below: String::new() };
-        let reader = Opening::read(storage, &found).unwrap().reader;
+        let reader = Opening::read(storage, &found, &Settings::new()).unwrap().reader;
         let mut task = reader.definitions.task(bytes, tid);
         let (mut at, mut time, mut places) = (0, 0, Vec::new());
         loop {

@@ -14,7 +14,7 @@ pub(super) fn environment(info: &Info) -> Vec<(Arc<str>, EnvValue)> {
     let hidden = ["argspec", "retspec", "argauto", "retauto", "enumauto"];
     let entries = info.entries.iter().filter(|(key, _)| !hidden.contains(&key.as_str()));
     let mut values: Vec<(Arc<str>, EnvValue)> =
-        entries.map(|(key, value)| (key.as_str().into(), EnvValue::String(value.as_str().into()))).collect();
+        entries.map(|(key, value)| (key.as_str().into(), EnvValue::String(value.trim_end().into()))).collect();
     values.push(("word_bits".into(), EnvValue::Integer(if info.is_64_bit { 64 } else { 32 })));
     values.extend(info.max_stack.map(|depth| ("max_stack".into(), EnvValue::Integer(depth.into()))));
     values

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 
 use super::definitions::Definitions;
-use super::info::Header;
+use super::info::Info;
 use super::layout::hex;
 use super::naming::shown;
 use super::records::{Kind, Record};
@@ -41,9 +41,10 @@ pub(super) struct Calls {
     pub paths: Vec<PathBuf>,
     /// Was the task forked, so that its calls began in another one?
     pub is_forked: Vec<bool>,
-    pub max_stack: Option<u16>,
     pub default_options: Vec<String>,
-    pub header: Header,
+    pub info: Info,
+    /// The file of the user's notes.
+    pub notes: Option<Arc<dyn Bytes>>,
     /// Are there files of the perf rings? uftrace does not show the feature without them.
     pub has_perf: bool,
     pub recording: Recording,

@@ -9,7 +9,7 @@ use crate::events::OpenCalls;
 use crate::info::feature;
 use crate::names::Module;
 use crate::naming::shown;
-use crate::{dump, messages, slices, values};
+use crate::{dump, messages, slices, summary, values};
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
     Recording, ValueStyle, event_id,
@@ -70,7 +70,7 @@ impl CallSource for Calls {
     }
 
     fn is_estimated(&self) -> bool {
-        self.header.features & feature::ESTIMATE_RETURN != 0
+        self.info.header.features & feature::ESTIMATE_RETURN != 0
     }
 
     fn has_reference(&self) -> bool {
@@ -79,6 +79,11 @@ impl CallSource for Calls {
 
     fn recording(&self) -> Recording {
         self.recording.clone()
+    }
+
+    fn summary(&self) -> Option<Vec<u8>> {
+        let notes = self.notes.as_ref().map(|notes| notes.bytes());
+        Some(summary::summary(&self.info, &self.tasks, notes))
     }
 
     fn programs(&self) -> &[CallProgram] {
@@ -91,7 +96,7 @@ impl CallSource for Calls {
     }
 
     fn max_depth(&self) -> usize {
-        self.max_stack.map_or(MAX_STACK, usize::from)
+        self.info.max_stack.map_or(MAX_STACK, usize::from)
     }
 
     fn stream_count(&self) -> usize {
