@@ -1,6 +1,6 @@
 //! Headers of events: an id and a time stamp, read by their plan or, as nearly all are, in a form of their own.
 
-use tracemill_model::clock::extend_cycles;
+use tracemill_model::clock::{extend_cycles, extend_masked};
 use tracemill_model::schema::{
     ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, PathStep, Placement, Range, Role, Schema, Scope,
 };
@@ -39,11 +39,11 @@ pub(crate) struct FastHeader {
     /// Alignment of the position behind it, as far as it is known.
     pub(crate) known: Known,
     /// The header as one word, when it has that form.
-    one_word: Option<OneWord>,
+    pub(crate) one_word: Option<OneWord>,
 }
 
 /// The form of most headers: selector, id and time stamp inside the first eight bytes, with the first arm chosen.
-struct OneWord {
+pub(crate) struct OneWord {
     big: bool,
     selector: WordPiece,
     /// Values of the selector for which this form holds.
@@ -102,6 +102,28 @@ impl OneWord {
             time_len_bits: arm.time.map_or(0, |piece| piece.len_bits),
             end_bits: u64::from(arm.end_bits),
         })
+    }
+
+    /// The bytes that the header takes, when it has an id and ends with a byte.
+    pub(crate) fn whole_bytes(&self) -> Option<usize> {
+        (self.has_id && self.end_bits.is_multiple_of(8)).then_some((self.end_bits / 8) as usize)
+    }
+
+    /// The id and the clock of the header that begins with these bytes; `None` leaves it to the general way.
+    #[inline(always)]
+    pub(crate) fn id_and_clock(&self, bytes: &[u8; 8], clock: u64) -> Option<(u64, u64)> {
+        let word = if self.big { u64::from_be_bytes(*bytes) } else { u64::from_le_bytes(*bytes) };
+        let selector = self.selector.read(word);
+        if selector < self.low || selector > self.high {
+            return None;
+        }
+        let clock = extend_masked(clock, self.time.read(word), self.time.mask);
+        Some((self.id.read(word), clock))
+    }
+
+    /// Does it have a time stamp?
+    pub(crate) fn has_time(&self) -> bool {
+        self.time_len_bits > 0
     }
 
     /// The id, and the first bit behind the header; `None` leaves the header to the general way.

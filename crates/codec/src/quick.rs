@@ -76,7 +76,16 @@ impl Quick {
                 // The form is for events that begin on a byte, and every step takes whole bytes.
                 Op::Align { mask: 0..=7 } => continue,
                 Op::Advance { bits } if bits % 8 == 0 => {
-                    let (full, rest) = (bits / 8 / LONGEST, bits / 8 % LONGEST);
+                    // Contexts and payload lie next to each other.
+                    let before = match steps.last() {
+                        Some(Step::Skip { bytes }) if u64::from(*bytes) < LONGEST => u64::from(*bytes),
+                        _ => 0,
+                    };
+                    if before > 0 {
+                        steps.pop();
+                    }
+                    let bytes = before + bits / 8;
+                    let (full, rest) = (bytes / LONGEST, bytes % LONGEST);
                     if full > MANY {
                         return None;
                     }

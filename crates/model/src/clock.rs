@@ -290,10 +290,14 @@ pub fn extend_cycles(current: u64, low: u64, len_bits: u32) -> u64 {
     if len_bits >= 64 {
         return low;
     }
-    let mask = (1u64 << len_bits) - 1;
-    let low = low & mask;
-    let kept = current & !mask;
-    if low < current & mask { kept.wrapping_add(mask).wrapping_add(1) | low } else { kept | low }
+    extend_masked(current, low, (1u64 << len_bits) - 1)
+}
+
+/// [`extend_cycles`] where the lower bits are those of a mask, which has no gaps: 0 for none, all for 64.
+#[inline]
+pub fn extend_masked(current: u64, low: u64, mask: u64) -> u64 {
+    // So many cycles have passed since, if there were fewer than the lower bits can count.
+    current.wrapping_add(low.wrapping_sub(current) & mask)
 }
 
 #[cfg(test)]
