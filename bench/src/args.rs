@@ -27,6 +27,11 @@ pub(crate) struct Options {
     /// Trace of LTTng 0.7 of 10 million events [default: bench/traces/legacy-10m]
     #[arg(long, value_name = "DIR")]
     pub(crate) legacy: Option<PathBuf>,
+
+    /// Kernel trace of two million events [default: bench/traces/kernel-2m, written when it is not there]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) kernel: Option<PathBuf>,
+
     /// CPEL log of 20 million events [default: bench/traces/cpel-20m.cpel, written when it is not there]
     #[arg(long, value_name = "FILE")]
     pub(crate) cpel: Option<PathBuf>,

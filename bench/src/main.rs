@@ -10,6 +10,8 @@ mod decode;
 #[cfg(unix)]
 mod host;
 #[cfg(unix)]
+mod kernel;
+#[cfg(unix)]
 mod legacy;
 mod logs;
 #[cfg(unix)]

@@ -140,6 +140,9 @@ pub(crate) fn run(setup: &Setup) -> Result<Vec<Row>> {
     if let (Some(tiny), true) = (&traces.tiny, setup.wants(&[10])) {
         tiny_rows(setup, tiny, &mut rows)?;
     }
+    if let (Some(kernel), true) = (&traces.kernel, setup.wants(&[11])) {
+        kernel_rows(setup, kernel, &mut rows)?;
+    }
     rows.sort_by_key(|row| row.id);
     Ok(rows)
 }
@@ -159,6 +162,46 @@ fn tiny_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> {
     }
     let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
     let row = facts.row("10b", "print -j2 of it, peak private memory", Samples::default(), None);
+    rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
+    Ok(())
+}
+
+/// The analyses of rows 11: the options of each, and how many times the cost of `print` it may have.
+const ANALYSES: [(&str, &str, &[&str], Option<f64>); 14] = [
+    ("11a", "cpu", &[], Some(1.0)),
+    ("11b", "sched", &[], Some(1.0)),
+    ("11c", "irq", &[], Some(1.0)),
+    ("11d", "syscalls", &[], Some(1.0)),
+    ("11e", "io", &[], Some(1.0)),
+    ("11f", "memory", &[], Some(1.0)),
+    ("11g", "locks", &[], Some(1.0)),
+    ("11h", "processes", &[], Some(1.0)),
+    ("11i", "stats", &[], Some(1.0)),
+    ("11j", "path", &["--tid", "1001"], Some(1.0)),
+    ("11k", "states", &["--format", "jsonl"], None),
+    ("11l", "states", &[], None),
+    ("11m", "syscalls", &["--log", "--format", "jsonl"], None),
+    ("11n", "cpu,sched,irq,syscalls,io", &[], None),
+];
+
+/// Rows 11: analyses of a kernel trace, beside printing it.
+fn kernel_rows(setup: &Setup, trace: &Trace, rows: &mut Vec<Row>) -> Result<()> {
+    let facts = Facts::of(trace)?;
+    for (id, name, options, limit) in ANALYSES {
+        let arguments: Vec<&str> = ["-j1", name].iter().chain(options).copied().collect();
+        let tasks = [
+            Some(setup.ours("analyze", facts.path, &arguments)),
+            Some(setup.ours("print", facts.path, &["--format", "text", "-j1"])),
+        ];
+        let [ours, print] = rounds(&format!("row {id}"), setup.runs, tasks)?.map(Option::unwrap_or_default);
+        let result = Some(ours.cpu().median / print.cpu().median);
+        let what = [&["analyze", name], options, &["-j1, to print"]].concat().join(" ");
+        let row = facts.row(id, &what, ours, None);
+        rows.push(Row { result, target: limit.map_or(Target::None, Target::Under), ..row });
+    }
+    let peak = measure::peak_private_bytes(&mut setup.program("analyze", facts.path, &["-j1", "processes"]))?;
+    let mib = peak.map(|bytes| bytes as f64 / f64::from(1 << 20));
+    let row = facts.row("11o", "analyze processes -j1, peak private memory", Samples::default(), None);
     rows.push(Row { result: mib, unit: " MiB", target: Target::Under(64.0), ..row });
     Ok(())
 }

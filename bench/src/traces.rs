@@ -31,6 +31,8 @@ pub(crate) struct Traces {
     pub(crate) wide_2000: Option<Trace>,
     /// A million packets of one event.
     pub(crate) tiny: Option<Trace>,
+    /// Two million events of a kernel.
+    pub(crate) kernel: Option<Trace>,
     /// 10 million events of LTTng 0.7.
     pub(crate) legacy: Option<Trace>,
     /// 20 million events of a CPEL log.
@@ -48,6 +50,7 @@ impl Traces {
             wide_40: find(options.wide_40.as_deref(), "wide-40", &["2000000", "40"])?,
             wide_2000: find(options.wide_2000.as_deref(), "wide-2000", &["2000000", "2000"])?,
             tiny: if options.only.is_empty() || options.only.contains(&10) { Some(tiny()?) } else { None },
+            kernel: if options.only.is_empty() || options.only.contains(&11) { Some(kernel(options)?) } else { None },
             legacy: if options.only.is_empty() || options.only.contains(&9) { find_legacy(options)? } else { None },
             cpel: log(options, options.cpel.as_deref(), "cpel")?,
             elog: log(options, options.elog.as_deref(), "elog")?,
@@ -79,6 +82,20 @@ fn tiny() -> Result<Trace> {
         crate::tiny::write_trace(&path, 1_000_000).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(Trace { name: name.to_string(), path })
+}
+
+/// The kernel trace, written now when it is not there.
+fn kernel(options: &Options) -> Result<Trace> {
+    let path = options.kernel.clone().unwrap_or_else(|| bench_dir().join("traces").join("kernel-2m"));
+    if !path.join("metadata").is_file() {
+        if options.kernel.is_some() {
+            return Err(format!("{}: no trace is there", path.display()));
+        }
+        eprintln!("writing {}", path.display());
+        crate::kernel::write_trace(&path, 2_000_000).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let name = path.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy().into_owned());
+    Ok(Trace { name, path })
 }
 
 /// The trace of LTTng 0.7, written now when it is not there.

@@ -1,0 +1,26 @@
+//! Writes a trace in the shape of LTTng's kernel tracer, of any size, for benchmarks:
+//!
+//!     cargo run -p tracemill-bench --release --bin kernel_trace -- OUT_DIR EVENTS
+#![forbid(unsafe_code)]
+
+#[path = "../kernel.rs"]
+mod kernel;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let events = arguments.get(1).and_then(|text| text.replace('_', "").parse::<u64>().ok());
+    let (Some(out), Some(events)) = (arguments.first(), events) else {
+        eprintln!("usage: kernel_trace OUT_DIR EVENTS");
+        return ExitCode::from(2);
+    };
+    match kernel::write_trace(Path::new(out), events) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kernel_trace: {out}: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
