@@ -106,6 +106,62 @@ fn damaged_streams_and_tiny_packets() {
     }
 }
 
+/// One stream of large packets, which is divided among threads, and how it is odd.
+fn divided(oddity: &str) -> Vec<u8> {
+    let packet = |at: u64| {
+        let time = |n: u64| match (oddity, at, n) {
+            // In a packet, into the one before, and behind the one that comes next.
+            ("back", 5, 3000) => at * 100_000,
+            ("before", 8, 0) => at * 100_000 - 45_000,
+            ("behind", 7, 5999) => (at + 1) * 100_000 + 50_000,
+            _ => at * 100_000 + n * 10,
+        };
+        let events: Vec<(u64, u32)> = (0..6000).map(|n| (time(n), n as u32)).collect();
+        let mut bytes = ticks_packet(&events, if oddity == "losses" { at / 4 } else { 0 });
+        if oddity == "ends" && at == 7 {
+            // The last event is not whole.
+            bytes[..8].copy_from_slice(&((40 + 12 * 6000 - 2) * 8u64).to_le_bytes());
+        }
+        if oddity == "late" && at == 6 {
+            // It says that it begins later than the one behind it.
+            bytes[16..24].copy_from_slice(&750_000u64.to_le_bytes());
+        }
+        bytes
+    };
+    (0..16).flat_map(packet).collect()
+}
+
+#[test]
+fn parts_of_a_stream() {
+    let commands = [
+        "print t",
+        "print t --begin 00:00:00.0003 --end 00:00:00.001",
+        "print --format jsonl t --memory 64K --filter payload.n<50",
+        "check t",
+        "report --state tick t",
+        "convert --to ctf2 -o OUT t --loss-report -",
+        "convert --to ctf2 -o OUT t --byte-order big --loss-report -",
+    ];
+    for oddity in ["none", "losses", "back", "before", "behind", "ends", "late"] {
+        let folder = Folder::new();
+        folder.file("t/metadata", ticks_metadata("freq = 1000000000;"));
+        folder.file("t/s", divided(oddity));
+        for command in commands {
+            let results = [1, 2, 8].map(|jobs| {
+                let out = format!("out{jobs}");
+                let run = folder.run(&format!("{} --jobs {jobs} --verbose", command.replace("OUT", &out)));
+                let written = if folder.path(&out).exists() { content(&folder.path(&out)) } else { Vec::new() };
+                let _ = fs::remove_dir_all(folder.path(&out));
+                (run.code, run.stdout, run.stderr.replace(&out, "out"), written)
+            });
+            assert!(results[0] == results[1] && results[0] == results[2], "{oddity}: {command}");
+            assert!(!results[0].1.is_empty() && results[0].0.is_some_and(|code| code % 3 == 0), "{oddity}: {command}");
+            let is_sound = results[0].1.ends_with(": 0 faults, 0 warnings, 0 losses\n");
+            assert!(command != "check t" || is_sound == (oddity == "none"), "{oddity}: {}", results[0].1);
+        }
+    }
+}
+
 #[test]
 fn readers_that_stop_early_leave_no_thread_waiting() {
     for command in ["print mill orders losses --limit 3", "check --strict losses", "print --strict losses"] {

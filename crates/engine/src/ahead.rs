@@ -1,18 +1,24 @@
 //! Streams that threads read ahead of the one that takes their items.
 //!
-//! Each stream has one reader, which is with one thread at a time, so items keep the order of their stream whatever the
-//! number of threads. A thread reads for the stream that has the fewest items; the one that takes them reads itself where
-//! nobody else does. Nothing is read ahead without bounds: a stream has some chunks, and all streams together a number of
-//! items.
+//! A stream whose packets can be read alone is divided into parts, some packets each; another one is one part. Each part
+//! has one reader, which is with one thread at a time, and the items of the first part are taken first: so items keep the
+//! order of their stream whatever the number of threads. A part is read as if nothing odd happened before it. Where
+//! something did (damage, a warning, a time that goes back), the reader of the part before goes on to the end of the
+//! stream, and what was read behind it is dropped.
+//!
+//! A thread reads what is needed first: of the streams the one that has the fewest items. The one that takes them reads,
+//! too, when it would wait. Nothing is read ahead without bounds: a part has some chunks, a stream some parts, and all
+//! streams together a number of items.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
+use crate::cursor::Cursor;
 use crate::item::Item;
 use crate::redact::StreamReader;
 
-/// Events of a stream that are read ahead, about.
+/// Events of a part that are read ahead, about.
 const EVENTS: usize = 16_384;
 
 /// Items of all streams that are read ahead, about: each keeps a packet open.
@@ -20,6 +26,14 @@ const ITEMS: usize = 1024;
 
 /// Items that are read before the others hear of them.
 const BURST: usize = 64;
+
+/// Bytes of a part, about: some thousand events, so that changing from one to the next costs nothing beside them.
+const PART_BYTES: u64 = 256 << 10;
+
+/// Parts of a stream that are read at a time: enough that all threads have something to read.
+pub(crate) fn parts_of(streams: usize, jobs: usize) -> usize {
+    if jobs > 1 { (2 * jobs).div_ceil(streams.max(1)) } else { 1 }
+}
 
 /// Streams that are read ahead by threads.
 pub(crate) struct Ahead {
@@ -33,10 +47,12 @@ struct Shared {
     has_read: Condvar,
     /// Something was taken, or everything ends.
     has_room: Condvar,
-    /// Items that a stream may have waiting.
+    /// Items that a part may have waiting.
     items: usize,
-    /// Events that an item has at most.
+    /// Events of a part that may wait.
     events: usize,
+    /// Parts of a stream.
+    parts: usize,
 }
 
 struct State {
@@ -49,27 +65,122 @@ struct State {
 }
 
 struct Stream {
-    /// `None` while a thread reads, and after the end.
+    /// The parts that are read, the first one first; the last one stays when it was taken.
+    parts: VecDeque<Part>,
+    /// The number of the first of them.
+    first: usize,
+    /// What is left to divide.
+    rest: Option<Rest>,
+}
+
+/// Packets of a stream that no part has yet.
+struct Rest {
+    /// A cursor over all packets, which is never read.
+    whole: Cursor,
+    next_packet: usize,
+}
+
+struct Part {
+    /// `None` while a thread reads.
     reader: Option<Box<StreamReader>>,
     items: VecDeque<Item>,
     /// Events in them.
     events: usize,
+    /// Was everything read?
     is_ended: bool,
+    /// Did it have anything but events and losses?
+    is_odd: bool,
+    /// Its first packet, and the one behind its last.
+    packets: (usize, usize),
+}
+
+impl Part {
+    fn new(reader: StreamReader, packets: (usize, usize)) -> Part {
+        let (reader, items) = (Some(Box::new(reader)), VecDeque::new());
+        Part { reader, items, events: 0, is_ended: false, is_odd: false, packets }
+    }
+
+    fn add(&mut self, item: Item) {
+        self.events += events_of(&item);
+        self.is_odd |= is_odd(&item);
+        self.items.push_back(item);
+    }
+}
+
+impl Stream {
+    fn new(mut reader: StreamReader, parts: usize) -> Stream {
+        let is_divided = |cursor: &&mut Cursor| parts > 1 && cursor.can_be_divided();
+        let rest = reader.plain().filter(is_divided).map(|cursor| {
+            let packets = cursor.packets();
+            Rest { whole: cursor.part(packets.clone()), next_packet: packets.start }
+        });
+        let mut stream = Stream { parts: VecDeque::new(), first: 0, rest };
+        if stream.rest.is_none() {
+            stream.parts.push_back(Part::new(reader, (0, 0)));
+        }
+        stream.divide(parts);
+        stream
+    }
+
+    /// Makes parts of what is left, until there are so many of them.
+    fn divide(&mut self, parts: usize) {
+        while let Some(rest) = self.rest.as_mut().filter(|_| self.parts.len() < parts) {
+            let (first, end) = (rest.next_packet, rest.whole.packets().end);
+            if first < end {
+                rest.next_packet = rest.whole.end_of_part(first, PART_BYTES);
+                let packets = (first, rest.next_packet);
+                self.parts.push_back(Part::new(StreamReader::of(rest.whole.part(first..packets.1)), packets));
+            } else if self.parts.is_empty() {
+                // Without packets there is one reader all the same.
+                self.parts.push_back(Part::new(StreamReader::of(rest.whole.part(first..end)), (first, end)));
+                self.rest = None;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// Goes on behind the first part, which is at its end, when something is behind it: with the next part, or, where that
+    /// was read as if all before it were sound and it was not, with the reader of the first.
+    fn go_on(&mut self, parts: usize) -> bool {
+        let (Some(part), Some(rest)) = (self.parts.front_mut(), &self.rest) else { return false };
+        let (next, end) = (part.packets.1, rest.whole.packets().end);
+        let Some(cursor) = part.reader.as_mut().and_then(|reader| reader.plain()).filter(|_| next < end) else {
+            return false;
+        };
+        if !part.is_odd && cursor.is_followed_by(next) {
+            self.parts.pop_front();
+            self.first += 1;
+        } else {
+            cursor.go_on(end);
+            part.is_ended = false;
+            // Who reads the others still finds none of them.
+            self.parts.truncate(1);
+            self.rest = None;
+        }
+        self.divide(parts);
+        true
+    }
+
+    /// The part of this number, unless it was dropped.
+    fn part(&mut self, number: usize) -> Option<&mut Part> {
+        self.parts.get_mut(number.checked_sub(self.first)?)
+    }
 }
 
 impl Ahead {
     /// Reads these streams with so many threads beside the one that takes. `max_events` is the size of their chunks.
     pub(crate) fn new(readers: Vec<StreamReader>, threads: usize, max_events: usize) -> Ahead {
-        let items = (ITEMS / readers.len().max(1)).clamp(1, 128);
-        let stream =
-            |reader| Stream { reader: Some(Box::new(reader)), items: VecDeque::new(), events: 0, is_ended: false };
-        let streams = readers.into_iter().map(stream).collect();
+        let parts = parts_of(readers.len(), threads + 1);
+        let items = (ITEMS / readers.len().max(1) / parts).clamp(1, 128);
+        let streams = readers.into_iter().map(|reader| Stream::new(reader, parts)).collect();
         let shared = Arc::new(Shared {
             state: Mutex::new(State { streams, sleepers: 0, is_stopped: false, is_broken: false }),
             has_read: Condvar::new(),
             has_room: Condvar::new(),
             items,
             events: (2 * max_events).min(EVENTS),
+            parts,
         });
         let thread = |_| {
             let shared = shared.clone();
@@ -86,35 +197,50 @@ impl Ahead {
         let mut state = shared.lock();
         loop {
             let stream = &mut state.streams[at];
-            if let Some(item) = stream.items.pop_front() {
-                stream.events -= events_of(&item);
+            let part = stream.parts.front_mut()?;
+            if let Some(item) = part.items.pop_front() {
+                part.events -= events_of(&item);
                 // A thread that sleeps is woken for more than one item.
-                let has_room = stream.items.len() <= shared.items / 2 && stream.events <= shared.events / 2;
+                let has_room = part.items.len() <= shared.items / 2 && part.events <= shared.events / 2;
                 if has_room && state.sleepers > 0 {
                     shared.has_room.notify_one();
                 }
                 return Some(item);
             }
-            if stream.is_ended {
-                return None;
-            }
-            if let Some(mut reader) = stream.reader.take() {
-                drop(state);
-                let item = reader.next();
-                let mut state = shared.lock();
-                let stream = &mut state.streams[at];
-                match item {
-                    Some(_) => stream.reader = Some(reader),
-                    None => stream.is_ended = true,
+            if part.is_ended {
+                if !stream.go_on(shared.parts) {
+                    return None;
                 }
-                // The reader is free for the others again.
                 if state.sleepers > 0 {
                     shared.has_room.notify_one();
                 }
-                return item;
+                continue;
+            }
+            if let Some(mut reader) = part.reader.take() {
+                drop(state);
+                let item = reader.next();
+                state = shared.lock();
+                let sleepers = state.sleepers;
+                // Nobody else drops the first part.
+                let part = state.streams[at].parts.front_mut()?;
+                part.reader = Some(reader);
+                part.is_ended = item.is_none();
+                part.is_odd |= item.as_ref().is_some_and(is_odd);
+                // The reader is free for the others again.
+                if sleepers > 0 {
+                    shared.has_room.notify_one();
+                }
+                match item {
+                    Some(item) => return Some(item),
+                    None => continue,
+                }
             }
             assert!(!state.is_broken, "a thread that reads ahead has failed");
-            state = shared.has_read.wait(state).unwrap_or_else(PoisonError::into_inner);
+            // Instead of waiting it reads what it will need next: one item, as another one may come meanwhile.
+            state = match shared.read(state, 1) {
+                Ok(state) => state,
+                Err(state) => shared.has_read.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 }
@@ -137,48 +263,69 @@ fn events_of(item: &Item) -> usize {
     }
 }
 
+/// May what is read behind this depend on it?
+fn is_odd(item: &Item) -> bool {
+    matches!(item, Item::Fault(_) | Item::Warning(_))
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads some items of the part that needs them most; the state again when no part has room.
+    fn read<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        burst: usize,
+    ) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
+        let has_room = |part: &Part| {
+            part.reader.is_some() && !part.is_ended && part.items.len() < self.items && part.events < self.events
+        };
+        let parts = state.streams.iter().enumerate().flat_map(|(at, stream)| {
+            let parts = stream.parts.iter().enumerate().filter(|(_, part)| has_room(part));
+            parts.map(move |(place, part)| ((place, part.events, part.items.len()), at, stream.first + place))
+        });
+        let Some((_, at, number)) = parts.min() else { return Err(state) };
+        let Some(part) = state.streams[at].part(number) else { return Err(state) };
+        let Some(mut reader) = part.reader.take() else { return Err(state) };
+        let room = (self.items - part.items.len()).min(burst);
+        drop(state);
+        let (mut found, mut events, mut is_ended) = (Vec::new(), 0, false);
+        while found.len() < room && events < self.events / 2 && !is_ended {
+            match reader.next() {
+                Some(item) => {
+                    events += events_of(&item);
+                    found.push(item);
+                }
+                None => is_ended = true,
+            }
+        }
+        let mut state = self.lock();
+        if let Some(part) = state.streams[at].part(number) {
+            found.into_iter().for_each(|item| part.add(item));
+            part.is_ended = is_ended;
+            part.reader = Some(reader);
+        }
+        Ok(state)
     }
 
     fn work(&self) {
         let _watch = Watch(self);
         let mut state = self.lock();
         while !state.is_stopped {
-            let has_room = |stream: &Stream| {
-                stream.reader.is_some() && stream.items.len() < self.items && stream.events < self.events
-            };
-            let streams = state.streams.iter().enumerate().filter(|(_, stream)| has_room(stream));
-            let Some((at, _)) = streams.min_by_key(|(_, stream)| (stream.events, stream.items.len())) else {
-                state.sleepers += 1;
-                state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
-                state.sleepers -= 1;
-                continue;
-            };
-            let stream = &mut state.streams[at];
-            let Some(mut reader) = stream.reader.take() else { continue };
-            let room = (self.items - stream.items.len()).min(BURST);
-            drop(state);
-            let (mut found, mut events, mut is_ended) = (Vec::new(), 0, false);
-            while found.len() < room && events < self.events / 2 && !is_ended {
-                match reader.next() {
-                    Some(item) => {
-                        events += events_of(&item);
-                        found.push(item);
-                    }
-                    None => is_ended = true,
+            state = match self.read(state, BURST) {
+                Ok(state) => {
+                    self.has_read.notify_all();
+                    state
                 }
-            }
-            state = self.lock();
-            let stream = &mut state.streams[at];
-            stream.items.extend(found);
-            stream.events += events;
-            stream.is_ended = is_ended;
-            if !is_ended {
-                stream.reader = Some(reader);
-            }
-            self.has_read.notify_all();
+                Err(mut state) => {
+                    state.sleepers += 1;
+                    state = self.has_room.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.sleepers -= 1;
+                    state
+                }
+            };
         }
     }
 }

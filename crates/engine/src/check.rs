@@ -10,7 +10,9 @@ use tracemill_model::packet::GapKind;
 
 use crate::cursor::Cursor;
 use crate::item::Item;
+use crate::merge::Sources;
 use crate::progress::packet_bytes;
+use crate::redact::StreamReader;
 use crate::selection::SpineFilter;
 use crate::session::Session;
 
@@ -37,6 +39,9 @@ pub struct Finding {
 /// Findings of a stream that wait for those of the streams before it; each stream has room for them from the start.
 const WAITING: usize = 4;
 
+/// Events of a chunk.
+const CHUNK: usize = 8192;
+
 /// Reads everything with `jobs` threads and calls `found` for each finding, in the order of traces and streams. `found`
 /// says whether to go on. Returns the number of events.
 pub fn check(session: &Session, jobs: usize, mut found: impl FnMut(Finding) -> bool) -> u64 {
@@ -51,13 +56,15 @@ pub fn check(session: &Session, jobs: usize, mut found: impl FnMut(Finding) -> b
         let _ = check_all(session, &mut report, |report| {
             let (trace, stream) = next.next()?;
             let before = events;
-            check_stream(session, trace, stream, &mut |count, finding| {
+            check_stream(session, (trace, stream), jobs, &mut |count, finding| {
                 events = before + count;
                 finding.map_or(Some(()), |finding| report(finding.severity, finding.error))
             })
         });
         return events;
     }
+    // Where there are fewer streams than threads, these share the parts of a stream.
+    let each = (jobs / streams.len()).max(1);
     let mut events = 0;
     let is_stopped = AtomicBool::new(false);
     let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| sync_channel(WAITING)).unzip();
@@ -68,8 +75,8 @@ pub fn check(session: &Session, jobs: usize, mut found: impl FnMut(Finding) -> b
                 // Streams are begun in their order, so that the one whose findings are waited for is being read.
                 let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
                 while let Some(((trace, stream), sender)) = next() {
-                    let _ =
-                        check_stream(session, trace, stream, &mut |count, finding| sender.send((count, finding)).ok());
+                    let mut send = |count, finding| sender.send((count, finding)).ok();
+                    let _ = check_stream(session, (trace, stream), each, &mut send);
                     if is_stopped.load(Ordering::Relaxed) {
                         break;
                     }
@@ -120,22 +127,23 @@ fn check_all<R: FnMut(Severity, Error) -> Option<()>>(
     Some(())
 }
 
-/// Reads a stream. `report` gets the number of its events so far with each finding, and at the end.
+/// Reads a stream with so many threads. `report` gets the number of its events so far with each finding, and at the end.
 fn check_stream(
     session: &Session,
-    at: usize,
-    stream: &Stream,
+    (at, stream): (usize, &Stream),
+    jobs: usize,
     report: &mut impl FnMut(u64, Option<Finding>) -> Option<()>,
 ) -> Option<()> {
     let mut events = 0;
     let clock = session.clock_map(at, stream.class);
-    let mut cursor = Cursor::new(&session.traces[at], stream.clone().into(), clock, SpineFilter::default(), 8192);
+    let mut cursor = Cursor::new(&session.traces[at], stream.clone().into(), clock, SpineFilter::default(), CHUNK);
     cursor.tell_rest();
     // The totals of all streams are known from the start.
     cursor.count_in(session.progress.clone());
     // A packet whose events stand outside its times is reported once.
     let mut reported = None;
-    while let Some(item) = cursor.next() {
+    let mut sources = Sources::new(vec![StreamReader::of(cursor)], jobs, CHUNK);
+    while let Some(item) = sources.next(0) {
         let finding = match item {
             Item::Chunk(ready) => {
                 let chunk = &ready.chunk;

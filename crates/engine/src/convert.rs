@@ -17,6 +17,7 @@ use crate::filter::{Filter, Matcher};
 use crate::item::{Flow, Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
 use crate::output::Pending;
+use crate::redact::StreamReader;
 use crate::selection::StreamOf;
 use crate::session::Session;
 use crate::source::FileSystem;
@@ -241,10 +242,12 @@ impl Conversion<'_> {
     /// read.
     pub fn read_all(&self) -> Option<(Vec<Note>, u64)> {
         let (mut notes, mut events) = (Vec::new(), 0);
-        for (at, mut cursor) in timeline::cursors(self.session, self.streams, self.selection).into_iter().enumerate() {
-            // They are looked at all the same, without a list of their events.
-            cursor.give_packets();
-            while let Some(item) = cursor.next() {
+        let mut cursors = timeline::cursors(self.session, self.streams, self.selection);
+        // They are looked at all the same, without a list of their events.
+        cursors.iter_mut().for_each(StreamReader::give_packets);
+        let mut sources = self.sources(cursors);
+        for at in 0..self.streams.len() {
+            while let Some(item) = sources.next(at) {
                 match item {
                     Item::Chunk(ready) => events += ready.chunk.len() as u64,
                     Item::Packet(_, count) => events += count,
@@ -255,6 +258,11 @@ impl Conversion<'_> {
             }
         }
         Some((notes, events))
+    }
+
+    /// The items of the streams that these read.
+    fn sources(&self, cursors: Vec<StreamReader>) -> Sources {
+        Sources::new(cursors, self.selection.jobs, timeline::max_events(self.streams, self.selection))
     }
 
     /// Writes all events; what comes up goes to `take`, which can stop the work.
@@ -305,9 +313,7 @@ impl Feed<'_> {
                 cursor.give_empty_packets();
             }
         }
-        // Packets that are copied as they are are not read at all.
-        let jobs = if takes_packets { 1 } else { of.selection.jobs };
-        let mut sources = Sources::new(cursors, jobs, timeline::max_events(of.streams, of.selection));
+        let mut sources = of.sources(cursors);
         for at in 0..of.streams.len() {
             while let Some(item) = sources.next(at) {
                 if self.is_stopped() {

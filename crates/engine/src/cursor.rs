@@ -153,6 +153,66 @@ impl Cursor {
         Some(self)
     }
 
+    /// May parts of its packets be read by others ([`Cursor::part`])?
+    pub(crate) fn can_be_divided(&self) -> bool {
+        let is_fresh = self.at.open.is_none() && self.queue.is_empty() && self.damage.found.is_empty();
+        is_fresh && self.reader.reads_packets_alone() && packets_stand_alone(&self.stream)
+    }
+
+    /// A cursor over some of the packets of this one, of which nothing was read. It begins as if no event before its packets
+    /// were later than they begin; [`Cursor::is_followed_by`] says whether that was so.
+    pub(crate) fn part(&self, packets: Range<usize>) -> Cursor {
+        let is_first = packets.start == self.at.next_packet;
+        let clock = if is_first { Some(self.at.clock) } else { packet_end(&self.stream, packets.start) };
+        let floor = if is_first { None } else { self.stream.packets.begin_cycles(packets.start) };
+        Cursor {
+            plans: self.plans.clone(),
+            reader: self.reader.clone(),
+            stream: self.stream.clone(),
+            filter: self.filter.clone(),
+            whole: self.whole,
+            max_events: self.max_events,
+            tells_rest: self.tells_rest,
+            progress: self.progress.clone(),
+            at: Position {
+                next_packet: packets.start,
+                end_packet: packets.end,
+                open: None,
+                clock: clock.unwrap_or(0),
+                // What was lost behind them is told by the next part.
+                is_done: packets.end < self.at.end_packet,
+            },
+            order: Order { has_clock: self.order.has_clock, floor: floor.unwrap_or(0), went_back: false },
+            damage: Damage::default(),
+            ahead: Ahead::default(),
+            queue: VecDeque::new(),
+        }
+    }
+
+    /// Does a part that begins with this packet read what this one would read, which is at its end and met nothing odd?
+    pub(crate) fn is_followed_by(&self, packet: usize) -> bool {
+        let begin = self.stream.packets.begin_cycles(packet);
+        let is_later = !self.order.has_clock || begin.is_some_and(|begin| self.order.floor <= begin);
+        is_later && self.at.next_packet == packet && Some(self.at.clock) == packet_end(&self.stream, packet)
+    }
+
+    /// Reads on behind the packets of a part, up to this one.
+    pub(crate) fn go_on(&mut self, end_packet: usize) {
+        (self.at.end_packet, self.at.is_done) = (end_packet, false);
+    }
+
+    /// Where the part ends that begins with this packet, of about so many bytes.
+    pub(crate) fn end_of_part(&self, first: usize, bytes: u64) -> usize {
+        let (mut end, mut taken) = (first, 0u64);
+        for bits in self.stream.packets.total_bits(first..self.at.end_packet) {
+            (end, taken) = (end + 1, taken.saturating_add(bits / 8));
+            if taken >= bytes {
+                break;
+            }
+        }
+        end.max(first + 1)
+    }
+
     /// Numbers of the packets that are left to read, in the list of the stream.
     pub fn packets(&self) -> Range<usize> {
         self.at.next_packet..self.at.end_packet

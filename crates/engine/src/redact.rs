@@ -126,6 +126,16 @@ impl StreamReader {
         }
     }
 
+    /// Its cursor, unless the items of that one are changed.
+    pub(crate) fn plain(&mut self) -> Option<&mut Cursor> {
+        if self.redacted.is_none() { Some(&mut self.cursor) } else { None }
+    }
+
+    /// The items of a cursor as they are.
+    pub(crate) fn of(cursor: Cursor) -> StreamReader {
+        StreamReader { cursor, redacted: None }
+    }
+
     /// The next item, `None` at the end of the stream.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the reader")]
     pub fn next(&mut self) -> Option<Item> {

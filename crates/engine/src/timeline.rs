@@ -7,6 +7,7 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::error::Result;
 use tracemill_model::packet_list::PacketList;
 
+use crate::ahead::parts_of;
 use crate::cursor::Cursor;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Redactions, StreamReader};
@@ -56,8 +57,8 @@ pub(crate) fn sources(session: &Session, streams: &[StreamOf], selection: &Selec
 /// Events of a chunk.
 pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
     let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
-    // Two more chunks of a stream wait when it is read ahead.
-    let memory = if selection.jobs > 1 { memory / 3 } else { memory };
+    // Two more chunks of each part of a stream wait when it is read ahead.
+    let memory = if selection.jobs > 1 { memory / (1 + 2 * parts_of(streams.len(), selection.jobs)) } else { memory };
     (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192)
 }
 

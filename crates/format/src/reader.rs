@@ -33,6 +33,12 @@ pub trait PacketReader: Send + Sync {
         true
     }
 
+    /// Is a packet read in the same way whatever was read before it, and at the same cost? Then several threads may read
+    /// packets of one stream.
+    fn reads_packets_alone(&self) -> bool {
+        false
+    }
+
     /// Parts of the trace beside events and packets, byte by byte and in its order, which a writer of the same format
     /// needs to make it again. May read files.
     ///

@@ -379,6 +379,10 @@ pub struct Reader {
 }
 
 impl PacketReader for Reader {
+    fn reads_packets_alone(&self) -> bool {
+        true
+    }
+
     fn files(&self, trace: &OpenTrace, storage: &dyn Storage) -> Option<TraceFiles> {
         files_of(trace, storage)
     }

@@ -152,6 +152,10 @@ impl StreamInfo {
 }
 
 impl PacketReader for Reader {
+    fn reads_packets_alone(&self) -> bool {
+        true
+    }
+
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
         let packet = &stream.packets.at(index);
         let file = &stream.files[packet.file as usize].bytes;
