@@ -181,6 +181,27 @@ fn help_of_reading_commands_is_short_and_rare_options_stand_at_its_end() {
 }
 
 #[test]
+fn help_of_report_is_divided_by_what_is_reported() {
+    let [times, short] = ["report --help", "report -h"].map(|help| stdout(help, &[]));
+    for help in [&times, &short] {
+        assert!(
+            help.lines().count() < 100 && help.contains("--state") && help.contains("`tracemill report --help calls`")
+        );
+        assert!(!help.contains("--percentiles") && !help.contains("--time-filter"), "{help}");
+    }
+    let calls = stdout("report --help calls", &[]);
+    assert_eq!(stdout("report -h calls", &[]), calls);
+    assert!(calls.contains("Usage: tracemill report [OPTIONS]"), "{calls}");
+    assert!(calls.lines().count() < 100 && calls.contains("--percentiles") && calls.contains("--time-filter"));
+    assert!(!calls.contains("--state") && !calls.contains("--ticks-per-us"), "{calls}");
+    // The manual page has all of them.
+    let folder = Folder::new();
+    folder.run("man --dir pages").ends(0, &[]);
+    let page = std::fs::read_to_string(folder.path("pages/tracemill-report.1")).expect("it was written");
+    assert!(page.contains("\\-\\-percentiles") && page.contains("\\-\\-state"));
+}
+
+#[test]
 fn formats_that_are_not_built_in_are_named() {
     let formats = stdout("formats", &[]);
     let parquet = formats.lines().find(|line| line.starts_with("parquet")).expect("it is listed");

@@ -472,7 +472,7 @@ pub(crate) struct ReportArgs {
     #[arg(long)]
     pub(crate) histogram: bool,
 
-    /// Format of the output, declared with the time between events.
+    /// Format of the output
     #[arg(long, default_value = "table")]
     pub(crate) format: ReportFormat,
 

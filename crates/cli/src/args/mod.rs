@@ -18,7 +18,7 @@ pub(crate) use self::calls::{
 };
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
-pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
+pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions, report_help};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.

@@ -25,6 +25,21 @@ fn ids(part: &clap::Command) -> Vec<Id> {
     part.get_arguments().map(|arg| arg.get_id().clone()).collect()
 }
 
+/// Heading of the options for function calls, in the manual page.
+const OF_CALLS: &str = "Function calls";
+
+/// The command with the options of one of its halves only, for its help.
+pub(crate) fn report_help(command: clap::Command, is_of_calls: bool) -> clap::Command {
+    if !is_of_calls {
+        return command.mut_args(|arg| if arg.get_help_heading() == Some(OF_CALLS) { arg.hide(true) } else { arg });
+    }
+    let about = "Report statistics of function calls";
+    let of_calls = ReportArgs::augment_args(clap::Command::new("report").bin_name("tracemill report"));
+    with_version(of_calls)
+        .about(about)
+        .after_help("`tracemill report --help` lists the options for the time between events.")
+}
+
 /// Options that select the time between events.
 const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
 
@@ -89,7 +104,8 @@ impl Args for ReportCommand {
                 own(arg)
             }
         };
-        let more = more.cloned().map(|arg| own(arg.help_heading("Function calls")));
+        // Their help is printed on its own.
+        let more = more.cloned().map(|arg| own(arg.help_heading(OF_CALLS)).hide_short_help(true));
         // As in the other commands that follow calls, the last one wins.
         with_version(command.args(more)).args_override_self(true)
     }
@@ -103,7 +119,8 @@ impl Args for ReportCommand {
 #[derive(Args)]
 #[command(
     after_help = "EVENT is the name of an event (`*` and `?` are globs) or its number. Without --by, events are \
-grouped by their field `track`, or by their stream if they have none."
+grouped by their field `track`, or by their stream if they have none.\n\n`tracemill report --help calls` lists the options for \
+function calls, which are reported without --state, --from and --to."
 )]
 pub(crate) struct ReportOptions {
     #[command(flatten)]
