@@ -107,7 +107,7 @@ pub fn shared_times(session: &Session) -> Result<Vec<Option<(i128, i128)>>> {
 }
 
 /// The clock values from one time to another, `None` when there are none.
-fn cycle_range(clock: &ClockMap, begin_ns: Option<i128>, end_ns: Option<i128>) -> Option<(u64, u64)> {
+pub fn cycle_range(clock: &ClockMap, begin_ns: Option<i128>, end_ns: Option<i128>) -> Option<(u64, u64)> {
     let first = match begin_ns {
         None => 0,
         Some(ns) => clock.first_cycles_at(ns)?,

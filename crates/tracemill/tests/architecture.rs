@@ -27,13 +27,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("export", &["columnar", "engine", "format", "semantics", "codec", "model"]),
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["engine", "format", "semantics", "codec", "model"]),
+    ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
 ];
 
 /// Crates that may use every other one, but not each other, save `cli`, which may use the library too.
 const TOPS: &[&str] = &["tracemill", "cli"];
 
 /// Crates that build heavy dependencies: only features that are off by default may lead to them.
-const HEAVY: &[&str] = &["columnar", "columns"];
+const HEAVY: &[&str] = &["columnar", "columns", "sql"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -108,7 +109,7 @@ fn the_program_builds_without_heavy_crates() {
 
 /// Crates that reach files only through a `Storage` or a `Sink`.
 const WITHOUT_FILES: &[&str] =
-    &["model", "codec", "semantics", "columns", "format", "formats", "render", "export", "columnar"];
+    &["model", "codec", "semantics", "columns", "format", "formats", "render", "export", "columnar", "sql"];
 
 /// Names by which Rust reaches files, the environment and other processes.
 const OUTSIDE: &[&str] = &["std::fs", "std::env", "std::process", "fs::", "File::"];
@@ -166,6 +167,7 @@ const WITHOUT_NAMES: &[&str] = &[
     "columnar",
     "calls",
     "analyses",
+    "sql",
     "tracemill",
     "cli",
 ];
@@ -173,10 +175,12 @@ const WITHOUT_NAMES: &[&str] = &[
 /// Lines that may say such a name all the same: what the user types, not what a trace says.
 const TYPED: &[&str] = &["TaskColumn::", "TaskGraphField::", "ReplayField::"];
 
-/// Is a file one of those that make and show the tables of `analyze`?
+/// Is a file one of those that make and show the tables of `analyze` and of queries, whose columns have names of their own?
 fn is_analysis(path: &Path) -> bool {
     let path = path.to_string_lossy();
-    path.contains("analyses/src/kernel/") || path.contains("cli/src/") && path.contains("/analyze")
+    path.contains("analyses/src/kernel/")
+        || path.contains("crates/sql/src/")
+        || path.contains("cli/src/") && path.contains("/analyze")
 }
 
 #[test]

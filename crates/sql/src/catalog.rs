@@ -1,0 +1,153 @@
+//! Names of tables: ours in `main`, those of classes in `event`, and what users make.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider, UrlTableFactory};
+use datafusion::common::{Result, plan_err};
+use datafusion::datasource::dynamic_file::DynamicListTableFactory;
+use datafusion::prelude::SessionContext;
+use datafusion_session::SessionStore;
+
+use crate::calls::CallTable;
+use crate::database::Database;
+use crate::scan::EventProvider;
+use crate::surround::{KINDS, Surround};
+
+/// The name of the catalog.
+pub(crate) const CATALOG: &str = "tracemill";
+/// The schema of our tables.
+pub(crate) const MAIN: &str = "main";
+/// The schema of the tables of classes.
+pub(crate) const EVENT: &str = "event";
+
+/// The catalog of a database.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    main: Arc<Main>,
+    event: Arc<Event>,
+}
+
+/// Our tables, then those of users, then those of classes.
+#[derive(Debug)]
+struct Main {
+    database: Arc<Database>,
+    event: Arc<Event>,
+    files: Arc<DynamicListTableFactory>,
+    users: RwLock<BTreeMap<String, Arc<dyn TableProvider>>>,
+}
+
+/// The tables of classes.
+#[derive(Debug)]
+struct Event {
+    database: Arc<Database>,
+}
+
+impl Catalog {
+    pub(crate) fn new(database: &Arc<Database>, context: &SessionContext) -> Self {
+        let event = Arc::new(Event { database: database.clone() });
+        let files = Arc::new(DynamicListTableFactory::new(SessionStore::new()));
+        files.session_store().with_state(context.state_weak_ref());
+        let main = Main { database: database.clone(), event: event.clone(), files, users: RwLock::default() };
+        Catalog { main: Arc::new(main), event }
+    }
+}
+
+impl CatalogProvider for Catalog {
+    fn schema_names(&self) -> Vec<String> {
+        vec![MAIN.into(), EVENT.into()]
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        match name {
+            MAIN => Some(self.main.clone()),
+            EVENT => Some(self.event.clone()),
+            _ => None,
+        }
+    }
+}
+
+impl Main {
+    /// The name of our table, whatever the case in which it is written.
+    fn own(name: &str) -> Option<&'static str> {
+        own_names().find(|own| own.eq_ignore_ascii_case(name))
+    }
+
+    fn users(&self) -> BTreeMap<String, Arc<dyn TableProvider>> {
+        self.users.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Is a name that of a file with a table in it, by its ending? Folders and traces are none.
+fn is_file(name: &str) -> bool {
+    [".csv", ".parquet", ".json", ".arrow"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// The names of our tables.
+pub(crate) fn own_names() -> impl Iterator<Item = &'static str> {
+    ["events", "calls"].into_iter().chain(KINDS.iter().map(|kind| kind.name))
+}
+
+#[async_trait]
+impl SchemaProvider for Main {
+    fn table_names(&self) -> Vec<String> {
+        own_names().map(str::to_string).chain(self.users().into_keys()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let database = &self.database;
+        match Main::own(name) {
+            Some("events") => {
+                return Ok(Some(Arc::new(EventProvider { database: database.clone(), table: database.events() })));
+            }
+            Some("calls") => return Ok(Some(Arc::new(CallTable::new(database)))),
+            Some(own) => {
+                let kind = KINDS.iter().find(|kind| kind.name == own);
+                return Ok(kind.map(|kind| Arc::new(Surround::new(database, kind)) as Arc<dyn TableProvider>));
+            }
+            None => {}
+        }
+        if let Some(table) = self.users().remove(name) {
+            return Ok(Some(table));
+        }
+        match self.event.table(name).await? {
+            Some(table) => Ok(Some(table)),
+            None if is_file(name) => self.files.try_new(name).await,
+            None => Ok(None),
+        }
+    }
+
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> Result<Option<Arc<dyn TableProvider>>> {
+        if Main::own(&name).is_some() {
+            return plan_err!("`{name}` is a table of traces: give yours another name");
+        }
+        Ok(self.users.write().unwrap_or_else(PoisonError::into_inner).insert(name, table))
+    }
+
+    fn deregister_table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        Ok(self.users.write().unwrap_or_else(PoisonError::into_inner).remove(name))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        // A class of this name does not keep a user from making a table.
+        Main::own(name).is_some() || self.users().contains_key(name)
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Event {
+    fn table_names(&self) -> Vec<String> {
+        self.database.by_name.iter().map(|(name, _)| name.clone()).collect()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let table = self.database.class_table(name);
+        let provider = |table| Arc::new(EventProvider { database: self.database.clone(), table });
+        Ok(table.map(|table| provider(table) as Arc<dyn TableProvider>))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.database.by_name.iter().any(|(own, _)| own == name)
+    }
+}

@@ -1,0 +1,227 @@
+//! What queries are asked of: a session, numbered, and what was found out about it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arrow_array::{ArrayRef, StringArray};
+use tracemill_columns::Dropped;
+use tracemill_engine::collector::Collector;
+use tracemill_engine::filter::Filter;
+use tracemill_engine::selection::{self, StreamOf};
+use tracemill_engine::session::Session;
+use tracemill_engine::survey::{TraceSurvey, survey};
+use tracemill_engine::timeline::Selection;
+use tracemill_model::error::Result;
+use tracemill_model::schema::{ClockOrigin, EventClassId};
+
+use crate::table::EventTable;
+
+/// The name of classes without a name, as a table.
+pub(crate) const NO_NAME: &str = "(no name)";
+
+/// The traces that queries are asked of, and the events of them that are wanted.
+pub struct Database {
+    pub(crate) session: Arc<Session>,
+    /// The streams that are read.
+    pub(crate) streams: Vec<StreamOf>,
+    pub(crate) selection: Selection,
+    /// What the selection does not say.
+    pub(crate) filter: Option<Filter>,
+    /// Threads.
+    pub(crate) jobs: usize,
+    /// Errors and warnings of reading.
+    pub collector: Collector,
+    /// Values that columns could not hold.
+    pub(crate) lost: Lost,
+    /// Number of the first class of each trace.
+    first_class: Vec<u32>,
+    /// Number of the first packet of each stream, by trace and stream.
+    first_packet: Vec<Vec<u64>>,
+    /// Names of event classes, each once, and for each trace and class its place among them.
+    pub(crate) class_names: ArrayRef,
+    pub(crate) class_name_of: Vec<Vec<Option<i32>>>,
+    pub(crate) trace_names: ArrayRef,
+    /// Names of the streams that are read.
+    pub(crate) stream_names: ArrayRef,
+    /// Classes by the name of their table, in the order of their numbers.
+    pub(crate) by_name: Vec<(String, Vec<(usize, EventClassId)>)>,
+    tables: Mutex<HashMap<String, Arc<EventTable>>>,
+    headers: OnceLock<Vec<TraceSurvey>>,
+    counted: OnceLock<Vec<TraceSurvey>>,
+}
+
+/// Values that columns cannot hold, counted.
+#[derive(Default)]
+pub(crate) struct Lost {
+    /// Times outside of 64 bits.
+    pub(crate) times: AtomicU64,
+    /// Integers of variable length with more than 64 bits.
+    pub(crate) wide: AtomicU64,
+    /// Texts and blobs behind the first 2 GiB of a batch.
+    pub(crate) huge: AtomicU64,
+}
+
+impl Lost {
+    /// Counts what columns dropped since they were asked before.
+    pub(crate) fn add(&self, before: &mut Dropped, now: Dropped) {
+        self.wide.fetch_add(now.wide - before.wide, Ordering::Relaxed);
+        self.huge.fetch_add(now.huge - before.huge, Ordering::Relaxed);
+        *before = now;
+    }
+}
+
+impl Database {
+    /// The events of a session that the selection and the filter leave, of the streams with these names or ids; all when
+    /// there are none.
+    ///
+    /// # Errors
+    /// When no stream has one of the names.
+    pub fn new(
+        session: Session,
+        streams: &[String],
+        selection: Selection,
+        filter: Option<Filter>,
+        jobs: usize,
+    ) -> Result<Database> {
+        let session = Arc::new(session);
+        let streams = selection::streams(&session, streams)?;
+        let (mut first_class, mut next_class) = (Vec::new(), 0);
+        let (mut first_packet, mut next_packet) = (Vec::new(), 0);
+        let mut names: Vec<&str> = Vec::new();
+        let mut by_text: HashMap<&str, i32> = HashMap::new();
+        let mut class_name_of = Vec::new();
+        let mut by_name: Vec<(String, Vec<(usize, EventClassId)>)> = Vec::new();
+        let mut table_of: HashMap<String, usize> = HashMap::new();
+        for (at, trace) in session.traces.iter().enumerate() {
+            first_class.push(next_class);
+            next_class += trace.schema.events().len() as u32;
+            let firsts = trace.streams.iter().map(|stream| {
+                let first = next_packet;
+                next_packet += stream.packets.len() as u64;
+                first
+            });
+            first_packet.push(firsts.collect());
+            let place = |class: &'_ tracemill_model::schema::EventClass| class.name.is_some();
+            let mut of_trace = Vec::new();
+            for (number, class) in trace.schema.events().iter().enumerate() {
+                let name = class.name.as_deref().filter(|_| place(class));
+                of_trace.push(name.map(|name| {
+                    *by_text.entry(name).or_insert_with(|| {
+                        names.push(name);
+                        names.len() as i32 - 1
+                    })
+                }));
+                let table = name.filter(|name| !name.is_empty()).unwrap_or(NO_NAME);
+                let index = *table_of.entry(table.to_string()).or_insert_with(|| {
+                    by_name.push((table.to_string(), Vec::new()));
+                    by_name.len() - 1
+                });
+                by_name[index].1.push((at, EventClassId(number as u32)));
+            }
+            class_name_of.push(of_trace);
+        }
+        let texts = |names: Vec<&str>| -> ArrayRef { Arc::new(StringArray::from(names)) };
+        let class_names = texts(names);
+        let trace_names = texts(session.traces.iter().map(|trace| &*trace.name).collect());
+        let stream_names = texts(streams.iter().map(|of| &*of.stream.name).collect());
+        Ok(Database {
+            streams,
+            selection,
+            filter,
+            jobs: jobs.max(1),
+            collector: Collector::default(),
+            lost: Lost::default(),
+            first_class,
+            first_packet,
+            class_names,
+            class_name_of,
+            trace_names,
+            stream_names,
+            by_name,
+            tables: Mutex::default(),
+            headers: OnceLock::new(),
+            counted: OnceLock::new(),
+            session,
+        })
+    }
+
+    /// Number of a class among those of all traces.
+    pub(crate) fn class_number(&self, trace: usize, class: EventClassId) -> u32 {
+        self.first_class[trace] + class.0
+    }
+
+    /// Number of the first packet of a stream.
+    pub(crate) fn first_packet(&self, trace: usize, stream: usize) -> u64 {
+        self.first_packet[trace][stream]
+    }
+
+    /// How many classes there are.
+    pub(crate) fn class_count(&self) -> usize {
+        self.session.traces.iter().map(|trace| trace.schema.events().len()).sum()
+    }
+
+    /// How many packets the streams have that are read.
+    pub(crate) fn packet_count(&self) -> usize {
+        self.streams.iter().map(|of| of.stream.packets.len()).sum()
+    }
+
+    /// Do the times of a stream count from 1970?
+    pub(crate) fn has_dates(&self, of: &StreamOf) -> bool {
+        let schema = &self.session.traces[of.trace].schema;
+        let clock = schema.stream(of.stream.class).default_clock;
+        clock.is_some_and(|clock| schema.clock(clock).origin == ClockOrigin::Unix)
+    }
+
+    /// Facts from headers, and with every event counted when `counted`.
+    pub(crate) fn surveys(&self, counted: bool) -> &[TraceSurvey] {
+        let known = if counted { &self.counted } else { &self.headers };
+        known.get_or_init(|| {
+            let surveys = survey(&self.session, counted, self.jobs);
+            let faults = surveys.iter().flat_map(|survey| &survey.faults);
+            faults.for_each(|fault| self.collector.fault(fault.clone()));
+            surveys
+        })
+    }
+
+    /// The table of all events.
+    pub(crate) fn events(self: &Arc<Self>) -> Arc<EventTable> {
+        // No class is called so: the name is no text of a trace.
+        self.table("\0events", || EventTable::events(self))
+    }
+
+    /// The table of the classes of this name; `None` when there are none.
+    pub(crate) fn class_table(self: &Arc<Self>, name: &str) -> Option<Arc<EventTable>> {
+        let (_, classes) = self.by_name.iter().find(|(own, _)| own == name)?;
+        Some(self.table(name, || EventTable::of_classes(self, name, classes)))
+    }
+
+    fn table(self: &Arc<Self>, name: &str, make: impl FnOnce() -> EventTable) -> Arc<EventTable> {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.entry(name.to_string()).or_insert_with(|| Arc::new(make())).clone()
+    }
+
+    /// What results lost so far, in words; nothing when they are whole.
+    pub fn losses(&self) -> Vec<String> {
+        let said = |count: &AtomicU64, one: &str, many: &str| {
+            let count = count.load(Ordering::Relaxed);
+            (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+        };
+        let lost = [
+            said(&self.lost.times, "time is outside of 64 bits and NULL", "times are outside of 64 bits and NULL"),
+            said(
+                &self.lost.wide,
+                "integer does not fit 64 bits and is NULL",
+                "integers do not fit 64 bits and are NULL",
+            ),
+            said(&self.lost.huge, "value was too large for a batch", "values were too large for a batch"),
+        ];
+        lost.into_iter().flatten().collect()
+    }
+}
+
+impl std::fmt::Debug for Database {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Database({} traces)", self.session.traces.len())
+    }
+}

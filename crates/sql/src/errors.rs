@@ -1,0 +1,242 @@
+//! What is wrong with a query, in words: the message, the place with a mark, the nearest name.
+
+use arrow_schema::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use tracemill_codec::text::{Span, edit_distance, meant};
+use tracemill_model::error::{Error, ErrorKind};
+
+use crate::catalog::own_names;
+use crate::database::Database;
+
+/// When an error came up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wrong {
+    /// Before anything was read.
+    Text,
+    /// On the way.
+    Way,
+}
+
+/// The error in words.
+pub(crate) fn explained(database: &Database, text: &str, error: DataFusionError, when: Wrong) -> Error {
+    let found = found(database, text, &error);
+    let message = match &found.place {
+        // The place stands at the end, as the mark follows it.
+        Some(span) => {
+            let place = span.place(text);
+            let mark = "^".repeat(place.len.clamp(1, place.excerpt.chars().count().saturating_sub(place.caret).max(1)));
+            let line = format!("\n  | {}\n  | {}{mark}", place.excerpt, " ".repeat(place.caret));
+            format!("{} (line {}, column {}){line}", found.message, place.line, place.column)
+        }
+        None => found.message,
+    };
+    let message = match found.help {
+        Some(help) => format!("{message}\n  {help}"),
+        None => message,
+    };
+    match when {
+        Wrong::Text => Error::misuse(message),
+        Wrong::Way => Error::new(ErrorKind::Unsupported, message),
+    }
+}
+
+struct Found {
+    message: String,
+    place: Option<Span>,
+    help: Option<String>,
+}
+
+fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
+    match error {
+        DataFusionError::SQL(error, _) => syntax(text, &error.to_string()),
+        DataFusionError::Diagnostic(diagnostic, inner) => {
+            let mut found = found(database, text, inner);
+            let span = diagnostic.span.or(diagnostic.notes.iter().find_map(|note| note.span));
+            if let Some(span) = span {
+                let start = at(text, span.start.line, span.start.column);
+                found.place = Some(Span::new(start, at(text, span.end.line, span.end.column).max(start + 1)));
+            }
+            found
+        }
+        DataFusionError::SchemaError(error, _) => schema(text, error),
+        DataFusionError::Context(_, inner) => found(database, text, inner),
+        DataFusionError::Shared(inner) => found(database, text, inner),
+        DataFusionError::Collection(all) if !all.is_empty() => found(database, text, &all[0]),
+        DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
+            Some(error) => plain(error.to_string()),
+            None => plain(inner.to_string()),
+        },
+        DataFusionError::Plan(message) => planned(database, text, message),
+        DataFusionError::Execution(message) => executed(text, message),
+        DataFusionError::NotImplemented(message) => plain(format!("this is not supported: {}", first_line(message))),
+        DataFusionError::ArrowError(error, _) => match &**error {
+            ArrowError::DivideByZero => plain("a division by zero".into()),
+            error => plain(without_kind(&error.to_string())),
+        },
+        DataFusionError::ResourcesExhausted(message) => plain(format!("not enough memory: {}", first_line(message))),
+        other => plain(without_kind(first_line(&other.to_string()))),
+    }
+}
+
+fn plain(message: String) -> Found {
+    Found { message, place: None, help: None }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+/// A message without the kind of error before it.
+fn without_kind(text: &str) -> String {
+    match text.split_once(": ") {
+        Some((kind, rest)) if kind.ends_with("error") || kind.ends_with("Error") => rest.to_string(),
+        _ => text.to_string(),
+    }
+}
+
+/// The byte of a line and a column, both counted from 1.
+fn at(text: &str, line: u64, column: u64) -> usize {
+    let mut start = 0;
+    for _ in 1..line {
+        match text[start..].find('\n') {
+            Some(end) => start += end + 1,
+            None => return text.len(),
+        }
+    }
+    let rest = &text[start..];
+    let end = rest.char_indices().nth(column.saturating_sub(1) as usize).map_or(rest.len(), |(at, _)| at);
+    start + end
+}
+
+/// An error of the parser, which ends in `at Line: 2, Column: 5`.
+fn syntax(text: &str, message: &str) -> Found {
+    let message = without_kind(&message.replace("sql parser error: ", ""));
+    let Some((before, place)) = message.rsplit_once(" at Line: ") else { return plain(message) };
+    let numbers: Vec<u64> = place.split(", Column: ").filter_map(|number| number.trim().parse().ok()).collect();
+    let [line, column] = numbers.as_slice() else { return plain(message.clone()) };
+    let start = at(text, *line, *column);
+    let word = text[start..].find(|c: char| c.is_whitespace() || c == ',' || c == ';').unwrap_or(text.len() - start);
+    let message = before.replace("Expected: ", "expected ").replace(", found: ", ", found ");
+    Found { message, place: Some(Span::new(start, start + word.max(1))), help: None }
+}
+
+/// A column that is not there, or one of two.
+fn schema(text: &str, error: &SchemaError) -> Found {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let table = field.relation.as_ref().or(valid_fields.iter().find_map(|known| known.relation.as_ref()));
+            let of = table.map(|table| quoted(table.table()));
+            let message = match &of {
+                Some(table) => format!("there is no column `{}` in {table}", field.name),
+                None => format!("there is no column `{}`", field.name),
+            };
+            let names: Vec<&str> = valid_fields.iter().map(|known| known.name.as_str()).collect();
+            let near = near(&field.name, &names).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default();
+            let help = of.map(|table| format!("{near}Its columns are in `describe {table}`"));
+            Found { message, place: word(text, &field.name), help }
+        }
+        SchemaError::AmbiguousReference { field } => Found {
+            message: format!("more than one table has a column `{}`: say which, as in `table.{0}`", field.name),
+            place: word(text, &field.name),
+            help: None,
+        },
+        other => plain(other.to_string()),
+    }
+}
+
+/// The name that was meant; a table has few, so that half of the letters may be others.
+fn near<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
+    let half = name.chars().count() / 2;
+    let by_distance = names.iter().map(|known| (edit_distance(name, known), *known));
+    let nearest = by_distance.filter(|(distance, _)| *distance <= half).min().map(|(_, known)| known);
+    meant(name, names).or(nearest)
+}
+
+/// Errors that are known by their words.
+fn planned(database: &Database, text: &str, message: &str) -> Found {
+    let message = first_line(message);
+    let table = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
+    if let Some(full) = table {
+        let (schema, name) = match full.splitn(3, '.').collect::<Vec<_>>().as_slice() {
+            [_, schema, name] => {
+                (Some(*schema).filter(|schema| *schema != "main").map(str::to_string), name.to_string())
+            }
+            _ => (None, full.to_string()),
+        };
+        let classes = database.by_name.iter().map(|(name, _)| name.as_str());
+        let names: Vec<&str> = own_names().map(|name| -> &str { name }).chain(classes).collect();
+        let near = meant(&name, &names).map(|near| format!("did you mean {}? ", quoted(near))).unwrap_or_default();
+        let full = schema.map_or_else(|| quoted(&name), |schema| format!("{schema}.{}", quoted(&name)));
+        return Found {
+            message: format!("there is no table {full}"),
+            place: word(text, &name),
+            help: Some(format!("{near}`select * from classes` lists the tables of events, `show tables` all")),
+        };
+    }
+    if let Some(rest) = message.strip_prefix("Invalid function '") {
+        let name = rest.split('\'').next().unwrap_or_default();
+        let near = rest.split("Did you mean '").nth(1).and_then(|near| near.split('\'').next());
+        return Found {
+            message: format!("there is no function `{name}`"),
+            place: word(text, name),
+            help: near.map(|near| format!("did you mean `{near}`?")),
+        };
+    }
+    plain(message.to_string())
+}
+
+/// What went wrong on the way, or with a command.
+fn executed(text: &str, message: &str) -> Found {
+    let taken = message.strip_prefix("Table '").and_then(|rest| rest.strip_suffix("' already exists"));
+    let Some(name) = taken.map(|full| full.rsplit('.').next().unwrap_or(full)) else { return plain(message.into()) };
+    let message = format!("there is a table {} already: give yours another name", quoted(name));
+    Found { message, place: word(text, name), help: None }
+}
+
+/// A name as it is typed: in quotes unless it is a plain word.
+pub(crate) fn quoted(name: &str) -> String {
+    let is_plain = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_plain { name.to_string() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+}
+
+/// Where a name stands in a text, as a word.
+fn word(text: &str, name: &str) -> Option<Span> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let whole = text
+        .match_indices(name)
+        .find(|(at, _)| !text[..*at].ends_with(is_part) && !text[at + name.len()..].starts_with(is_part));
+    whole.filter(|_| !name.is_empty()).map(|(at, _)| {
+        let is_quoted = text[..at].ends_with(['"', '`']) && text[at + name.len()..].starts_with(['"', '`']);
+        let around = usize::from(is_quoted);
+        Span::new(at - around, at + name.len() + around)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_found_by_line_and_by_word() {
+        let text = "select é,\n  \"a b\" from t";
+        assert_eq!(&text[at(text, 2, 3)..][..5], "\"a b\"");
+        assert_eq!(at(text, 9, 1), text.len());
+        let span = word(text, "a b").expect("it is there");
+        assert_eq!(span.text(text), "\"a b\"");
+        assert!(word("selected", "select").is_none());
+        let found =
+            syntax("select\nfrm x", "sql parser error: Expected: end of statement, found: x at Line: 2, Column: 5");
+        assert_eq!(found.message, "expected end of statement, found x");
+        assert_eq!(found.place.map(|span| span.place("select\nfrm x").column), Some(5));
+    }
+
+    #[test]
+    fn names_are_quoted_where_they_must_be_and_the_nearest_is_found() {
+        assert_eq!((quoted("load"), quoted("mill:tick")), ("load".into(), "\"mill:tick\"".into()));
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(near("lode", &["ns", "load", "worker"]), Some("load"));
+        assert_eq!(near("LOAD", &["ns", "load"]), Some("load"));
+        assert_eq!(near("x", &["ns", "load"]), None);
+    }
+}

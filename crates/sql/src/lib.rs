@@ -1,0 +1,29 @@
+//! SQL over traces: tables of events and of what surrounds them, for DataFusion.
+//!
+//! A [`Database`](database::Database) is a session whose events are numbered and wanted; [`Queries`](query::Queries) plans
+//! and runs statements over it and gives rows to [`Answers`](query::Answers), of which [`Writer`](output::Writer) writes text
+//! and files. A table of events is a source of files for DataFusion whose files are ranges of packets: what a query does
+//! not name is not decoded, and conditions are decided where the events are read.
+//!
+//! A part of the program `tracemill`: this API may change at any time.
+#![forbid(unsafe_code)]
+
+mod calls;
+mod catalog;
+pub mod database;
+mod errors;
+mod field;
+mod filters;
+mod functions;
+mod gather;
+mod kinds;
+pub mod output;
+mod pairs;
+pub mod query;
+mod read;
+mod rewrite;
+pub mod saved;
+mod scan;
+mod surround;
+mod table;
+mod text;

@@ -1,0 +1,257 @@
+//! Queries: from text to answers.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+pub use arrow_array::RecordBatch;
+pub use arrow_schema::SchemaRef;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use futures::StreamExt;
+use tracemill_model::error::Error;
+
+use crate::catalog::{CATALOG, Catalog, MAIN};
+use crate::database::Database;
+use crate::errors::{Wrong, explained};
+use crate::functions;
+use crate::read::OutOfOrder;
+use crate::rewrite::rewritten;
+
+/// What a scan knows of the query that it is a part of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct QueryContext {
+    /// Do rows come in the order of events, without being asked for?
+    pub(crate) is_merged: bool,
+    /// Does the query need an order of times?
+    pub(crate) is_ordered: bool,
+    /// Are conditions left to scans?
+    pub(crate) pushes_down: bool,
+}
+
+impl Default for QueryContext {
+    fn default() -> Self {
+        QueryContext { is_merged: false, is_ordered: false, pushes_down: true }
+    }
+}
+
+/// Takes the rows of answers.
+pub trait Answers {
+    /// An answer begins.
+    ///
+    /// # Errors
+    /// Errors of writing, and when there may be no further answer.
+    fn begin(&mut self, schema: &SchemaRef) -> std::result::Result<(), Error>;
+
+    /// Rows of the answer. `Break` when nobody wants more.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    fn rows(&mut self, batch: &RecordBatch) -> std::result::Result<ControlFlow<()>, Error>;
+
+    /// The answer is complete.
+    ///
+    /// # Errors
+    /// Errors of writing.
+    fn end(&mut self) -> std::result::Result<(), Error>;
+}
+
+/// How a query failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// The text is wrong: nothing was read.
+    Wrong(Error),
+    /// It failed on the way.
+    Failed(Error),
+}
+
+/// Asks a database.
+pub struct Queries {
+    database: Arc<Database>,
+    context: SessionContext,
+    runtime: tokio::runtime::Runtime,
+    parameters: HashMap<String, ScalarValue>,
+    /// Are conditions left to scans? Tests compare.
+    pub pushes_down: bool,
+}
+
+impl Queries {
+    /// Queries of a database.
+    ///
+    /// # Errors
+    /// When the system has no threads for them.
+    pub fn new(database: Database) -> std::result::Result<Queries, Error> {
+        let database = Arc::new(database);
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(database.jobs).enable_time().build();
+        let runtime = runtime.map_err(|error| Error::unsupported(format!("no threads for queries: {error}")))?;
+        let mut config = SessionConfig::new()
+            .with_default_catalog_and_schema(CATALOG, MAIN)
+            .with_create_default_catalog_and_schema(false)
+            .with_information_schema(true)
+            .with_target_partitions(database.jobs);
+        let options = config.options_mut();
+        options.sql_parser.enable_ident_normalization = false;
+        options.sql_parser.collect_spans = true;
+        options.sql_parser.map_string_types_to_utf8view = false;
+        options.optimizer.enable_dynamic_filter_pushdown = false;
+        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let context = SessionContext::new_with_state(state);
+        context.register_catalog(CATALOG, Arc::new(Catalog::new(&database, &context)));
+        functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
+        crate::pairs::register(&database, &context);
+        Ok(Queries { database, context, runtime, parameters: HashMap::new(), pushes_down: true })
+    }
+
+    /// The database.
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Gives the value of `$name`: a number, `true`, `false`, `null`, otherwise a text.
+    pub fn set_parameter(&mut self, name: &str, text: &str) {
+        let value = match text {
+            "true" => ScalarValue::Boolean(Some(true)),
+            "false" => ScalarValue::Boolean(Some(false)),
+            "null" => ScalarValue::Null,
+            _ => match (text.parse::<i64>(), text.parse::<u64>(), text.parse::<f64>()) {
+                (Ok(number), ..) => ScalarValue::Int64(Some(number)),
+                (_, Ok(number), _) => ScalarValue::UInt64(Some(number)),
+                (.., Ok(number)) if text.contains(|c: char| c.is_ascii_digit()) => ScalarValue::Float64(Some(number)),
+                _ => ScalarValue::Utf8(Some(text.to_string())),
+            },
+        };
+        self.parameters.insert(name.to_string(), value);
+    }
+
+    /// Runs all statements of a text in their order, and gives the rows of each to `answers`.
+    ///
+    /// # Errors
+    /// When a statement is wrong or fails; those before it have been run.
+    pub fn run(&mut self, text: &str, answers: &mut dyn Answers) -> std::result::Result<(), Failure> {
+        let wrong = |error| Failure::Wrong(explained(&self.database, text, error, Wrong::Text));
+        let parser = DFParserBuilder::new(text).with_dialect(&GenericDialect).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(wrong)?;
+        for statement in statements {
+            self.runtime.block_on(self.statement(text, statement, answers))?;
+        }
+        Ok(())
+    }
+
+    async fn statement(
+        &self,
+        text: &str,
+        statement: Statement,
+        answers: &mut dyn Answers,
+    ) -> std::result::Result<(), Failure> {
+        let wrong = |error| Failure::Wrong(explained(&self.database, text, error, Wrong::Text));
+        let failed = |error| Failure::Failed(explained(&self.database, text, error, Wrong::Way));
+        let statement = rewritten(&self.context, statement, &self.parameters).await.map_err(wrong)?;
+        let plan = self.context.state().statement_to_plan(statement).await.map_err(wrong)?;
+        if is_command(&plan) {
+            self.context.execute_logical_plan(plan).await.map_err(wrong)?;
+            return Ok(());
+        }
+        let mut asked = self.asked(&plan);
+        let mut has_rows = false;
+        loop {
+            let mut state = self.context.state();
+            state.config_mut().set_extension(Arc::new(asked));
+            let frame = DataFrame::new(state.clone(), plan.clone());
+            let physical = frame.create_physical_plan().await.map_err(wrong)?;
+            let schema = physical.schema();
+            let stream = execute_stream(physical, state.task_ctx());
+            let mut stream = stream.map_err(failed)?;
+            let result = loop {
+                match stream.next().await {
+                    None => break Ok(()),
+                    Some(Err(error)) => break Err(error),
+                    Some(Ok(batch)) => {
+                        if !std::mem::replace(&mut has_rows, true) {
+                            answers.begin(&schema).map_err(Failure::Failed)?;
+                        }
+                        if answers.rows(&batch).map_err(Failure::Failed)?.is_break() {
+                            break Ok(());
+                        }
+                    }
+                }
+            };
+            match result {
+                Err(error) if is_out_of_order(&error) && !has_rows && asked.is_ordered => asked.is_ordered = false,
+                Err(error) => return Err(failed(error)),
+                Ok(()) => {
+                    if !has_rows {
+                        answers.begin(&schema).map_err(Failure::Failed)?;
+                    }
+                    return answers.end().map_err(Failure::Failed);
+                }
+            }
+        }
+    }
+
+    /// What the scans of a query must know.
+    fn asked(&self, plan: &LogicalPlan) -> QueryContext {
+        let plan = match plan {
+            LogicalPlan::Explain(explain) => &explain.plan,
+            LogicalPlan::Analyze(analyze) => &analyze.input,
+            plan => plan,
+        };
+        let mut is_ordered = false;
+        // A plan without a walk is one without an order.
+        let _ = plan.apply_with_subqueries(|part| {
+            is_ordered |= matches!(part, LogicalPlan::Sort(_) | LogicalPlan::Window(_));
+            Ok(TreeNodeRecursion::Continue)
+        });
+        QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: self.pushes_down }
+    }
+}
+
+/// Is it a query of one table with only conditions, expressions and a limit?
+fn is_plain(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) => {
+            let has_subquery = plan.expressions().iter().any(|expression| {
+                let is_query =
+                    |part: &Expr| matches!(part, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_));
+                expression.exists(|part| Ok(is_query(part))).unwrap_or(true)
+            });
+            let inputs = plan.inputs();
+            !has_subquery && inputs.len() == 1 && is_plain(inputs[0])
+        }
+        _ => false,
+    }
+}
+
+/// A statement without rows.
+fn is_command(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) | LogicalPlan::Ddl(_) => true,
+        LogicalPlan::Statement(statement) => {
+            matches!(statement, PlanStatement::SetVariable(_) | PlanStatement::ResetVariable(_))
+        }
+        _ => false,
+    }
+}
+
+fn is_out_of_order(error: &DataFusionError) -> bool {
+    match error {
+        DataFusionError::External(inner) => inner.is::<OutOfOrder>(),
+        DataFusionError::Context(_, inner) => is_out_of_order(inner),
+        DataFusionError::Shared(inner) => is_out_of_order(inner),
+        DataFusionError::ArrowError(inner, _) => match &**inner {
+            arrow_schema::ArrowError::ExternalError(inner) => {
+                inner.is::<OutOfOrder>() || inner.downcast_ref::<DataFusionError>().is_some_and(is_out_of_order)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}

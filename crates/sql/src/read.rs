@@ -1,0 +1,425 @@
+//! Reading the events of a scan: from packets to batches of rows.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_schema::{Schema, SchemaRef};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
+use futures::StreamExt;
+use tracemill_codec::plan::Fault;
+use tracemill_engine::cursor::Cursor;
+use tracemill_engine::filter::{Filter, Matcher};
+use tracemill_engine::item::{Item, ReadyChunk};
+use tracemill_engine::merge::{Merger, Note};
+use tracemill_engine::selection::{self, ClassSet, SpineFilter, StreamOf};
+use tracemill_engine::timeline::{Selection, cycle_range, merger};
+use tracemill_model::error::{Error, ErrorKind};
+
+use crate::database::Database;
+use crate::filters::{Condition, Decided, StreamScan, matches};
+use crate::gather::{Gatherer, Picked};
+use crate::table::Column;
+
+/// What one file of a scan is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// A range of the packets of a stream of the database.
+    Packets { stream: usize, packets: Range<usize> },
+    /// All streams, in the order of time.
+    Merged,
+}
+
+/// The events of a stream do not come in the order that was promised: the query is planned again without it.
+#[derive(Debug)]
+pub(crate) struct OutOfOrder;
+
+impl fmt::Display for OutOfOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the times of events go back where the headers of packets say that they do not")
+    }
+}
+
+impl std::error::Error for OutOfOrder {}
+
+/// Opens the files of a scan.
+#[derive(Clone)]
+pub(crate) struct Opener {
+    pub(crate) database: Arc<Database>,
+    pub(crate) streams: Arc<Decided>,
+    /// All columns, and their fields.
+    pub(crate) columns: Vec<Column>,
+    pub(crate) schema: SchemaRef,
+    /// Which of them are made.
+    pub(crate) wanted: Vec<usize>,
+    /// Rows for which it is not true are left out.
+    pub(crate) condition: Option<Condition>,
+    /// Are events numbered?
+    pub(crate) is_numbered: bool,
+    /// Must events come in the order of time?
+    pub(crate) is_ordered: bool,
+    pub(crate) batch_size: usize,
+    pub(crate) metrics: ExecutionPlanMetricsSet,
+    pub(crate) partition: usize,
+}
+
+impl FileOpener for Opener {
+    fn open(&self, file: PartitionedFile) -> Result<FileOpenFuture> {
+        let part = file.extension::<Part>().cloned();
+        let part = part.ok_or_else(|| DataFusionError::Internal("a file that is no part of a trace".into()))?;
+        let opener = self.clone();
+        Ok(Box::pin(async move {
+            let mut reader = Reader::new(opener, &part)?;
+            let batches = std::iter::from_fn(move || reader.next_batch().transpose());
+            Ok(futures::stream::iter(batches).boxed())
+        }))
+    }
+}
+
+/// A cursor over what is wanted of a stream; `None` when that is nothing.
+pub(crate) fn cursor(database: &Database, scan: &StreamScan, stream: usize) -> Option<Cursor> {
+    let of = &database.streams[stream];
+    let classes = scan.classes.clone()?;
+    let all = database.session.traces[of.trace].schema.events().len();
+    // A scan without a filter of classes is faster.
+    let in_stream = |class: usize| {
+        let schema = &database.session.traces[of.trace].schema;
+        schema.events()[class].stream == of.stream.class
+    };
+    let has_all = (0..all).all(|class| !in_stream(class) || classes.has(class as u32));
+    let cycles = match (&of.clock, scan.times) {
+        (Some(clock), Some((begin, end))) => {
+            let begin = Some(begin).filter(|&ns| ns > i128::MIN);
+            Some(cycle_range(clock, begin, Some(end).filter(|&ns| ns < i128::MAX))?)
+        }
+        _ => None,
+    };
+    let filter = SpineFilter { cycles, classes: (!has_all).then_some(classes) };
+    Some(Cursor::new(&database.session.traces[of.trace], of.stream.clone(), of.clock, filter, CHUNK_EVENTS))
+}
+
+/// Events of a chunk.
+const CHUNK_EVENTS: usize = 8192;
+/// Chunks that wait for a condition to be decided: each keeps a packet open.
+const WAITING_CHUNKS: usize = 256;
+
+/// Reads a part.
+struct Reader {
+    opener: Opener,
+    source: Source,
+    matcher: Option<Matcher>,
+    gatherer: Gatherer,
+    condition: Option<(Condition, Gatherer)>,
+    /// Events whose condition is not decided yet.
+    waiting: Vec<Waiting>,
+    waiting_rows: usize,
+    /// The clock value of the last event.
+    last: u64,
+    is_over: bool,
+    scanned: Count,
+    matched: Count,
+}
+
+enum Source {
+    Nothing,
+    Stream(usize, Box<Cursor>),
+    Merged(Box<Merged>),
+}
+
+struct Merged {
+    merger: Merger,
+    /// For each stream of the merger its index in the database, `None` for one that is only counted.
+    streams: Vec<Option<usize>>,
+    all: Vec<StreamOf>,
+    next: i64,
+    /// What a batch holds and was not given yet.
+    ready: std::collections::VecDeque<Waiting>,
+}
+
+/// Events of a chunk.
+struct Waiting {
+    stream: usize,
+    ready: Arc<ReadyChunk>,
+    events: Vec<u32>,
+    numbers: Vec<i64>,
+}
+
+impl Reader {
+    fn new(opener: Opener, part: &Part) -> Result<Reader> {
+        let database = opener.database.clone();
+        let source = match part {
+            Part::Merged => Source::Merged(Box::new(Merged::new(&opener)?)),
+            Part::Packets { stream, packets } => {
+                let cursor = cursor(&database, &opener.streams.streams[*stream], *stream);
+                // A range from the first packet on is always one.
+                match cursor.and_then(|cursor| cursor.only(packets.clone())) {
+                    Some(cursor) => Source::Stream(*stream, Box::new(cursor)),
+                    None => Source::Nothing,
+                }
+            }
+        };
+        let gatherer = |wanted: &[usize]| {
+            let columns: Vec<Column> = wanted.iter().map(|&at| opener.columns[at].clone()).collect();
+            let fields: Vec<_> = wanted.iter().map(|&at| opener.schema.fields()[at].clone()).collect();
+            let schema: SchemaRef = Arc::new(Schema::new(fields));
+            (Gatherer::new(&database, &columns, &schema), schema)
+        };
+        let condition = match &opener.condition {
+            None => None,
+            Some(condition) => {
+                let mut used: Vec<usize> = collect_columns(condition).iter().map(|column| column.index()).collect();
+                used.sort_unstable();
+                let (gatherer, schema) = gatherer(&used);
+                Some((reassign_expr_columns(condition.clone(), &schema)?, gatherer))
+            }
+        };
+        let count = |name| MetricBuilder::new(&opener.metrics).counter(name, opener.partition);
+        Ok(Reader {
+            source,
+            matcher: database.filter.as_ref().map(Filter::matcher),
+            gatherer: gatherer(&opener.wanted).0,
+            condition,
+            waiting: Vec::new(),
+            waiting_rows: 0,
+            last: 0,
+            is_over: false,
+            scanned: count("events_scanned"),
+            matched: count("events_matched"),
+            opener,
+        })
+    }
+
+    /// The next rows; `None` at the end.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while !self.is_over && !self.gatherer.is_full(self.opener.batch_size) {
+            match self.next()? {
+                Some(waiting) => self.take(waiting)?,
+                None => {
+                    self.is_over = true;
+                    self.decide()?;
+                }
+            }
+        }
+        if self.gatherer.rows() == 0 {
+            return Ok(None);
+        }
+        self.matched.add(self.gatherer.rows());
+        Ok(Some(self.gatherer.take()?))
+    }
+
+    /// The next events.
+    fn next(&mut self) -> Result<Option<Waiting>> {
+        loop {
+            let (stream, item) = match &mut self.source {
+                Source::Nothing => return Ok(None),
+                Source::Stream(stream, cursor) => match cursor.next() {
+                    Some(item) => (*stream, item),
+                    None => return Ok(None),
+                },
+                Source::Merged(merged) => return Ok(merged.next(&self.opener)),
+            };
+            match item {
+                Item::Chunk(ready) => {
+                    let events = (0..ready.chunk.len() as u32).collect();
+                    return Ok(Some(Waiting { stream, ready: Arc::new(ready), events, numbers: Vec::new() }));
+                }
+                Item::Fault(fault) => self.opener.database.collector.fault(fault),
+                Item::Warning(warning) => self.opener.database.collector.warning(warning),
+                Item::Packet(..) | Item::Gap(_) => {}
+            }
+        }
+    }
+
+    /// Takes the events that are wanted, as far as no column decides.
+    fn take(&mut self, mut waiting: Waiting) -> Result<()> {
+        self.scanned.add(waiting.events.len());
+        self.check_order(&waiting)?;
+        if let Some(matcher) = &mut self.matcher {
+            let of = &self.opener.database.streams[waiting.stream];
+            let ready = waiting.ready.clone();
+            waiting.keep(|at| matcher.matches(&of.event(ready.chunk.event(at as usize))));
+        }
+        if waiting.events.is_empty() {
+            return Ok(());
+        }
+        if self.condition.is_none() {
+            let pushed = self.gatherer.push(&waiting.picked());
+            self.told(&waiting, pushed);
+            return Ok(());
+        }
+        self.waiting_rows += waiting.events.len();
+        self.waiting.push(waiting);
+        if self.waiting_rows >= CHUNK_EVENTS.min(4 * self.opener.batch_size) || self.waiting.len() >= WAITING_CHUNKS {
+            self.decide()?;
+        }
+        Ok(())
+    }
+
+    fn check_order(&mut self, waiting: &Waiting) -> Result<()> {
+        let (Some(&first), Some(&last)) = (waiting.ready.chunk.cycles.first(), waiting.ready.chunk.cycles.last())
+        else {
+            return Ok(());
+        };
+        let of = &self.opener.database.streams[waiting.stream];
+        let is_before_all = || of.clock.is_some_and(|clock| clock.ns(first) < i64::MIN.into());
+        if self.opener.is_ordered && (waiting.ready.floors.is_some() || first < self.last || is_before_all()) {
+            return Err(DataFusionError::External(Box::new(OutOfOrder)));
+        }
+        self.last = last;
+        Ok(())
+    }
+
+    /// Decides the condition for all events that wait.
+    fn decide(&mut self) -> Result<()> {
+        let all = std::mem::take(&mut self.waiting);
+        self.waiting_rows = 0;
+        let Some((condition, gatherer)) = &mut self.condition else { return Ok(()) };
+        let mut faults = Vec::new();
+        for waiting in &all {
+            faults.push(gatherer.push(&waiting.picked()));
+        }
+        if gatherer.rows() == 0 {
+            return Ok(());
+        }
+        let is_true: BooleanArray = matches(condition, &gatherer.take()?)?;
+        let mut row = 0;
+        for (mut waiting, fault) in all.into_iter().zip(faults) {
+            self.told(&waiting, fault);
+            waiting.keep(|_| {
+                row += 1;
+                is_true.value(row - 1)
+            });
+            if !waiting.events.is_empty() {
+                let pushed = self.gatherer.push(&waiting.picked());
+                self.told(&waiting, pushed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of an event that cannot be read again.
+    fn told(&self, waiting: &Waiting, result: std::result::Result<(), Fault>) {
+        let Err(fault) = result else { return };
+        let packet = &waiting.ready.chunk.packet.packet;
+        let of = &self.opener.database.streams[waiting.stream];
+        let error = Error::new(ErrorKind::Io, format!("an event changed while it was read: {}", fault.kind));
+        let error = error.in_file(&of.stream.files[packet.file as usize].path).in_packet(packet.index);
+        self.opener.database.collector.fault(error);
+    }
+}
+
+impl Waiting {
+    fn picked(&self) -> Picked<'_> {
+        Picked { stream: self.stream, chunk: &self.ready.chunk, events: &self.events, numbers: &self.numbers }
+    }
+
+    /// Keeps some of the events, which are asked for in their order.
+    fn keep(&mut self, mut is_wanted: impl FnMut(u32) -> bool) {
+        let kept: Vec<bool> = self.events.iter().map(|&at| is_wanted(at)).collect();
+        let mut at = kept.iter();
+        self.events.retain(|_| at.next().copied().unwrap_or(false));
+        let mut at = kept.iter();
+        self.numbers.retain(|_| at.next().copied().unwrap_or(false));
+    }
+}
+
+impl Merged {
+    fn new(opener: &Opener) -> Result<Merged> {
+        let database = &opener.database;
+        let scans = &opener.streams.streams;
+        let mut selection = Selection { memory_bytes: database.selection.memory_bytes, ..Selection::default() };
+        let (all, streams): (Vec<StreamOf>, Vec<Option<usize>>) = if opener.is_numbered {
+            let all = selection::streams(&database.session, &[])
+                .map_err(|error| DataFusionError::External(Box::new(error)))?;
+            let own = |of: &StreamOf| {
+                database.streams.iter().position(|known| (known.trace, known.index) == (of.trace, of.index))
+            };
+            let streams = all.iter().map(own).collect();
+            (all, streams)
+        } else {
+            let traces = database.session.traces.len();
+            selection.of_traces_ns = vec![None; traces];
+            let mut classes: Vec<Vec<bool>> =
+                database.session.traces.iter().map(|trace| vec![false; trace.schema.events().len()]).collect();
+            for (of, scan) in database.streams.iter().zip(scans) {
+                selection.of_traces_ns[of.trace] = scan.times;
+                if let Some(wanted) = &scan.classes {
+                    let all = classes[of.trace].iter_mut().enumerate();
+                    all.for_each(|(class, is_wanted)| *is_wanted |= wanted.has(class as u32));
+                }
+            }
+            let set = |wanted: &Vec<bool>| {
+                let has_all = wanted.iter().all(|&is_wanted| is_wanted);
+                (!has_all).then(|| Arc::new(ClassSet::new(wanted.len(), |class| wanted[class])))
+            };
+            selection.classes = classes.iter().map(set).collect();
+            let wanted = (0..scans.len()).filter(|&at| scans[at].classes.is_some());
+            wanted.map(|at| (database.streams[at].clone(), Some(at))).unzip()
+        };
+        let merger = merger(&database.session, &all, &selection);
+        Ok(Merged { merger, streams, all, next: 0, ready: std::collections::VecDeque::new() })
+    }
+
+    /// The next events that are wanted.
+    fn next(&mut self, opener: &Opener) -> Option<Waiting> {
+        loop {
+            if let Some(waiting) = self.ready.pop_front() {
+                return Some(waiting);
+            }
+            let batch = self.merger.next_batch(opener.batch_size.min(4096))?;
+            for note in batch.notes {
+                match note {
+                    Note::Fault(fault) => opener.database.collector.fault(fault),
+                    Note::Warning(warning) => opener.database.collector.warning(warning),
+                    Note::Gap(..) => {}
+                }
+            }
+            for run in &batch.runs {
+                let (stream, ready) = &batch.chunks[run.chunk as usize];
+                let first = self.next;
+                self.next += i64::from(run.to - run.from);
+                let Some(own) = self.streams[stream.0 as usize] else { continue };
+                let (scan, of) = (&opener.streams.streams[own], &self.all[stream.0 as usize]);
+                let Some(classes) = &scan.classes else { continue };
+                let is_wanted = |&at: &u32| {
+                    let chunk = &ready.chunk;
+                    let is_in_time = match (&of.clock, scan.times) {
+                        (Some(clock), Some((begin, end))) => {
+                            (begin..=end).contains(&clock.ns(chunk.cycles[at as usize]))
+                        }
+                        _ => true,
+                    };
+                    is_in_time && classes.has(chunk.classes[at as usize])
+                };
+                let events: Vec<u32> = (run.from..run.to).filter(is_wanted).collect();
+                let numbers = match opener.is_numbered {
+                    true => events.iter().map(|&at| first + i64::from(at - run.from)).collect(),
+                    false => Vec::new(),
+                };
+                if !events.is_empty() {
+                    self.ready.push_back(Waiting { stream: own, ready: ready.clone(), events, numbers });
+                }
+            }
+        }
+    }
+}
+
+/// The rows of all streams, batch by batch.
+pub(crate) struct Batches(Reader);
+
+impl Batches {
+    /// Those in the order of time.
+    pub(crate) fn merged(opener: Opener) -> Result<Batches> {
+        Ok(Batches(Reader::new(opener, &Part::Merged)?))
+    }
+
+    /// The next rows; `None` at the end.
+    pub(crate) fn next(&mut self) -> Result<Option<RecordBatch>> {
+        self.0.next_batch()
+    }
+}
