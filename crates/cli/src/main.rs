@@ -49,6 +49,8 @@ fn main() -> ExitCode {
             args::ReportCommand::Calls(options) => commands::report_calls::run(options),
         },
         Command::Analyze(options) => commands::analyze::run(&options),
+        Command::Sql(options) => commands::sql::run(&options.0),
+        Command::Query(options) => commands::sql::run(&options.0),
         Command::Graph(options) => commands::graph::run(&options),
         Command::Flame(options) => commands::flame::run(&options),
         Command::Dump(options) => commands::dump::run(&options),

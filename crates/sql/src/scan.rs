@@ -116,7 +116,8 @@ impl EventProvider {
         let mut parts = Vec::new();
         for (stream, of) in self.database.streams.iter().enumerate() {
             let count = of.stream.packets.len();
-            if !packets_stand_alone(&of.stream) {
+            let reader = &self.database.session.traces[of.trace].reader;
+            if !packets_stand_alone(&of.stream) || !reader.reads_packets_alone() {
                 parts.push(Part::Packets { stream, packets: 0..count });
                 continue;
             }

@@ -6,6 +6,7 @@ mod deferred;
 mod periods;
 mod report;
 mod settings;
+mod sql;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,9 @@ pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions, report_help};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
+pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
+#[cfg(feature = "sql")]
+pub(crate) use self::sql::{SqlFormat, Text};
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
 #[derive(Parser)]
@@ -49,6 +53,10 @@ pub(crate) enum Command {
     Report(Deferred<ReportCommand>),
     /// Say what kernel traces mean: who used the CPUs, who waited for what, which interrupts and system calls took long
     Analyze(Deferred<AnalyzeOptions>),
+    /// Ask questions in SQL: tables of events, of each event class, and of what surrounds them
+    Sql(Deferred<SqlCommand>),
+    /// Ask one question in SQL: `tracemill query TRACE... SQL`
+    Query(Deferred<QueryCommand>),
     /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
     /// Draw a flame graph of all calls: an SVG with search and zoom

@@ -23,3 +23,4 @@ pub(crate) mod report;
 pub(crate) mod report_calls;
 mod report_forms;
 mod select;
+pub(crate) mod sql;

@@ -1,0 +1,259 @@
+//! `tracemill sql` and `tracemill query`.
+
+#[cfg(feature = "sql")]
+pub(crate) use asked::run;
+
+#[cfg(not(feature = "sql"))]
+use tracemill_model::error::Error;
+
+#[cfg(not(feature = "sql"))]
+use crate::args::SqlOptions;
+#[cfg(not(feature = "sql"))]
+use crate::report::Outcome;
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "sql"))]
+pub(crate) fn run(_: &SqlOptions) -> Result<Outcome, Error> {
+    Err(Error::unsupported(
+        "this program was built without SQL: `cargo install tracemill-cli --features full` builds one with it",
+    ))
+}
+
+#[cfg(feature = "sql")]
+mod asked {
+    use std::io::{BufWriter, IsTerminal, Read, Write};
+    use std::path::Path;
+
+    use tracemill_engine::selection::streams;
+    use tracemill_engine::session::Session;
+    use tracemill_model::error::Error;
+    use tracemill_sql::database::Database;
+    use tracemill_sql::output::{Form, Writer};
+    use tracemill_sql::query::{Failure, Queries};
+    use tracemill_sql::saved;
+
+    use super::super::open::{jobs, open};
+    use super::super::select;
+    use crate::args::{SqlFormat, SqlOptions, Text};
+    use crate::progress;
+    use crate::report::{Detail, Outcome, Reporter, Sink};
+
+    /// Asks the traces.
+    pub(crate) fn run(options: &SqlOptions) -> Result<Outcome, Error> {
+        let mut texts = Vec::new();
+        for text in &options.texts {
+            texts.push(match text {
+                Text::Command(text) => text.clone(),
+                Text::File(path) => read(path)?,
+            });
+        }
+        let folder = || {
+            let base = std::env::var_os("XDG_CONFIG_HOME").filter(|path| !path.is_empty()).map(Into::into);
+            let base = base.or_else(|| Some(Path::new(&std::env::var_os("HOME")?).join(".config")));
+            base.map(|base: std::path::PathBuf| base.join("tracemill/sql"))
+        };
+        if let Some(name) = &options.run {
+            let folders: Vec<_> = options.library.clone().into_iter().chain(folder()).collect();
+            let saved = saved_queries(&folders, options.library.as_deref())?;
+            if name == "list" {
+                let mut list = String::new();
+                for query in &saved {
+                    list += &format!("{:<14} {}\n", query.name, query.comment());
+                }
+                return Sink::stdout().print(list.as_bytes(), Outcome::Done);
+            }
+            let Some(query) = saved.iter().find(|query| query.name == *name) else {
+                let names: Vec<String> = saved.iter().map(|query| format!("`{}`", query.name)).collect();
+                let error = Error::misuse(format!("there is no saved query `{name}`"));
+                return Err(error.with_help(format!("there are {}", names.join(", "))));
+            };
+            texts.push(query.text.clone());
+        }
+        if texts.is_empty() {
+            if std::io::stdin().is_terminal() {
+                let error = Error::misuse("nothing is asked");
+                return Err(error.with_help("give SQL with -c or -f, or on stdin: a shell is not there yet"));
+            }
+            texts.push(read(Path::new("-"))?);
+        }
+        let form = form(options)?;
+        let choice = select::parse(&options.events)?;
+        let (session, mut reporter) = if options.input.traces.is_empty() {
+            let detail = Detail::of(options.input.quiet, options.input.verbose);
+            (Session::default(), Reporter::new(detail, options.input.strict))
+        } else {
+            let Some(opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+            (opened.session, opened.reporter)
+        };
+        // Times without a zone are universal time.
+        let wanted = select::bind(&choice, true, &options.input, &session)?;
+        streams(&session, &options.events.stream)?;
+        let shown = progress::show(&options.input, &session.progress, options.output.is_none());
+        let database =
+            Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;
+        let mut queries = Queries::new(database)?;
+        for parameter in &options.parameters {
+            let Some((name, value)) = parameter.split_once('=') else {
+                let error = Error::misuse(format!("`{parameter}` is no NAME=VALUE, in -p"));
+                return Err(error.with_help("for example -p low=5"));
+            };
+            queries.set_parameter(name.trim_start_matches('$'), value);
+        }
+        let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
+        let (pipe, end) = channel();
+        let mut writer = Writer::new(form, BufWriter::with_capacity(1 << 16, pipe), options.rows.0);
+        let mut failure = None;
+        for text in &texts {
+            let asked = queries.run(text, &mut PassOn { writer: &mut writer, sink: &mut sink, end: &end });
+            tell(&queries, &mut reporter);
+            if let Err(error) = asked {
+                failure = Some(error);
+                break;
+            }
+            if writer.is_closed() || sink.is_closed {
+                return Ok(Outcome::Done);
+            }
+        }
+        drop(shown);
+        if let Some(failure) = failure {
+            sink.flush()?;
+            return Err(match failure {
+                Failure::Wrong(error) | Failure::Failed(error) => error,
+            });
+        }
+        writer.finish()?;
+        sink.write(&end.take())?;
+        sink.end()?;
+        for lost in queries.database().losses() {
+            reporter.warning(&lost);
+        }
+        Ok(if sink.is_closed { Outcome::Done } else { reporter.outcome() })
+    }
+
+    /// Tells what reading met.
+    fn tell(queries: &Queries, reporter: &mut Reporter) {
+        let (faults, warnings) = queries.database().collector.take();
+        faults.iter().for_each(|fault| {
+            reporter.fault(fault);
+        });
+        warnings.iter().for_each(|warning| reporter.warning(warning));
+    }
+
+    fn read(path: &Path) -> Result<String, Error> {
+        if path == Path::new("-") {
+            let mut text = String::new();
+            let read = std::io::stdin().read_to_string(&mut text);
+            return read.map(|_| text).map_err(|error| Error::io("read the SQL", path, &error));
+        }
+        std::fs::read_to_string(path).map_err(|error| Error::io("read the SQL", path, &error))
+    }
+
+    /// The saved queries that can be run: the first of a name counts.
+    fn saved_queries(folders: &[std::path::PathBuf], named: Option<&Path>) -> Result<Vec<saved::Query>, Error> {
+        let mut all: Vec<saved::Query> = Vec::new();
+        for folder in folders {
+            let entries = match std::fs::read_dir(folder) {
+                Ok(entries) => entries,
+                Err(error) if named == Some(folder) => return Err(Error::io("list the folder", folder, &error)),
+                Err(_) => continue,
+            };
+            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            paths.sort();
+            for path in paths.iter().filter(|path| path.extension().is_some_and(|end| end == "sql")) {
+                let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+                if !all.iter().any(|known| known.name == name) {
+                    all.push(saved::Query { name, text: read(path)? });
+                }
+            }
+        }
+        for query in saved::built_in() {
+            if !all.iter().any(|known| known.name == query.name) {
+                all.push(query);
+            }
+        }
+        Ok(all)
+    }
+
+    fn form(options: &SqlOptions) -> Result<Form, Error> {
+        let is_file = options.output.as_deref().is_some_and(|path| path != Path::new("-"));
+        let is_terminal = !is_file && std::io::stdout().is_terminal();
+        let typed = options.format.map(|format| match format {
+            SqlFormat::Table => Form::Table,
+            SqlFormat::Csv => Form::Csv,
+            SqlFormat::Jsonl => Form::Jsonl,
+            SqlFormat::Json => Form::Json,
+            SqlFormat::Markdown => Form::Markdown,
+            SqlFormat::Arrow => Form::Arrow { seekable: is_file },
+            SqlFormat::Parquet => Form::Parquet,
+        });
+        let by_ending = || Form::of_file(&options.output.as_deref()?.to_string_lossy());
+        let form = typed.or_else(by_ending).unwrap_or(if is_terminal { Form::Table } else { Form::Csv });
+        if is_terminal && matches!(form, Form::Arrow { .. } | Form::Parquet) {
+            let error = Error::misuse("this form is no text, and stdout is a terminal");
+            return Err(error.with_help("write it to a file with -o, or send it to a program"));
+        }
+        Ok(form)
+    }
+
+    /// A buffer between the writer of answers and the output, which holds interrupts back while it writes.
+    #[derive(Clone, Default)]
+    struct Pipe(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    fn channel() -> (Pipe, Pipe) {
+        let pipe = Pipe::default();
+        (pipe.clone(), pipe)
+    }
+
+    impl Pipe {
+        fn take(&self) -> Vec<u8> {
+            std::mem::take(&mut *self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
+        }
+    }
+
+    impl Write for Pipe {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Gives what the writer made to the output.
+    struct PassOn<'a, W: Write + Send + 'static> {
+        writer: &'a mut Writer<W>,
+        sink: &'a mut Sink,
+        end: &'a Pipe,
+    }
+
+    impl<W: Write + Send + 'static> PassOn<'_, W> {
+        fn pass(&mut self) -> Result<(), Error> {
+            let bytes = self.end.take();
+            if !bytes.is_empty() {
+                self.sink.write(&bytes)?;
+                self.sink.flush()?;
+            }
+            Ok(())
+        }
+    }
+
+    impl<W: Write + Send + 'static> tracemill_sql::query::Answers for PassOn<'_, W> {
+        fn begin(&mut self, schema: &tracemill_sql::query::SchemaRef) -> Result<(), Error> {
+            self.writer.begin(schema)?;
+            self.pass()
+        }
+
+        fn rows(&mut self, batch: &tracemill_sql::query::RecordBatch) -> Result<std::ops::ControlFlow<()>, Error> {
+            let flow = self.writer.rows(batch)?;
+            self.pass()?;
+            Ok(if self.sink.is_closed { std::ops::ControlFlow::Break(()) } else { flow })
+        }
+
+        fn end(&mut self) -> Result<(), Error> {
+            self.writer.end()?;
+            self.pass()
+        }
+    }
+}
