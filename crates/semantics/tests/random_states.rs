@@ -472,7 +472,7 @@ fn said_by_machine(stream: &Stream, steps: &[Step]) -> Said {
         ("too_deep", counts.too_deep),
     ]);
     for (index, thread) in machines.threads() {
-        let text = format!("pid {} ppid {} kernel {}", maybe(thread.pid), maybe(thread.ppid), thread.is_kernel);
+        let text = format!("pid {} ppid {} kernel {}", maybe(thread.pid()), maybe(thread.ppid()), thread.is_kernel);
         said.people.insert(life_of(&machines, index), text);
     }
     said

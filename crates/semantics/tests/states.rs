@@ -153,7 +153,7 @@ impl Seen {
     fn person(&self, tid: i64) -> String {
         let machines = self.machines.as_ref().expect("the stream was played");
         let thread = machines.thread(machines.find_thread(0, tid).expect("it was met"));
-        format!("{:?} {:?} {:?} {}", thread.pid, thread.ppid, thread.comm.as_deref(), thread.is_kernel)
+        format!("{:?} {:?} {:?} {}", thread.pid(), thread.ppid(), thread.comm.as_deref(), thread.is_kernel)
     }
 }
 

@@ -145,6 +145,7 @@ impl Asked {
 
     /// Calls `each` with the number of each step and the length of the part of a piece of time in it. `first` is the time of
     /// the first event.
+    #[inline]
     pub(crate) fn each_step(&self, first: Option<Ns>, from: Ns, to: Ns, mut each: impl FnMut(i64, Ns)) {
         let Some((mut from, to)) = self.clip(from, to) else { return };
         let Some(step) = self.step else {
@@ -209,7 +210,7 @@ impl Asked {
         }
         let Some(thread) = thread.map(|thread| machines.thread(thread)) else { return false };
         self.tids.as_ref().is_none_or(|tids| tids.has(thread.tid))
-            && self.pids.as_ref().is_none_or(|pids| thread.pid.is_some_and(|pid| pids.has(pid)))
+            && self.pids.as_ref().is_none_or(|pids| thread.pid().is_some_and(|pid| pids.has(pid)))
             && self
                 .comms
                 .as_ref()

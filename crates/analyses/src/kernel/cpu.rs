@@ -118,7 +118,7 @@ impl Cpu {
             let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
             for ((step, thread), of) in &lives {
                 let thread = machines.thread(*thread);
-                let process = processes.entry((*step, thread.machine, thread.pid.unwrap_or(NO_KEY))).or_default();
+                let process = processes.entry((*step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
                 process.0 += 1;
                 process.1.add(of);
             }
@@ -136,7 +136,7 @@ impl Cpu {
                 let mut row = asked.step_cells(range, step);
                 row.extend(asked.machine_cells(thread.machine));
                 row.push(thread.tid.into());
-                row.extend([Cell::integer(thread.pid), Cell::text(thread.comm.as_deref())]);
+                row.extend([Cell::integer(thread.pid()), Cell::text(thread.comm.as_deref())]);
                 row.extend(of.cells(length(step)));
                 row.extend([of.switches.into(), of.migrations.into(), Cell::integer(thread.prio())]);
                 rows.push(row);

@@ -121,7 +121,7 @@ impl Files {
     /// The process of a thread. What a thread did before anything told its process is moved there.
     fn process(&mut self, machines: &Machines, thread: ThreadIndex) -> Process {
         let of = machines.thread(thread);
-        let (own, process) = ((of.machine, of.tid), (of.machine, of.pid.unwrap_or(of.tid)));
+        let (own, process) = ((of.machine, of.tid), (of.machine, of.pid().unwrap_or(of.tid)));
         if own != process
             && let Some(early) = self.tables.remove(&own)
         {
@@ -184,7 +184,7 @@ impl Observer for Files {
 
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
         let of = machines.thread(child);
-        let (own, process) = ((of.machine, of.tid), (of.machine, of.pid.unwrap_or(of.tid)));
+        let (own, process) = ((of.machine, of.tid), (of.machine, of.pid().unwrap_or(of.tid)));
         // What a thread of this number left behind.
         self.forget(own);
         let Some(parent) = parent.map(|parent| self.process(machines, parent)) else { return };

@@ -1,5 +1,7 @@
 //! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
 
+use std::sync::Arc;
+
 use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex};
 use tracemill_semantics::{Concept, Field};
 
@@ -127,7 +129,7 @@ impl Calls {
         let file = self.files.as_ref().and_then(|files| files.of_call(call.thread));
         let by = match asked.by.as_deref() {
             Some("thread") => thread.tid,
-            Some("process") => thread.pid.unwrap_or(NO_KEY),
+            Some("process") => thread.pid().unwrap_or(NO_KEY),
             Some("file") => file.map_or(NO_KEY, |file| self.names.number(file)),
             _ => 0,
         };
@@ -246,7 +248,7 @@ struct Issue {
     is_write: bool,
     /// The thread that issued it, by its number and, for lists, its name.
     tid: Option<i64>,
-    comm: Option<Box<str>>,
+    comm: Option<Arc<str>>,
     is_wanted: bool,
 }
 

@@ -108,9 +108,9 @@ impl Locks {
         let machine = i64::from(of.machine);
         match self.spans.asked.by.as_deref() {
             Some("thread") => [machine, of.tid, 0, 0],
-            Some("process") => [machine, of.pid.unwrap_or(NO_KEY), 0, 0],
+            Some("process") => [machine, of.pid().unwrap_or(NO_KEY), 0, 0],
             // Addresses take all 64 bits, so that none of them can stand for one that is not known.
-            _ => [machine, of.pid.unwrap_or(NO_KEY), address.unwrap_or(0) as i64, i64::from(address.is_some())],
+            _ => [machine, of.pid().unwrap_or(NO_KEY), address.unwrap_or(0) as i64, i64::from(address.is_some())],
         }
     }
 }
@@ -168,7 +168,7 @@ impl Observer for Locks {
         self.spans.add(machines.begin(), call.to, length, key, more, || {
             let mut row = machine_cells;
             let operation = usize::try_from(operation).ok().and_then(|at| OPERATIONS.get(at).copied());
-            row.extend([Cell::integer(address), Cell::text(operation), thread.tid.into(), Cell::integer(thread.pid)]);
+            row.extend([Cell::integer(address), Cell::text(operation), thread.tid.into(), Cell::integer(thread.pid())]);
             row.extend([Cell::text(thread.comm.as_deref()), Cell::Integer(call.from), Cell::Integer(call.to)]);
             let waker = waker.map(|waker| machines.thread(waker).tid);
             row.extend([length.into(), Cell::integer(call.ret), Cell::integer(waker)]);

@@ -63,7 +63,12 @@ use reader::Reader;
 
 /// One analysis: it looks on while the events pass, and says at the end what it has seen.
 pub trait Analysis: Observer {
-    /// Any event has passed, whatever it says.
+    /// Is it told of all events that [pass](Analysis::passed)?
+    fn looks_at_all(&self) -> bool {
+        false
+    }
+
+    /// Any event has passed, whatever it says. Told to those that [look at all](Analysis::looks_at_all).
     fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _event: &Event<'_>, _at: Ns) {}
 
     /// Does nothing matter behind the end of the range but pieces of time that began before it?
@@ -300,7 +305,9 @@ impl State {
             None => {}
         }
         let now = machines.now();
-        all.for_open(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
+        if all.looks_at_all {
+            all.for_open(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
+        }
     }
 
     /// Events of a stream are missing.
@@ -357,6 +364,8 @@ impl LeftOut {
 /// Several analyses as one.
 struct All {
     analyses: Vec<Box<dyn Analysis>>,
+    /// Does one of them look at all events?
+    looks_at_all: bool,
     per: Option<Per>,
 }
 
@@ -390,7 +399,7 @@ impl All {
             ends: analyses.iter().map(|analysis| analysis.ends_with_range()).collect(),
             periods: periods.to_vec(),
         });
-        All { analyses, per }
+        All { looks_at_all: analyses.iter().any(|analysis| analysis.looks_at_all()), analyses, per }
     }
 
     /// Leaves the analyses alone whose periods ended before a time: only pieces that began earlier are theirs.

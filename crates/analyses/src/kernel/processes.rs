@@ -194,7 +194,7 @@ impl Processes {
     fn name_cells(&self, machines: &Machines, thread: ThreadIndex, end: Ns) -> Vec<Cell> {
         let (of, life) = (machines.thread(thread), &self.lives[thread.0 as usize]);
         let mut cells = self.asked.machine_cells(of.machine);
-        cells.extend([of.tid.into(), of.life.into(), Cell::integer(of.pid), Cell::integer(of.ppid)]);
+        cells.extend([of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())]);
         cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel)]);
         let dates = [life.forked, life.exited, life.freed];
         cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
@@ -246,7 +246,7 @@ impl Parents {
     fn of(&self, machines: &Machines, dates: &[Life], life: ThreadIndex) -> Option<ThreadIndex> {
         let thread = machines.thread(life);
         let born = dates[life.0 as usize].met;
-        let of_ppid = thread.ppid.and_then(|ppid| {
+        let of_ppid = thread.ppid().and_then(|ppid| {
             let lives = self.by_number.get(&(thread.machine, ppid))?;
             // Numbers are used again: the parent is the one that lived when the child was born.
             let before = lives.iter().rev().find(|parent| dates[parent.0 as usize].met <= born);

@@ -39,7 +39,7 @@ impl Observer for Sched {
             Some("prio") => [machine, prio.unwrap_or(NO_KEY), 0, 0],
             Some("cpu") => [machine, i64::from(cpu.0), 0, 0],
             Some("waker") => [machine, thread_key(machines, woken.waker), 0, 0],
-            Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), 0, 0],
+            Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
             _ => [machine, thread.tid, 0, 0],
         };
         let machine_cells = asked.machine_cells(thread.machine);

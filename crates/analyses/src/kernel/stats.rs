@@ -83,7 +83,7 @@ impl Stats {
             Some(Some(thread)) => known(machines.thread(thread)),
         };
         Some(match self.asked.by.as_deref() {
-            Some("process") => (of.machine, number, who(|thread| thread.pid.unwrap_or(NO_KEY)), status, 0),
+            Some("process") => (of.machine, number, who(|thread| thread.pid().unwrap_or(NO_KEY)), status, 0),
             Some("trace") => (of.machine, 0, 0, status, 0),
             _ => (of.machine, number, who(|thread| thread.tid), status, 0),
         })
@@ -103,6 +103,10 @@ impl Observer for Stats {
 
 impl Analysis for Stats {
     fn ends_with_range(&self) -> bool {
+        true
+    }
+
+    fn looks_at_all(&self) -> bool {
         true
     }
 

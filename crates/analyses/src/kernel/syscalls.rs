@@ -76,7 +76,7 @@ impl Observer for Calls {
         let name = self.names.number(call.name);
         let key = match asked.by.as_deref() {
             Some("thread") => [machine, thread.tid, name, 0],
-            Some("process") => [machine, thread.pid.unwrap_or(NO_KEY), name, 0],
+            Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), name, 0],
             Some("errno") => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
             _ => [machine, name, 0, 0],
         };

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cpu::{Cpu, CpuStatus, Current};
 use super::observer::{CpuPiece, Observer, ThreadPiece};
-use super::thread::{Base, Live, Thread, ThreadState};
+use super::thread::{Base, Live, NOT_DEAD, Number, Thread, ThreadState};
 use crate::{Concept, Field};
 
 /// A map by small keys, fast and safe against keys that are made to collide.
@@ -99,7 +99,7 @@ pub struct Counts {
 
 /// Some machines, at a time.
 ///
-/// Memory: some hundred bytes for a thread that lives, about a hundred for one that has ended.
+/// Memory: some hundred bytes for a thread that lives, about a hundred for one that the kernel has forgotten.
 #[derive(Debug)]
 pub struct Machines {
     pub(super) cpus: Vec<Cpu>,
@@ -107,7 +107,10 @@ pub struct Machines {
     /// The CPU that was asked for last.
     last_cpu: Option<(u32, u64, CpuIndex)>,
     pub(super) threads: Vec<Thread>,
-    thread_of: Map<(u32, i64), ThreadIndex>,
+    /// For each machine, the newest life of each thread.
+    thread_of: Vec<Map<i64, ThreadIndex>>,
+    /// Names of threads; most of them have the name of another one.
+    names: HashSet<Arc<str>, foldhash::fast::RandomState>,
     /// For each CPU, threads that ran or were queued there, maybe elsewhere by now.
     visitors: Vec<Vec<ThreadIndex>>,
     pub(super) begin: Option<Ns>,
@@ -126,7 +129,8 @@ impl Machines {
             cpu_of: Map::default(),
             last_cpu: None,
             threads: Vec::new(),
-            thread_of: Map::default(),
+            thread_of: vec![Map::default(); count as usize],
+            names: HashSet::default(),
             visitors: Vec::new(),
             begin: None,
             now: 0,
@@ -178,7 +182,7 @@ impl Machines {
 
     /// The newest life of a thread.
     pub fn find_thread(&self, machine: u32, tid: i64) -> Option<ThreadIndex> {
-        self.thread_of.get(&(machine, tid)).copied()
+        self.thread_of.get(machine as usize)?.get(&tid).copied()
     }
 
     /// A CPU by its number.
@@ -283,27 +287,53 @@ impl Machines {
                 self.set_current(cpu, Current::Unknown, observer);
             }
             self.end_thread_piece(before, observer);
-            self.threads[before.0 as usize].live = None;
+            let before = &mut self.threads[before.0 as usize];
+            (before.live, before.dead_since, before.prio) = (None, NOT_DEAD, Number::UNKNOWN);
         }
         let thread = ThreadIndex(self.threads.len() as u32);
         self.threads.push(Thread {
             tid,
             life: before.map_or(0, |before| self.threads[before.0 as usize].life + 1),
             machine,
-            pid: None,
-            ppid: None,
+            pid: Number::UNKNOWN,
+            ppid: Number::UNKNOWN,
+            prio: Number::UNKNOWN,
+            dead_since: NOT_DEAD,
             creator: None,
             comm: None,
             is_kernel: false,
             live: Some(Box::new(Live { piece: (self.now, Some(ThreadState::Unknown)), ..Live::default() })),
         });
-        self.thread_of.insert((machine, tid), thread);
+        let machine = machine as usize;
+        self.thread_of.resize(self.thread_of.len().max(machine + 1), Map::default());
+        self.thread_of[machine].insert(tid, thread);
         observer.born(self, thread, self.now);
         thread
     }
 
     pub(super) fn live(&mut self, thread: ThreadIndex) -> Option<&mut Live> {
         self.threads[thread.0 as usize].live.as_deref_mut()
+    }
+
+    /// A name of threads, kept once.
+    pub(super) fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.names.get(name) {
+            return known.clone();
+        }
+        let name: Arc<str> = name.into();
+        self.names.insert(name.clone());
+        name
+    }
+
+    /// Keeps nothing of a thread that is dead but what tables show of it.
+    pub(super) fn bury(&mut self, thread: ThreadIndex) {
+        let begin = self.begin.unwrap_or(self.now);
+        let of = &mut self.threads[thread.0 as usize];
+        let Some((since, Some(ThreadState::Dead))) = of.live.as_ref().map(|live| live.piece) else { return };
+        // Times that are centuries apart keep all there is.
+        if let Some(since) = u64::try_from(since - begin).ok().filter(|since| *since != NOT_DEAD) {
+            (of.live, of.dead_since) = (None, since);
+        }
     }
 
     pub(super) fn base(&self, thread: ThreadIndex) -> Base {
@@ -445,8 +475,12 @@ impl Machines {
     }
 
     fn end_thread_piece(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
-        let Some(live) = &self.thread(thread).live else { return };
-        let (from, state) = live.piece;
+        let of = self.thread(thread);
+        let (from, state) = match &of.live {
+            Some(live) => live.piece,
+            None if of.dead_since == NOT_DEAD => return,
+            None => (self.begin.unwrap_or(self.now) + Ns::from(of.dead_since), Some(ThreadState::Dead)),
+        };
         let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < self.now) else { return };
         observer.thread_piece(self, &ThreadPiece { thread, from, to: self.now, state });
     }

@@ -52,9 +52,8 @@ impl Machines {
             (Concept::Free, _) => self.free(machine, happening, observer),
             (Concept::Prio, _) => {
                 let thread = happening.number(Field::Tid).and_then(|tid| self.find_thread(machine, tid));
-                let live = thread.and_then(|thread| self.live(thread));
-                if let (Some(live), Some(prio)) = (live, happening.number(Field::Prio)) {
-                    live.prio = Some(prio);
+                if let (Some(thread), Some(prio)) = (thread, happening.number(Field::Prio)) {
+                    self.threads[thread.0 as usize].prio = Some(prio).into();
                 }
             }
             (Concept::IrqEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Irq, happening, observer),
@@ -117,11 +116,8 @@ impl Machines {
         }
         let thread = self.alive(machine, tid, observer);
         self.leave_other_cpu(thread, cpu, observer);
-        let of = &mut self.threads[thread.0 as usize];
-        of.pid = of.pid.or(happening.number(Field::Pid));
-        if of.comm.is_none() {
-            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
-        }
+        self.threads[thread.0 as usize].pid.learn(|| happening.number(Field::Pid));
+        self.learn_name(thread, happening);
         self.run(thread, cpu);
         self.set_current(cpu, Current::Thread(thread), observer);
     }
@@ -172,7 +168,9 @@ impl Machines {
             }
         }
         if prev != 0 {
-            let thread = self.alive(machine, prev, observer);
+            // The thread that runs is alive.
+            let running = current.thread().filter(|_| is_consistent);
+            let thread = running.unwrap_or_else(|| self.alive(machine, prev, observer));
             if let Some(since) = unknown_since.filter(|_| is_consistent) {
                 let named = self.live(thread).and_then(|live| live.named_at);
                 let from = named.map_or(since, |named| named.max(since));
@@ -227,6 +225,7 @@ impl Machines {
         {
             live.stack = Vec::new();
             live.woken = None;
+            self.bury(thread);
         }
     }
 
@@ -242,12 +241,23 @@ impl Machines {
         let Some(live) = self.live(thread) else { return };
         let (woken, last_cpu) = (live.woken, live.last_cpu);
         live.named_at = Some(now);
-        live.prio = prio.or(live.prio);
+        if prio.is_some() {
+            self.threads[thread.0 as usize].prio = prio.into();
+        }
         self.run(thread, cpu);
         if let Some(woken) = woken {
             observer.scheduled(self, &Scheduled { woken, at: now, cpu, prio });
         }
         observer.run_began(self, thread, last_cpu.is_some_and(|last| last != cpu), now);
+    }
+
+    /// Gives a thread without a name that of an event.
+    fn learn_name(&mut self, thread: ThreadIndex, happening: &Happening<'_>) {
+        if self.threads[thread.0 as usize].comm.is_none()
+            && let Some(comm) = happening.text(Field::Comm)
+        {
+            self.rename(thread, &comm);
+        }
     }
 
     /// Gives a thread the name in a field; names rarely change.
@@ -262,9 +272,9 @@ impl Machines {
     }
 
     fn rename(&mut self, thread: ThreadIndex, comm: &str) {
-        let of = &mut self.threads[thread.0 as usize];
-        if of.comm.as_deref() != Some(comm) {
-            of.comm = Some(comm.into());
+        if self.threads[thread.0 as usize].comm.as_deref() != Some(comm) {
+            let name = self.name(comm);
+            self.threads[thread.0 as usize].comm = Some(name);
         }
     }
 
@@ -281,19 +291,14 @@ impl Machines {
             return;
         }
         let thread = self.alive(machine, tid, observer);
-        let of = &mut self.threads[thread.0 as usize];
-        if of.comm.is_none() {
-            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
-        }
+        self.learn_name(thread, happening);
         let now = self.now;
         let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
         let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
         let woken = Woken { thread, at: now, waker, reason };
+        self.threads[thread.0 as usize].prio.learn(|| happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         live.named_at = Some(now);
-        if live.prio.is_none() {
-            live.prio = happening.number(Field::Prio);
-        }
         let is_first = live.woken.is_none();
         if is_first {
             live.woken = Some(woken);
@@ -362,21 +367,21 @@ impl Machines {
             None => self.new_life(machine, tid, observer),
         };
         let of_parent = parent.map(|parent| self.thread(parent));
-        let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid));
+        let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid()));
         let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel);
         let pid = happening.number(Field::Pid);
         // Only an event that names the processes of both tells a thread from a process. Legacy events name that of the child
         // alone: there, a thread is a child of the thread that made it, whatever a dump says of that one's process.
         let is_thread = pid.is_some() && pid == happening.number(Field::Ppid);
-        let ppid = if is_thread { of_parent.and_then(|parent| parent.ppid) } else { parent_pid.or(Some(parent_tid)) };
-        let comm = happening.text(Field::Comm).map(|comm| comm.into());
-        let comm = comm.or_else(|| of_parent.and_then(|parent| parent.comm.clone()));
+        let ppid = if is_thread { of_parent.and_then(|parent| parent.ppid()) } else { parent_pid.or(Some(parent_tid)) };
+        let comm = of_parent.and_then(|parent| parent.comm.clone());
+        let comm = happening.text(Field::Comm).map(|comm| self.name(&comm)).or(comm);
         if let (Some(parent), Some(pid)) = (parent, parent_pid) {
             let of = &mut self.threads[parent.0 as usize];
-            of.pid = of.pid.or(Some(pid));
+            of.pid.learn(|| Some(pid));
         }
         let of = &mut self.threads[child.0 as usize];
-        (of.pid, of.ppid, of.comm, of.creator, of.is_kernel) = (pid, ppid, comm, parent, is_kernel);
+        (of.pid, of.ppid, of.comm, of.creator, of.is_kernel) = (pid.into(), ppid.into(), comm, parent, is_kernel);
         let now = self.now;
         if let Some(live) = self.live(child) {
             live.base = Base::WaitFork;
@@ -544,12 +549,10 @@ impl Machines {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let of = &mut self.threads[thread.0 as usize];
-        of.pid = of.pid.or(happening.number(Field::Pid));
-        of.ppid = of.ppid.or(happening.number(Field::Ppid));
-        if of.comm.is_none() {
-            of.comm = happening.text(Field::Comm).map(|comm| comm.into());
-        }
+        of.pid.learn(|| happening.number(Field::Pid));
+        of.ppid.learn(|| happening.number(Field::Ppid));
         of.is_kernel |= happening.number(Field::Type) == Some(1);
+        self.learn_name(thread, happening);
         let (mode, status) = (happening.number(Field::Mode), happening.number(Field::Status));
         if let Some(live) = self.live(thread)
             && live.base == Base::Unknown

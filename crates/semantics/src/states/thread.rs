@@ -84,6 +84,34 @@ pub(super) struct Frame {
     pub(super) entry: Option<(Arc<str>, Ns)>,
 }
 
+/// A number that may not be known, in no more space than one that is. No kernel has a thread of the smallest number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Number(i64);
+
+impl Number {
+    pub(super) const UNKNOWN: Number = Number(i64::MIN);
+
+    pub(super) fn get(self) -> Option<i64> {
+        (self != Number::UNKNOWN).then_some(self.0)
+    }
+
+    /// Takes a number, unless there is one.
+    pub(super) fn learn(&mut self, number: impl FnOnce() -> Option<i64>) {
+        if *self == Number::UNKNOWN {
+            *self = number().into();
+        }
+    }
+}
+
+impl From<Option<i64>> for Number {
+    fn from(number: Option<i64>) -> Self {
+        number.map_or(Number::UNKNOWN, Number)
+    }
+}
+
+/// Stands for no time in [`Thread::dead_since`].
+pub(super) const NOT_DEAD: u64 = u64::MAX;
+
 /// A life of a thread: from the event that made it or named it first to its end.
 #[derive(Clone, Debug)]
 pub struct Thread {
@@ -93,14 +121,15 @@ pub struct Thread {
     pub life: u32,
     /// Its machine.
     pub machine: u32,
-    /// Its process.
-    pub pid: Option<i64>,
-    /// The parent of its process.
-    pub ppid: Option<i64>,
+    pub(super) pid: Number,
+    pub(super) ppid: Number,
+    pub(super) prio: Number,
+    /// Since when it is dead, in ns since the first event; above all times when it is not.
+    pub(super) dead_since: u64,
     /// The thread that made it.
     pub creator: Option<ThreadIndex>,
     /// Its name.
-    pub comm: Option<Box<str>>,
+    pub comm: Option<Arc<str>>,
     /// Is it known to be one of the kernel?
     pub is_kernel: bool,
     /// What is kept while it lives.
@@ -112,7 +141,6 @@ pub(super) struct Live {
     pub(super) base: Base,
     pub(super) stack: Vec<Frame>,
     pub(super) is_mode_known: bool,
-    pub(super) prio: Option<i64>,
     /// The CPU that it runs on.
     pub(super) running: Option<CpuIndex>,
     /// The CPU that it ran on last.
@@ -130,9 +158,19 @@ pub(super) struct Live {
 }
 
 impl Thread {
+    /// Its process.
+    pub fn pid(&self) -> Option<i64> {
+        self.pid.get()
+    }
+
+    /// The parent of its process.
+    pub fn ppid(&self) -> Option<i64> {
+        self.ppid.get()
+    }
+
     /// Its priority, as the trace counts.
     pub fn prio(&self) -> Option<i64> {
-        self.live.as_ref()?.prio
+        self.prio.get()
     }
 
     /// The CPU that it runs on, or ran on last.

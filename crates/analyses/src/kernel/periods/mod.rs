@@ -100,7 +100,7 @@ impl Lookup for StateOf<'_> {
         let is_idle = cpu.current() == Current::Idle;
         match BESIDE.members[index].0 {
             "tid" => integer(if is_idle { Some(0) } else { thread.map(|thread| thread.tid) }),
-            "pid" => integer(if is_idle { Some(0) } else { thread.and_then(|thread| thread.pid) }),
+            "pid" => integer(if is_idle { Some(0) } else { thread.and_then(|thread| thread.pid()) }),
             "comm" => thread.and_then(|thread| Some(CapturedValue::Text(thread.comm.as_deref()?.as_bytes()))),
             "status" => Some(CapturedValue::Text(cpu.status().name().as_bytes())),
             _ => integer(thread.and_then(|thread| thread.prio())),
@@ -276,6 +276,10 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
 impl Observer for Found {}
 
 impl Analysis for Found {
+    fn looks_at_all(&self) -> bool {
+        true
+    }
+
     fn passed(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
         let Some(bound) = self.periods.clone() else { return };
         let periods = &bound.periods;
