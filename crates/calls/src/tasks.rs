@@ -21,11 +21,13 @@ pub(crate) fn task_name(data: &[u8]) -> &[u8] {
 /// The names that tasks have at the end of the wanted time. Of tasks that are not wanted no name is read.
 pub(crate) fn names(follower: &Follower<'_>) -> Vec<Vec<u8>> {
     let source = follower.source;
-    let name_of = |(at, task): (usize, &CallTask)| match follower.is_task_wanted(at) {
-        true => task.name.clone(),
-        false => task.first_name.clone(),
+    let Some((from, to)) = follower.between else {
+        let mut names = source.last_names();
+        for (at, task) in source.tasks().iter().enumerate().filter(|&(at, _)| !follower.is_task_wanted(at)) {
+            names[at].clone_from(&task.first_name);
+        }
+        return names;
     };
-    let Some((from, to)) = follower.between else { return source.tasks().iter().enumerate().map(name_of).collect() };
     let mut names: Vec<(u64, Vec<u8>)> = source.tasks().iter().map(|task| (0, task.first_name.clone())).collect();
     let mut data = Vec::new();
     for stream in 0..source.stream_count() {

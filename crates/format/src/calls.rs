@@ -97,9 +97,9 @@ pub struct CallTask {
     pub start: u64,
     /// Its place in the order in which the tasks were first named.
     pub order: u32,
-    /// Name of its program, and the name that it got last. Both may be any bytes.
+    /// Name of its program. It may be any bytes, as the next one.
     pub first_name: Vec<u8>,
-    /// See `first_name`.
+    /// The name that it got last, as far as that is known without reading records.
     pub name: Vec<u8>,
 }
 
@@ -191,6 +191,11 @@ pub trait CallSource: Send + Sync {
     /// Does a stream hold records of several tasks?
     fn is_mixed(&self) -> bool {
         false
+    }
+
+    /// The name that each task got last. Records may be read for it.
+    fn last_names(&self) -> Vec<Vec<u8>> {
+        self.tasks().iter().map(|task| task.name.clone()).collect()
     }
 
     /// Known facts about the recording.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
 use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, Stream};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_model::schema::{ByteOrder, Schema};
+use tracemill_model::schema::Schema;
 
 use super::arguments::Signatures;
 use super::calls::{CallFile, Calls};
@@ -15,7 +15,6 @@ use super::classes::{self, EventNames, Streams};
 use super::definitions::Definitions;
 use super::folder::{self, Folder, WITH_SYMS};
 use super::info::{self, Info};
-use super::perf;
 use super::reader::{Reader, Source};
 use super::summary;
 use super::symbols::base_name;
@@ -117,7 +116,6 @@ impl Folder<'_> {
     /// The calls of the folder.
     fn calls(&mut self, reader: &Reader, streams: &[Stream], tids: &[i64], info: Info, demangle: Demangle) -> Calls {
         let names = &reader.definitions.names;
-        let named = names_of_tasks(streams, reader.definitions.order);
         let task = |&tid: &i64| {
             let task = names.tasks.tasks.get(&tid);
             // As uftrace names a task from its beginning: by the program that it became last.
@@ -131,7 +129,7 @@ impl Folder<'_> {
                 parent: task.map_or(0, |task| task.parent),
                 start: task.map_or(0, |task| task.start),
                 order: task.map_or(u32::MAX, |task| task.order),
-                name: named.get(&tid).unwrap_or(&first_name).clone(),
+                name: first_name.clone(),
                 first_name,
             }
         };
@@ -201,25 +199,6 @@ fn unquote(text: &str) -> String {
         }
     }
     out
-}
-
-/// Names that tasks got last, by task.
-fn names_of_tasks(streams: &[Stream], order: ByteOrder) -> HashMap<i64, Vec<u8>> {
-    let mut names: HashMap<i64, (u64, Vec<u8>)> = HashMap::new();
-    for stream in streams.iter().filter(|stream| stream.name.starts_with("perf-cpu")) {
-        let bytes = stream.files[0].bytes.bytes();
-        let mut at = 0;
-        while let Some(Ok((next, event))) = perf::next(bytes, order, at) {
-            at = next;
-            let Some(event) = event.filter(|event| event.name.1 > 0) else { continue };
-            let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
-            let entry = names.entry(event.tid.into()).or_default();
-            if event.time >= entry.0 {
-                *entry = (event.time, name.to_vec());
-            }
-        }
-    }
-    names.into_iter().map(|(tid, (_, name))| (tid, name)).collect()
 }
 
 #[cfg(test)]

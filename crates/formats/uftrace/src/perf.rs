@@ -10,6 +10,7 @@ use tracemill_model::schema::ByteOrder;
 
 use super::classes::Classes;
 use super::layout::Events;
+use super::slices;
 
 /// Bytes of a record's header: type, flags, size.
 const HEADER: usize = 8;
@@ -107,6 +108,92 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
         parts.push(Part { to: bytes.len(), begin, ..part });
     }
     parts
+}
+
+/// A record begins in any so many bytes: the size of one is a number of 16 bits.
+const WINDOW: usize = 1 << 16;
+/// A place in time is searched for down to this many bytes.
+const NEAR: usize = 4 * WINDOW;
+/// Records before and behind a place in time that are in order.
+const ORDERED: usize = 16;
+/// Records that are looked at for some that are in order.
+const MAX_STEPS: usize = 256;
+/// Types of records are small numbers; what stands elsewhere in records (ids, times) mostly is none.
+const MAX_KIND: u32 = 255;
+
+/// The part of a file that has all records from one time to another, as far as they are in order; both ends are places
+/// where a record begins, or the ends of the file. Of a large file only some dozens of places are looked at.
+pub(super) fn around(bytes: &[u8], order: ByteOrder, from: u64, to: u64) -> (usize, usize) {
+    let reader = Reader { bytes, order };
+    let first = reader.times(0).next().map_or(0, |(_, time)| time);
+    slices::search(bytes.len(), NEAR, first, (from, to), |middle, _, after| reader.boundary(middle, after))
+}
+
+impl Reader<'_> {
+    /// The size of what may be a record at `at`.
+    fn plausible(&self, at: usize) -> Option<usize> {
+        let kind = self.number(at, 4) as u32;
+        let (_, _, size) = self.header(at).ok().filter(|_| (1..=MAX_KIND).contains(&kind))?;
+        let least = match kind {
+            kind::SWITCH => HEADER + TRAILER,
+            kind::COMM => HEADER + 8 + TRAILER,
+            kind::FORK | kind::EXIT => HEADER + 24,
+            _ => HEADER,
+        };
+        (size >= least).then_some(size)
+    }
+
+    /// Where a record begins for sure behind the window at `from`: where all chains of records lead that begin in the
+    /// window and do not end at something that is no record.
+    fn landing(&self, from: usize) -> Option<usize> {
+        let (from, end) = (from & !7, (from & !7) + WINDOW);
+        if end >= self.bytes.len() {
+            return None;
+        }
+        // Where the chain of each place leads, from the last place to the first one.
+        let mut leads: Vec<Option<usize>> = vec![None; WINDOW / 8];
+        let mut found = None;
+        for place in (0..leads.len()).rev() {
+            let Some(next) = self.plausible(from + 8 * place).map(|size| from + 8 * place + size) else { continue };
+            let Some(lead) = (if next < end { leads[(next - from) / 8] } else { Some(next) }) else { continue };
+            // A chain of one record tells nothing yet; one that goes on behind the window is a chain of records.
+            if next >= end && !self.goes_on(next) {
+                continue;
+            }
+            leads[place] = Some(lead);
+            if *found.get_or_insert(lead) != lead {
+                return None;
+            }
+        }
+        found
+    }
+
+    /// Do some records follow from `at` on?
+    fn goes_on(&self, at: usize) -> bool {
+        let steps = std::iter::successors(Some(at), |&at| self.plausible(at).map(|size| at + size));
+        steps.take(ORDERED + 1).count() > ORDERED
+    }
+
+    /// The places and times of records from `at` on.
+    fn times(&self, at: usize) -> impl Iterator<Item = (usize, u64)> {
+        let header = |at: usize| (at < self.bytes.len()).then(|| self.header(at).ok()).flatten();
+        let places = std::iter::successors(header(at).map(|found| (at, found)), move |&(at, (_, _, size))| {
+            header(at + size).map(|found| (at + size, found))
+        });
+        places.take(MAX_STEPS).filter_map(|(at, (kind, _, size))| Some((at, self.time(at, kind, size)?)))
+    }
+
+    /// A record behind `at`, and its time, that is later than those before it and not later than those behind it.
+    fn boundary(&self, at: usize, after: u64) -> Option<(usize, u64)> {
+        let times: Vec<(usize, u64)> = self.times(self.landing(at)?).collect();
+        let mut around = times.windows(2 * ORDERED + 1);
+        let found = around.find(|around| {
+            around[0].1 >= after
+                && around.is_sorted_by_key(|(_, time)| time)
+                && around[ORDERED - 1].1 < around[ORDERED].1
+        });
+        found.map(|around| around[ORDERED])
+    }
 }
 
 /// A record that is an event.

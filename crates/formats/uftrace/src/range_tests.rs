@@ -1,7 +1,9 @@
 //! Stretches of time: what is read around one has all that reading from the beginning finds, damage or not.
 
+use super::perf;
 use super::tests::{Folder, LITTLE_64, MAIN, Target, WORK, folder, open};
 use tracemill_format::calls::{CallKind, CallRecord, CallSource, CallStream};
+use tracemill_model::schema::ByteOrder;
 
 /// Numbers that look random, the same each time.
 pub(super) struct Random(pub u64);
@@ -172,4 +174,62 @@ fn cuts_of_damaged_files_are_records() {
         }
     }
     assert!(cuts > 300, "{cuts} cuts were made");
+}
+
+/// The records of a processor in the files of perf: tasks come and go, and get names that look like records.
+fn perf_records(random: &mut Random, target: Target, first: u64, count: usize) -> Vec<u8> {
+    let (mut out, mut time) = (Vec::new(), first);
+    for _ in 0..count {
+        time += random.below(3000);
+        let tid = 7 + 70_000 * random.below(20);
+        let (kind, flags, body): (u64, u64, &[(u64, usize)]) = match random.below(6) {
+            // The name is the header of a record that is not there.
+            0 => (3, 0, &[(7, 4), (tid, 4), (14 | 24 << 48, 8), (0, 8)]),
+            1 => (7, 0, &[(7, 4), (6, 4), (tid, 4), (6, 4), (time, 8)]),
+            2 => (99, 0, &[(random.below(u64::MAX), 8)]),
+            3 => (14, 0x2000, &[]),
+            _ => (14, 0, &[]),
+        };
+        let size = 24 + body.iter().map(|(_, len)| len).sum::<usize>();
+        for &(value, len) in [(kind, 4), (flags, 2), (size as u64, 2)].iter().chain(body) {
+            target.put(&mut out, value, len);
+        }
+        for (value, len) in [(7, 4), (tid, 4), (time, 8)] {
+            target.put(&mut out, value, len);
+        }
+    }
+    out
+}
+
+#[test]
+fn a_stretch_of_a_file_of_perf_is_found_without_reading_it() {
+    let mut random = Random(0x1234_5678_9abc_def1);
+    for round in 0..6u64 {
+        let target = Target { big: round % 2 == 1, is_64_bit: true };
+        let first = [1_000_000, 1 << 51][round as usize / 2 % 2];
+        let bytes = perf_records(&mut random, target, first, 60_000);
+        let order = if target.big { ByteOrder::Big } else { ByteOrder::Little };
+        let times = |from: usize, to: usize| {
+            let (mut at, mut found) = (from, Vec::new());
+            while let Some(next) = perf::next(&bytes[..to], order, at) {
+                let (next, event) = next.unwrap();
+                found.extend(event.map(|event| (at, event.time)));
+                at = next;
+            }
+            found
+        };
+        let all = times(0, bytes.len());
+        let last = all.last().unwrap().1;
+        for _ in 0..30 {
+            let from = first + random.below(last - first);
+            let to = from + random.below(100_000);
+            let (start, end) = perf::around(&bytes, order, from, to);
+            let is_in = |(_, time): &&(usize, u64)| (from..=to).contains(time);
+            let found = times(start, end);
+            let wanted: Vec<_> = all.iter().filter(is_in).collect();
+            assert_eq!(found.iter().filter(is_in).collect::<Vec<_>>(), wanted, "{round} {from} {to}");
+            assert!(end - start < bytes.len() / 3, "{round}: {} of {} bytes", end - start, bytes.len());
+        }
+        assert_eq!(perf::around(&bytes, order, 0, u64::MAX), (0, bytes.len()));
+    }
 }

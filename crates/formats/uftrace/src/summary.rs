@@ -9,8 +9,8 @@ use super::info::Info;
 /// The file with notes of the user.
 pub(super) const NOTES: &str = "note.txt";
 
-/// The entries of `info` as text; empty when the recorder announced none.
-pub(super) fn summary(info: &Info, tasks: &[CallTask], notes: Option<&[u8]>) -> Vec<u8> {
+/// The entries of `info` as text, with the names that tasks had last; empty when the recorder announced none.
+pub(super) fn summary(info: &Info, tasks: &[CallTask], names: &[Vec<u8>], notes: Option<&[u8]>) -> Vec<u8> {
     if info.header.groups == 0 {
         return Vec::new();
     }
@@ -34,8 +34,8 @@ pub(super) fn summary(info: &Info, tasks: &[CallTask], notes: Option<&[u8]>) -> 
     text.heading("process information");
     if info.tids.is_some() {
         text.line("number of tasks", format_args!("{}", tasks.len()));
-        let name = |task: &CallTask| format!("{}({})", task.tid, String::from_utf8_lossy(&task.name));
-        text.line("task list", format_args!("{}", tasks.iter().map(name).collect::<Vec<_>>().join(", ")));
+        let name = |(task, name): (&CallTask, &Vec<u8>)| format!("{}({})", task.tid, String::from_utf8_lossy(name));
+        text.line("task list", format_args!("{}", tasks.iter().zip(names).map(name).collect::<Vec<_>>().join(", ")));
     }
     text.entry(info, "exe image", "exename");
     text.entry(info, "build id", "build_id");

@@ -1,5 +1,6 @@
 //! Calls of a folder for those who follow them.
 
+use std::collections::HashMap;
 use std::io::{self, Write};
 
 use super::kernel::KernelCalls;
@@ -9,7 +10,7 @@ use crate::events::OpenCalls;
 use crate::info::feature;
 use crate::names::Module;
 use crate::naming::shown;
-use crate::{dump, messages, slices, summary, values};
+use crate::{dump, messages, perf, slices, summary, values};
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
     Recording, ValueStyle, event_id,
@@ -24,7 +25,7 @@ impl Calls {
         Box::new(KernelCalls::new(self, self.kernel_files(), between, is_near))
     }
 
-    /// Reads a file; of a task's what begins in a part of it, which begins where a record does.
+    /// Reads a file; of one of a task or of perf what begins in a part of it, which begins where a record does.
     fn open_at(&self, stream: usize, start: usize, end: usize) -> Box<dyn CallStream + '_> {
         match &self.files[stream] {
             CallFile::Kernel(..) => self.kernel_between((0, u64::MAX), false),
@@ -45,10 +46,10 @@ impl Calls {
             CallFile::Perf(bytes) => {
                 let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
                 Box::new(PerfCalls {
-                    bytes: bytes.bytes(),
+                    bytes: &bytes.bytes()[..end.min(bytes.bytes().len())],
                     order: self.definitions.order,
                     numbers: &self.numbers,
-                    at: 0,
+                    at: start,
                     file: before as u64,
                     path: &self.paths[stream],
                     findings: Findings::default(),
@@ -83,7 +84,30 @@ impl CallSource for Calls {
 
     fn summary(&self) -> Option<Vec<u8>> {
         let notes = self.notes.as_ref().map(|notes| notes.bytes());
-        Some(summary::summary(&self.info, &self.tasks, notes))
+        Some(summary::summary(&self.info, &self.tasks, &self.last_names(), notes))
+    }
+
+    fn last_names(&self) -> Vec<Vec<u8>> {
+        let mut names: Vec<(u64, Vec<u8>)> = self.tasks.iter().map(|task| (0, task.name.clone())).collect();
+        let tids = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at));
+        let tids: HashMap<i64, usize> = tids.collect();
+        let files = self.files.iter().filter_map(|file| match file {
+            CallFile::Perf(bytes) => Some(bytes.bytes()),
+            _ => None,
+        });
+        for bytes in files {
+            let mut at = 0;
+            while let Some(Ok((next, event))) = perf::next(bytes, self.definitions.order, at) {
+                at = next;
+                let Some(event) = event.filter(|event| event.name.1 > 0) else { continue };
+                let Some(&task) = tids.get(&i64::from(event.tid)) else { continue };
+                let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
+                if event.time >= names[task].0 {
+                    names[task] = (event.time, name.to_vec());
+                }
+            }
+        }
+        names.into_iter().map(|(_, name)| name).collect()
     }
 
     fn programs(&self) -> &[CallProgram] {
@@ -124,6 +148,8 @@ impl CallSource for Calls {
         if let CallFile::Task(task, bytes) = &self.files[stream] {
             let mut task = self.definitions.task(bytes.bytes(), self.tasks[*task].tid);
             (start, end) = slices::around(&mut task, from, to);
+        } else if let CallFile::Perf(bytes) = &self.files[stream] {
+            (start, end) = perf::around(bytes.bytes(), self.definitions.order, from, to);
         }
         self.open_at(stream, start, end)
     }
