@@ -293,6 +293,35 @@ mod asked {
         assert_eq!(run(&["sql", "--strict", trace, "-c", "select count(*) from events"]).status, 1);
     }
 
+    #[test]
+    fn sums_of_integers_are_exact_or_an_error() {
+        let large = "(values (9223372036854775807, 1), (1, 1), (-5, 2), (NULL, 2)) t(x, g)";
+        let output = run(&["sql", "-c", &format!("select sum(x) as s from {large} where g = 1")]);
+        assert_eq!((output.status, output.stdout.as_str()), (1, ""));
+        assert!(output.stderr.contains("leaves 64 bits"), "{}", output.stderr);
+        let asked = |sql: &str| rows(&["-c", sql])[0].to_string();
+        assert_eq!(asked(&format!("select sum(x) as s, avg(x) as m from {large} where x < 9")), r#"{"s":-4,"m":-2.0}"#);
+        let sliding = format!(
+            "select sum(x) over (order by x rows between 1 preceding and current row) as s from {large} where x < 9 order by s"
+        );
+        assert_eq!(
+            rows(&["-c", &sliding]).iter().map(|row| row["s"].as_i64()).collect::<Vec<_>>(),
+            [Some(-5), Some(-4)]
+        );
+        let difference = "select arrow_cast(1, 'UInt64') - arrow_cast(2, 'UInt64') as d";
+        assert_eq!(asked(difference), r#"{"d":-1}"#);
+    }
+
+    #[test]
+    fn what_memory_has_no_room_for_is_an_error_where_nothing_may_be_written() {
+        let sql =
+            "select a.value as x from generate_series(1, 300000) a order by a.value % 7, a.value limit 1 offset 299999";
+        let words = ["sql", "--memory", "1M", "--spill", "none", "-c", sql];
+        let output = run(&words);
+        assert_eq!(output.status, 1, "{}", output.stdout);
+        assert!(output.stderr.contains("memory"), "{}", output.stderr);
+    }
+
     /// Each question of the page, with the answer that stands below it.
     #[test]
     fn the_questions_of_the_page_are_answered_as_it_says() {

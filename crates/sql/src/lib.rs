@@ -12,6 +12,7 @@ mod calls;
 mod catalog;
 pub mod database;
 mod errors;
+mod exact;
 mod field;
 mod filters;
 mod functions;

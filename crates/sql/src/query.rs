@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
@@ -10,6 +12,8 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -66,6 +70,8 @@ pub trait Answers {
 /// How a query failed.
 #[derive(Debug)]
 pub enum Failure {
+    /// Somebody asked it to stop.
+    Stopped,
     /// The text is wrong: nothing was read.
     Wrong(Error),
     /// It failed on the way.
@@ -80,14 +86,31 @@ pub struct Queries {
     parameters: HashMap<String, ScalarValue>,
     /// Are conditions left to scans? Tests compare.
     pub pushes_down: bool,
+    /// When it becomes true, the query that runs ends.
+    pub stop: &'static AtomicBool,
 }
+
+/// How much memory groups, joins and sorts have together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// In bytes; what does not fit is written into temporary files.
+    pub memory_bytes: usize,
+    /// May anything be written?
+    pub spills: bool,
+}
+
+/// Nobody stops a query.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+/// How long a query goes on after it was asked to stop, about.
+const PATIENCE: Duration = Duration::from_millis(40);
 
 impl Queries {
     /// Queries of a database.
     ///
     /// # Errors
     /// When the system has no threads for them.
-    pub fn new(database: Database) -> std::result::Result<Queries, Error> {
+    pub fn new(database: Database, limits: Limits) -> std::result::Result<Queries, Error> {
         let database = Arc::new(database);
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(database.jobs).enable_time().build();
@@ -102,12 +125,21 @@ impl Queries {
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         options.optimizer.enable_dynamic_filter_pushdown = false;
-        let state = SessionStateBuilder::new().with_config(config).with_default_features().build();
+        let unready = |error| Error::unsupported(format!("memory for queries cannot be set up: {error}"));
+        let mode = if limits.spills { DiskManagerMode::OsTmpDirectory } else { DiskManagerMode::Disabled };
+        let memory = RuntimeEnvBuilder::new()
+            .with_memory_limit(limits.memory_bytes, 1.0)
+            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode));
+        let memory = memory.build_arc().map_err(unready)?;
+        let state = SessionStateBuilder::new().with_config(config).with_runtime_env(memory);
+        let state = state.with_default_features().build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(Catalog::new(&database, &context)));
         functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
         crate::pairs::register(&database, &context);
-        Ok(Queries { database, context, runtime, parameters: HashMap::new(), pushes_down: true })
+        let registered = crate::exact::register(&context);
+        registered.map_err(|error| Error::unsupported(format!("functions cannot be made known: {error}")))?;
+        Ok(Queries { database, context, runtime, parameters: HashMap::new(), pushes_down: true, stop: &NEVER })
     }
 
     /// The database.
@@ -170,7 +202,15 @@ impl Queries {
             let stream = execute_stream(physical, state.task_ctx());
             let mut stream = stream.map_err(failed)?;
             let result = loop {
-                match stream.next().await {
+                let next = loop {
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Err(Failure::Stopped);
+                    }
+                    if let Ok(next) = tokio::time::timeout(PATIENCE, stream.next()).await {
+                        break next;
+                    }
+                };
+                match next {
                     None => break Ok(()),
                     Some(Err(error)) => break Err(error),
                     Some(Ok(batch)) => {

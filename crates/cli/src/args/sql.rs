@@ -35,6 +35,10 @@ pub(crate) struct SqlOptions {
     #[arg(long = "parameter", short, value_name = "NAME=VALUE", allow_hyphen_values = true)]
     pub(crate) parameters: Vec<String>,
 
+    /// Where rows go that --memory has no room for: `none` makes that an error [default: the folder that TMPDIR names]
+    #[arg(long, value_name = "WHERE")]
+    pub(crate) spill: Option<Spill>,
+
     /// Form of the answers [default: by the ending of --output, else a table on a terminal, csv elsewhere]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<SqlFormat>,
@@ -78,6 +82,13 @@ pub(crate) enum SqlFormat {
     Arrow,
     /// Apache Parquet.
     Parquet,
+}
+
+/// Where rows go that memory has no room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Spill {
+    /// Nowhere.
+    None,
 }
 
 /// How many rows a table shows.

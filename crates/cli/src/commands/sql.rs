@@ -29,14 +29,14 @@ mod asked {
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, Writer};
-    use tracemill_sql::query::{Failure, Queries};
+    use tracemill_sql::query::{Failure, Limits, Queries};
     use tracemill_sql::saved;
 
     use super::super::open::{jobs, open};
     use super::super::select;
     use crate::args::{SqlFormat, SqlOptions, Text};
-    use crate::progress;
     use crate::report::{Detail, Outcome, Reporter, Sink};
+    use crate::{interrupt, progress};
 
     /// Asks the traces.
     pub(crate) fn run(options: &SqlOptions) -> Result<Outcome, Error> {
@@ -91,7 +91,12 @@ mod asked {
         let shown = progress::show(&options.input, &session.progress, options.output.is_none());
         let database =
             Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;
-        let mut queries = Queries::new(database)?;
+        let limits = Limits {
+            memory_bytes: options.input.memory.unwrap_or_else(|| (free_memory() / 2).min(MOST_MEMORY)),
+            spills: options.spill.is_none(),
+        };
+        let mut queries = Queries::new(database, limits)?;
+        queries.stop = interrupt::stop();
         for parameter in &options.parameters {
             let Some((name, value)) = parameter.split_once('=') else {
                 let error = Error::misuse(format!("`{parameter}` is no NAME=VALUE, in -p"));
@@ -105,6 +110,11 @@ mod asked {
         let mut failure = None;
         for text in &texts {
             let asked = queries.run(text, &mut PassOn { writer: &mut writer, sink: &mut sink, end: &end });
+            if let Err(Failure::Stopped) = asked {
+                // What was written for want of memory is removed with the queries.
+                interrupt::end_if_stopped(queries);
+                return Ok(Outcome::Nothing);
+            }
             tell(&queries, &mut reporter);
             if let Err(error) = asked {
                 failure = Some(error);
@@ -119,6 +129,7 @@ mod asked {
             sink.flush()?;
             return Err(match failure {
                 Failure::Wrong(error) | Failure::Failed(error) => error,
+                Failure::Stopped => Error::unsupported("the query was stopped"),
             });
         }
         writer.finish()?;
@@ -128,6 +139,17 @@ mod asked {
             reporter.warning(&lost);
         }
         Ok(if sink.is_closed { Outcome::Done } else { reporter.outcome() })
+    }
+
+    /// Memory that queries have at most, unless the user says otherwise.
+    const MOST_MEMORY: usize = 4 << 30;
+
+    /// Memory that is free, as far as the system says so.
+    fn free_memory() -> usize {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+        let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<usize>().ok());
+        kib.map_or(2 * MOST_MEMORY, |kib| kib << 10)
     }
 
     /// Tells what reading met.
