@@ -120,6 +120,10 @@ named! {
         NetIn = "net_in",
         /// A packet goes out.
         NetOut = "net_out",
+        /// A segment of a connection is handed to the network.
+        SegmentOut = "segment_out",
+        /// A segment of a connection has arrived.
+        SegmentIn = "segment_in",
         /// A signal is sent.
         SignalSend = "signal_send",
         /// A signal is delivered.
@@ -224,6 +228,12 @@ named! {
         Skb = "skb",
         /// Length in bytes.
         Len = "len",
+        /// Number of the first byte of a segment.
+        Seq = "seq",
+        /// Number of the next byte that the sender of a segment expects.
+        AckSeq = "ack_seq",
+        /// Flags of a segment.
+        Flags = "flags",
         /// Number of a signal.
         Sig = "sig",
         /// Frequency.

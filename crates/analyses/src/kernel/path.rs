@@ -1,9 +1,12 @@
-//! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais.
+//! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais. It goes on
+//! at the sender of a segment that ended a wait, when that is another machine whose trace is read, too.
 
 use std::collections::BTreeMap;
 
-use tracemill_semantics::Concept;
-use tracemill_semantics::states::{Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken};
+use tracemill_semantics::states::{
+    CpuIndex, CpuStatus, Happening, Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken,
+};
+use tracemill_semantics::{Concept, Field};
 
 use super::table::{Cell, Column, Order, Table, Unit, columns};
 use super::{Analysis, Asked, Known, thread_cells};
@@ -24,8 +27,9 @@ pub(super) const KNOWN: Known = Known {
 struct CriticalPath {
     asked: Asked,
     threads: Map<ThreadIndex, Vec<Piece>>,
-    /// The last wake of a thread that waits.
-    woken: Map<ThreadIndex, Woken>,
+    /// The last wake of a thread that waits, and the segment that had arrived right before.
+    woken: Map<ThreadIndex, (Woken, Option<Segment>)>,
+    segments: Segments,
     /// Parent and time of birth.
     births: Map<ThreadIndex, (Option<ThreadIndex>, Ns)>,
     /// First times of lives of numbers that other threads had before.
@@ -37,7 +41,7 @@ struct CriticalPath {
 struct Piece {
     from: i64,
     to: i64,
-    /// The thread that ended the wait.
+    /// The thread that ended the wait; the number of the segment that did, when the reason is the network.
     waker: u32,
     state: ThreadState,
     /// Why the wait ended; `None` when no wake ended it.
@@ -45,6 +49,66 @@ struct Piece {
 }
 
 const NO_WAKER: u32 = u32::MAX;
+
+/// What a segment of a connection is known by at both ends: the values that clocks are aligned by, too.
+type Segment = [i64; 3];
+
+/// Segments that are remembered at most.
+const MAX_SEGMENTS: usize = 1 << 20;
+
+/// Who sent a segment, on which machine, and when.
+#[derive(Clone, Copy)]
+struct Sent {
+    thread: ThreadIndex,
+    machine: u32,
+    at: Ns,
+}
+
+/// Segments on their way between machines.
+#[derive(Default)]
+struct Segments {
+    /// `None` for one that was sent again: nobody knows which of them arrived.
+    sent: Map<Segment, Option<Sent>>,
+    /// The last one that arrived on a CPU in the soft interrupt that it handles.
+    arrived: Map<CpuIndex, Segment>,
+    /// Those that ended waits.
+    woke: Vec<Segment>,
+}
+
+impl Segments {
+    /// Who sent the segment that ended a wait of a thread of a machine.
+    fn sender(&self, number: u32, machine: u32) -> Option<Sent> {
+        let sent = self.sent.get(self.woke.get(number as usize)?).copied()??;
+        // What a machine sends itself is handled by the one that sends it.
+        (sent.machine != machine).then_some(sent)
+    }
+
+    fn send(&mut self, segment: Segment, sent: Sent) {
+        let has_room = self.sent.len() < MAX_SEGMENTS;
+        match self.sent.get_mut(&segment) {
+            Some(known) => *known = None,
+            None if has_room => drop(self.sent.insert(segment, Some(sent))),
+            None => {}
+        }
+    }
+
+    /// The number of a segment that ended a wait.
+    fn number(&mut self, segment: Segment) -> u32 {
+        if self.woke.last() != Some(&segment) {
+            if self.woke.len() >= MAX_SEGMENTS {
+                return NO_WAKER;
+            }
+            self.woke.push(segment);
+        }
+        self.woke.len() as u32 - 1
+    }
+}
+
+/// What identifies the segment of an event.
+fn segment_of(happening: &Happening<'_>) -> Option<Segment> {
+    let [seq, ack_seq, flags] = [Field::Seq, Field::AckSeq, Field::Flags].map(|field| happening.number(field));
+    Some([seq?, ack_seq?, flags?])
+}
 
 /// Wakes at one instant that are followed from thread to thread.
 const MAX_SAME: u32 = 64;
@@ -78,7 +142,7 @@ impl CriticalPath {
     }
 
     /// The pieces of a thread in a range, waits replaced by what their wakers did.
-    fn search(&self, origin: Ns, first: Search) -> Vec<Found> {
+    fn search(&self, machines: &Machines, origin: Ns, first: Search) -> Vec<Found> {
         let mut path: Vec<Found> = Vec::new();
         let mut todo = vec![Todo::Search(first)];
         while let Some(next) = todo.pop() {
@@ -90,7 +154,7 @@ impl CriticalPath {
                     _ => path.push(found),
                 },
                 Todo::Search(search) => {
-                    let mut parts = self.parts(origin, &search);
+                    let mut parts = self.parts(machines, origin, &search);
                     parts.reverse();
                     todo.append(&mut parts);
                 }
@@ -99,7 +163,7 @@ impl CriticalPath {
         path
     }
 
-    fn parts(&self, origin: Ns, search: &Search) -> Vec<Todo> {
+    fn parts(&self, machines: &Machines, origin: Ns, search: &Search) -> Vec<Todo> {
         let Search { thread, from, to, same } = *search;
         let mut parts = Vec::new();
         let mut at = from;
@@ -139,6 +203,24 @@ impl CriticalPath {
                         }
                         "blocked"
                     }
+                    Some(Reason::Network) => {
+                        let sender = self.segments.sender(piece.waker, machines.thread(thread).machine);
+                        if let Some(sent) = sender
+                            && at < sent.at
+                        {
+                            // Clocks that do not agree let segments arrive before they are sent.
+                            let until = sent.at.min(until);
+                            let same = if until == to { same + 1 } else { 0 };
+                            if same < MAX_SAME {
+                                parts.push(Todo::Search(Search { thread: sent.thread, from: at, to: until, same }));
+                                at = until;
+                            }
+                        }
+                        if at == until {
+                            continue;
+                        }
+                        Reason::Network.name()
+                    }
                     None | Some(Reason::Unknown) => "blocked",
                     Some(reason) => reason.name(),
                 },
@@ -170,7 +252,31 @@ impl Observer for CriticalPath {
     }
 
     fn woken(&mut self, _: &Machines, woken: &Woken) {
-        self.woken.insert(woken.thread, *woken);
+        let cpu = woken.cpu.filter(|_| woken.reason == Reason::Network);
+        let segment = cpu.and_then(|cpu| self.segments.arrived.get(&cpu)).copied();
+        self.woken.insert(woken.thread, (*woken, segment));
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let Some(cpu) = cpu.filter(|_| machines.count() > 1) else { return };
+        match happening.concept {
+            Concept::SegmentOut => {
+                let of = machines.cpu(cpu);
+                let is_by_thread = !matches!(of.status(), CpuStatus::Irq | CpuStatus::Softirq);
+                if let (Some(segment), Some(thread)) = (segment_of(happening), of.current().thread())
+                    && is_by_thread
+                {
+                    self.segments.send(segment, Sent { thread, machine, at });
+                }
+            }
+            Concept::SegmentIn => {
+                if let Some(segment) = segment_of(happening) {
+                    self.segments.arrived.insert(cpu, segment);
+                }
+            }
+            Concept::SoftEntry | Concept::SoftExit => drop(self.segments.arrived.remove(&cpu)),
+            _ => {}
+        }
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
@@ -181,13 +287,16 @@ impl Observer for CriticalPath {
         if is_outside {
             return;
         }
-        let woken = woken.filter(|woken| woken.at == piece.to);
+        let (woken, segment) = woken.filter(|(woken, _)| woken.at == piece.to).unzip();
+        let segment = segment.flatten().map(|segment| self.segments.number(segment));
+        let by_thread = woken.filter(|woken| woken.reason == Reason::Thread);
+        let waker = by_thread.and_then(|woken| woken.waker).map(|waker| waker.0);
         let origin = machines.begin().unwrap_or(0);
         let offset = |at: Ns| i64::try_from(at - origin).unwrap_or(i64::MAX);
         self.threads.entry(piece.thread).or_default().push(Piece {
             from: offset(piece.from),
             to: offset(piece.to),
-            waker: woken.and_then(|woken| woken.waker).map_or(NO_WAKER, |waker| waker.0),
+            waker: segment.or(waker).unwrap_or(NO_WAKER),
             state: piece.state,
             reason: woken.map(|woken| woken.reason),
         });
@@ -215,7 +324,7 @@ impl Analysis for CriticalPath {
             let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
             let begin = self.begins.get(&thread).filter(|_| !is_forked);
             let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
-            for found in self.search(origin, Search { thread, from, to, same: 0 }) {
+            for found in self.search(machines, origin, Search { thread, from, to, same: 0 }) {
                 let of = machines.thread(found.thread);
                 *totals.entry((of.machine, of.tid, found.state)).or_default() += found.to - found.from;
                 let mut row = asked.machine_cells(of.machine);
@@ -265,6 +374,34 @@ mod tests {
     fn a_thread_that_made_itself_has_no_time_before() {
         let stream = "100 0 -\n150 0 fork parent=5 child=5\n200 0 -";
         assert_eq!(path(5, stream), ["100 150 5 unknown", "150 200 5 blocked"]);
+    }
+
+    /// A server takes what a client waits for, and sends its answer at 130.
+    const ANSWERED: &str = "100 0/0 switch prev=0 next=5\n110 0/0 switch prev=5 next=0 state=1\n\
+                            120 1/0 switch prev=0 next=8\n130 1/0 segment_out seq=1 ack_seq=2 flags=24\n\
+                            150 0/0 soft_entry nr=3\n150 0/0 segment_in seq=1 ack_seq=2 flags=24\n\
+                            151 0/0 wake tid=5\n152 0/0 soft_exit nr=3\n160 0/0 switch prev=0 next=5\n170 0/0 -";
+
+    #[test]
+    fn a_wait_for_a_segment_goes_on_at_the_machine_that_sent_it() {
+        let server = ["110 120 8 unknown", "120 130 8 running", "130 151 5 network"];
+        let client = ["151 160 5 wait_cpu", "160 170 5 running"];
+        let found = path(5, ANSWERED);
+        assert_eq!(found[0], "100 110 5 running");
+        assert_eq!(found[1..4], server);
+        assert_eq!(found[4..], client);
+        // Sent again: nobody knows which of them arrived.
+        let twice = ANSWERED.replace("150 0/0 soft", "140 1/0 segment_out seq=1 ack_seq=2 flags=24\n150 0/0 soft");
+        assert_eq!(path(5, &twice)[1..], ["110 151 5 network", client[0], client[1]]);
+        // Another one arrived.
+        let other = ANSWERED.replace("segment_in seq=1", "segment_in seq=9");
+        assert_eq!(path(5, &other)[1..], ["110 151 5 network", client[0], client[1]]);
+        // The clock of the sender is ahead: it was sent after it arrived.
+        let late = ANSWERED.replace("130 1/0", "149 1/0").replace("150 0/0", "148 0/0").replace("151 0/0", "148 0/0");
+        let mut lines: Vec<&str> = late.lines().collect();
+        lines.sort_by_key(|line| line[..3].parse::<u64>().ok());
+        let found = path(5, &lines.join("\n"));
+        assert_eq!(found[1..4], ["110 120 8 unknown", "120 148 8 running", "148 160 5 wait_cpu"]);
     }
 
     #[test]

@@ -20,8 +20,8 @@ impl Values for Fields<'_> {
     }
 }
 
-/// What an analysis says of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`. `-` is an event without a
-/// concept, `loss` one that tells of lost events.
+/// What an analysis says of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of
+/// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one that tells of lost events.
 pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
     let mut analysis = (known.make)(asked);
     let machines = play(stream, &mut *analysis);
@@ -36,11 +36,13 @@ pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
 
 /// Shows a stream of events to an observer.
 pub(super) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Machines {
-    let mut machines = Machines::new(1);
+    let mut machines = Machines::new(if stream.contains('/') { 2 } else { 1 });
     for line in stream.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut words = line.split_ascii_whitespace();
         let ns: Ns = words.next().and_then(|word| word.parse().ok()).expect("a time");
-        let cpu: u64 = words.next().and_then(|word| word.parse().ok()).expect("a CPU");
+        let cpu = words.next().expect("a CPU");
+        let (machine, cpu) = cpu.split_once('/').unwrap_or(("0", cpu));
+        let (machine, cpu): (u32, u64) = (machine.parse().expect("a machine"), cpu.parse().expect("a CPU"));
         let name = words.next().expect("a concept");
         let fields = words.map(|word| {
             let (name, value) = word.split_once('=').expect("a field");
@@ -50,10 +52,10 @@ pub(super) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Mac
         match Concept::of_name(name) {
             Some(concept) => {
                 let happening = Happening { concept, is_legacy: false, values: &fields };
-                machines.take(0, ns, Some(cpu), &happening, observer);
+                machines.take(machine, ns, Some(cpu), &happening, observer);
             }
-            None if name == "loss" => machines.lose(0, cpu, ns),
-            None => drop(machines.touch(0, ns, Some(cpu), observer)),
+            None if name == "loss" => machines.lose(machine, cpu, ns),
+            None => drop(machines.touch(machine, ns, Some(cpu), observer)),
         }
     }
     machines.finish(observer);

@@ -87,6 +87,8 @@ pub struct Woken {
     pub thread: ThreadIndex,
     /// Its time.
     pub at: Ns,
+    /// The CPU that woke it.
+    pub cpu: Option<CpuIndex>,
     /// The thread that woke it, when one ran.
     pub waker: Option<ThreadIndex>,
     /// The reason.

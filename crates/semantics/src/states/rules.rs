@@ -295,7 +295,7 @@ impl Machines {
         let now = self.now;
         let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
         let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
-        let woken = Woken { thread, at: now, waker, reason };
+        let woken = Woken { thread, at: now, cpu, waker, reason };
         self.threads[thread.0 as usize].prio.learn(|| happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         live.named_at = Some(now);
