@@ -13,6 +13,7 @@ use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::execute_stream;
@@ -128,7 +129,7 @@ impl Queries {
         let unready = |error| Error::unsupported(format!("memory for queries cannot be set up: {error}"));
         let mode = if limits.spills { DiskManagerMode::OsTmpDirectory } else { DiskManagerMode::Disabled };
         let memory = RuntimeEnvBuilder::new()
-            .with_memory_limit(limits.memory_bytes, 1.0)
+            .with_memory_pool(Arc::new(FairSpillPool::new(limits.memory_bytes)))
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode));
         let memory = memory.build_arc().map_err(unready)?;
         let state = SessionStateBuilder::new().with_config(config).with_runtime_env(memory);
