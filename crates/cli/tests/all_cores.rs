@@ -106,6 +106,40 @@ fn damaged_streams_and_tiny_packets() {
     }
 }
 
+#[test]
+fn streams_written_side_by_side() {
+    let commands = [
+        "--to ctf2 mill orders losses overwritten",
+        "--to ctf2 --byte-order big mill orders losses",
+        "--to ctf1.8 --merge mill orders losses",
+        "--to ctf2 --index losses --filter name==\"burst*\"",
+        "--to ctf2 --begin +10ms --end +90ms losses mill",
+        "--to ctf2 --strict --packet-size 1K losses mill",
+    ];
+    for command in commands {
+        let folder = Folder::new();
+        let results = [1, 2, 8].map(|jobs| {
+            let out = folder.path(&format!("out{jobs}"));
+            let fixed = ["convert", "--verbose", "--loss-report", "-", "-o", out.to_str().expect("UTF-8"), "--jobs"];
+            let jobs = jobs.to_string();
+            let mut args: Vec<&str> = fixed.into_iter().chain([&*jobs]).collect();
+            args.extend(command.split(' '));
+            let run = run_with("", &args);
+            let written = if out.exists() { content(&out) } else { Vec::new() };
+            let name = out.display().to_string();
+            let relative = |(path, bytes): (String, Vec<u8>)| (path.replace(&name, ""), bytes);
+            let written: Vec<_> = written.into_iter().map(relative).collect();
+            (run.code, run.stdout.replace(&name, "out"), run.stderr.replace(&name, "out"), written)
+        });
+        assert!(
+            results[0] == results[1] && results[0] == results[2],
+            "{command}: {:?}",
+            results.map(|of| (of.0, of.1, of.2))
+        );
+        assert!(results[0].0 == Some(0) && !results[0].3.is_empty(), "{command}: {:?}", results[0].2);
+    }
+}
+
 /// One stream of large packets, which is divided among threads, and how it is odd.
 fn divided(oddity: &str) -> Vec<u8> {
     let packet = |at: u64| {

@@ -2,11 +2,12 @@
 //! on the way. [`convert`] decides; [`Conversion`] is one pass over the events.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Source, SourceStream, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Source, SourceStream, StreamTarget, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, Format, OpenTrace, Storage};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::{Gap, GapKind};
@@ -260,6 +261,24 @@ impl Conversion<'_> {
         Some((notes, events))
     }
 
+    /// Readers of the streams, for a writer that takes packets or not.
+    fn cursors(&self, takes_packets: bool) -> Vec<StreamReader> {
+        let mut cursors = timeline::cursors(self.session, self.streams, self.selection);
+        for cursor in &mut cursors {
+            if takes_packets {
+                cursor.give_packets();
+            } else if self.options.filter.is_none() {
+                cursor.give_empty_packets();
+            }
+        }
+        cursors
+    }
+
+    /// Does the user want no more?
+    fn is_stopped(&self) -> bool {
+        self.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+    }
+
     /// The items of the streams that these read.
     fn sources(&self, cursors: Vec<StreamReader>) -> Sources {
         Sources::new(cursors, self.selection.jobs, timeline::max_events(self.streams, self.selection))
@@ -287,6 +306,144 @@ impl Conversion<'_> {
     }
 }
 
+/// Notes of a stream that wait for those of the streams before it.
+const WAITING: usize = 4;
+
+/// Writes all streams, several at a time; gives the number of events, too. What comes up goes to `take` in the order of
+/// the streams.
+fn side_by_side(
+    of: &Conversion<'_>,
+    targets: Vec<Box<dyn StreamTarget + '_>>,
+    takes_packets: bool,
+    take: &mut dyn FnMut(Note) -> Flow,
+) -> Result<(Flow, u64)> {
+    let jobs = of.selection.jobs;
+    let (each, max_events) = ((jobs / of.streams.len()).max(1), timeline::max_events(of.streams, of.selection));
+    let (senders, receivers): (Vec<_>, Vec<_>) = of.streams.iter().map(|_| sync_channel(WAITING)).unzip();
+    let work = of.cursors(takes_packets).into_iter().zip(targets).zip(senders).enumerate();
+    let work = Mutex::new(work);
+    let is_stopped = AtomicBool::new(false);
+    let events = AtomicU64::new(0);
+    // The error of the first stream that has one.
+    let failed: Mutex<Option<(usize, Error)>> = Mutex::new(None);
+    let mut flow = Flow::Continue;
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(of.streams.len()) {
+            scope.spawn(|| {
+                let _rest = DropRest(&work);
+                // Streams are begun in their order, so that the one whose notes are waited for is being written.
+                let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
+                while !is_stopped.load(Ordering::Relaxed)
+                    && let Some((at, ((cursor, target), notes))) = next()
+                {
+                    let sources = Sources::new(vec![cursor], each, max_events);
+                    let matcher = of.options.filter.as_ref().map(Filter::matcher);
+                    let mut alone = Alone { of, at, target, matcher, takes_packets, events: 0, damaged: None };
+                    let written = alone.write(sources, &notes, &is_stopped);
+                    events.fetch_add(alone.events, Ordering::Relaxed);
+                    if let Err(error) = written {
+                        is_stopped.store(true, Ordering::Relaxed);
+                        let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                        if failed.as_ref().is_none_or(|(first, _)| at < *first) {
+                            *failed = Some((at, error));
+                        }
+                    }
+                }
+            });
+        }
+        for note in receivers.iter().flat_map(Receiver::iter) {
+            if take(note) == Flow::Stop {
+                is_stopped.store(true, Ordering::Relaxed);
+                flow = Flow::Stop;
+                break;
+            }
+        }
+        // Who wants to tell more finds nobody.
+        drop(receivers);
+    });
+    if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error);
+    }
+    Ok((if of.is_stopped() { Flow::Stop } else { flow }, events.into_inner()))
+}
+
+/// Drops what a thread leaves when it ends early: nobody waits for notes that never come.
+struct DropRest<'a, I: Iterator>(&'a Mutex<I>);
+
+impl<I: Iterator> Drop for DropRest<'_, I> {
+    fn drop(&mut self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).by_ref().for_each(drop);
+    }
+}
+
+/// A stream that is written by itself.
+struct Alone<'a> {
+    of: &'a Conversion<'a>,
+    at: usize,
+    target: Box<dyn StreamTarget + 'a>,
+    matcher: Option<Matcher>,
+    takes_packets: bool,
+    events: u64,
+    /// File and packet of the error that was met last.
+    damaged: Option<(Option<PathBuf>, Option<u64>)>,
+}
+
+impl Alone<'_> {
+    fn write(&mut self, mut sources: Sources, notes: &SyncSender<Note>, is_stopped: &AtomicBool) -> Result<()> {
+        while let Some(item) = sources.next(0) {
+            if is_stopped.load(Ordering::Relaxed) || self.of.is_stopped() {
+                return Ok(());
+            }
+            let note = match item {
+                Item::Chunk(ready) => {
+                    self.events(&ready)?;
+                    continue;
+                }
+                Item::Packet(packet, _) if !self.takes_packets => {
+                    self.target.empty_packet(&packet)?;
+                    continue;
+                }
+                Item::Packet(packet, count) => {
+                    self.target.packet(&packet)?;
+                    self.events += count;
+                    continue;
+                }
+                Item::Gap(gap) => {
+                    self.target.gap(&gap)?;
+                    Note::Gap(StreamIndex(self.at as u32), gap)
+                }
+                Item::Fault(fault) => {
+                    let place = (fault.place().file.clone(), fault.place().packet);
+                    let is_known = place.1.is_some() && self.damaged.as_ref() == Some(&place);
+                    if !fault.loses_nothing() && !is_known {
+                        self.damaged = Some(place);
+                        self.target.gap(&DAMAGE)?;
+                    }
+                    Note::Fault(fault)
+                }
+                Item::Warning(error) => Note::Warning(error),
+            };
+            if notes.send(note).is_err() {
+                return Ok(());
+            }
+        }
+        self.target.end()
+    }
+
+    #[inline]
+    fn events(&mut self, ready: &ReadyChunk) -> Result<()> {
+        let of = &self.of.streams[self.at];
+        for at in 0..ready.chunk.len() {
+            let event = ready.chunk.event(at);
+            if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&of.event(event))) {
+                self.target.event(event)?;
+                self.events += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The loss that stands for a part that cannot be read where formats count packets: one of them.
 const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
@@ -304,15 +461,16 @@ struct Feed<'a> {
 impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
-        let mut cursors = timeline::cursors(of.session, of.streams, of.selection);
-        let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
-        for cursor in &mut cursors {
-            if takes_packets {
-                cursor.give_packets();
-            } else if self.matcher.is_none() {
-                cursor.give_empty_packets();
+        if of.selection.jobs > 1 && of.streams.len() > 1 {
+            let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
+            if let Some(targets) = self.writer.streams() {
+                let (flow, events) = side_by_side(of, targets, takes_packets, take)?;
+                self.events = events;
+                return Ok(flow);
             }
         }
+        let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
+        let cursors = of.cursors(takes_packets);
         let mut sources = of.sources(cursors);
         for at in 0..of.streams.len() {
             while let Some(item) = sources.next(at) {
@@ -347,7 +505,7 @@ impl Feed<'_> {
     }
 
     fn is_stopped(&self) -> bool {
-        self.conversion.options.stop.is_some_and(|stop| stop.load(Ordering::Relaxed))
+        self.conversion.is_stopped()
     }
 
     fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {

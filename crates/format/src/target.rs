@@ -203,9 +203,48 @@ pub trait TraceWriter {
         Ok(())
     }
 
+    /// The streams in their order, each to be written by itself, maybe by a thread of its own; `None` when they depend on
+    /// each other. Who writes them so calls nothing else but [`TraceWriter::finish`] behind it.
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+        None
+    }
+
     /// Everything is there. Gives all that was lost.
     ///
     /// # Errors
     /// As for events.
     fn finish(self: Box<Self>) -> Result<Losses>;
+}
+
+/// A stream that is written by itself. Its methods are those of [`TraceWriter`], for this stream.
+pub trait StreamTarget: Send {
+    /// See [`TraceWriter::event`].
+    ///
+    /// # Errors
+    /// As there.
+    fn event(&mut self, event: EventRef<'_>) -> Result<()>;
+
+    /// See [`TraceWriter::packet`].
+    ///
+    /// # Errors
+    /// As there.
+    fn packet(&mut self, packet: &PacketData) -> Result<()>;
+
+    /// See [`TraceWriter::empty_packet`].
+    ///
+    /// # Errors
+    /// As there.
+    fn empty_packet(&mut self, packet: &PacketData) -> Result<()>;
+
+    /// See [`TraceWriter::gap`].
+    ///
+    /// # Errors
+    /// As there.
+    fn gap(&mut self, gap: &Gap) -> Result<()>;
+
+    /// See [`TraceWriter::end_stream`].
+    ///
+    /// # Errors
+    /// As there.
+    fn end(&mut self) -> Result<()>;
 }

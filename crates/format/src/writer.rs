@@ -14,7 +14,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 
 use crate::lost::{Losses, Lost};
-use crate::target::{Needs, Source, TraceWriter};
+use crate::target::{Needs, Source, StreamTarget, TraceWriter};
 
 /// A writer of traces that are kept apart: `make` chooses the one of each source, by its place and origin.
 ///
@@ -79,6 +79,11 @@ impl TraceWriter for Writers {
     fn end_stream(&mut self, stream: usize) -> Result<()> {
         let (writer, stream) = self.place_of[stream];
         self.writers[writer].end_stream(stream)
+    }
+
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+        let of_each: Option<Vec<_>> = self.writers.iter_mut().map(|writer| writer.streams()).collect();
+        Some(of_each?.into_iter().flatten().collect())
     }
 
     fn finish(self: Box<Self>) -> Result<Losses> {

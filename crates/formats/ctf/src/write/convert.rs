@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Needs, Source, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, StreamTarget, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::Schema;
@@ -36,7 +36,51 @@ struct Stream {
     /// The part that it belongs to.
     part: usize,
     out: StreamWriter,
+    /// What is lost of it alone.
+    losses: Losses,
 }
+
+/// A stream that is written by itself.
+struct Alone<'a> {
+    out: &'a mut StreamWriter,
+    /// The mapping of its part, and a copy that has the tables of the classes that were met.
+    of_part: &'a Mapping,
+    own: Option<Box<Mapping>>,
+    losses: &'a mut Losses,
+}
+
+impl StreamTarget for Alone<'_> {
+    #[inline]
+    fn event(&mut self, event: EventRef<'_>) -> Result<()> {
+        self.out.event(self.own.get_or_insert_with(|| Box::new(self.of_part.clone())), event)
+    }
+
+    fn packet(&mut self, _packet: &PacketData) -> Result<()> {
+        Ok(())
+    }
+
+    fn empty_packet(&mut self, packet: &PacketData) -> Result<()> {
+        let mapping = self.own.as_deref().unwrap_or(self.of_part);
+        self.out.empty_packet(mapping, packet)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<()> {
+        let mapping = self.own.as_deref().unwrap_or(self.of_part);
+        self.out.gap(mapping, gap, self.losses)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        let mapping = self.own.as_deref().unwrap_or(self.of_part);
+        self.out.end(mapping)?;
+        // There are as many copies as threads.
+        self.own = None;
+        Ok(())
+    }
+}
+
+/// Copies of event classes that streams may make to be written by themselves: many streams of many classes have not enough
+/// events for them.
+const MOST_COPIES: usize = 1 << 17;
 
 impl Converter {
     /// A trace of a source.
@@ -90,7 +134,7 @@ impl Converter {
             let id = stream.id.unwrap_or(at as u64);
             let out = StreamWriter::new(self.folder.join(file), stream.class, id, mapping.order, options);
             let out = if options.index { out.with_index() } else { out };
-            self.streams.push(Stream { part: self.parts.len(), out });
+            self.streams.push(Stream { part: self.parts.len(), out, losses: Losses::default() });
         }
         self.losses.extend(&mapping.losses);
         self.parts.push(Part { name, mapping, comment: comment(&source.schema) });
@@ -141,29 +185,48 @@ impl TraceWriter for Converter {
 
     #[inline]
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
-        let Stream { part, out } = &mut self.streams[stream];
+        let Stream { part, out, .. } = &mut self.streams[stream];
         out.event(&mut self.parts[*part].mapping, event)
     }
 
     fn empty_packet(&mut self, stream: usize, packet: &PacketData) -> Result<()> {
-        let Stream { part, out } = &mut self.streams[stream];
+        let Stream { part, out, .. } = &mut self.streams[stream];
         out.empty_packet(&self.parts[*part].mapping, packet)
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
-        let Stream { part, out } = &mut self.streams[stream];
-        out.gap(&self.parts[*part].mapping, gap, &mut self.losses)
+        let Stream { part, out, losses } = &mut self.streams[stream];
+        out.gap(&self.parts[*part].mapping, gap, losses)
     }
 
     fn end_stream(&mut self, stream: usize) -> Result<()> {
-        let Stream { part, out } = &mut self.streams[stream];
+        let Stream { part, out, .. } = &mut self.streams[stream];
         out.end(&self.parts[*part].mapping)
+    }
+
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+        let mut events = self.parts.iter().flat_map(|part| &part.mapping.events);
+        // Classes that stand for many ids get classes of their own in the order in which events come.
+        if events.any(|of| of.is_open) {
+            return None;
+        }
+        let parts = &self.parts;
+        let copies: usize = self.streams.iter().map(|stream| parts[stream.part].mapping.events.len()).sum();
+        if copies > MOST_COPIES {
+            return None;
+        }
+        let mut alone: Vec<Box<dyn StreamTarget + '_>> = Vec::new();
+        for Stream { part, out, losses } in &mut self.streams {
+            alone.push(Box::new(Alone { out, of_part: &parts[*part].mapping, own: None, losses }));
+        }
+        Some(alone)
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         for at in 0..self.streams.len() {
             self.end_stream(at)?;
             self.streams[at].out.write_index()?;
+            self.losses.extend(&self.streams[at].losses);
             self.losses.extend(&self.streams[at].out.losses());
         }
         write_metadata(&self.folder, &self.metadata())?;

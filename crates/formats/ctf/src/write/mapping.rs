@@ -24,6 +24,7 @@ use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;
 
 /// The mapping of a trace to the one that is written.
+#[derive(Clone)]
 pub(super) struct Mapping {
     pub(super) dialect: Dialect,
     pub(super) order: ByteOrder,

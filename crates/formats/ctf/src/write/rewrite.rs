@@ -3,7 +3,7 @@
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::OutPath;
 use tracemill_format::lost::Losses;
-use tracemill_format::target::{Needs, Source, TraceWriter, WriteOptions};
+use tracemill_format::target::{Needs, Source, StreamTarget, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::StreamClassId;
@@ -57,6 +57,10 @@ impl TraceWriter for Rewriter {
         self.streams[stream].end()
     }
 
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+        Some(self.streams.iter_mut().map(|stream| Box::new(Alone(stream)) as Box<dyn StreamTarget + '_>).collect())
+    }
+
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         let mut losses = Losses::default();
         for stream in &mut self.streams {
@@ -66,6 +70,32 @@ impl TraceWriter for Rewriter {
         write_metadata(&self.folder, &self.metadata)?;
         self.streams.iter().try_for_each(SameStream::check)?;
         Ok(losses)
+    }
+}
+
+/// A stream that is written by itself.
+struct Alone<'a>(&'a mut SameStream);
+
+impl StreamTarget for Alone<'_> {
+    #[inline]
+    fn event(&mut self, event: EventRef<'_>) -> Result<()> {
+        self.0.event(event)
+    }
+
+    fn packet(&mut self, packet: &PacketData) -> Result<()> {
+        self.0.packet(packet)
+    }
+
+    fn empty_packet(&mut self, packet: &PacketData) -> Result<()> {
+        self.0.packet(packet)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<()> {
+        self.0.gap(gap)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.0.end()
     }
 }
 
