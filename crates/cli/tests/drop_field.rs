@@ -47,6 +47,44 @@ fn fields_are_gone_and_everything_else_stays() {
     }
 }
 
+/// Fields that are no whole bytes: what stands before one that is left out decides where the others begin.
+#[test]
+fn fields_beside_bits_stay() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.path("bits")).expect("the folder is new");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.path(name), bytes).expect("there is room");
+    write(
+        "bits/metadata",
+        b"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; } := byte;
+trace { major = 1; minor = 8; byte_order = le; };
+stream { event.header := struct { byte id; }; };
+event { name = bits; id = 1; fields := struct {
+    integer { size = 3; align = 1; } a; string s; integer { size = 5; align = 1; } c; byte b; integer { size = 4; align = 4; } d;
+}; };
+",
+    );
+    write("bits/stream", b"\x01\x05one\0\x13\xaa\x07\x01\x02two\0\x1f\xbb\x0e");
+    let before = lines(&folder, "bits");
+    let want = |at: usize, names: &[&str]| -> Value {
+        names.iter().map(|name| before[at]["payload"][*name].clone()).collect()
+    };
+    assert_eq!(want(1, &["a", "b", "s", "c", "d"]), serde_json::json!([2, 0xbb, "two", 31, 14]));
+    for (option, kept) in [
+        ("--drop-field b", &["a", "s", "c", "d"][..]),
+        ("--drop-field s", &["a", "b", "c", "d"]),
+        ("--drop-field a", &["b", "s", "c", "d"]),
+        ("--anonymise s", &["a", "b", "c", "d"]),
+        ("--anonymise b", &["a", "s", "c", "d"]),
+    ] {
+        folder.run_with(&format!("convert -q --force --to ctf2 -o out {option}"), &["bits"]).ends(0, &[]);
+        for (at, after) in lines(&folder, "out").iter().enumerate() {
+            let found: Value = kept.iter().map(|name| after["payload"][*name].clone()).collect();
+            assert_eq!(found, want(at, kept), "{option}");
+        }
+    }
+}
+
 #[test]
 fn what_cannot_be_left_out_is_refused() {
     let folder = Folder::new();
