@@ -13,7 +13,7 @@ use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, lit,
 };
 use tracemill_engine::choice::times;
-use tracemill_engine::filter::Time;
+use tracemill_engine::filter::{Time, parse_duration};
 
 use crate::database::Database;
 use crate::field::{FieldFunction, text_of};
@@ -173,7 +173,7 @@ impl ScalarUDFImpl for Plain {
 /// The width of buckets: a number, or a duration with its unit.
 fn width_of(width: &ScalarValue) -> Result<i64> {
     let found = match text_of(width) {
-        Some(text) => parse_duration(&text),
+        Some(text) => parse_duration(text.trim()).ok().and_then(|ns| i64::try_from(ns).ok()),
         None => match width.cast_to(&DataType::Int64) {
             Ok(ScalarValue::Int64(width)) => width,
             _ => None,
@@ -183,35 +183,6 @@ fn width_of(width: &ScalarValue) -> Result<i64> {
         Some(width) => Ok(width),
         None => plan_err!("{width} is no width of `bucket`: it is a number above 0, or a duration such as '10ms'"),
     }
-}
-
-/// A duration with units, `1.5ms` or `1m30s`, in ns.
-fn parse_duration(text: &str) -> Option<i64> {
-    const UNITS: [(&str, i64); 7] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-        ("d", 86_400_000_000_000),
-    ];
-    let (mut rest, mut total) = (text.trim(), 0i64);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.len(), |at| digits + at);
-        let (number, unit) = (&rest[..digits], &rest[digits..letters]);
-        let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        total = total.checked_add(whole.parse::<i64>().ok()?.checked_mul(*unit)?)?;
-        let mut part = *unit;
-        for digit in fraction.bytes() {
-            part /= 10;
-            total = total.checked_add(part * i64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10)?))?;
-        }
-        rest = &rest[letters..];
-    }
-    Some(total)
 }
 
 /// The largest multiple of the width that is not above each value.
@@ -287,10 +258,10 @@ mod tests {
             &Int64Array::from(vec![Some(5), Some(-5), Some(10), None, None])
         );
         assert_eq!([0, 1, 3, 4, -5, i64::MIN].map(log2_bucket), [0, 1, 2, 4, -4, i64::MIN]);
-        assert_eq!(parse_duration("1m30s"), Some(90_000_000_000));
-        assert_eq!(parse_duration("0.5ms"), Some(500_000));
-        for wrong in ["5", "ms", "1x", "9999999999999d"] {
-            assert_eq!(parse_duration(wrong), None, "{wrong}");
+        let width = |text: &str| width_of(&ScalarValue::Utf8(Some(text.into()))).ok();
+        assert_eq!([width("1m30s"), width("0.5ms")], [Some(90_000_000_000), Some(500_000)]);
+        for wrong in ["5", "ms", "1x", "", "9999999999999d"] {
+            assert_eq!(width(wrong), None, "{wrong}");
         }
         let texts = [0, 999, 1_234, -1_500_000, 90_000_000_000].map(duration);
         assert_eq!(texts, ["0 ns", "999 ns", "1.234 us", "-1.500 ms", "1.500 min"]);

@@ -476,31 +476,7 @@ fn parse_split(text: &str) -> Result<SplitBy, String> {
 
 /// A time with units, such as `1.5s` or `1m30s`, in ns.
 fn parse_duration(text: &str) -> Result<u64, String> {
-    const UNITS: [(&str, u64); 7] = [
-        ("ns", 1),
-        ("us", 1_000),
-        ("ms", 1_000_000),
-        ("s", 1_000_000_000),
-        ("m", 60_000_000_000),
-        ("h", 3_600_000_000_000),
-        ("d", 86_400_000_000_000),
-    ];
+    let found = tracemill_engine::filter::parse_duration(text).ok().and_then(|ns| u64::try_from(ns).ok());
     let wrong = || "expected a time with units (ns us ms s m h d), such as 1.5s or 1m30s".to_string();
-    let (mut rest, mut total) = (text, 0u64);
-    while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-        let letters = rest[digits..].find(|c: char| !c.is_ascii_alphabetic()).map_or(rest.len(), |at| digits + at);
-        let (number, unit) = (&rest[..digits], &rest[digits..letters]);
-        let (_, unit) = UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        let mut ns = whole.parse::<u64>().ok().and_then(|whole| whole.checked_mul(*unit)).ok_or_else(wrong)?;
-        let mut part = *unit;
-        for digit in fraction.bytes() {
-            part /= 10;
-            ns += u64::from(digit.checked_sub(b'0').filter(|digit| *digit < 10).ok_or_else(wrong)?) * part;
-        }
-        total = total.checked_add(ns).ok_or_else(wrong)?;
-        rest = &rest[letters..];
-    }
-    if total == 0 { Err(wrong()) } else { Ok(total) }
+    found.filter(|ns| *ns > 0).ok_or_else(wrong)
 }

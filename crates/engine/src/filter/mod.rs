@@ -67,7 +67,7 @@ pub use fields::{Access, Captured, CapturedValue, FieldReader, THREAD, check_pat
 pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
 pub use rows::{Beside, ColumnKind, Lookup, RowFilter};
-pub use time::{Needs, Time, TimeContext, parse_time};
+pub use time::{Needs, Time, TimeContext, parse_duration, parse_time};
 
 /// A filter as it is written: its syntax is right, its paths are not looked up yet.
 #[derive(Clone, Debug)]

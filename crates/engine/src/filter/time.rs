@@ -69,6 +69,14 @@ pub fn parse_time(text: &str, context: &TimeContext) -> Result<i128> {
     Time::parse(text)?.resolve(text, context)
 }
 
+/// Reads a duration with units, such as `1.5s` or `1m30s`, in ns.
+///
+/// # Errors
+/// When the text is no duration, with the place in it; when it is finer than a ns.
+pub fn parse_duration(text: &str) -> Result<i128> {
+    Reader { source: text, at: 0, end: text.len() }.duration()
+}
+
 const FORMS: &str = "times are SECONDS[.FRACTION], Nns, YYYY-MM-DD[ hh:mm[:ss[.FRACTION]]][Z|+hh:mm], hh:mm[:ss], \
      +DURATION after the first event or -DURATION before the last (as +1.5s, -200ms, +1m30s)";
 
@@ -175,9 +183,9 @@ impl<'a> Reader<'a> {
         let after_digits = signless.trim_start_matches(|c: char| c.is_ascii_digit());
         let digits = signless.len() - after_digits.len();
         match (rest.as_bytes().first(), after_digits.as_bytes().first()) {
-            (Some(b'+'), _) => Ok(When::AfterFirst(self.duration()?)),
+            (Some(b'+'), _) => Ok(When::AfterFirst(self.signed_duration()?)),
             (Some(b'-'), None | Some(b'.')) if has_no_unit(after_digits) && digits > 0 => self.seconds(span),
-            (Some(b'-'), _) => Ok(When::BeforeLast(self.duration()?)),
+            (Some(b'-'), _) => Ok(When::BeforeLast(self.signed_duration()?)),
             (Some(_), Some(b'-')) => self.date(),
             (Some(_), Some(b':')) => Ok(When::Civil { date: None, time: self.time()?, offset: self.zone()? }),
             (Some(_), Some(b'n')) if digits > 0 && after_digits == "ns" => {
@@ -259,8 +267,12 @@ impl<'a> Reader<'a> {
     }
 
     /// A sign and numbers with units, in ns.
-    fn duration(&mut self) -> Result<i128> {
+    fn signed_duration(&mut self) -> Result<i128> {
         self.at += 1;
+        self.duration()
+    }
+
+    fn duration(&mut self) -> Result<i128> {
         let mut total = 0i128;
         loop {
             let start = self.at;
