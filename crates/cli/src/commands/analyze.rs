@@ -17,11 +17,11 @@ use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
 
-use super::analyze_forms as forms;
 use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
 use super::select;
+use super::{analyze_forms as forms, analyze_rows as rows};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions, InputOptions};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let of_each = names.iter().map(|known| asked_of(known, &asked, condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
     let format = format_of(options);
-    let streamed = Rc::new(RefCell::new(forms::Streamed::new(format)));
+    let streamed = Rc::new(RefCell::new(rows::Streamed::new(format)));
     let is_streamed = names.len() == 1
         && matches!(format, AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
         && options.sort.is_none()
@@ -146,9 +146,9 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         AnalyzeFormat::Table => {
             return sink.print(forms::tables(&tables, &found, &forms::Look::of(options)).as_bytes(), outcome);
         }
-        AnalyzeFormat::Json => forms::json(&tables),
-        AnalyzeFormat::Jsonl => forms::lines(&tables),
-        AnalyzeFormat::Csv => forms::csv(&tables),
+        AnalyzeFormat::Json => rows::json(&tables),
+        AnalyzeFormat::Jsonl => rows::lines(&tables),
+        AnalyzeFormat::Csv => rows::csv(&tables),
     };
     sink.print(text.written(), outcome)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod analyze;
 mod analyze_forms;
 mod analyze_periods;
+mod analyze_rows;
 mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -1,0 +1,315 @@
+//! Rows of `analyze` for programs: JSON, JSON lines, CSV, all at the end or as they are found.
+
+use std::borrow::Cow;
+
+use tracemill_analyses::kernel::{Cell, Column, Rows, Table};
+use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::strings::put_json;
+use tracemill_model::error::Error;
+use tracemill_render::csv::{put_cell, put_line};
+
+use super::analyze_forms::{Tables, put_counts, put_integer};
+use crate::args::AnalyzeFormat;
+use crate::report::{Outcome, Sink};
+
+// ---- JSON ---------------------------------------------------------------------------------------------------------
+
+fn put_json_cell(out: &mut Out, cell: &Cell) {
+    match cell {
+        Cell::Null => out.put(b"null"),
+        Cell::Integer(value) => put_integer(out, *value),
+        Cell::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => {
+            out.put_fmt(format_args!("{value:.1}"));
+        }
+        Cell::Real(value) if value.is_finite() => out.put_fmt(format_args!("{value}")),
+        Cell::Real(_) => out.put(b"null"),
+        Cell::Bool(value) => out.put(if *value { b"true" } else { b"false" }),
+        Cell::Text(Cow::Borrowed(text)) => {
+            out.put_byte(b'"');
+            out.put(text.as_bytes());
+            out.put_byte(b'"');
+        }
+        Cell::Text(text) => put_json(out, text.as_bytes()),
+        Cell::Counts(counts) => {
+            out.put_byte(b'{');
+            for (at, (name, count)) in counts.iter().enumerate() {
+                if at > 0 {
+                    out.put_byte(b',');
+                }
+                put_json(out, name.as_bytes());
+                out.put_byte(b':');
+                out.put_u64(*count);
+            }
+            out.put_byte(b'}');
+        }
+    }
+}
+
+/// Rows as objects. Rows of different kinds in one table have the members of their kind.
+struct Objects {
+    /// What stands before each value, behind the first member and as the first.
+    keys: Vec<(Piece, Piece)>,
+    /// The columns of the thread and of the status, when there are rows of different kinds.
+    mixed: Option<(Option<usize>, usize)>,
+}
+
+impl Objects {
+    fn new(columns: &[Column]) -> Self {
+        let key = |column: &Column| {
+            let mut out = Out::default();
+            out.put_byte(b',');
+            put_json(&mut out, column.name.as_bytes());
+            out.put_byte(b':');
+            (Piece::new(out.written()), Piece::new(&out.written()[1..]))
+        };
+        let place = |name: &str| columns.iter().position(|column| column.name == name);
+        let mixed = place("status").map(|status| (place("tid"), status));
+        Objects { keys: columns.iter().map(key).collect(), mixed }
+    }
+
+    fn put(&self, out: &mut Out, row: &[Cell]) {
+        out.put_byte(b'{');
+        let mut is_first = true;
+        for (at, ((next, first), cell)) in self.keys.iter().zip(row).enumerate() {
+            if *cell == Cell::Null
+                && let Some((tid, status)) = self.mixed
+            {
+                // The thread of a CPU may be unknown; a thread has no CPU here.
+                if tid != Some(at) || row[status] == Cell::Null {
+                    continue;
+                }
+            }
+            out.put_piece(if is_first { first } else { next });
+            is_first = false;
+            put_json_cell(out, cell);
+        }
+        out.put_byte(b'}');
+    }
+
+    /// All rows, as the elements of an array.
+    fn put_all(&self, out: &mut Out, rows: &Rows) {
+        out.put_byte(b'[');
+        let mut is_first = true;
+        rows.for_each(|row| {
+            if !std::mem::take(&mut is_first) {
+                out.put_byte(b',');
+            }
+            self.put(out, row);
+        });
+        out.put_byte(b']');
+    }
+}
+
+/// All tables as one object.
+pub(super) fn json(tables: Tables<'_>) -> Out {
+    let mut out = Out::default();
+    if let [table] = tables
+        && table.period.is_none()
+    {
+        put_object(&mut out, table);
+    } else {
+        out.put(b"{\"analyses\":[");
+        for (at, table) in tables.iter().enumerate() {
+            if at > 0 {
+                out.put_byte(b',');
+            }
+            put_object(&mut out, table);
+        }
+        out.put(b"]}");
+    }
+    out.put_byte(b'\n');
+    out
+}
+
+fn put_object(out: &mut Out, table: &Table) {
+    out.put_fmt(format_args!("{{\"analysis\":\"{}\",", table.analysis));
+    if let Some(period) = &table.period {
+        out.put(b"\"period\":");
+        put_json(out, period.name.as_bytes());
+        if !period.values.is_empty() {
+            out.put(b",\"match\":");
+            let pairs = period.values.iter().map(|(name, value)| (&**name, value));
+            put_pairs(out, pairs);
+        }
+        out.put_fmt(format_args!(",\"from\":{},\"to\":{},", period.from, period.to));
+    }
+    for (name, at) in [("begin_ns", table.range.map(|range| range.0)), ("end_ns", table.range.map(|range| range.1))] {
+        out.put_fmt(format_args!("\"{name}\":"));
+        put_json_cell(out, &Cell::integer(at));
+        out.put_byte(b',');
+    }
+    out.put(b"\"rows\":");
+    Objects::new(&table.columns).put_all(out, &table.rows);
+    out.put(b",\"all\":");
+    put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
+    if let Some((columns, rows)) = &table.totals {
+        out.put(b",\"totals\":");
+        Objects::new(columns).put_all(out, &rows.clone().into());
+    }
+    out.put(b",\"notes\":");
+    let notes: Vec<(&str, Cell)> = table.notes.iter().map(|(name, count)| (*name, Cell::from(*count))).collect();
+    put_pairs(out, notes.iter().map(|(name, cell)| (*name, cell)));
+    out.put_byte(b'}');
+}
+
+/// Names and values, as an object.
+fn put_pairs<'p>(out: &mut Out, pairs: impl Iterator<Item = (&'p str, &'p Cell)>) {
+    out.put_byte(b'{');
+    for (at, (name, cell)) in pairs.enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_json(out, name.as_bytes());
+        out.put_byte(b':');
+        put_json_cell(out, cell);
+    }
+    out.put_byte(b'}');
+}
+
+/// The period of a table, as cells that stand before those of its rows.
+fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
+    let cells = table.period.as_ref().map(|period| {
+        let name = Cell::text(Some(&period.name));
+        [("period", name), ("period_from_ns", period.from.into()), ("period_to_ns", period.to.into())]
+    });
+    cells.into_iter().flatten().collect()
+}
+
+/// The rows of all tables, one a line.
+pub(super) fn lines(tables: Tables<'_>) -> Out {
+    let mut out = Out::default();
+    for table in tables {
+        let (objects, period) = (Objects::new(&table.columns), period_cells(table));
+        let mut before = Out::default();
+        if tables.len() > 1 || !period.is_empty() {
+            before.put_fmt(format_args!("{{\"analysis\":\"{}\"", table.analysis));
+            for (name, cell) in &period {
+                before.put_fmt(format_args!(",\"{name}\":"));
+                put_json_cell(&mut before, cell);
+            }
+        }
+        let mut object = Out::default();
+        table.rows.for_each(|row| {
+            if before.is_empty() {
+                objects.put(&mut out, row);
+            } else {
+                object.clear();
+                objects.put(&mut object, row);
+                out.put(before.written());
+                if object.written() != b"{}" {
+                    out.put_byte(b',');
+                }
+                out.put(&object.written()[1..]);
+            }
+            out.put_byte(b'\n');
+        });
+    }
+    out
+}
+
+// ---- CSV ----------------------------------------------------------------------------------------------------------
+
+fn put_csv_cell(out: &mut Out, cell: &Cell) {
+    match cell {
+        Cell::Null => {}
+        Cell::Text(Cow::Borrowed(text)) => out.put(text.as_bytes()),
+        Cell::Text(text) => put_cell(out, text.as_bytes()),
+        Cell::Counts(counts) => {
+            let mut text = Out::default();
+            put_counts(&mut text, counts);
+            put_cell(out, text.written());
+        }
+        cell => put_json_cell(out, cell),
+    }
+}
+
+fn put_csv_line<'c>(out: &mut Out, cells: impl Iterator<Item = &'c Cell>) {
+    for (at, cell) in cells.enumerate() {
+        if at > 0 {
+            out.put_byte(b',');
+        }
+        put_csv_cell(out, cell);
+    }
+    out.put_byte(b'\n');
+}
+
+/// The rows of all tables; an empty line stands between two tables, but for those of one analysis over its periods.
+pub(super) fn csv(tables: Tables<'_>) -> Out {
+    let mut out = Out::default();
+    for (at, table) in tables.iter().enumerate() {
+        let period = period_cells(table);
+        let before = at.checked_sub(1).map(|at| &tables[at]);
+        if period.is_empty() || before.is_none_or(|before| before.analysis != table.analysis) {
+            if at > 0 {
+                out.put_byte(b'\n');
+            }
+            let names = period.iter().map(|(name, _)| name.to_string());
+            let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
+            put_line(&mut out, &names.collect::<Vec<_>>());
+        }
+        table.rows.for_each(|row| put_csv_line(&mut out, period.iter().map(|(_, cell)| cell).chain(row)));
+    }
+    out
+}
+
+// ---- Rows as they are found ---------------------------------------------------------------------------------------
+
+/// Bytes of rows that are written at once.
+const TOGETHER: usize = 64 << 10;
+
+/// Rows that are written as they are found.
+pub(super) struct Streamed {
+    format: AnalyzeFormat,
+    objects: Objects,
+    out: Out,
+    sink: Option<Sink>,
+    failed: Option<Error>,
+}
+
+impl Streamed {
+    pub(super) fn new(format: AnalyzeFormat) -> Self {
+        Streamed { format, objects: Objects::new(&[]), out: Out::default(), sink: None, failed: None }
+    }
+
+    /// Says where the rows go, and what they are.
+    pub(super) fn begin(&mut self, columns: &[Column], sink: Sink) {
+        (self.objects, self.sink) = (Objects::new(columns), Some(sink));
+        if self.format == AnalyzeFormat::Csv {
+            put_line(&mut self.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
+        }
+    }
+
+    /// Writes a row.
+    pub(super) fn put(&mut self, row: &[Cell]) {
+        if self.format == AnalyzeFormat::Csv {
+            put_csv_line(&mut self.out, row.iter());
+        } else {
+            self.objects.put(&mut self.out, row);
+            self.out.put_byte(b'\n');
+        }
+        if self.out.len() >= TOGETHER {
+            self.write();
+        }
+    }
+
+    fn write(&mut self) {
+        if let Some(sink) = self.sink.as_mut().filter(|_| self.failed.is_none())
+            && let Err(error) = sink.write(self.out.written())
+        {
+            self.failed = Some(error);
+        }
+        self.out.clear();
+    }
+
+    /// Ends the output.
+    pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
+        self.write();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match self.sink.take() {
+            Some(sink) => sink.print(b"", outcome),
+            None => Ok(outcome),
+        }
+    }
+}
