@@ -296,7 +296,7 @@ impl Conversion<'_> {
             skip: self.options.skip,
             left: self.options.limit.unwrap_or(u64::MAX),
             events: 0,
-            damaged: (None, None),
+            damaged: Damaged::default(),
         };
         let is_counted = self.options.skip > 0 || self.options.limit.is_some();
         let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
@@ -338,7 +338,8 @@ fn side_by_side(
                 {
                     let sources = Sources::new(vec![cursor], each, max_events);
                     let matcher = of.options.filter.as_ref().map(Filter::matcher);
-                    let mut alone = Alone { of, at, target, matcher, takes_packets, events: 0, damaged: None };
+                    let mut alone =
+                        Alone { of, at, target, matcher, takes_packets, events: 0, damaged: Damaged::default() };
                     let written = alone.write(sources, &notes, &is_stopped);
                     events.fetch_add(alone.events, Ordering::Relaxed);
                     if let Err(error) = written {
@@ -384,8 +385,7 @@ struct Alone<'a> {
     matcher: Option<Matcher>,
     takes_packets: bool,
     events: u64,
-    /// File and packet of the error that was met last.
-    damaged: Option<(Option<PathBuf>, Option<u64>)>,
+    damaged: Damaged,
 }
 
 impl Alone<'_> {
@@ -413,10 +413,7 @@ impl Alone<'_> {
                     Note::Gap(StreamIndex(self.at as u32), gap)
                 }
                 Item::Fault(fault) => {
-                    let place = (fault.place().file.clone(), fault.place().packet);
-                    let is_known = place.1.is_some() && self.damaged.as_ref() == Some(&place);
-                    if !fault.loses_nothing() && !is_known {
-                        self.damaged = Some(place);
+                    if self.damaged.is_new(&fault) {
                         self.target.gap(&DAMAGE)?;
                     }
                     Note::Fault(fault)
@@ -444,6 +441,25 @@ impl Alone<'_> {
     }
 }
 
+/// The packet that could not be read last.
+#[derive(Default)]
+struct Damaged {
+    file: Option<PathBuf>,
+    packet: Option<u64>,
+}
+
+impl Damaged {
+    /// Does an error lose something, in a packet that none did so far?
+    fn is_new(&mut self, fault: &Error) -> bool {
+        let (file, packet) = (&fault.place().file, fault.place().packet);
+        if fault.loses_nothing() || packet.is_some() && (&self.file, self.packet) == (file, packet) {
+            return false;
+        }
+        (self.file, self.packet) = (file.clone(), packet);
+        true
+    }
+}
+
 /// The loss that stands for a part that cannot be read where formats count packets: one of them.
 const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
@@ -454,22 +470,21 @@ struct Feed<'a> {
     skip: u64,
     left: u64,
     events: u64,
-    /// File and packet of the error that was met last.
-    damaged: (Option<PathBuf>, Option<u64>),
+    damaged: Damaged,
 }
 
 impl Feed<'_> {
     fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         let of = self.conversion;
-        if of.selection.jobs > 1 && of.streams.len() > 1 {
-            let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
-            if let Some(targets) = self.writer.streams() {
-                let (flow, events) = side_by_side(of, targets, takes_packets, take)?;
-                self.events = events;
-                return Ok(flow);
-            }
-        }
         let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
+        if of.selection.jobs > 1
+            && of.streams.len() > 1
+            && let Some(targets) = self.writer.streams()
+        {
+            let (flow, events) = side_by_side(of, targets, takes_packets, take)?;
+            self.events = events;
+            return Ok(flow);
+        }
         let cursors = of.cursors(takes_packets);
         let mut sources = of.sources(cursors);
         for at in 0..of.streams.len() {
@@ -541,14 +556,12 @@ impl Feed<'_> {
 
     /// Reports to a stream, or to the one in whose files it is, that a part cannot be read: once for each packet.
     fn damage(&mut self, fault: &Error, stream: Option<usize>) -> Result<()> {
-        let (file, packet) = (fault.place().file.clone(), fault.place().packet);
-        let is_known = packet.is_some() && self.damaged == (file.clone(), packet);
-        if fault.loses_nothing() || is_known {
+        if !self.damaged.is_new(fault) {
             return Ok(());
         }
-        let has_file = |of: &StreamOf| of.stream.files.iter().any(|one| Some(&one.path) == file.as_ref());
+        let file = fault.place().file.as_ref();
+        let has_file = |of: &StreamOf| of.stream.files.iter().any(|one| Some(&one.path) == file);
         let stream = stream.or_else(|| self.conversion.streams.iter().position(has_file));
-        self.damaged = (file, packet);
         stream.map_or(Ok(()), |stream| self.writer.gap(stream, &DAMAGE))
     }
 
