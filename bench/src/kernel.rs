@@ -189,7 +189,7 @@ impl Cpu {
         Ok(())
     }
 
-    /// What happens until a CPU turns to another thread, and what that one does.
+    /// The events up to the switch of a CPU to another thread, and those of that thread.
     fn slice(&mut self) -> std::io::Result<()> {
         self.slices += 1;
         let next = match self.below(5) {

@@ -300,35 +300,23 @@ impl<'a> Scanner<'a> {
     #[inline]
     pub fn scan<S: SpineSink>(self, input: Input<'_>, pos_bits: &mut u64, state: &mut State, sink: &mut S) -> ScanEnd {
         match &self.stream.header {
-            Header::Fast(fast) => match &fast.one_word {
-                Some(form) if form.whole_bytes().is_some() => loop {
-                    if self.scan_words(form, input, pos_bits, state, sink) {
+            Header::Fast(fast) => {
+                let form = fast.one_word.as_ref().filter(|form| form.whole_bytes().is_some());
+                loop {
+                    if form.is_some_and(|form| self.scan_words(form, input, pos_bits, state, sink)) {
                         return ScanEnd::Full;
                     }
                     // An event of another form, the last ones, or the end.
                     if let Some(end) = self.scan_one(fast, input, pos_bits, state, sink) {
                         return end;
                     }
-                },
-                _ => self.scan_with(fast, input, pos_bits, state, sink),
-            },
-            Header::General(plan) => self.scan_with(plan, input, pos_bits, state, sink),
-        }
-    }
-
-    #[inline]
-    fn scan_with<H: ReadHeader, S: SpineSink>(
-        self,
-        header: &H,
-        input: Input<'_>,
-        pos_bits: &mut u64,
-        state: &mut State,
-        sink: &mut S,
-    ) -> ScanEnd {
-        loop {
-            if let Some(end) = self.scan_one(header, input, pos_bits, state, sink) {
-                return end;
+                }
             }
+            Header::General(plan) => loop {
+                if let Some(end) = self.scan_one(plan, input, pos_bits, state, sink) {
+                    return end;
+                }
+            },
         }
     }
 

@@ -50,13 +50,13 @@ struct Piece {
 
 const NO_WAKER: u32 = u32::MAX;
 
-/// What a segment of a connection is known by at both ends: the values that clocks are aligned by, too.
+/// The values that identify a segment of a connection at both ends; clocks are aligned by the same ones.
 type Segment = [i64; 3];
 
 /// Segments that are remembered at most.
 const MAX_SEGMENTS: usize = 1 << 20;
 
-/// Who sent a segment, on which machine, and when.
+/// The sending of a segment: thread, machine and time.
 #[derive(Clone, Copy)]
 struct Sent {
     thread: ThreadIndex,
@@ -71,12 +71,12 @@ struct Segments {
     sent: Map<Segment, Option<Sent>>,
     /// The last one that arrived on a CPU in the soft interrupt that it handles.
     arrived: Map<CpuIndex, Segment>,
-    /// Those that ended waits.
+    /// Segments that ended waits.
     woke: Vec<Segment>,
 }
 
 impl Segments {
-    /// Who sent the segment that ended a wait of a thread of a machine.
+    /// The sending, by another machine, of a segment that ended a wait.
     fn sender(&self, number: u32, machine: u32) -> Option<Sent> {
         let sent = self.sent.get(self.woke.get(number as usize)?).copied()??;
         // What a machine sends itself is handled by the one that sends it.
@@ -104,7 +104,7 @@ impl Segments {
     }
 }
 
-/// What identifies the segment of an event.
+/// The segment that an event is about.
 fn segment_of(happening: &Happening<'_>) -> Option<Segment> {
     let [seq, ack_seq, flags] = [Field::Seq, Field::AckSeq, Field::Flags].map(|field| happening.number(field));
     Some([seq?, ack_seq?, flags?])

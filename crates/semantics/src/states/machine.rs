@@ -99,7 +99,7 @@ pub struct Counts {
 
 /// Some machines, at a time.
 ///
-/// Memory: some hundred bytes for a thread that lives, about a hundred for one that the kernel has forgotten.
+/// Memory: some hundred bytes for a thread that lives, about 150 for one that the kernel has forgotten.
 #[derive(Debug)]
 pub struct Machines {
     pub(super) cpus: Vec<Cpu>,
