@@ -15,7 +15,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::logical_expr::{DdlStatement, Expr, LogicalPlan, Statement as PlanStatement};
+use datafusion::logical_expr::{Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -274,7 +274,7 @@ fn is_plain(plan: &LogicalPlan) -> bool {
 /// A statement without rows.
 fn is_command(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) | LogicalPlan::Ddl(_) => true,
+        LogicalPlan::Ddl(_) => true,
         LogicalPlan::Statement(statement) => {
             matches!(statement, PlanStatement::SetVariable(_) | PlanStatement::ResetVariable(_))
         }
