@@ -50,6 +50,58 @@ fn a_trace_without_a_name_is_named_by_nothing() {
     assert!(lines.contains(" e: {"), "{lines}");
 }
 
+/// Text of contexts that are those of the event before is kept, whatever class it has; every event shows its own all the same.
+#[test]
+fn contexts_that_change_or_stay_are_shown_as_they_are() {
+    const CLASSES: &str = "typealias integer { size = 8; align = 8; encoding = UTF8; } := char;
+        typealias integer { size = 8; align = 8; } := u8;
+        stream { id = 0; event.header := struct { u8 id; }; packet.context := struct { u8 cpu_id; };
+            event.context := struct { u8 vtid; char procname[5]; }; };
+        event { name = a; id = 0; fields := struct { u8 x; integer { size = 8; base = 16; } words[2]; }; };
+        event { name = b; id = 1; context := struct { u8 own; }; fields := struct { string s; }; };
+        event { name = none; id = 2; };";
+    let folder = Folder::new();
+    let metadata = format!("/* CTF 1.8 */\ntrace {{ major = 1; minor = 8; byte_order = le; }};\n{CLASSES}");
+    folder.file("t/metadata", metadata);
+    let (mut bytes, mut want) = (vec![3u8], String::new());
+    for n in 0..200u8 {
+        // Three in a row are equal, then each differs from the one before, and at last none does.
+        let (tid, name) = match n {
+            0..60 => (n / 3, ["one", "three"][usize::from(n / 3 % 2)]),
+            60..140 => (n, "five5"),
+            _ => (7, ""),
+        };
+        let class = n % 5 % 3;
+        bytes.extend([class, tid]);
+        bytes.extend((0..5).map(|at| name.as_bytes().get(at).copied().unwrap_or(0)));
+        let context = format!("{{ cpu_id = 3 }}, {{ vtid = {tid}, procname = \"{name}\" }}");
+        want += &match class {
+            0 => {
+                bytes.extend([n, n, 9]);
+                format!("a: {context}, {{ x = {n}, words = [ [0] = 0x{n:X}, [1] = 0x9 ] }}\n")
+            }
+            1 => {
+                bytes.extend([n, b's', b'?', 0]);
+                format!("b: {context}, {{ own = {n} }}, {{ s = \"s\\?\" }}\n")
+            }
+            _ => format!("none: {context}\n"),
+        };
+    }
+    folder.file("t/stream", bytes);
+    assert_eq!(folder.run("print t").ends(0, &[]).stdout, want);
+    assert_eq!(folder.run("print -j3 t").ends(0, &[]).stdout, want);
+    // With names of scopes the text is longer than what is kept in one piece.
+    let long = folder.run("print --names all t").ends(0, &[]).stdout;
+    let (plain, context) = ("stream.event.context = ", "stream.packet.context = ");
+    assert_eq!(long.lines().filter(|line| line.contains(plain) && line.contains(context)).count(), 200);
+    let tids = |text: &str| -> Vec<String> {
+        text.lines()
+            .map(|line| line.split("vtid = ").nth(1).expect("its context").split(',').next().unwrap().into())
+            .collect()
+    };
+    assert_eq!(tids(&long), tids(&want));
+}
+
 #[test]
 fn json_lines_have_the_keys_in_their_order() {
     let text = stdout("print orders --format jsonl", &[]);

@@ -10,7 +10,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 
-use crate::plan::{Fault, Input, NoVisitor, Plan, State, Visitor};
+use crate::plan::{Fault, FlatSections, Input, NoVisitor, Plan, State, Visitor};
 use crate::spine::{EventFault, ScanEnd, Spine, SpineSink};
 use crate::trace_plans::TracePlans;
 
@@ -484,12 +484,56 @@ impl<'a> EventRef<'a> {
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
     #[inline]
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        self.visit_sections(FlatSections::All, self.chunk.body_bits(self.at), state, visitor)
+    }
+
+    /// The bytes of its common context, `len` of them as [`Plan::first_section_bytes`] says. `None` when they are not all
+    /// there, or do not begin on a byte of their file.
+    #[inline]
+    pub fn context_bytes(&self, len: usize) -> Option<&'a [u8]> {
+        let (packet, body_bits) = (&self.chunk.packet, self.chunk.body_bits(self.at));
+        if body_bits & 7 != 0 || packet.spine.is_some() {
+            return None;
+        }
+        let begin = (body_bits >> 3) as usize;
+        let input = packet.input();
+        let end = begin.checked_add(len).filter(|&end| end as u64 <= input.end_bits >> 3)?;
+        input.bytes.get(begin..end)
+    }
+
+    /// [`EventRef::visit_flat`] of its common context alone.
+    #[inline]
+    pub fn visit_flat_context<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        self.visit_sections(FlatSections::First, self.chunk.body_bits(self.at), state, visitor)
+    }
+
+    /// [`EventRef::visit_flat`] of what follows a common context of so many bytes.
+    #[inline]
+    pub fn visit_flat_behind_context<V: Visitor>(
+        &self,
+        context_bytes: usize,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
+        let begin_bits = self.chunk.body_bits(self.at) + context_bytes as u64 * 8;
+        self.visit_sections(FlatSections::BehindFirst, begin_bits, state, visitor)
+    }
+
+    /// Shows sections of its flat row plan, the first of which begins at a bit of the packet.
+    #[inline(always)]
+    fn visit_sections<V: Visitor>(
+        &self,
+        sections: FlatSections,
+        begin_bits: u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
         let packet = &self.chunk.packet;
         let short = packet.plans.short(self.class());
         if short.is_all && packet.spine.is_none() {
             let (input, body_bits) = (packet.input(), self.chunk.body_bits(self.at));
             state.body_bits = body_bits;
-            if short.run(input, &mut { body_bits }, state, visitor) {
+            if short.run(sections, input, &mut { begin_bits }, state, visitor) {
                 return Ok(());
             }
             // Which field has the fault is for the plan that knows them.
@@ -500,13 +544,13 @@ impl<'a> EventRef<'a> {
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
         if let Some(end_bits) = self.cut_bits() {
             let input = Input { end_bits: end_bits.min(input.end_bits), ..input };
-            let mut pos = self.chunk.body_bits(self.at);
-            for section in 0..plan.sections() {
+            let mut pos = begin_bits;
+            for section in sections.of(plan.sections()) {
                 plan.run_cut(section, input, &mut pos, state, visitor);
             }
             return Ok(());
         }
-        plan.run(input, &mut self.chunk.body_bits(self.at), state, visitor)
+        plan.run_sections(sections.of(plan.sections()), input, &mut { begin_bits }, state, visitor)
     }
 
     /// Makes the state hold what the fields of this event may refer to.

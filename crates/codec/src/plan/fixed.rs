@@ -42,6 +42,36 @@ impl Plan {
         }
     }
 
+    /// The bytes of the first section, when they are always as many and nothing depends on them.
+    pub fn first_section_bytes(&self) -> Option<usize> {
+        let ops = &self.ops[..*self.ends.first()? as usize];
+        let mut bits = 0u64;
+        let mut before = None;
+        for op in ops {
+            let more = match *op {
+                Op::U8 { .. } | Op::S8 { .. } => 8,
+                Op::U16 { .. } | Op::S16 { .. } => 16,
+                Op::U32 { .. } | Op::S32 { .. } => 32,
+                Op::U64 { .. } | Op::S64 { .. } => 64,
+                // Only where it is the length of the text that follows.
+                Op::Set { .. } => 0,
+                Op::StrBytes { len, .. } => match before {
+                    Some(&Op::Set { slot, value }) if slot == len => value.checked_mul(8)?,
+                    _ => return None,
+                },
+                Op::Save { .. } | Op::SaveWide { .. } | Op::Role { .. } | Op::Clock { .. } => return None,
+                other => fixed_bits(&other, bits)?,
+            };
+            if matches!((before, op), (Some(Op::Set { .. }), other) if !matches!(other, Op::StrBytes { .. })) {
+                return None;
+            }
+            bits = bits.checked_add(more)?;
+            before = Some(op);
+        }
+        let is_whole = bits.is_multiple_of(8) && !matches!(before, Some(Op::Set { .. }));
+        usize::try_from(bits / 8).ok().filter(|_| is_whole)
+    }
+
     fn fixed(&self, wanted: NodeId) -> Option<Fixed> {
         let mut bits = 0u64;
         // The length that was set last, and its slot.
@@ -261,6 +291,28 @@ mod tests {
         assert!(!text.is(input, 32, b"cd") && of.fixed_text(3).is_none(), "a string stands before");
         let wide = Op::StrBytes { node: 1, unit: 2, len: 3 };
         assert!(plan(&[set(4), wide, Op::U8 { node: 2 }]).fixed_integer(2).is_none());
+    }
+
+    #[test]
+    fn the_first_section_may_have_a_fixed_size() {
+        let bytes = |first: &[Op]| {
+            let mut of = plan(&[first, &[Op::Str { node: 7, unit: 1 }]].concat());
+            of.ends = [first.len() as u32, first.len() as u32 + 1].into();
+            of.first_section_bytes()
+        };
+        let (number, set) = (Op::U32 { node: 1, big: false }, Op::Set { slot: 3, value: 17 });
+        let text = Op::StrBytes { node: 2, unit: 1, len: 3 };
+        assert_eq!(bytes(&[]), Some(0));
+        assert_eq!(bytes(&[number, Op::Advance { bits: 32 }, Op::F64 { node: 3, big: false }]), Some(16));
+        assert_eq!(bytes(&[number, set, text]), Some(21));
+        assert_eq!(bytes(&[number, Op::Save { slot: 1 }]), None, "something depends on it");
+        assert_eq!(bytes(&[set, number]), None, "a mark for something behind it");
+        assert_eq!(bytes(&[number, set]), None, "a mark for something behind it");
+        assert_eq!(bytes(&[text]), None, "a length that is read");
+        assert_eq!(bytes(&[Op::Str { node: 1, unit: 1 }]), None);
+        assert_eq!(bytes(&[Op::Align { mask: 31 }, number]), None, "padding that depends on the place");
+        let bits = Op::Bits { node: 0, len: 3, big: false, reversed: false, signed: false };
+        assert_eq!(bytes(&[bits]), None);
     }
 
     #[test]

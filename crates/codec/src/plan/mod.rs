@@ -34,7 +34,7 @@ use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass, Rol
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
 pub use fixed::{FixedInteger, FixedText};
-pub(crate) use run::Short;
+pub(crate) use run::{FlatSections, Short};
 
 use crate::bits::Wide;
 
@@ -85,6 +85,18 @@ pub trait Visitor {
     fn element(&mut self, node: NodeId, index: u64) {}
     /// The array ends.
     fn end_array(&mut self, node: NodeId) {}
+    /// The element `index` of an array of integers, whose node is the next one.
+    #[inline]
+    fn unsigned_element(&mut self, array: NodeId, index: u64, value: u64) {
+        self.element(array, index);
+        self.unsigned(array + 1, value);
+    }
+    /// [`Visitor::unsigned_element`] of signed integers.
+    #[inline]
+    fn signed_element(&mut self, array: NodeId, index: u64, value: i64) {
+        self.element(array, index);
+        self.signed(array + 1, value);
+    }
     /// A variant whose option `option` follows.
     fn begin_variant(&mut self, node: NodeId, option: usize) {}
     /// It ends.

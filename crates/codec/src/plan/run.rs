@@ -30,8 +30,21 @@ impl Plan {
         state: &mut State,
         visitor: &mut V,
     ) -> Result<(), Fault> {
-        let begin = if index == 0 { 0 } else { self.ends[index - 1] };
-        self.run_ops(begin as usize..self.ends[index] as usize, input, pos_bits, state, visitor)
+        self.run_sections(index..index + 1, input, pos_bits, state, visitor)
+    }
+
+    /// Decodes some sections.
+    #[inline]
+    pub(crate) fn run_sections<V: Visitor>(
+        &self,
+        sections: std::ops::Range<usize>,
+        input: Input<'_>,
+        pos_bits: &mut u64,
+        state: &mut State,
+        visitor: &mut V,
+    ) -> Result<(), Fault> {
+        let end_of = |sections: usize| if sections == 0 { 0 } else { self.ends[sections - 1] as usize };
+        self.run_ops(end_of(sections.start)..end_of(sections.end), input, pos_bits, state, visitor)
     }
 
     /// The number of sections.
@@ -156,10 +169,32 @@ impl<V: Visitor> Visitor for Before<'_, V> {
 pub(crate) struct Short {
     ops: [Op; SHORT],
     len: u8,
+    /// End of the first section.
+    first: u8,
     slots: u8,
     /// Nothing but these instructions is needed to show an event of the class: neither its header nor what a shared
     /// context has saved.
     pub(crate) is_all: bool,
+}
+
+/// Sections of a flat row plan.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlatSections {
+    All,
+    /// The common context.
+    First,
+    /// What follows it.
+    BehindFirst,
+}
+
+impl FlatSections {
+    pub(crate) fn of(self, sections: usize) -> std::ops::Range<usize> {
+        match self {
+            FlatSections::All => 0..sections,
+            FlatSections::First => 0..sections.min(1),
+            FlatSections::BehindFirst => sections.min(1)..sections,
+        }
+    }
 }
 
 /// Instructions of a short plan: with the rest they fill two cache lines.
@@ -173,27 +208,34 @@ impl Short {
         let fits =
             plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
         let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));
-        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, slots: 0, is_all: false };
+        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, first: 0, slots: 0, is_all: false };
         let Ok(slots) = u8::try_from(plan.slots) else { return short };
         if fits && !needs_header && !uses_shared {
             short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
             (short.len, short.slots, short.is_all) = (plan.ops.len() as u8, slots, true);
+            short.first = plan.ends.first().map_or(0, |&end| end as u8);
         }
         short
     }
 
-    /// Runs it; false when the event ends early.
-    #[inline]
+    /// Runs some of its sections; false when the event ends early.
+    #[inline(always)]
     pub(crate) fn run<V: Visitor>(
         &self,
+        sections: FlatSections,
         input: Input<'_>,
         pos_bits: &mut u64,
         state: &mut State,
         visitor: &mut V,
     ) -> bool {
         state.grow(usize::from(self.slots));
-        let ops = &self.ops[..usize::from(self.len).min(SHORT)];
-        run_list(ops, 0, Tables::NONE, input, pos_bits, state, visitor).is_ok()
+        let (begin, end) = match sections {
+            FlatSections::All => (0, self.len),
+            FlatSections::First => (0, self.first),
+            FlatSections::BehindFirst => (self.first, self.len),
+        };
+        let ops = &self.ops[..usize::from(end).min(SHORT)];
+        run_list(ops, usize::from(begin), Tables::NONE, input, pos_bits, state, visitor).is_ok()
     }
 }
 
@@ -818,20 +860,19 @@ fn integers<V: Visitor>(content: &[u8], node: NodeId, bytes: u8, signed: bool, b
             for (index, chunk) in content.chunks_exact($len).enumerate() {
                 let Some(chunk) = chunk.first_chunk::<$len>() else { break };
                 let value = if big { <$type>::from_be_bytes(*chunk) } else { <$type>::from_le_bytes(*chunk) };
-                visitor.element(node, index as u64);
-                visitor.$visit(node + 1, <$wide>::from(value));
+                visitor.$visit(node, index as u64, <$wide>::from(value));
             }
         };
     }
     match (bytes, signed) {
-        (1, false) => elements!(u8, 1, unsigned, u64),
-        (1, true) => elements!(i8, 1, signed, i64),
-        (2, false) => elements!(u16, 2, unsigned, u64),
-        (2, true) => elements!(i16, 2, signed, i64),
-        (4, false) => elements!(u32, 4, unsigned, u64),
-        (4, true) => elements!(i32, 4, signed, i64),
-        (_, false) => elements!(u64, 8, unsigned, u64),
-        (_, true) => elements!(i64, 8, signed, i64),
+        (1, false) => elements!(u8, 1, unsigned_element, u64),
+        (1, true) => elements!(i8, 1, signed_element, i64),
+        (2, false) => elements!(u16, 2, unsigned_element, u64),
+        (2, true) => elements!(i16, 2, signed_element, i64),
+        (4, false) => elements!(u32, 4, unsigned_element, u64),
+        (4, true) => elements!(i32, 4, signed_element, i64),
+        (_, false) => elements!(u64, 8, unsigned_element, u64),
+        (_, true) => elements!(i64, 8, signed_element, i64),
     }
 }
 

@@ -5,21 +5,22 @@ use tracemill_model::schema::QUICK_BYTES;
 /// Pieces up to this length are copied as one block.
 pub const BLOCK: usize = 32;
 
-/// A short text, padded to a block.
+/// A short text, padded to a block of `N` bytes, at most 255.
 #[derive(Clone, Debug)]
-pub struct Piece {
-    block: [u8; BLOCK],
+pub struct Piece<const N: usize = BLOCK> {
+    block: [u8; N],
     len: u8,
     /// The whole text when it is longer than a block.
     long: Option<Box<[u8]>>,
 }
 
-impl Piece {
+impl<const N: usize> Piece<N> {
     /// The piece with this text.
     pub fn new(text: impl AsRef<[u8]>) -> Self {
+        const { assert!(N <= u8::MAX as usize) };
         let text = text.as_ref();
-        let mut block = [0; BLOCK];
-        if text.len() > BLOCK {
+        let mut block = [0; N];
+        if text.len() > N {
             return Piece { block, len: 0, long: Some(text.into()) };
         }
         block[..text.len()].copy_from_slice(text);
@@ -107,8 +108,7 @@ impl Out {
     /// Appends a byte.
     #[inline]
     pub fn put_byte(&mut self, byte: u8) {
-        self.reserve(1);
-        self.bytes[self.len] = byte;
+        *self.room() = [byte];
         self.len += 1;
     }
 
@@ -145,22 +145,35 @@ impl Out {
     /// The next `N` bytes to write to; nothing is written yet.
     #[inline]
     pub fn room<const N: usize>(&mut self) -> &mut [u8; N] {
-        if self.bytes.len() < self.len + N {
-            self.grow(N);
+        if self.len > self.bytes.len() || self.bytes.len() - self.len < N {
+            return self.grown();
         }
-        match self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<N>()) {
+        self.here()
+    }
+
+    /// [`Out::room`] when there is none.
+    #[cold]
+    #[inline(never)]
+    fn grown<const N: usize>(&mut self) -> &mut [u8; N] {
+        self.grow(N);
+        self.here()
+    }
+
+    #[inline(always)]
+    fn here<const N: usize>(&mut self) -> &mut [u8; N] {
+        match self.bytes[self.len..].first_chunk_mut() {
             Some(room) => room,
-            None => unreachable!("`grow` made room for {N} bytes"),
+            None => unreachable!("there is room for {N} bytes"),
         }
     }
 
     /// Appends a prepared piece.
     #[inline]
-    pub fn put_piece(&mut self, piece: &Piece) {
+    pub fn put_piece<const N: usize>(&mut self, piece: &Piece<N>) {
         if let Some(long) = &piece.long {
             return self.put(long);
         }
-        *self.room::<BLOCK>() = piece.block;
+        self.room::<N>().copy_from_slice(&piece.block);
         self.len += usize::from(piece.len);
     }
 
@@ -176,6 +189,23 @@ impl Out {
         let at = usize::from(piece.len).min(BLOCK);
         if let Some(room) = to[at..].first_chunk_mut::<DIGITS>() {
             self.len += at + put_digits(room, value as u32);
+        }
+    }
+
+    /// Appends a text, `0x` and a number in upper-case base 16.
+    #[inline]
+    pub fn put_piece_hex(&mut self, piece: &Piece, value: u64) {
+        if piece.long.is_some() {
+            self.put_piece(piece);
+            self.put(b"0x");
+            return self.put_hex(value);
+        }
+        let to = self.room::<{ BLOCK + 2 + HEX_DIGITS }>();
+        to[..BLOCK].copy_from_slice(&piece.block);
+        let at = usize::from(piece.len).min(BLOCK);
+        to[at..at + 2].copy_from_slice(b"0x");
+        if let Some(room) = to[at + 2..].first_chunk_mut() {
+            self.len += at + 2 + hex_digits(room, value);
         }
     }
 
@@ -254,21 +284,9 @@ impl Out {
     /// Appends a number in upper-case base 16, without leading zeros.
     #[inline]
     pub fn put_hex(&mut self, value: u64) {
-        let digits = ((67 - (value | 1).leading_zeros()) / 4) as usize;
-        self.reserve(16);
-        let Some(to) = self.bytes[self.len..].first_chunk_mut::<16>() else { return };
-        // All sixteen digits of the value moved to the top; those behind the last one are overwritten later.
-        let top = value << (64 - 4 * digits);
-        for (at, pair) in to.chunks_exact_mut(2).enumerate().take(digits.div_ceil(2)) {
-            let byte = (top >> (56 - 8 * at)) as u8;
-            pair[0] = HEX[usize::from(byte >> 4)];
-            pair[1] = HEX[usize::from(byte & 15)];
-        }
-        self.len += digits;
+        self.len += hex_digits(self.room(), value);
     }
 }
-
-static HEX: &[u8; 16] = b"0123456789ABCDEF";
 
 impl std::fmt::Write for Out {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
@@ -356,6 +374,38 @@ static THREES: [[u8; 4]; 1024] = {
     }
     threes
 };
+
+/// Digits of the longest number in base 16.
+const HEX_DIGITS: usize = 16;
+
+/// Writes a number in upper-case base 16; how many digits it has.
+#[inline]
+fn hex_digits(to: &mut [u8; HEX_DIGITS], value: u64) -> usize {
+    let digits = ((67 - (value | 1).leading_zeros()) / 4) as usize;
+    // Zeros before the first digit stand in the low bytes.
+    let low = eight_hex_digits(value as u32);
+    if let Some(more) = digits.checked_sub(8).filter(|&more| more > 0) {
+        let high = eight_hex_digits((value >> 32) as u32) >> ((8 - more) * 8);
+        to[..8].copy_from_slice(&high.to_le_bytes());
+        to[more..more + 8].copy_from_slice(&low.to_le_bytes());
+    } else {
+        to[..8].copy_from_slice(&(low >> ((8 - digits) * 8)).to_le_bytes());
+    }
+    digits
+}
+
+/// The eight upper-case hexadecimal digits of a number as text, the first one in the lowest byte.
+#[inline]
+fn eight_hex_digits(value: u32) -> u64 {
+    const EACH: u64 = u64::MAX / 255;
+    let wide = u64::from(value);
+    let fours = (wide | wide << 16) & 0x0000_ffff_0000_ffff;
+    let twos = (fours | fours << 8) & 0x00ff_00ff_00ff_00ff;
+    let ones = (twos | twos << 4) & (EACH * 0xf);
+    // A carry into the upper half of its byte marks a digit from ten on.
+    let letters = ((ones + EACH * 6) >> 4) & EACH;
+    (ones + ZEROS + letters * u64::from(b'A' - b'9' - 1)).swap_bytes()
+}
 
 /// Writes the nine digits of a number below 10^9 at a place, and a byte behind them that does not count.
 #[inline(always)]
@@ -502,6 +552,23 @@ mod tests {
         }
         for value in [0, 1, 999_999_999, 123_456_789, 100_000_000, 99_999_999] {
             assert_eq!(std::str::from_utf8(&nine_digits(value)).unwrap(), format!("{value:09}"));
+        }
+    }
+
+    #[test]
+    fn hexadecimal_numbers_of_every_length() {
+        let powers = (0..16).map(|power| 1u64 << (4 * power));
+        let steps =
+            powers.flat_map(|power| [power - 1, power, power + 9, power * 10, power * 15, power.wrapping_mul(0x9a)]);
+        for value in (0..5000).chain(steps).chain([u64::MAX, 0x0123_4567_89ab_cdef, 0xfedc_ba98, 0x1_0000_0000]) {
+            let mut out = Out::default();
+            out.put_hex(value);
+            out.put_piece_hex(&Piece::new(" x = "), value);
+            let long = "y".repeat(BLOCK + 1);
+            out.put_piece_hex(&Piece::new(&long), value);
+            out.put_byte(b'.');
+            let want = format!("{value:X} x = 0x{value:X}{long}0x{value:X}.");
+            assert_eq!(String::from_utf8_lossy(out.written()), want);
         }
     }
 

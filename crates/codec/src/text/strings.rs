@@ -7,6 +7,10 @@ use super::out::Out;
 /// A string in double quotes with the escapes of C, as `babeltrace2` prints it. Bytes from 0x80 stay as they are.
 pub fn put_escaped(out: &mut Out, bytes: &[u8]) {
     out.put_byte(b'"');
+    if is_without_escapes(bytes) {
+        out.put(bytes);
+        return out.put_byte(b'"');
+    }
     let mut plain = 0;
     for (at, &byte) in bytes.iter().enumerate() {
         if !NEEDS_ESCAPE[usize::from(byte)] {
@@ -35,6 +39,35 @@ pub fn put_escaped(out: &mut Out, bytes: &[u8]) {
     }
     out.put(&bytes[plain..]);
     out.put_byte(b'"');
+}
+
+/// Does [`put_escaped`] show a text as it is? Sixteen bytes at a time.
+#[inline]
+fn is_without_escapes(bytes: &[u8]) -> bool {
+    if let Some(last) = bytes.last_chunk() {
+        return bytes.as_chunks().0.iter().chain([last]).all(is_plain);
+    }
+    // The last words overlap: no loop over single bytes.
+    let both = if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        u128::from(u64::from_le_bytes(*first)) | u128::from(u64::from_le_bytes(*last)) << 64
+    } else if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+        let both = u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*last)) << 32;
+        u128::from(both) | u128::from(both) << 64
+    } else {
+        return !bytes.iter().any(|&byte| NEEDS_ESCAPE[usize::from(byte)]);
+    };
+    is_plain(&both.to_le_bytes())
+}
+
+/// [`is_without_escapes`] of sixteen bytes: the least of what is 0 for a byte that needs an escape, since the least of
+/// many bytes is one instruction and the first that is 0 is not.
+#[inline]
+fn is_plain(block: &[u8; 16]) -> bool {
+    let of = |byte: u8| {
+        let quote = (byte ^ b'"').min(byte ^ b'\'').min(byte ^ b'?').min(byte ^ b'\\');
+        (byte & 0xe0).min(byte ^ 0x7f).min(quote)
+    };
+    block.iter().fold(u8::MAX, |least, &byte| least.min(of(byte))) != 0
 }
 
 /// Text inside a line: control characters, which could end it, become escapes of C. No quotes.
@@ -135,6 +168,24 @@ mod tests {
     fn escapes_are_those_of_the_peer() {
         assert_eq!(text(|out| put_escaped(out, b"a'b\"c?\\\n\x1b\x01\x7f")), r#""a\'b\"c\?\\\n\e\x01\x7f""#);
         assert_eq!(text(|out| put_escaped(out, "é".as_bytes())), "\"é\"");
+    }
+
+    #[test]
+    fn escapes_are_found_anywhere_in_a_text_of_any_length() {
+        for len in 0..40 {
+            let plain: String = (0..len).map(|at| if at % 3 == 0 { '\u{80}' } else { ' ' }).take(len).collect();
+            assert_eq!(text(|out| put_escaped(out, plain.as_bytes())), format!("\"{plain}\""));
+            for at in 0..len {
+                for byte in [b'"', b'\'', b'?', b'\\', 0x1f, 0x7f] {
+                    let mut bytes = vec![b'~'; len];
+                    bytes[at] = byte;
+                    let found = text(|out| put_escaped(out, &bytes));
+                    let (before, behind) = ("~".repeat(at), "~".repeat(len - at - 1));
+                    let escape = if byte.is_ascii_graphic() { char::from(byte).into() } else { format!("x{byte:02x}") };
+                    assert_eq!(found, format!("\"{before}\\{escape}{behind}\""));
+                }
+            }
+        }
     }
 
     #[test]

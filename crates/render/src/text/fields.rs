@@ -88,12 +88,8 @@ impl Visitor for Printer<'_> {
         let text = &self.table.nodes[node as usize];
         match text.short {
             Short::Decimal => self.out.put_piece_u64(&text.before, value),
-            Short::Hexadecimal => {
-                self.out.put_piece(&text.before);
-                self.out.put(b"0x");
-                self.out.put_hex(value);
-            }
-            Short::No => self.integer(node, value, false),
+            Short::Hexadecimal => self.out.put_piece_hex(&text.before, value),
+            _ => self.integer(node, value, false),
         }
     }
 
@@ -123,7 +119,12 @@ impl Visitor for Printer<'_> {
     }
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        match self.table.nodes[node as usize].kind {
+        let text = &self.table.nodes[node as usize];
+        if text.short == Short::Text {
+            self.out.put_piece(&text.before);
+            return strings::put_escaped(self.out, bytes);
+        }
+        match text.kind {
             Kind::Text(encoding) if encoding != Encoding::Utf8 => {
                 self.colored(node, |out| strings::put_escaped(out, encoding.to_utf8(bytes).as_bytes()));
             }
@@ -185,6 +186,31 @@ impl Visitor for Printer<'_> {
             self.out.put_u64(index);
             self.out.put(b"] = ");
         }
+    }
+
+    #[inline]
+    fn unsigned_element(&mut self, array: NodeId, index: u64, value: u64) {
+        // Nothing stands between the index and the value.
+        if let Some((index, short)) = self.table.indexed(array, index) {
+            match short {
+                Short::Decimal => return self.out.put_piece_u64(index, value),
+                Short::Hexadecimal => return self.out.put_piece_hex(index, value),
+                _ => {}
+            }
+        }
+        self.element(array, index);
+        self.unsigned(array + 1, value);
+    }
+
+    #[inline]
+    fn signed_element(&mut self, array: NodeId, index: u64, value: i64) {
+        if let Some((index, Short::Decimal)) = self.table.indexed(array, index)
+            && value >= 0
+        {
+            return self.out.put_piece_u64(index, value as u64);
+        }
+        self.element(array, index);
+        self.signed(array + 1, value);
     }
 
     fn end_array(&mut self, node: NodeId) {

@@ -71,10 +71,48 @@ pub struct TextTrace {
     summary_head: Vec<u8>,
 }
 
-/// A rendered packet context; `None` when there is nothing to print.
+/// The texts of contexts that many events of a stream share.
 struct Context {
     packet: Arc<PacketData>,
+    /// The packet context; `None` when there is nothing to print.
     text: Option<Piece>,
+    kept: KeptContext,
+}
+
+/// The packet context and the common context of the event before: most often the next event has the same ones.
+#[derive(Default)]
+struct KeptContext {
+    /// The encoded common context.
+    bytes: Vec<u8>,
+    text: Option<Piece<96>>,
+    /// Events in a row that had another one.
+    misses: u8,
+}
+
+/// After so many events in a row with another common context than the one before, those of a packet are not compared
+/// any more.
+const MAX_MISSES: u8 = 16;
+
+impl KeptContext {
+    /// Appends the texts of a packet context and of another common context, and keeps them.
+    fn put_anew(
+        &mut self,
+        bytes: &[u8],
+        packet: Option<&Piece>,
+        out: &mut Out,
+        put: impl FnOnce(&mut Out) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let start = out.len();
+        if let Some(packet) = packet {
+            out.put_piece(packet);
+        }
+        put(out)?;
+        self.misses += 1;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(bytes);
+        self.text = Some(Piece::new(&out.written()[start..]));
+        Ok(())
+    }
 }
 
 struct ClassTable {
@@ -83,6 +121,8 @@ struct ClassTable {
     /// Text after the event's own name, when its class has many: the head then ends before it.
     own_name: Option<Piece>,
     table: Table,
+    /// The bytes of the common context, when it may be kept; otherwise 0.
+    context_bytes: usize,
     /// Text after the last field, with the end of the line.
     tail: Piece,
 }
@@ -149,7 +189,9 @@ impl TextTrace {
         }
         let at = class.0 as usize;
         if self.classes[at].is_none() {
-            self.classes[at] = Some(Box::new(self.class_table(class, packet.plans.event_rows(class))));
+            let context_bytes = packet.plans.event_flat_rows(class).first_section_bytes();
+            let table = self.class_table(class, packet.plans.event_rows(class), context_bytes.unwrap_or(0));
+            self.classes[at] = Some(Box::new(table));
         }
         let Some(table) = &mut self.classes[at] else { return Ok(hole) };
         out.put_piece(&table.head);
@@ -159,10 +201,25 @@ impl TextTrace {
             strings::put_plain(out, &self.name);
             out.put_piece(behind);
         }
-        if let Some(Some(Context { text: Some(text), .. })) = self.packets.get(stream) {
-            out.put_piece(text);
+        let Some(Some(Context { text, kept, .. })) = self.packets.get_mut(stream) else { return Ok(hole) };
+        let (state, len) = (&mut self.state, table.context_bytes);
+        let bytes = if len == 0 || kept.misses == MAX_MISSES { None } else { event.context_bytes(len) };
+        if let Some(bytes) = bytes {
+            if let Some(text) = kept.text.as_ref().filter(|_| kept.bytes == bytes) {
+                kept.misses = 0;
+                out.put_piece(text);
+            } else {
+                kept.put_anew(bytes, text.as_ref(), out, |out| {
+                    event.visit_flat_context(state, &mut Printer { out, table: &mut table.table })
+                })?;
+            }
+            event.visit_flat_behind_context(len, state, &mut Printer { out, table: &mut table.table })?;
+        } else {
+            if let Some(text) = text {
+                out.put_piece(text);
+            }
+            event.visit_flat(state, &mut Printer { out, table: &mut table.table })?;
         }
-        event.visit_flat(&mut self.state, &mut Printer { out, table: &mut table.table })?;
         out.put_piece(&table.tail);
         Ok(hole)
     }
@@ -307,11 +364,11 @@ impl TextTrace {
         }
         let len = self.packets.len().max(stream + 1);
         self.packets.resize_with(len, || None);
-        self.packets[stream] = Some(Context { packet: packet.clone(), text });
+        self.packets[stream] = Some(Context { packet: packet.clone(), text, kept: KeptContext::default() });
         Ok(())
     }
 
-    fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
+    fn class_table(&self, class: EventClassId, plan: &Plan, context_bytes: usize) -> ClassTable {
         let event = self.schema.event(class);
         let names = self.options.names;
         let mut referenced = self.referenced.clone();
@@ -338,7 +395,7 @@ impl TextTrace {
             head.truncate(head.len() - behind.len());
             Piece::new(behind)
         });
-        ClassTable { head: Piece::new(head), own_name, table, tail: Piece::new(tail) }
+        ClassTable { head: Piece::new(head), own_name, table, context_bytes, tail: Piece::new(tail) }
     }
 
     fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tracemill_codec::layout;
-use tracemill_codec::plan::Plan;
+use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_model::schema::{
     DisplayBase, Encoding, FieldClassId, FieldKind, FieldPath, IntegerClass, LabelList, OptionalClass, PathStep,
     Presence, Schema, Scope,
@@ -50,17 +50,19 @@ pub(super) struct NodeText {
     pub(super) is_folded: bool,
     /// Elements of this array show their index.
     pub(super) indexed: bool,
-    /// Form of an integer.
+    /// Form of a value.
     pub(super) short: Short,
 }
 
-/// The integers that most fields are, without colour.
+/// The values that most fields are, without colour.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Short {
-    /// Base 10.
+    /// An integer in base 10.
     Decimal,
-    /// Base 16, of values without a sign.
+    /// An integer in base 16, when it has no sign.
     Hexadecimal,
+    /// A text in UTF-8.
+    Text,
     /// All others.
     No,
 }
@@ -136,6 +138,14 @@ impl Table {
         let Builder { nodes, text, .. } = builder;
         Table { nodes, palette, indexes, is_shown, text_start: 0, characters: Vec::new(), tail: text }
     }
+
+    /// The prepared text of an index of an array of integers, and the form of its elements.
+    #[inline]
+    pub(super) fn indexed(&self, array: NodeId, index: u64) -> Option<(&Piece, Short)> {
+        let [array, element, ..] = self.nodes.get(array as usize..)? else { return None };
+        let piece = self.indexes.get(index as usize)?;
+        (array.visible && array.indexed).then_some((piece, element.short))
+    }
 }
 
 /// Walks a tree in the order in which the plan numbered its nodes.
@@ -164,6 +174,7 @@ impl Builder<'_> {
         let short = match kind {
             Kind::Decimal if self.palette.value.is_empty() => Short::Decimal,
             Kind::Hexadecimal { .. } if self.palette.value.is_empty() => Short::Hexadecimal,
+            Kind::Text(Encoding::Utf8) if self.palette.value.is_empty() => Short::Text,
             _ => Short::No,
         };
         self.nodes.push(NodeText { before, kind, visible: true, is_folded, indexed: self.names, short });
