@@ -196,6 +196,40 @@ fn parts_of_a_stream() {
     }
 }
 
+/// Parts in which nearly nothing is wanted are read far ahead; they are dropped where a packet before them is damaged.
+#[test]
+fn few_events_of_many_parts() {
+    const PACKETS: u64 = 80;
+    let classes = "event { name = \"rare\"; id = 1; fields := struct { integer { size = 64; } n; }; };
+        event { name = \"tick\"; id = 0; fields := struct { integer { size = 8; } bytes[1000]; }; };";
+    let metadata =
+        ticks_metadata("freq = 1000000000;").replace("event.header := struct {", "event.header := struct { u64 id;");
+    let metadata = format!("{}{classes}", metadata.split("event {").next().expect("what stands before the events"));
+    for is_damaged in [false, true] {
+        let packet = |at: u64| {
+            let mut body: Vec<u8> = Vec::new();
+            for n in 0..270 {
+                let id = u64::from(n == 100 && at % 39 == 1) + 7 * u64::from(is_damaged && at == 30 && n == 7);
+                [id, at * 1000 + n].iter().for_each(|word| body.extend(word.to_le_bytes()));
+                body.extend(if id == 1 { at.to_le_bytes().to_vec() } else { vec![n as u8; 1000] });
+            }
+            let bits = (40 + body.len() as u64) * 8;
+            let words = [bits, bits, at * 1000, at * 1000 + 269, 0];
+            words.into_iter().flat_map(u64::to_le_bytes).chain(body).collect::<Vec<u8>>()
+        };
+        let folder = Folder::new();
+        folder.file("t/metadata", &metadata).file("t/s", (0..PACKETS).flat_map(packet).collect::<Vec<u8>>());
+        let runs = [1, 2, 5].map(|jobs| {
+            let run = folder.run_with(&format!("print t --jobs {jobs} --filter"), &["name == \"rare\""]);
+            (run.code, run.stdout, run.stderr)
+        });
+        assert!(runs[0] == runs[1] && runs[0] == runs[2], "{runs:?}");
+        let numbers: Vec<&str> = runs[0].1.lines().filter_map(|line| line.split("n = ").nth(1)).collect();
+        assert_eq!(numbers, ["1 }", "40 }", "79 }"]);
+        assert_eq!(runs[0].0, Some(if is_damaged { 3 } else { 0 }), "{}", runs[0].2);
+    }
+}
+
 #[test]
 fn readers_that_stop_early_leave_no_thread_waiting() {
     for command in ["print mill orders losses --limit 3", "check --strict losses", "print --strict losses"] {

@@ -78,6 +78,28 @@ const TURNS: [Event; 6] = [
 ];
 
 #[test]
+fn a_field_of_the_packet_is_a_key() {
+    let metadata = ticks_metadata("freq = 1000000000;").replace("u64 events_discarded;", "u64 cpu_id;");
+    let (cpus, folder) = ([7, 8, 7, u64::MAX, 8, 7], Folder::new());
+    let stream = |shift: u64| {
+        let packet = |(at, cpu): (usize, &u64)| {
+            let events: Vec<(u64, u32)> = (0..10).map(|n| (at as u64 * 100 + n * 10 + shift, n as u32)).collect();
+            ticks_packet(&events, *cpu + shift)
+        };
+        cpus[..6 - 3 * shift as usize].iter().enumerate().flat_map(packet).collect::<Vec<u8>>()
+    };
+    // Packets of two streams at the same places of their files have different values.
+    folder.file("t/metadata", metadata).file("t/s0", stream(0)).file("t/s1", stream(1));
+    let found = report(&folder, "--state tick --by cpu_id --sort group");
+    let groups = found["groups"].as_array().expect("groups").iter();
+    let counts: Vec<(u64, u64)> = groups
+        .map(|group| (group["group"]["cpu_id"].as_u64().expect("a number"), group["count"].as_u64().expect("a number")))
+        .collect();
+    // The last event of all begins no state.
+    assert_eq!(counts, [(7, 29), (8, 40), (9, 10), (u64::MAX, 10)]);
+}
+
+#[test]
 fn a_state_lasts_until_the_next_one_anywhere() {
     let folder = trace(&TURNS);
     // 100 -> 150 and 250 -> 260 -> 300 on track 7; 150 -> 250 on track 8.

@@ -252,6 +252,16 @@ impl Chunk {
         self.packet = packet;
     }
 
+    /// Gives back memory when most of it holds no events.
+    pub fn shrink(&mut self) {
+        if self.len() < self.cycles.capacity() / 4 {
+            self.cycles.shrink_to_fit();
+            self.classes.shrink_to_fit();
+            self.starts.shrink_to_fit();
+            self.bodies.shrink_to_fit();
+        }
+    }
+
     /// Number of events.
     pub fn len(&self) -> usize {
         self.cycles.len()

@@ -30,6 +30,9 @@ const BURST: usize = 64;
 /// Bytes of a part, about: some thousand events, so that changing from one to the next costs nothing beside them.
 const PART_BYTES: u64 = 256 << 10;
 
+/// Parts of a stream at most, those that were read and wait included.
+const PARTS: usize = 64;
+
 /// Parts of a stream that are read at a time: enough that all threads have something to read.
 pub(crate) fn parts_of(streams: usize, jobs: usize) -> usize {
     if jobs > 1 { (2 * jobs).div_ceil(streams.max(1)) } else { 1 }
@@ -47,11 +50,17 @@ struct Shared {
     has_read: Condvar,
     /// Something was taken, or everything ends.
     has_room: Condvar,
+    limits: Limits,
+}
+
+/// How far is read ahead.
+#[derive(Clone, Copy)]
+struct Limits {
     /// Items that a part may have waiting.
     items: usize,
     /// Events of a part that may wait.
     events: usize,
-    /// Parts of a stream.
+    /// Parts of a stream that are read at a time. All of its parts have no more items and events than so many.
     parts: usize,
 }
 
@@ -100,7 +109,11 @@ impl Part {
         Part { reader, items, events: 0, is_ended: false, is_odd: false, packets }
     }
 
-    fn add(&mut self, item: Item) {
+    fn add(&mut self, mut item: Item) {
+        // It waits, perhaps as one of many that have few of the events of their packets.
+        if let Item::Chunk(ready) = &mut item {
+            ready.chunk.shrink();
+        }
         self.events += events_of(&item);
         self.is_odd |= is_odd(&item);
         self.items.push_back(item);
@@ -108,8 +121,8 @@ impl Part {
 }
 
 impl Stream {
-    fn new(mut reader: StreamReader, parts: usize) -> Stream {
-        let is_divided = |cursor: &&mut Cursor| parts > 1 && cursor.can_be_divided();
+    fn new(mut reader: StreamReader, limits: Limits) -> Stream {
+        let is_divided = |cursor: &&mut Cursor| limits.parts > 1 && cursor.can_be_divided();
         let rest = reader.plain().filter(is_divided).map(|cursor| {
             let packets = cursor.packets();
             Rest { whole: cursor.part(packets.clone()), next_packet: packets.start }
@@ -118,13 +131,15 @@ impl Stream {
         if stream.rest.is_none() {
             stream.parts.push_back(Part::new(reader, (0, 0)));
         }
-        stream.divide(parts);
+        stream.divide(limits);
         stream
     }
 
-    /// Makes parts of what is left, until there are so many of them.
-    fn divide(&mut self, parts: usize) {
-        while let Some(rest) = self.rest.as_mut().filter(|_| self.parts.len() < parts) {
+    /// Makes parts of what is left, until enough of them are read or have been read.
+    fn divide(&mut self, limits: Limits) {
+        while self.has_room(limits)
+            && let Some(rest) = &mut self.rest
+        {
             let (first, end) = (rest.next_packet, rest.whole.packets().end);
             if first < end {
                 rest.next_packet = rest.whole.end_of_part(first, PART_BYTES);
@@ -140,9 +155,21 @@ impl Stream {
         }
     }
 
+    /// Parts with few events end soon, and it takes long until somebody wants what is behind them.
+    fn has_room(&self, limits: Limits) -> bool {
+        let (mut unended, mut events, mut items) = (0, 0, 0);
+        for part in &self.parts {
+            unended += usize::from(!part.is_ended);
+            events += part.events;
+            items += part.items.len();
+        }
+        let is_full = events >= limits.events * limits.parts || items >= limits.items * limits.parts;
+        self.parts.is_empty() || unended < limits.parts && self.parts.len() < PARTS.max(limits.parts) && !is_full
+    }
+
     /// Goes on behind the first part, which is at its end, when something is behind it: with the next part, or, where that
     /// was read as if all before it were sound and it was not, with the reader of the first.
-    fn go_on(&mut self, parts: usize) -> bool {
+    fn go_on(&mut self, limits: Limits) -> bool {
         let (Some(part), Some(rest)) = (self.parts.front_mut(), &self.rest) else { return false };
         let (next, end) = (part.packets.1, rest.whole.packets().end);
         let Some(cursor) = part.reader.as_mut().and_then(|reader| reader.plain()).filter(|_| next < end) else {
@@ -158,7 +185,7 @@ impl Stream {
             self.parts.truncate(1);
             self.rest = None;
         }
-        self.divide(parts);
+        self.divide(limits);
         true
     }
 
@@ -173,14 +200,13 @@ impl Ahead {
     pub(crate) fn new(readers: Vec<StreamReader>, threads: usize, max_events: usize) -> Ahead {
         let parts = parts_of(readers.len(), threads + 1);
         let items = (ITEMS / readers.len().max(1) / parts).clamp(1, 128);
-        let streams = readers.into_iter().map(|reader| Stream::new(reader, parts)).collect();
+        let limits = Limits { items, events: (2 * max_events).min(EVENTS), parts };
+        let streams = readers.into_iter().map(|reader| Stream::new(reader, limits)).collect();
         let shared = Arc::new(Shared {
             state: Mutex::new(State { streams, sleepers: 0, is_stopped: false, is_broken: false }),
             has_read: Condvar::new(),
             has_room: Condvar::new(),
-            items,
-            events: (2 * max_events).min(EVENTS),
-            parts,
+            limits,
         });
         let thread = |_| {
             let shared = shared.clone();
@@ -201,14 +227,14 @@ impl Ahead {
             if let Some(item) = part.items.pop_front() {
                 part.events -= events_of(&item);
                 // A thread that sleeps is woken for more than one item.
-                let has_room = part.items.len() <= shared.items / 2 && part.events <= shared.events / 2;
+                let has_room = part.items.len() <= shared.limits.items / 2 && part.events <= shared.limits.events / 2;
                 if has_room && state.sleepers > 0 {
                     shared.has_room.notify_one();
                 }
                 return Some(item);
             }
             if part.is_ended {
-                if !stream.go_on(shared.parts) {
+                if !stream.go_on(shared.limits) {
                     return None;
                 }
                 if state.sleepers > 0 {
@@ -280,7 +306,10 @@ impl Shared {
         burst: usize,
     ) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
         let has_room = |part: &Part| {
-            part.reader.is_some() && !part.is_ended && part.items.len() < self.items && part.events < self.events
+            part.reader.is_some()
+                && !part.is_ended
+                && part.items.len() < self.limits.items
+                && part.events < self.limits.events
         };
         let parts = state.streams.iter().enumerate().flat_map(|(at, stream)| {
             let parts = stream.parts.iter().enumerate().filter(|(_, part)| has_room(part));
@@ -289,10 +318,10 @@ impl Shared {
         let Some((_, at, number)) = parts.min() else { return Err(state) };
         let Some(part) = state.streams[at].part(number) else { return Err(state) };
         let Some(mut reader) = part.reader.take() else { return Err(state) };
-        let room = (self.items - part.items.len()).min(burst);
+        let room = (self.limits.items - part.items.len()).min(burst);
         drop(state);
         let (mut found, mut events, mut is_ended) = (Vec::new(), 0, false);
-        while found.len() < room && events < self.events / 2 && !is_ended {
+        while found.len() < room && events < self.limits.events / 2 && !is_ended {
             match reader.next() {
                 Some(item) => {
                     events += events_of(&item);
@@ -306,6 +335,9 @@ impl Shared {
             found.into_iter().for_each(|item| part.add(item));
             part.is_ended = is_ended;
             part.reader = Some(reader);
+            if is_ended {
+                state.streams[at].divide(self.limits);
+            }
         }
         Ok(state)
     }

@@ -100,6 +100,8 @@ enum Quick {
     Space(u64, Option<FixedInteger>),
     /// As for `Space`, and the stream decides too.
     Stream(Option<FixedInteger>),
+    /// All, together with the packet.
+    Packet,
     Never,
 }
 
@@ -168,6 +170,16 @@ impl KeyReader {
             Quick::Space(space, fixed) => (*space, fixed),
             Quick::Stream(fixed) => {
                 (1 << 63 | (trace.first_stream + event.stream as u64) << 32 | u64::from(class.0), fixed)
+            }
+            Quick::Packet => {
+                // Of a packet only its place is the same for all threads and at all times.
+                let packet = &event.raw.chunk.packet.packet;
+                if packet.offset_bytes >> 48 != 0 || packet.file >> 16 != 0 {
+                    return None;
+                }
+                let stream = trace.first_stream + event.stream as u64;
+                let space = 1 << 62 | stream << 32 | u64::from(class.0);
+                return Some((space, u64::from(packet.file) << 48 | packet.offset_bytes));
             }
             Quick::Never => return None,
         };
@@ -307,7 +319,7 @@ impl KeyReader {
     fn quick_of(&mut self, event: &Event, program: &Program) -> Quick {
         let trace = &self.traces[event.trace];
         let class = trace.schema.event(event.raw.class());
-        let (mut fixed, mut by_stream, mut space) = (None, false, Vec::new());
+        let (mut fixed, mut by_stream, mut by_packet, mut space) = (None, false, false, Vec::new());
         for (at, (name, place, _)) in program.parts.iter().enumerate() {
             space.push(*name);
             match place {
@@ -316,6 +328,10 @@ impl KeyReader {
                 Place::Spine(Head::Name | Head::Id) if class.open_ids.is_some() => return Quick::Never,
                 Place::Spine(head @ (Head::Name | Head::Id | Head::Stream | Head::Trace)) => {
                     trace.put_spine(event, *head, &mut space);
+                }
+                Place::Spine(Head::Cpu) => by_packet = true,
+                Place::Field(field) if matches!(field.scope, Scope::PacketHeader | Scope::PacketContext) => {
+                    by_packet = true;
                 }
                 Place::Spine(_) => return Quick::Never,
                 Place::Field(_) => {
@@ -326,6 +342,9 @@ impl KeyReader {
                     fixed = Some(integer);
                 }
             }
+        }
+        if by_packet {
+            return if fixed.is_none() { Quick::Packet } else { Quick::Never };
         }
         if by_stream {
             return Quick::Stream(fixed);
