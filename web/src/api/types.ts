@@ -1,0 +1,222 @@
+// The answers of the API, as they travel: ns, durations and 64-bit values are decimal texts, counts are numbers.
+
+export interface Session {
+  api: number;
+  program: string;
+  generation: string | number;
+  clock: 'unix' | 'none';
+  origin: string;
+  begin: string | null;
+  end: string | null;
+  events: number | null;
+  traces: TraceInfo[];
+  losses: { events: number | null; packets: number | null };
+  faults: number;
+  index: IndexProgress;
+  features: string[];
+  command: string;
+}
+
+export interface TraceInfo {
+  index: number;
+  name: string | null;
+  path: string;
+  format: string;
+  begin: string | null;
+  end: string | null;
+  events: number | null;
+}
+
+export interface IndexProgress {
+  state: 'estimate' | 'counting' | 'complete';
+  done: number;
+}
+
+export type TrackKind = 'group' | 'events' | 'calls' | 'state' | 'counter';
+
+export interface Track {
+  id: string;
+  parent: string | null;
+  kind: TrackKind;
+  base: boolean;
+  name: string;
+  trace: number | null;
+  events: number | null;
+  untimed?: number;
+  calls?: number | null;
+  depth?: number | null;
+  unit?: string | null;
+  min?: string | number | null;
+  max?: string | number | null;
+  losses?: { events?: number | null; packets?: number | null } | number | null;
+  of?: string | null;
+}
+
+export interface Tiles {
+  generation: string | number;
+  level: number;
+  from: number;
+  to: number;
+  names: Record<string, string>;
+  tracks: TileTrack[];
+}
+
+/** Columns of equal length, in buckets from the begin of the first tile of the answer. */
+export interface TileTrack {
+  id: string;
+  kind: TrackKind;
+  exact: boolean;
+  at: number[];
+  n?: number[];
+  name?: number[];
+  len?: number[];
+  depth?: number[];
+  busy?: number[];
+  min?: number[];
+  max?: number[];
+  last?: number[];
+  gaps?: [number, number, string, number | null][];
+}
+
+export interface Row {
+  event: number;
+  ns: string | null;
+  since: string | null;
+  name: string;
+  title: string;
+  trace: number | string | null;
+  track: string;
+  cpu: number | null;
+  text: string;
+  json?: string;
+}
+
+export interface Rows {
+  total: number | null;
+  from: number;
+  rows: Row[];
+}
+
+export interface Field {
+  path: string;
+  text: string;
+  kind: string;
+  base?: number | string | null;
+}
+
+export interface EventDetails extends Row {
+  cycles: string | number | null;
+  fields: Field[];
+  place: { file?: string; packet?: number | null; byte?: number | string | null; bit?: number | null } | null;
+  call?: { track: string; call: number } | number | string | null;
+}
+
+export interface CallDetails {
+  name: string;
+  symbol: string | null;
+  begin: string;
+  end: string | null;
+  duration: string | null;
+  self: string | null;
+  parent: number | null;
+  depth: number;
+  args: unknown;
+  retval: unknown;
+  module: string | null;
+  all: CallStatistics | null;
+}
+
+export interface NameStatistics {
+  name: string;
+  events: number;
+  gap_min: string | null;
+  gap_p50: string | null;
+  gap_max: string | null;
+}
+
+export interface CallStatistics {
+  name: string;
+  calls: number;
+  whole: number;
+  total: string;
+  self: string;
+  min: string | null;
+  mean: string | null;
+  p50: string | null;
+  p90: string | null;
+  p99: string | null;
+  max: string | null;
+}
+
+export interface Selection {
+  begin: string | null;
+  end: string | null;
+  events: number;
+  tracks: number | string[];
+  losses: { events: number | null; packets: number | null; intervals: number };
+  complete: boolean;
+  names: NameStatistics[];
+  calls?: CallStatistics[];
+}
+
+export interface FlameNode {
+  id: number;
+  parent: number | null;
+  name: string;
+  calls: number;
+  total: string;
+  self: string;
+}
+
+export interface Match {
+  match: { event: number; ns: string | null; track: string; name: string } | null;
+  index: number | null;
+  count: number | null;
+}
+
+export interface Located {
+  event?: number | null;
+  call?: number | null;
+  track?: string;
+  ns?: string | null;
+  begin: string | null;
+  end: string | null;
+  name?: string;
+}
+
+export interface Loss {
+  track: string;
+  kind: 'events' | 'packets';
+  count: number | null;
+  begin: string | null;
+  end: string | null;
+}
+
+export interface Fault {
+  file: string;
+  offset: number | string | null;
+  reason: string;
+  track: string | null;
+  ns: string | null;
+}
+
+export interface Problems {
+  losses: Loss[];
+  faults: Fault[];
+  warnings: string[];
+}
+
+/** What the stream of progress says. */
+export type Progress =
+  | { kind: 'index'; index: IndexProgress; generation?: string | number }
+  | { kind: 'filter'; filter: string; done: number; matches: number }
+  | { kind: 'grown'; generation: string | number; begin: string; end: string }
+  | { kind: 'end' };
+
+/** The body of an error. */
+export interface ErrorBody {
+  code: string;
+  message: string;
+  help?: string | null;
+  span?: [number, number] | null;
+}

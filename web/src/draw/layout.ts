@@ -1,0 +1,136 @@
+// Which rows the timeline has, in what order, and how high they are.
+import type { Track } from '../api/types';
+
+export interface Row {
+  readonly track: Track;
+  /** From the top of all rows, or for pinned ones from the top of the timeline. */
+  readonly y: number;
+  readonly height: number;
+  /** How deep it is in the tree of tracks, from 1. */
+  readonly level: number;
+  readonly pinned: boolean;
+  /** Null for rows that cannot be folded. */
+  readonly unfolded: boolean | null;
+  /** Lanes of a row with slices. */
+  readonly lanes: number;
+}
+
+export interface Layout {
+  readonly pinned: readonly Row[];
+  readonly rows: readonly Row[];
+  /** The height of the pinned rows, and of all others. */
+  readonly pinnedHeight: number;
+  readonly height: number;
+}
+
+export const LANE_PX = 17;
+export const MOST_LANES = 24;
+const GROUP_PX = 24;
+const EVENTS_PX = 30;
+const COUNTER_PX = 46;
+const STATE_PX = 24;
+
+/** What a user did to the order: these are for one window and not in the link. */
+export interface Order {
+  readonly hidden: ReadonlySet<string>;
+  /** Ids that come before their siblings, the first one first. */
+  readonly first: readonly string[];
+  /** Ids that come behind their siblings. */
+  readonly last: readonly string[];
+}
+
+export const AS_GIVEN: Order = { hidden: new Set(), first: [], last: [] };
+
+/** Rows in the order of display. `folds` are ids whose fold is not the one that they begin with. */
+export function layoutOf(tracks: readonly Track[], folds: readonly string[], pins: readonly string[], order: Order = AS_GIVEN): Layout {
+  const children = childrenOf(tracks, order);
+  const folded = new Set(folds);
+  const pinned = new Set(pins);
+  const rows: Row[] = [];
+  let y = 0;
+  const walk = (parent: string | null, level: number): void => {
+    for (const track of children.get(parent) ?? []) {
+      if (order.hidden.has(track.id)) continue;
+      const kids = children.has(track.id);
+      const foldable = kids || track.kind === 'calls';
+      const unfolded = foldable ? beginsUnfolded(track, kids) !== folded.has(track.id) : null;
+      if (!pinned.has(track.id)) {
+        const row = rowOf(track, y, level, false, unfolded);
+        rows.push(row);
+        y += row.height;
+      }
+      // The streams below calls are hidden with them; a track of calls alone folds its lanes.
+      if (kids && unfolded !== false) walk(track.id, level + 1);
+    }
+  };
+  walk(null, 1);
+  let pinnedHeight = 0;
+  const above: Row[] = [];
+  const byId = new Map(tracks.map((t) => [t.id, t]));
+  for (const id of pins) {
+    const track = byId.get(id);
+    if (!track) continue;
+    const foldable = track.kind === 'calls';
+    const row = rowOf(track, pinnedHeight, 1, true, foldable ? beginsUnfolded(track, false) !== folded.has(id) : null);
+    above.push(row);
+    pinnedHeight += row.height;
+  }
+  return { pinned: above, rows, pinnedHeight, height: y };
+}
+
+/** Groups and calls begin unfolded. */
+const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'calls' || !kids;
+
+function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null): Row {
+  const lanes = unfolded === false ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
+  return { track, y, height: heightOf(track, lanes), level, pinned, unfolded, lanes };
+}
+
+function heightOf(track: Track, lanes: number): number {
+  switch (track.kind) {
+    case 'group': return GROUP_PX;
+    case 'calls': return Math.max(GROUP_PX + 2, lanes * LANE_PX + 6);
+    case 'counter': return COUNTER_PX;
+    case 'state': return STATE_PX;
+    case 'events': return EVENTS_PX;
+  }
+}
+
+function childrenOf(tracks: readonly Track[], order: Order): Map<string | null, Track[]> {
+  const ids = new Set(tracks.map((t) => t.id));
+  const children = new Map<string | null, Track[]>();
+  for (const track of tracks) {
+    // A parent that is not there, or itself, must not hide a track.
+    const parent = track.parent !== null && track.parent !== track.id && ids.has(track.parent) ? track.parent : null;
+    const list = children.get(parent);
+    if (list) list.push(track); else children.set(parent, [track]);
+  }
+  if (order.first.length || order.last.length) {
+    const rank = new Map<string, number>();
+    order.first.forEach((id, i) => rank.set(id, i - order.first.length));
+    order.last.forEach((id, i) => rank.set(id, i + 1));
+    for (const list of children.values()) list.sort((a, b) => (rank.get(a.id) ?? 0) - (rank.get(b.id) ?? 0));
+  }
+  return children;
+}
+
+/** The rows that are at least partly between two heights. */
+export function rowsBetween(rows: readonly Row[], top: number, bottom: number): readonly Row[] {
+  let low = 0;
+  let high = rows.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    const row = rows[middle];
+    if (row && row.y + row.height <= top) low = middle + 1; else high = middle;
+  }
+  let end = low;
+  while (end < rows.length && (rows[end]?.y ?? 0) < bottom) end++;
+  return rows.slice(low, end);
+}
+
+/** The row at a height. */
+export const rowAt = (layout: Layout, y: number, scroll: number): Row | null => {
+  if (y < layout.pinnedHeight) return layout.pinned.find((r) => y < r.y + r.height) ?? null;
+  const inside = y - layout.pinnedHeight + scroll;
+  return rowsBetween(layout.rows, inside, inside + 1)[0] ?? null;
+};

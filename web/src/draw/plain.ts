@@ -1,0 +1,129 @@
+// The painter on a plain canvas, for browsers without WebGL2.
+import type { Tile } from '../state/tiles';
+import { COLOURS } from '../state/names';
+import { BAR_MARGIN_PX, BAR_PX, HATCH_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, barShare, type Painter, type Placement } from './painter';
+import type { Theme } from './theme';
+
+export class PlainPainter implements Painter {
+  readonly name = 'canvas2d';
+  private theme: Theme | null = null;
+
+  /** Draws to a context; its canvas is kept as large as the drawing when it is given. */
+  constructor(private readonly context: CanvasRenderingContext2D, private readonly canvas: HTMLCanvasElement | null) {}
+
+  static on(canvas: HTMLCanvasElement): PlainPainter {
+    const context = canvas.getContext('2d');
+    if (!context) throw new Error('the browser has no canvas');
+    return new PlainPainter(context, canvas);
+  }
+
+  begin(width: number, height: number, ratio: number, theme: Theme): void {
+    if (this.canvas) resize(this.canvas, width, height, ratio);
+    this.theme = theme;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.clearRect(0, 0, width, height);
+  }
+
+  rect(x: number, y: number, width: number, height: number, colour: string): void {
+    this.context.fillStyle = colour;
+    this.context.fillRect(x, y, width, height);
+  }
+
+  hatch(x: number, y: number, width: number, height: number): void {
+    if (!this.theme) return;
+    hatch(this.context, this.theme, x, y, width, height);
+  }
+
+  bars(tile: Tile, at: Placement): void {
+    const { context: g, theme } = this;
+    if (!theme) return;
+    this.clipped(at, () => {
+      const bottom = at.y + at.height - 1;
+      const room = at.height - BAR_MARGIN_PX;
+      for (let colour = 0; colour < COLOURS; colour++) {
+        g.fillStyle = theme.edge[colour] ?? '';
+        for (let i = 0; i < tile.size; i++) {
+          if (tile.colour[i] !== colour) continue;
+          const x = at.x + (tile.at[i] ?? 0) * at.bucketPx;
+          if (x > at.right || x + at.bucketPx + SINGLE_PX < at.left) continue;
+          const count = tile.n[i] ?? 1;
+          const width = Math.max(isSingle(tile, i, at.bucketPx) ? SINGLE_PX : BAR_PX, at.bucketPx);
+          const high = barShare(count, at.peak) * room;
+          g.fillRect(Math.round(x), bottom - high, Math.max(1, Math.round(width)), high);
+        }
+      }
+    });
+  }
+
+  slices(tile: Tile, at: Placement): void {
+    const { context: g, theme } = this;
+    if (!theme) return;
+    this.clipped(at, () => {
+      for (let colour = 0; colour < COLOURS; colour++) {
+        for (let i = 0; i < tile.size; i++) {
+          const depth = tile.depth[i] ?? 0;
+          if (tile.colour[i] !== colour || depth >= at.lanes) continue;
+          const len = tile.len[i] ?? 0;
+          const begin = Math.max(at.left - 8, at.x + (tile.at[i] ?? 0) * at.bucketPx);
+          const end = len < 0 ? at.right + 8 : Math.min(at.right + 8, at.x + ((tile.at[i] ?? 0) + len) * at.bucketPx);
+          if (begin > at.right || end < at.left) continue;
+          const y = at.y + LANE_TOP_PX + depth * at.lanePx;
+          const width = Math.max(1, end - begin);
+          g.fillStyle = theme.fill[colour] ?? '';
+          g.fillRect(begin, y, width, at.lanePx - LANE_GAP_PX);
+          g.fillStyle = theme.edge[colour] ?? '';
+          if (width > 3) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
+          if ((tile.n[i] ?? 1) > 1) for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);
+        }
+      }
+    });
+  }
+
+  end(): void {}
+  forget(): void {}
+
+  private clipped(at: Placement, draw: () => void): void {
+    const g = this.context;
+    g.save();
+    g.beginPath();
+    g.rect(at.left, at.top, at.right - at.left, at.bottom - at.top);
+    g.clip();
+    g.globalAlpha = at.alpha;
+    draw();
+    g.restore();
+  }
+}
+
+/** Whether a bucket holds one event that stands alone. */
+export function isSingle(tile: Tile, i: number, bucketPx: number): boolean {
+  if (tile.n[i] !== 1) return false;
+  const at = tile.at[i] ?? 0;
+  const room = SINGLE_ROOM_PX / bucketPx;
+  return (i === 0 || at - (tile.at[i - 1] ?? 0) >= room) && (i + 1 >= tile.size || (tile.at[i + 1] ?? 0) - at >= room);
+}
+
+/** Gives a canvas the size of its box, in pixels of the screen. */
+export function resize(canvas: HTMLCanvasElement, width: number, height: number, ratio: number): void {
+  const w = Math.max(1, Math.round(width * ratio));
+  const h = Math.max(1, Math.round(height * ratio));
+  if (canvas.width !== w) canvas.width = w;
+  if (canvas.height !== h) canvas.height = h;
+}
+
+/** Diagonal lines over a soft ground: losses and damage. */
+export function hatch(g: CanvasRenderingContext2D, theme: Theme, x: number, y: number, width: number, height: number): void {
+  g.save();
+  g.beginPath();
+  g.rect(x, y, width, height);
+  g.clip();
+  g.fillStyle = theme.lossSoft;
+  g.fillRect(x, y, width, height);
+  g.strokeStyle = theme.loss;
+  g.globalAlpha = 0.75;
+  g.lineWidth = 1;
+  g.beginPath();
+  const first = Math.floor((x - height) / HATCH_PX) * HATCH_PX;
+  for (let k = first; k < x + width; k += HATCH_PX) { g.moveTo(k, y + height); g.lineTo(k + height, y); }
+  g.stroke();
+  g.restore();
+}

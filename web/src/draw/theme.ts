@@ -1,0 +1,89 @@
+// The colours that are drawn with: those of the style sheet, and eight for names, which are kept apart for normal, protan,
+// deutan and tritan sight (distances in OKLab of at least 0.065), for light and dark grounds.
+
+type Oklch = readonly [number, number, number];
+
+const LIGHT: readonly Oklch[] = [
+  [0.74, 0.12, 256], [0.81, 0.104, 83], [0.75, 0.031, 195], [0.81, 0.058, 299], [0.94, 0.087, 155], [0.94, 0.12, 116], [0.88, 0.03, 346], [0.74, 0.102, 41],
+];
+const DARK: readonly Oklch[] = [
+  [0.55, 0.12, 249], [0.55, 0.112, 49], [0.43, 0.064, 181], [0.36, 0.123, 323], [0.46, 0.088, 83], [0.48, 0.087, 290], [0.34, 0.068, 139], [0.55, 0.033, 358],
+];
+
+/** Lines and glyphs of a name are this much further from the ground than its areas. */
+const EDGE = { light: -0.26, dark: 0.13, chroma: 0.02 };
+
+export interface Theme {
+  readonly dark: boolean;
+  readonly bg: string;
+  readonly surface: string;
+  readonly sunken: string;
+  readonly line: string;
+  readonly line2: string;
+  readonly ink: string;
+  readonly ink2: string;
+  readonly accent: string;
+  readonly accentSoft: string;
+  readonly loss: string;
+  readonly lossSoft: string;
+  readonly hit: string;
+  readonly hitFill: string;
+  readonly brand: string;
+  readonly ui: string;
+  readonly map: string;
+  readonly veil: string;
+  readonly onFill: string;
+  readonly onBrand: string;
+  /** Areas and lines of names, as texts and as numbers from 0 to 1. */
+  readonly fill: readonly string[];
+  readonly edge: readonly string[];
+  readonly fillRgb: Float32Array;
+  readonly edgeRgb: Float32Array;
+}
+
+/** Puts the colours of names into the style sheet's variables, and reads all others from it. */
+export function themeOf(root: HTMLElement, dark: boolean): Theme {
+  const fills = dark ? DARK : LIGHT;
+  const edges = fills.map(([l, c, h]): Oklch => [l + (dark ? EDGE.dark : EDGE.light), c + EDGE.chroma, h]);
+  const text = ([l, c, h]: Oklch): string => `oklch(${l.toFixed(3)} ${c.toFixed(3)} ${h})`;
+  fills.forEach((f, i) => root.style.setProperty(`--fill${i}`, text(f)));
+  edges.forEach((e, i) => root.style.setProperty(`--edge${i}`, text(e)));
+  const style = getComputedStyle(root);
+  const css = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  return {
+    dark, bg: css('bg'), surface: css('surface'), sunken: css('sunken'), line: css('line'), line2: css('line2'), ink: css('ink'), ink2: css('ink2'),
+    accent: css('accent'), accentSoft: css('accent-soft'), loss: css('loss'), lossSoft: css('loss-soft'), hit: css('hit'), hitFill: css('hit-fill'),
+    brand: css('brand'), ui: css('ui'), map: dark ? '#5a6472' : '#9aa2ab', veil: dark ? 'rgba(10,11,14,.58)' : 'rgba(232,232,227,.72)',
+    onFill: dark ? '#fff' : '#15181c', onBrand: dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
+    fillRgb: numbers(fills), edgeRgb: numbers(edges),
+  };
+}
+
+const numbers = (colours: readonly Oklch[]): Float32Array => Float32Array.from(colours.flatMap(rgbOf));
+
+/** The sRGB of a colour in OKLCH. */
+export function rgbOf([lightness, chroma, hue]: Oklch): number[] {
+  const a = chroma * Math.cos((hue * Math.PI) / 180);
+  const b = chroma * Math.sin((hue * Math.PI) / 180);
+  const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
+  const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
+  const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
+  const linear = [
+    4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s,
+    -1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s,
+    -0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s,
+  ];
+  return linear.map((c) => Math.min(1, Math.max(0, c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055)));
+}
+
+/** The numbers of a colour as the style sheet has it: `#rgb`, `#rrggbb` or `rgb()`, `rgba()`. */
+export function parseColour(text: string): [number, number, number, number] {
+  const hex = /^#([0-9a-f]{3,8})$/i.exec(text)?.[1];
+  if (hex) {
+    const full = hex.length <= 4 ? [...hex].map((c) => c + c).join('') : hex;
+    const part = (i: number): number => parseInt(full.slice(2 * i, 2 * i + 2), 16) / 255;
+    return [part(0), part(1), part(2), full.length === 8 ? part(3) : 1];
+  }
+  const [r = 0, g = 0, b = 0, a = 1] = (text.match(/[\d.]+/g) ?? []).map(Number);
+  return [r / 255, g / 255, b / 255, a];
+}

@@ -1,0 +1,538 @@
+// The rows of the timeline: bars, glyphs, slices and counters below, names and marks above.
+import type { TraceInfo } from '../api/types';
+import { duration, grouped, signed } from '../time/format';
+import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
+import type { Tile, TileStore } from '../state/tiles';
+import { LANE_PX, type Layout, type Row } from './layout';
+import { LANE_TOP_PX, type Painter, type Placement } from './painter';
+import { placeOf, type Scale } from './scale';
+import type { Theme } from './theme';
+
+/** A thing that is chosen: an event has no end. */
+export interface Mark {
+  readonly track: string;
+  readonly begin: bigint;
+  readonly end: bigint | null;
+  readonly depth: number | null;
+}
+
+export interface TimelineInput {
+  readonly scale: Scale;
+  readonly height: number;
+  readonly ratio: number;
+  readonly origin: bigint;
+  readonly layout: Layout;
+  readonly scroll: number;
+  readonly tiles: TileStore;
+  /** The tiles of the whole, drawn pale behind those that a filter leaves. */
+  readonly behind: TileStore | null;
+  readonly theme: Theme;
+  readonly traces: readonly TraceInfo[];
+  readonly selection: Range | null;
+  readonly chosen: ReadonlySet<string>;
+  readonly cursor: bigint | null;
+  readonly bookmarks: readonly bigint[];
+  readonly mark: Mark | null;
+  /** In lower case. */
+  readonly query: string;
+  readonly begin: bigint;
+  readonly pale: boolean;
+}
+
+export interface TimelineOutput {
+  /** What is in view, in words, by track. */
+  readonly words: ReadonlyMap<string, string>;
+  /** Whether any tile was there to be drawn. */
+  readonly drawn: boolean;
+}
+
+/** A tile in the view: the one that was asked for, or others that stand in for it, cut to its place. */
+interface Part {
+  readonly tile: Tile;
+  readonly x: number;
+  readonly bucketPx: number;
+  readonly left: number;
+  readonly right: number;
+  readonly fits: boolean;
+}
+
+/** A row on the screen. */
+interface Place {
+  readonly row: Row;
+  readonly y: number;
+  readonly top: number;
+  readonly bottom: number;
+  readonly parts: readonly Part[];
+}
+
+const GLYPH_PX = 5;
+/** Events this far apart are drawn one by one. */
+const APART_PX = 12;
+const LABEL_PX = 30;
+const FONT_PX = 11.5;
+
+export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, input: TimelineInput): TimelineOutput {
+  const { scale, height, ratio, theme, tiles } = input;
+  const { width } = scale;
+  tiles.beginDraw();
+  painter.begin(width, height, ratio, theme);
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, width, height);
+  g.textBaseline = 'middle';
+  const places = placesOf(input);
+  const words = new Map<string, string>();
+  let drawn = false;
+  for (const place of places) drawRow(painter, g, input, place);
+  painter.end();
+  for (const place of places) {
+    drawn ||= place.parts.length > 0;
+    words.set(place.row.track.id, wordsOf(place, input));
+  }
+  drawMarks(g, input, places);
+  return { words, drawn };
+}
+
+/** The rows in sight, those that are pinned last because they are above the others. */
+function placesOf(input: TimelineInput): Place[] {
+  const { layout, scroll, height } = input;
+  const out: Place[] = [];
+  for (const row of layout.rows) {
+    const y = layout.pinnedHeight + row.y - scroll;
+    if (y + row.height <= layout.pinnedHeight) continue;
+    if (y >= height) break;
+    out.push({ row, y, top: Math.max(y, layout.pinnedHeight), bottom: Math.min(height, y + row.height), parts: partsOf(row, input, input.tiles) });
+  }
+  for (const row of layout.pinned) {
+    if (row.y >= height) break;
+    out.push({ row, y: row.y, top: row.y, bottom: Math.min(height, row.y + row.height), parts: partsOf(row, input, input.tiles) });
+  }
+  return out;
+}
+
+/** Whether a row shows tiles: a group does while it is folded. */
+export const showsTiles = (row: Row): boolean => row.track.kind !== 'group' || row.unfolded === false;
+
+function partsOf(row: Row, { scale, origin }: TimelineInput, tiles: TileStore): Part[] {
+  if (!showsTiles(row)) return [];
+  const { level } = scale;
+  const { from, to } = tilesOf(scale.view, level, origin);
+  const out: Part[] = [];
+  for (let index = from; index <= to; index++) {
+    const left = Math.max(0, scale.x(tileBegin(index, level, origin)));
+    const right = Math.min(scale.width, scale.x(tileBegin(index + 1, level, origin)));
+    const tile = tiles.get(row.track.id, level, index);
+    if (tile) { out.push({ tile, ...placeOf(scale, level, index, origin), left, right, fits: true }); continue; }
+    const coarse = tiles.coarser(row.track.id, level, index);
+    if (coarse) { out.push({ tile: coarse.tile, ...placeOf(scale, coarse.level, coarse.index, origin), left, right, fits: false }); continue; }
+    for (const fine of tiles.finer(row.track.id, level, index)) {
+      out.push({ tile: fine.tile, ...placeOf(scale, fine.level, fine.index, origin), left, right, fits: false });
+    }
+  }
+  return out;
+}
+
+function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineInput, place: Place): void {
+  const { theme, scale } = input;
+  const { row, y, top, bottom } = place;
+  const { track } = row;
+  if (track.kind === 'group') painter.rect(0, top, scale.width, bottom - top, theme.sunken);
+  else if (row.pinned) painter.rect(0, top, scale.width, bottom - top, theme.surface);
+  for (const part of place.parts) drawGaps(painter, part, place);
+  const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
+  const at = (part: Part, alpha: number): Placement => ({
+    x: part.x, bucketPx: part.bucketPx, y, height: row.height, left: part.left, right: part.right, top, bottom, peak, lanes: row.lanes, lanePx: LANE_PX,
+    alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
+  });
+  if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.22));
+  const glyphs = glyphsOf(place, input);
+  if (!glyphs) {
+    for (const part of place.parts) {
+      if (part.tile.kind === 'counter') continue;
+      if (isBars(part.tile)) painter.bars(part.tile, at(part, 1)); else painter.slices(part.tile, at(part, 1));
+    }
+  }
+  g.save();
+  g.beginPath();
+  g.rect(0, top, scale.width, bottom - top);
+  g.clip();
+  if (input.pale) g.globalAlpha = 0.35;
+  if (glyphs) drawGlyphs(g, input, place, glyphs);
+  else if (track.kind === 'counter') drawCounter(g, theme, place);
+  else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place);
+  drawGapLabels(g, theme, place);
+  if (input.query && track.kind !== 'counter') drawHits(g, input, place);
+  g.fillStyle = theme.line;
+  g.fillRect(0, y + row.height - 1, scale.width, 1);
+  g.restore();
+}
+
+const isBars = (tile: Tile): boolean => tile.kind === 'events' || tile.kind === 'group';
+
+function drawGaps(painter: Painter, part: Part, { top, bottom, y, row }: Place): void {
+  const first = Math.max(top, y + 1);
+  const high = Math.min(bottom, y + row.height - 2) - first;
+  for (const gap of part.tile.gaps) {
+    const x = Math.max(part.left, part.x + gap.at * part.bucketPx);
+    const end = Math.min(part.right, Math.max(part.x + (gap.at + gap.len) * part.bucketPx, x + 3));
+    if (end > x && high > 0) painter.hatch(x, first, end - x, high);
+  }
+}
+
+const gapName = (kind: string): string => (kind === 'events' || kind === 'packets' ? `${kind} lost` : kind === 'damage' ? 'damaged' : kind);
+
+/** The count of a loss, or its kind, where there is room: once for each loss in view. */
+function drawGapLabels(g: CanvasRenderingContext2D, theme: Theme, { y, row, parts }: Place): void {
+  g.font = `600 11px ${theme.ui}`;
+  let last = -Infinity;
+  for (const part of parts) for (const gap of part.tile.gaps) {
+    const x = Math.max(0, part.x + gap.at * part.bucketPx);
+    const end = Math.min(part.right, part.x + (gap.at + gap.len) * part.bucketPx);
+    const text = gap.count === null || gap.count === undefined ? gapName(gap.kind) : `${grouped(gap.count)} ${gapName(gap.kind)}`;
+    const width = g.measureText(text).width;
+    const middle = (x + end) / 2;
+    if (end - x < width + 30 || middle - width / 2 < last + 60) continue;
+    last = middle + width / 2;
+    g.fillStyle = theme.surface;
+    g.beginPath();
+    g.roundRect(middle - width / 2 - 6, y + row.height / 2 - 8, width + 12, 15, 4);
+    g.fill();
+    g.fillStyle = theme.loss;
+    g.fillText(text, middle - width / 2, y + row.height / 2);
+  }
+}
+
+interface Glyph { readonly x: number; readonly colour: number; readonly name: string; readonly n: number }
+
+/** The events of a row one by one, when they are far enough apart for it. */
+function glyphsOf({ row, parts }: Place, { scale, traces }: TimelineInput): Glyph[] | null {
+  if (row.track.kind !== 'events' || parts.length === 0) return null;
+  const format = row.track.trace === null ? '' : traces[row.track.trace]?.format ?? '';
+  const logs = format === 'cpel' || format === 'elog';
+  const most = scale.width / (logs ? 8 : APART_PX);
+  const out: Glyph[] = [];
+  for (const { tile, x, bucketPx, fits, left, right } of parts) {
+    if (!fits || !tile.exact) return null;
+    for (let i = lowerBound(tile.at, (-GLYPH_PX - x) / bucketPx - 1); i < tile.size; i++) {
+      const at = x + ((tile.at[i] ?? 0) + 0.5 * Number(bucketPx > 1)) * bucketPx;
+      if (at > scale.width + GLYPH_PX) break;
+      if (at < left - GLYPH_PX || at > right + GLYPH_PX) continue;
+      out.push({ x: at, colour: tile.colour[i] ?? 0, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1 });
+      if (out.length > most) return null;
+    }
+  }
+  if (!logs && out.some((o, i) => i > 0 && o.x - (out[i - 1]?.x ?? 0) < APART_PX)) return null;
+  return out;
+}
+
+function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale }: TimelineInput, { row, y }: Place, glyphs: readonly Glyph[]): void {
+  const middle = y + row.height / 2 - 0.5;
+  g.font = `${FONT_PX}px ${theme.ui}`;
+  g.lineWidth = 1.2;
+  glyphs.forEach(({ x, colour, name, n }, i) => {
+    g.fillStyle = theme.fill[colour] ?? '';
+    g.strokeStyle = theme.edge[colour] ?? '';
+    g.beginPath();
+    g.moveTo(x, middle - GLYPH_PX);
+    g.lineTo(x + GLYPH_PX, middle);
+    g.lineTo(x, middle + GLYPH_PX);
+    g.lineTo(x - GLYPH_PX, middle);
+    g.closePath();
+    g.fill();
+    g.stroke();
+    const next = glyphs[i + 1]?.x ?? scale.width + 8;
+    const text = fitting(g, n > 1 ? `${name} ×${grouped(n)}` : name, next - x - 18, 40);
+    if (text) { g.fillStyle = theme.ink2; g.fillText(text, x + 9, middle + 0.5); }
+  });
+}
+
+/** A text cut to a width, or nothing when less than a part of it would be left. */
+function fitting(g: CanvasRenderingContext2D, whole: string, width: number, least: number): string {
+  if (width < 16) return '';
+  const text = whole.length > 200 ? `${whole.slice(0, 200)}…` : whole;
+  const full = g.measureText(text).width;
+  if (full <= width) return text;
+  if (width < least) return '';
+  const keep = Math.max(1, Math.floor((text.length * width) / full) - 1);
+  return `${text.slice(0, keep)}…`;
+}
+
+/** A name without leading parts when it would not fit. */
+export function shortName(g: CanvasRenderingContext2D, name: string, width: number): string {
+  const cut = name.length > 300 ? name.slice(0, 300) : name;
+  if (g.measureText(cut).width <= width) return cut;
+  const template = cut.indexOf('<');
+  const parts = cut.lastIndexOf('::', template > 0 ? template : cut.length);
+  if (parts > 0 && !cut.startsWith('operator')) {
+    const last = `…${cut.slice(parts)}`;
+    if (g.measureText(last).width <= width) return last;
+    return fitting(g, last, width, 20);
+  }
+  return fitting(g, cut, width, 20);
+}
+
+function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, { row, y, top, bottom }: Place): void {
+  const { tile, x, bucketPx, left, right } = part;
+  g.font = `${FONT_PX}px ${theme.ui}`;
+  for (let i = 0; i < tile.size; i++) {
+    const at = tile.at[i] ?? 0;
+    const len = tile.len[i] ?? 0;
+    const depth = tile.depth[i] ?? 0;
+    const laneY = y + LANE_TOP_PX + depth * LANE_PX;
+    if (depth >= row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;
+    const begin = Math.max(0, x + at * bucketPx);
+    const end = Math.min(part.fits ? Infinity : right, len < 0 ? right : x + (at + len) * bucketPx);
+    if (len < 0 && end > left) tornEdge(g, theme, Math.min(right, end), laneY);
+    // One that began in the tile before has its name there.
+    if (end - begin < LABEL_PX || begin > right || (at < 0 && left > 0.5)) continue;
+    const name = tile.names[tile.name[i] ?? 0] ?? '';
+    const count = tile.n[i] ?? 1;
+    g.fillStyle = theme.onFill;
+    const text = shortName(g, count > 1 ? `${grouped(count)} × ${name}` : name, Math.min(end, row ? 1e5 : end) - begin - 9);
+    if (text) g.fillText(text, begin + 5, laneY + LANE_PX / 2);
+  }
+}
+
+/** Nobody knows when it ended. */
+function tornEdge(g: CanvasRenderingContext2D, theme: Theme, x: number, y: number): void {
+  g.fillStyle = theme.surface;
+  g.beginPath();
+  g.moveTo(x + 1, y);
+  for (let k = 0; k <= 4; k++) g.lineTo(x - (k % 2 ? 4 : 0), y + (k * (LANE_PX - 1)) / 4);
+  g.lineTo(x + 1, y + LANE_PX - 1);
+  g.fill();
+}
+
+function drawCounter(g: CanvasRenderingContext2D, theme: Theme, { row, y, parts }: Place): void {
+  let low = Number(row.track.min ?? NaN);
+  let high = Number(row.track.max ?? NaN);
+  if (!Number.isFinite(low) || !Number.isFinite(high)) {
+    low = Infinity;
+    high = -Infinity;
+    for (const { tile } of parts) for (let i = 0; i < tile.size; i++) { low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); }
+  }
+  if (!(high >= low)) return;
+  const bottom = y + row.height - 5;
+  const room = row.height - 12;
+  const height = (v: number): number => bottom - (high === low ? 0.5 : (v - low) / (high - low)) * room;
+  g.strokeStyle = theme.edge[0] ?? '';
+  g.fillStyle = theme.fill[0] ?? '';
+  g.lineWidth = 1;
+  g.beginPath();
+  let before: number | null = null;
+  for (const { tile, x, bucketPx, left, right } of parts) {
+    for (let i = 0; i < tile.size; i++) {
+      const at = x + (tile.at[i] ?? 0) * bucketPx;
+      if (at > right + 1 || at < left - bucketPx - 1) { if (at < left) before = tile.last[i] ?? before; continue; }
+      if (before !== null) g.lineTo(at, height(before)); else g.moveTo(at, height(tile.min[i] ?? 0));
+      if (before === null) before = tile.min[i] ?? 0;
+      g.lineTo(at, height(tile.min[i] ?? 0));
+      g.lineTo(at, height(tile.max[i] ?? 0));
+      g.lineTo(at, height(tile.last[i] ?? 0));
+      before = tile.last[i] ?? 0;
+    }
+  }
+  g.stroke();
+}
+
+/** Triangles where names hold the text that is searched for. */
+function drawHits(g: CanvasRenderingContext2D, { theme, query }: TimelineInput, { y, parts }: Place): void {
+  g.fillStyle = theme.hitFill;
+  g.strokeStyle = theme.hit;
+  g.lineWidth = 0.8;
+  for (const { tile, x, bucketPx, left, right } of parts) {
+    const hits = hitNames(tile.names, query);
+    if (hits.size === 0) continue;
+    let last = -Infinity;
+    for (let i = 0; i < tile.size; i++) {
+      if (!hits.has(tile.name[i] ?? -1)) continue;
+      const at = x + (tile.at[i] ?? 0) * bucketPx + 0.5;
+      if (at < left || at > right || at < last + 2) continue;
+      last = at;
+      g.beginPath();
+      g.moveTo(at - 3, y);
+      g.lineTo(at + 3, y);
+      g.lineTo(at, y + 5);
+      g.closePath();
+      g.fill();
+      g.stroke();
+    }
+  }
+}
+
+const hitCache = new WeakMap<readonly string[], { query: string; hits: Set<number> }>();
+
+function hitNames(names: readonly string[], query: string): Set<number> {
+  const known = hitCache.get(names);
+  if (known?.query === query) return known.hits;
+  const hits = new Set<number>();
+  names.forEach((name, i) => { if (name.toLowerCase().includes(query)) hits.add(i); });
+  hitCache.set(names, { query, hits });
+  return hits;
+}
+
+function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, places: readonly Place[]): void {
+  const { scale, theme, selection, chosen, height } = input;
+  const last = places.reduce((y, p) => Math.max(y, p.bottom), 0);
+  if (selection) {
+    const [from, to] = [scale.x(selection.begin), scale.x(selection.end)];
+    const [left, right] = [Math.max(-2, from), Math.min(scale.width + 2, to)];
+    g.fillStyle = theme.accentSoft;
+    for (const { row, top, bottom } of places) {
+      if (right > left && (chosen.size === 0 ? row.track.kind !== 'group' : chosen.has(row.track.id))) g.fillRect(left, top, right - left, bottom - top - 1);
+    }
+    g.fillStyle = theme.accent;
+    for (const x of [from, to]) if (x >= -1 && x <= scale.width + 1) g.fillRect(Math.round(x), 0, 1, last);
+  }
+  g.strokeStyle = theme.brand;
+  g.globalAlpha = 0.55;
+  g.setLineDash([2, 4]);
+  for (const ns of input.bookmarks) verticalLine(g, scale.x(ns), scale.width, height);
+  g.globalAlpha = 1;
+  if (input.cursor !== null) {
+    g.strokeStyle = theme.accent;
+    g.setLineDash([3, 3]);
+    verticalLine(g, scale.x(input.cursor), scale.width, height);
+  }
+  g.setLineDash([]);
+  if (input.mark) drawMark(g, input, places, input.mark);
+}
+
+function verticalLine(g: CanvasRenderingContext2D, at: number, width: number, height: number): void {
+  if (at < -1 || at > width + 1) return;
+  const x = Math.round(at) + 0.5;
+  g.lineWidth = 1;
+  g.beginPath();
+  g.moveTo(x, 0);
+  g.lineTo(x, height);
+  g.stroke();
+}
+
+/** A frame around what is chosen. */
+function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, places: readonly Place[], mark: Mark): void {
+  const place = places.find((p) => p.row.track.id === mark.track);
+  if (!place) return;
+  const { row, y, top, bottom } = place;
+  g.save();
+  g.beginPath();
+  g.rect(0, top, scale.width, bottom - top);
+  g.clip();
+  g.strokeStyle = theme.accent;
+  g.lineWidth = 2;
+  const x = scale.x(mark.begin);
+  if (mark.depth === null) g.strokeRect(x - 3, y + 2, 7, row.height - 5);
+  else {
+    const end = mark.end === null ? scale.width + 4 : scale.x(mark.end);
+    const left = Math.max(-4, x);
+    g.strokeRect(left + 1, y + LANE_TOP_PX + mark.depth * LANE_PX + 1, Math.max(3, Math.min(scale.width + 4, end) - left - 2), LANE_PX - 3);
+  }
+  g.restore();
+}
+
+function wordsOf({ row, parts }: Place, { scale, begin }: TimelineInput): string {
+  const { track } = row;
+  if (!showsTiles(row)) return `${grouped(track.events ?? 0)} events in all`;
+  let inView = 0;
+  let most = 0;
+  let mostX = 0;
+  let lost = 0;
+  let low = Infinity;
+  let high = -Infinity;
+  for (const { tile, x, bucketPx, left, right, fits } of parts) {
+    for (const gap of tile.gaps) lost += gap.count ?? 0;
+    for (let i = 0; i < tile.size; i++) {
+      const at = x + (tile.at[i] ?? 0) * bucketPx;
+      const end = tile.len.length ? at + Math.max(tile.len[i] ?? 0, 0) * bucketPx : at + bucketPx;
+      // The begin of the view may lie within a bucket.
+      if (end < left - 0.001 || at > right + 0.001 || (tile.len.length > 0 && (tile.at[i] ?? 0) < 0 && left > 0.5)) continue;
+      if (tile.kind === 'counter') { low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
+      const n = tile.n[i] ?? 1;
+      inView += n;
+      if (fits && n > most) { most = n; mostX = at; }
+    }
+  }
+  const said: string[] = [];
+  if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high}` : 'no value in view');
+  else {
+    const what = track.kind === 'calls' ? 'calls' : track.kind === 'state' ? 'states' : 'events';
+    const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
+    said.push(`${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
+    if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
+  }
+  if (lost > 0) said.push(`${grouped(lost)} lost`);
+  return said.join('; ');
+}
+
+/** What is under the pointer. */
+export interface Hit {
+  readonly row: Row;
+  readonly name: string;
+  readonly n: number;
+  readonly begin: bigint;
+  readonly end: bigint | null;
+  readonly depth: number | null;
+  readonly gap: string | null;
+  readonly range: readonly [number, number] | null;
+}
+
+const NEAR_PX = 5;
+
+export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>): Hit | null {
+  const parts = partsOf(row, input as TimelineInput, input.tiles);
+  const { scale } = input;
+  const depth = Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
+  let best: { distance: number; hit: Hit } | null = null;
+  for (const { tile, x: from, bucketPx, left, right } of parts) {
+    if (x < left - NEAR_PX || x > right + NEAR_PX) continue;
+    const time = (bucket: number): bigint => scale.time(from + bucket * bucketPx);
+    for (let i = 0; i < tile.size; i++) {
+      const at = tile.at[i] ?? 0;
+      const slices = tile.len.length > 0;
+      if (slices && (tile.depth[i] ?? 0) !== Math.min(depth, row.lanes - 1)) continue;
+      const len = slices ? tile.len[i] ?? 0 : 1;
+      const begin = from + at * bucketPx;
+      const end = len < 0 ? right : Math.max(begin + 1, from + (at + len) * bucketPx);
+      const distance = x < begin ? begin - x : x > end ? x - end : 0;
+      if (distance > (slices ? 2 : NEAR_PX) || (best && best.distance <= distance)) continue;
+      best = {
+        distance,
+        hit: {
+          row, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1, begin: time(at), end: slices && len >= 0 ? time(at + len) : null,
+          depth: slices ? tile.depth[i] ?? 0 : null, gap: null, range: tile.kind === 'counter' ? [tile.min[i] ?? 0, tile.max[i] ?? 0] : null,
+        },
+      };
+    }
+    if (best) continue;
+    for (const gap of tile.gaps) {
+      const begin = from + gap.at * bucketPx;
+      const end = Math.max(begin + 3, from + (gap.at + gap.len) * bucketPx);
+      if (x < begin || x > end) continue;
+      const text = gap.count == null ? gapName(gap.kind) : `${grouped(gap.count)} ${gapName(gap.kind)}`;
+      return { row, name: text, n: 0, begin: time(gap.at), end: time(gap.at + gap.len), depth: null, gap: text, range: null };
+    }
+  }
+  return best?.hit ?? null;
+}
+
+/** What a thing is, for the box beside the pointer. */
+export function describe(hit: Hit, cursor: bigint | null): string[] {
+  const lines = [hit.name];
+  if (hit.range) lines[0] = hit.range[0] === hit.range[1] ? String(hit.range[0]) : `${hit.range[0]} to ${hit.range[1]}`;
+  else if (hit.end !== null) lines.push(duration(hit.end - hit.begin));
+  if (hit.n > 1) lines.push(hit.depth === null ? `${grouped(hit.n)} events, mostly this` : `${grouped(hit.n)} calls, the longest is this`);
+  if (cursor !== null) lines.push(`${signed(hit.begin - cursor)} from the cursor`);
+  return lines;
+}
+
+/** The first index whose value is not below one. */
+function lowerBound(values: Float64Array, least: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((values[middle] ?? 0) < least) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+/** Buckets of a tile; exported for those who place tiles by hand. */
+export { TILE_BUCKETS };

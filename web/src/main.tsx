@@ -1,0 +1,39 @@
+// The viewer: takes the token out of the address, and begins.
+import { render } from 'preact';
+import { login, Server } from './api/server';
+import { takeKey } from './state/fragment';
+import { phase, start } from './state/load';
+import { followLink } from './state/store';
+import { undrawn } from './state/busy';
+import { listenToKeys } from './keys/keys';
+import { App } from './panels/app';
+import { tokenStore } from './panels/settings';
+
+/** The token of the address, of a ticket, or of an earlier visit. */
+async function findToken(): Promise<string | null> {
+  const first = takeKey(location.hash, 'token');
+  const ticket = takeKey(first.rest, 'ticket');
+  if (first.value !== null || ticket.value !== null) {
+    history.replaceState(null, '', `${location.pathname}${location.search}${ticket.rest ? `#${ticket.rest}` : ''}`);
+  }
+  const token = first.value ?? (ticket.value === null ? null : await login(ticket.value).catch(() => null));
+  if (token !== null) tokenStore.write(token);
+  return token ?? tokenStore.read();
+}
+
+async function main(): Promise<void> {
+  const token = await findToken();
+  followLink();
+  const root = document.getElementById('root');
+  if (!root) return;
+  render(<App />, root);
+  listenToKeys();
+  if (token === null) {
+    phase.value = 'token';
+    undrawn.value = false;
+    return;
+  }
+  await start(new Server(token));
+}
+
+void main();

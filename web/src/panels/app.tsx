@@ -1,0 +1,152 @@
+// The page: where everything is.
+import { effect } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { panelShown, tabsShown } from '../state/actions';
+import { busy } from '../state/busy';
+import { phase, selectAnswer, selected, shownTotal, tracks } from '../state/load';
+import { change, session, state } from '../state/store';
+import type { Tab } from '../state/state';
+import { grouped } from '../time/format';
+import { Bar } from './bar';
+import { Details } from './details';
+import { Dialogs } from './dialogs';
+import { Events, EventTools } from './events';
+import { Flame, FlameTools } from './flame';
+import { Menu } from './menu';
+import { Overview, OverviewLabel, Ruler, RulerLabel } from './overview';
+import { problemCount, Problems } from './problems';
+import { Calls, Selection, SelectionTools } from './selection';
+import { scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
+import { Ended, Failure, isEmpty, Loading, NoToken } from './states';
+import { Announce, Status } from './status';
+import { Tracks } from './tracks';
+
+const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems' };
+
+export function App(): JSX.Element {
+  const ref = useRef<HTMLDivElement>(null);
+  const shownState = phase.value === 'ready' && isEmpty() ? 'empty' : phase.value;
+  // At once, and not when the page is rendered the next time.
+  useLayoutEffect(() => effect(() => { if (ref.current) ref.current.dataset['busy'] = busy.value ? '1' : '0'; }), [ref.current]);
+  useLayoutEffect(() => effect(() => {
+    const names = session.value?.traces.map((t) => t.name ?? t.path) ?? [];
+    document.title = names.length ? `${names.slice(0, 3).join(', ')} - tracemill` : 'tracemill';
+  }), []);
+  const instead = phase.value === 'token' ? <NoToken /> : phase.value === 'error' ? <Failure /> : !session.value ? <Loading /> : null;
+  const { label, side, bottom } = sizes.value;
+  return (
+    <div ref={ref} data-testid="app" data-state={shownState} data-theme={scheme.value} id={instead ? undefined : 'app'} style={instead ? {} : { '--label': `${label}px`, '--side': `${side}px`, '--bottom': `${bottom}px` }}>
+      {instead ?? <Whole />}
+    </div>
+  );
+}
+
+function Whole(): JSX.Element {
+  return (
+    <>
+      <Bar />
+      <main class="contents">
+        <h2 class="sr">Timeline</h2>
+        <OverviewLabel />
+        <Overview />
+        <RulerLabel />
+        <Ruler />
+        <Tracks />
+        <Divider size="label" label="Width of the labels" />
+        <Divider size="bottom" label="Height of the panel" />
+        <Bottom />
+        <Divider size="side" label="Width of the details" />
+      </main>
+      <Details />
+      <Status />
+      <Announce />
+      {phase.value === 'ended' ? <Ended /> : null}
+      <Dialogs />
+      <Menu />
+    </>
+  );
+}
+
+function badge(tab: Tab): { text: string; loss: boolean } {
+  switch (tab) {
+    case 'events': { const n = shownTotal.value; return { text: n === null ? '' : `${session.value?.index.state === 'complete' ? '' : '>\u202f'}${grouped(n)}`, loss: false }; }
+    case 'selection': { const n = selected.value ? selectAnswer.value.value?.events : undefined; return { text: n === undefined ? '' : grouped(n), loss: false }; }
+    case 'calls': { const n = tracks.value.reduce((sum, t) => sum + (t.kind === 'calls' ? t.calls ?? 0 : 0), 0); return { text: n ? grouped(n) : '', loss: false }; }
+    case 'problems': { const n = problemCount(); return { text: n ? grouped(n) : '', loss: true }; }
+    case 'flame': return { text: '', loss: false };
+  }
+}
+
+const TOOLS: Partial<Record<Tab, () => JSX.Element>> = { events: EventTools, selection: SelectionTools, flame: FlameTools, calls: SelectionTools };
+
+function Bottom(): JSX.Element {
+  const { tab } = state.value;
+  const tabs = tabsShown();
+  const Tools = TOOLS[tab];
+  const on = panelShown.value;
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const at = tabs.indexOf(tab);
+    const by = e.key === 'ArrowRight' ? 1 : e.key === 'ArrowLeft' ? -1 : 0;
+    if (by === 0) return;
+    const next = tabs[(at + by + tabs.length) % tabs.length] ?? 'events';
+    change({ tab: next });
+    queueMicrotask(() => document.querySelector<HTMLElement>(`[data-testid="tab-${next}"]`)?.focus());
+    e.preventDefault();
+  };
+  const panel = (name: Tab, content: JSX.Element): JSX.Element => (
+    <div id={`panel-${name}`} role="tabpanel" aria-labelledby={tabs.includes(name) ? `tab-${name}` : undefined} aria-label={tabs.includes(name) ? undefined : LABELS[name]} class="panel" hidden={tab !== name || !on}>{content}</div>
+  );
+  return (
+    <section class={`bot${on ? '' : ' off'}`} aria-label="Panel">
+      <div class="tabbar">
+        <div class="tabs" role="tablist" aria-label="Panels" onKeyDown={onKeyDown}>
+          {tabs.map((t) => {
+            const { text, loss } = badge(t);
+            return (
+              <button type="button" class="tab" role="tab" id={`tab-${t}`} data-testid={`tab-${t}`} aria-selected={t === tab} aria-controls={`panel-${t}`} tabIndex={t === tab ? 0 : -1}
+                onClick={() => { panelShown.value = true; change({ tab: t }); }}>{LABELS[t]}{text ? <span class={`bd${loss ? ' l' : ''}`}>{text}</span> : null}</button>
+            );
+          })}
+        </div>
+        <div class="tools">{Tools && on ? <Tools /> : null}</div>
+      </div>
+      {panel('events', <Events />)}
+      {panel('selection', <Selection />)}
+      {panel('flame', <Flame />)}
+      {panel('calls', tab === 'calls' ? <Calls /> : <></>)}
+      {panel('problems', <Problems />)}
+    </section>
+  );
+}
+
+/** A line between parts that can be moved by mouse and keys. */
+function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Element {
+  const flat = size === 'bottom';
+  const sign = size === 'label' ? 1 : -1;
+  const { least, most } = sizeBounds(size);
+  const onPointerDown = (e: PointerEvent): void => {
+    if (!(e.currentTarget instanceof HTMLElement)) return;
+    const target = e.currentTarget;
+    const began = sizes.peek()[size];
+    const from = flat ? e.clientY : e.clientX;
+    target.setPointerCapture(e.pointerId);
+    const move = (m: PointerEvent): void => setSize(size, began + sign * ((flat ? m.clientY : m.clientX) - from));
+    const up = (): void => { target.removeEventListener('pointermove', move); target.removeEventListener('pointerup', up); };
+    target.addEventListener('pointermove', move);
+    target.addEventListener('pointerup', up);
+    e.preventDefault();
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const by = { ArrowLeft: flat ? 0 : -1, ArrowRight: flat ? 0 : 1, ArrowUp: flat ? -1 : 0, ArrowDown: flat ? 1 : 0 }[e.key] ?? 0;
+    if (by === 0) return;
+    setSize(size, sizes.peek()[size] + sign * by * 16);
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  return (
+    <div class={`sep ${flat ? 'h' : 'v'} of-${size}`} role="separator" tabIndex={0} aria-label={label} aria-orientation={flat ? 'horizontal' : 'vertical'}
+      aria-valuenow={sizes.value[size]} aria-valuemin={least} aria-valuemax={most} onPointerDown={onPointerDown} onKeyDown={onKeyDown} />
+  );
+}
+

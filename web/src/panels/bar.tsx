@@ -1,0 +1,181 @@
+// The bar: what is open, search, filter, and what concerns the whole page.
+import { signal } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import { grouped } from '../time/format';
+import { applyFilter, filterError, found, inValues, phase, post, search, shownTotal } from '../state/load';
+import { searchFor } from '../state/actions';
+import { change, link, session, state } from '../state/store';
+import { busy, whileBusy } from '../state/busy';
+import { dialog, focusTimeline } from '../keys/focus';
+import { completionsOf, type Completion } from './complete';
+import { copyText } from './parts';
+import { exportMenu } from './export';
+import { scheme, turnTheme } from './settings';
+
+export const Logo = (): JSX.Element => (
+  <svg width="22" height="22" viewBox="0 0 22 22" fill="none" stroke="currentColor" stroke-width="1.8" aria-hidden="true">
+    <circle cx="11" cy="11" r="8.6" /><circle cx="11" cy="11" r="2.1" fill="currentColor" stroke="none" />
+    <path d="M11 2.4C13.5 5 13.5 8 11 11M19.6 11C17 13.5 14 13.5 11 11M11 19.6C8.5 17 8.5 14 11 11M2.4 11C5 8.5 8 8.5 11 11" />
+  </svg>
+);
+
+export function Bar(): JSX.Element {
+  return (
+    <header class="top">
+      <h1 class="logo"><Logo />tracemill</h1>
+      <Crumb />
+      <span class="grow" />
+      <Search />
+      <Filter />
+      <button type="button" class="ib out" aria-haspopup="menu" onClick={(e) => exportMenu(e.currentTarget)}>Export</button>
+      <LinkButton />
+      <button type="button" class="ib" data-testid="theme" aria-label={`Theme: ${scheme.value}`} title="Theme" onClick={turnTheme}>◐</button>
+      <button type="button" class="ib" aria-label="Keys and help" title="Keys and help" onClick={() => { dialog.value = 'help'; }}><kbd>?</kbd></button>
+      <button type="button" class="ib wide" onClick={() => void endServer()}>End server</button>
+      <Progress />
+    </header>
+  );
+}
+
+async function endServer(): Promise<void> {
+  await whileBusy(post('stop', {}).catch(() => null));
+  phase.value = 'ended';
+}
+
+function Crumb(): JSX.Element {
+  const traces = session.value?.traces ?? [];
+  const names = traces.map((t) => t.name ?? t.path);
+  const title = names.join(', ');
+  return (
+    <span class="crumb" title={title}>
+      <b>{names.slice(0, 2).join(', ')}</b>{names.length > 2 ? `, … ` : ' '}{traces.length > 0 ? `${traces.length} ${traces.length === 1 ? 'trace' : 'traces'}` : ''}
+    </span>
+  );
+}
+
+/** A thin line when something takes longer than a moment. */
+function Progress(): JSX.Element | null {
+  const [late, setLate] = useState(false);
+  const on = busy.value && phase.value !== 'ended';
+  useEffect(() => {
+    if (!on) { setLate(false); return undefined; }
+    const timer = setTimeout(() => setLate(true), 200);
+    return () => clearTimeout(timer);
+  }, [on]);
+  return late ? <div class="progress" /> : null;
+}
+
+const copied = signal(false);
+
+function LinkButton(): JSX.Element {
+  const copy = async (): Promise<void> => {
+    await copyText(`${location.origin}${location.pathname}${link.peek() ? `#${link.peek()}` : ''}`);
+    copied.value = true;
+    setTimeout(() => { copied.value = false; }, 1500);
+  };
+  return <button type="button" class="ib" title="Copy link" onClick={() => void copy()}>{copied.value ? 'Copied' : 'Link'}</button>;
+}
+
+function Search(): JSX.Element {
+  const { query } = state.value;
+  const result = found.value;
+  const fresh = result !== null && result.query === query && result.inValues === inValues.value && result.filter === state.value.filter ? result : null;
+  const count = fresh?.count ?? null;
+  const onKeyDown = (e: KeyboardEvent): void => {
+    if (e.key !== 'Enter') return;
+    e.preventDefault();
+    void searchFor(e.shiftKey ? 'previous' : 'next');
+  };
+  const words = !fresh ? '' : count === 0 ? 'none' : `${fresh.index === null ? '' : `${grouped(fresh.index + 1)} of `}${count === null ? '…' : grouped(count)}`;
+  return (
+    <span class="field search" role="search">
+      <span class="glass" aria-hidden="true">⌕</span>
+      <input type="text" data-testid="search" aria-label="Find names" placeholder="Find names" autocomplete="off" spellcheck={false} value={query}
+        onInput={(e) => change({ query: e.currentTarget.value })} onKeyDown={onKeyDown} />
+      <span class="count" data-testid="search-count" data-index={fresh?.index ?? ''} data-count={count ?? ''} role="status">{words}</span>
+      {query === '' ? <kbd aria-hidden="true">/</kbd> : null}
+      <button type="button" class="ib small" aria-pressed={inValues.value} aria-label="In values too" title="In values too"
+        onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}>values</button>
+    </span>
+  );
+}
+
+function Filter(): JSX.Element {
+  const { filter } = state.value;
+  const ref = useRef<HTMLInputElement>(null);
+  const [text, setText] = useState(filter);
+  const [options, setOptions] = useState<{ from: number; to: number; list: readonly Completion[]; at: number } | null>(null);
+  const error = filterError.value;
+  useEffect(() => { if (!filterError.peek()) setText(filter); }, [filter]);
+  useEffect(() => { if (error) setText(error.text); }, [error]);
+  const total = shownTotal.value;
+  const whole = session.value?.events ?? null;
+  const complete = (input: HTMLInputElement): void => {
+    const found = completionsOf(input.value, input.selectionStart ?? input.value.length);
+    setOptions(found.list.length ? { ...found, at: -1 } : null);
+  };
+  const take = (choice: Completion): void => {
+    if (!options || !ref.current) return;
+    const next = text.slice(0, options.from) + choice.text + text.slice(options.to);
+    setText(next);
+    setOptions(null);
+    const at = options.from + choice.text.length;
+    const input = ref.current;
+    queueMicrotask(() => { input.focus(); input.setSelectionRange(at, at); });
+  };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    if (options && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
+      const n = options.list.length;
+      setOptions({ ...options, at: (options.at + (e.key === 'ArrowDown' ? 1 : -1) + n + (options.at < 0 && e.key === 'ArrowUp' ? 1 : 0)) % n });
+    } else if (options && options.at >= 0 && (e.key === 'Enter' || e.key === 'Tab')) {
+      const choice = options.list[options.at];
+      if (choice) take(choice);
+    } else if (e.key === 'Enter') {
+      setOptions(null);
+      void applyFilter((e.currentTarget as HTMLInputElement).value);
+    } else if (e.key === 'Escape' && (options || error)) {
+      setOptions(null);
+      filterError.value = null;
+      setText(state.peek().filter);
+    } else if (e.key === 'Escape') {
+      setText(state.peek().filter);
+      focusTimeline();
+    } else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  const listId = 'filter-options';
+  return (
+    <span class={`field filter${error ? ' bad' : ''}`}>
+      <span aria-hidden="true">Filter</span>
+      <input ref={ref} type="text" data-testid="filter" aria-label="Filter" placeholder="e.g. cpu == 0 and grams > 100" autocomplete="off" spellcheck={false} value={text}
+        role="combobox" aria-expanded={options !== null} aria-controls={listId} aria-autocomplete="list" aria-invalid={error !== null}
+        aria-activedescendant={options && options.at >= 0 ? `filter-option-${options.at}` : undefined}
+        onInput={(e) => { setText(e.currentTarget.value); complete(e.currentTarget); }} onKeyDown={onKeyDown} onBlur={() => setTimeout(() => setOptions(null), 150)} />
+      {filter ? <span class="count">{total === null ? '…' : grouped(total)}{whole === null ? '' : ` of ${grouped(whole)}`}</span> : <kbd aria-hidden="true">F</kbd>}
+      {filter ? <button type="button" class="ib small" aria-label="Clear filter" title="Clear filter" onClick={() => { filterError.value = null; setText(''); change({ filter: '' }, 'jump'); }}>✕</button> : null}
+      <div id={listId} class="drop options" role="listbox" aria-label="Paths and names" hidden={!options}>
+        {options?.list.map((o, i) => (
+          <div id={`filter-option-${i}`} role="option" aria-selected={i === options.at} onPointerDown={(e) => { e.preventDefault(); take(o); }}>{o.text}<span>{o.what}</span></div>
+        ))}
+      </div>
+      {error ? <FilterError /> : null}
+    </span>
+  );
+}
+
+/** The server's words, with its place underlined. */
+function FilterError(): JSX.Element | null {
+  const error = filterError.value;
+  if (!error) return null;
+  const signs = [...error.text];
+  const [from, to] = error.error.span ?? [0, 0];
+  return (
+    <div class="drop" role="alert" data-testid="filter-error">
+      {error.error.span ? <code>{signs.slice(0, from).join('')}<u>{signs.slice(from, Math.max(to, from + 1)).join('') || ' '}</u>{signs.slice(Math.max(to, from + 1)).join('')}</code> : null}
+      <div>{error.error.message}</div>
+      {error.error.help ? <div class="help">{error.error.help}</div> : null}
+    </div>
+  );
+}

@@ -1,0 +1,207 @@
+// What is chosen: when it was, every field with its exact text, where it is in the file.
+import { signal } from '@preact/signals';
+import type { ComponentChildren, JSX } from 'preact';
+import type { CallDetails, EventDetails, Field } from '../api/types';
+import * as act from '../state/actions';
+import { applyFilter, callAnswer, eventAnswer, selectAnswer, trackById } from '../state/load';
+import { change, session, state, timeContext, whole } from '../state/store';
+import { day, duration, grouped, point, signed } from '../time/format';
+import { openMenu, openMenuAt, type MenuItem } from './menu';
+import { Chip, clipped, copyText } from './parts';
+
+export function Details(): JSX.Element {
+  const { event, call } = state.value;
+  const e = eventAnswer.value.value;
+  const c = callAnswer.value.value;
+  const chosen = event !== null && e && e.event === event ? e : null;
+  return (
+    <aside class="side" aria-label="Details" data-testid="details" data-event={chosen ? chosen.event : ''} data-ns={chosen?.ns ?? ''} tabIndex={0}>
+      {call !== null && c ? <OfCall value={c} /> : chosen ? <OfEvent value={chosen} /> : <Nothing />}
+    </aside>
+  );
+}
+
+const Nothing = (): JSX.Element => (
+  <div class="nothing">
+    <p>A click chooses an event or a call, and its fields stand here.</p>
+    <p><kbd>w</kbd> <kbd>s</kbd> zoom, <kbd>a</kbd> <kbd>d</kbd> move, <kbd>?</kbd> shows all keys.</p>
+  </div>
+);
+
+function Line({ label, children }: { label: string; children: ComponentChildren }): JSX.Element | null {
+  return children == null || children === '' ? null : <div><dt title={label}>{label}</dt><dd>{children}</dd></div>;
+}
+
+const Steps = (): JSX.Element => (
+  <>
+    <button type="button" class="ib out small" onClick={() => void act.step('previous')}>Previous <kbd aria-hidden="true">,</kbd></button>
+    <button type="button" class="ib out small" onClick={() => void act.step('next')}>Next <kbd aria-hidden="true">.</kbd></button>
+  </>
+);
+
+const SCOPES: readonly (readonly [string, string])[] = [
+  ['payload', 'Payload'], ['event_context', 'Event context'], ['stream_context', 'Stream context'], ['packet_context', 'Packet context'], ['header', 'Header'],
+];
+
+function OfEvent({ value }: { value: EventDetails }): JSX.Element {
+  const track = trackById.value.get(value.track);
+  const place = value.place;
+  const at = value.ns === null ? null : BigInt(value.ns);
+  const unix = session.value?.clock === 'unix';
+  const begin = whole.value.begin;
+  // Fields are listed in the order of the JSON line; a reader wants the payload first.
+  const groups = new Map<string, Field[]>();
+  for (const f of value.fields) {
+    const scope = /^[a-z_]+/.exec(f.path)?.[0] ?? '';
+    const list = groups.get(scope);
+    if (list) list.push(f); else groups.set(scope, [f]);
+  }
+  const call = typeof value.call === 'object' && value.call !== null ? value.call : null;
+  return (
+    <>
+      <div class="sh">
+        <h2><Chip name={value.name} />{clipped(value.title || value.name, 1000)}</h2>
+        <div class="sub">Event {grouped(value.event)}{track ? ` of ${track.name}` : ''}{value.title && value.title !== value.name ? `, ${value.name}` : ''}</div>
+        <div class="acts">
+          <Steps />
+          <button type="button" class="ib out small" onClick={() => void applyFilter(`name == ${JSON.stringify(value.name)}`)}>Filter by name</button>
+          {call ? <button type="button" class="ib out small" onClick={() => change({ call: { track: call.track, call: call.call }, event: null })}>Show the call</button> : null}
+        </div>
+      </div>
+      <div class="kv"><h3>Time</h3><dl>
+        {at === null ? <Line label="time">not recorded</Line> : <>
+          <Line label="time">{point(at, timeContext.value)}{timeContext.value.format === 'utc' ? ' UTC' : ''}</Line>
+          {unix ? <Line label="date">{day(at, timeContext.value.format === 'local')}</Line> : null}
+          <Line label="since begin">{signed(at - begin)}</Line>
+          {state.value.cursor !== null && state.value.cursor !== at ? <Line label="since cursor">{signed(at - state.value.cursor)}</Line> : null}
+          <Line label="ns">{grouped(at)}</Line>
+        </>}
+        <Line label="cycles">{value.cycles == null ? null : grouped(value.cycles)}</Line>
+        <Line label="since previous">{value.since === null ? null : signed(BigInt(value.since))}</Line>
+      </dl></div>
+      {[...groups].map(([scope, fields]) => (
+        <div class="kv" key={scope}><h3>{SCOPES.find(([key]) => key === scope)?.[1] ?? scope}</h3><dl>{fields.map((f) => <FieldLine key={f.path} field={f} scope={scope} first={f === value.fields[0]} />)}</dl></div>
+      ))}
+      {place ? <div class="kv"><h3>Place</h3><dl>
+        <Line label="file">{place.file}</Line>
+        <Line label="packet">{place.packet == null ? null : grouped(place.packet)}</Line>
+        <Line label="byte">{place.byte == null ? null : grouped(place.byte)}</Line>
+        <Line label="bit">{place.bit ? String(place.bit) : null}</Line>
+      </dl></div> : null}
+    </>
+  );
+}
+
+/** The field under the pointer or with the focus: it alone has a button, the others are in each other's way. */
+const activeField = signal<string | null>(null);
+
+/** A field, and what can be done with it. */
+function FieldLine({ field, scope, first }: { field: Field; scope: string; first: boolean }): JSX.Element {
+  const short = field.path.startsWith(`${scope}.`) ? field.path.slice(scope.length + 1) : field.path;
+  const label = /^(.*) \((-?\d+)\)$/s.exec(field.text);
+  const shownText = clipped(field.text, 4000);
+  const labelled = label && (field.kind === 'enum' || field.kind === 'enumeration' || field.kind === 'flags');
+  const open = (at: Element): void => openMenuAt(at, `Field ${short}`, fieldMenu(field));
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const line = e.currentTarget as HTMLElement;
+    if (e.target !== line) return;
+    if (e.key === 'Enter' || e.key === 'ContextMenu') open(line);
+    else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
+      const lines = [...document.querySelectorAll<HTMLElement>('[data-testid="details"] [data-testid="field"]')];
+      lines[lines.indexOf(line) + (e.key === 'ArrowDown' ? 1 : -1)]?.focus();
+    } else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
+  return (
+    <div data-testid="field" data-path={field.path} tabIndex={first ? 0 : -1} onKeyDown={onKeyDown} onFocus={() => { activeField.value = field.path; }}
+      onPointerEnter={() => { activeField.value = field.path; }} onPointerLeave={() => { activeField.value = null; }}
+      onContextMenu={(e) => { e.preventDefault(); openMenu(e.clientX, e.clientY, `Field ${short}`, fieldMenu(field)); }}>
+      <dt title={field.path}>{clipped(short, 200)}</dt>
+      <dd data-column="text" data-value={field.text}>
+        {labelled ? <>{label[1]} <i>{label[2]}</i></> : field.kind === 'string' ? `"${shownText}"` : shownText}
+        {activeField.value === field.path ? <button type="button" class="fm" tabIndex={-1} aria-label={`Menu of ${clipped(short, 80)}`} aria-haspopup="menu" onClick={(e) => open(e.currentTarget)}>⋯</button> : null}
+      </dd>
+    </div>
+  );
+}
+
+const fieldMenu = (field: Field): (MenuItem | null)[] => [
+  { label: 'Filter by this', run: () => void addToFilter(condition(field, '==')) },
+  { label: 'Leave these out', run: () => void addToFilter(`not ${condition(field, '==')}`) },
+  { label: 'Add as a column', run: () => change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }) },
+  null,
+  { label: 'Copy', run: () => void copyText(field.text) },
+  { label: 'Copy the path', run: () => void copyText(field.path) },
+];
+
+/** A path as the language of filters takes it: names that are no plain words in backquotes. */
+export const filterPath = (path: string): string => path.replace(/[^.[\]]+/g, (word) => (/^[A-Za-z_]\w*$|^\d+$/.test(word) ? word : `\`${word}\``));
+
+/** What is true of events that have the value of a field. */
+export function condition(field: Pick<Field, 'path' | 'text' | 'kind'>, operator: string): string {
+  const { text } = field;
+  const number = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);
+  const labelled = /\((-?\d+)\)$/.exec(text);
+  const value = field.kind !== 'string' && labelled ? labelled[1] : field.kind !== 'string' && (number || text === 'true' || text === 'false') ? text : JSON.stringify(text.replace(/[*?\\]/g, '\\$&')).replace(/\\\\/g, '\\');
+  return `${filterPath(field.path)} ${operator} ${value}`;
+}
+
+const addToFilter = (more: string): Promise<void> => {
+  const { filter } = state.peek();
+  return applyFilter(filter ? `(${filter}) and ${more}` : more);
+};
+
+function OfCall({ value }: { value: CallDetails }): JSX.Element {
+  const place = state.value.call;
+  const track = place ? trackById.value.get(place.track) : undefined;
+  const begin = BigInt(value.begin);
+  const zero = whole.value.begin;
+  const length = value.duration === null ? null : BigInt(value.duration);
+  const share = length && value.self !== null ? `${((Number(value.self) / Number(length)) * 100).toFixed(1)} %` : '';
+  const all = value.all;
+  const text = (v: unknown): ComponentChildren => (v === null || v === undefined ? <i>not recorded</i> : typeof v === 'string' ? v : JSON.stringify(v));
+  const statistic = (ns: string | null | undefined): string | null => (ns == null ? null : duration(BigInt(ns)));
+  const top = (selectAnswer.value.value?.calls ?? []).slice().sort((a, b) => (BigInt(a.self) > BigInt(b.self) ? -1 : 1)).slice(0, 8);
+  return (
+    <>
+      <div class="sh">
+        <h2><Chip name={value.name} />{clipped(value.name, 1000)}</h2>
+        <div class="sub">Call {place ? grouped(place.call) : ''}{track ? ` of ${track.name}` : ''}</div>
+        <div class="acts">
+          <Steps />
+          <button type="button" class="ib out small" onClick={act.fit}>Fit <kbd aria-hidden="true">f</kbd></button>
+          {value.parent !== null ? <button type="button" class="ib out small" onClick={act.toCaller}>Caller <kbd aria-hidden="true">[</kbd></button> : null}
+          <button type="button" class="ib out small" onClick={() => { change({ query: value.name }); void act.searchFor('next'); }}>Select all of this name</button>
+        </div>
+      </div>
+      <div class="kv"><h3>Time</h3><dl>
+        <Line label="begin">{point(begin, timeContext.value)}</Line>
+        <Line label="since begin">{signed(begin - zero)}</Line>
+        <Line label="end">{value.end === null ? <i>not recorded</i> : point(BigInt(value.end), timeContext.value)}</Line>
+        <Line label="duration">{length === null ? null : duration(length)}</Line>
+        <Line label="self">{value.self === null ? null : <>{duration(BigInt(value.self))} <i>{share}</i></>}</Line>
+      </dl></div>
+      <div class="kv"><h3>Call</h3><dl>
+        <Line label="symbol">{value.symbol}</Line>
+        <Line label="module">{value.module}</Line>
+        <Line label="depth">{String(value.depth)}</Line>
+        <Line label="arguments">{text(value.args)}</Line>
+        <Line label="returns">{text(value.retval)}</Line>
+      </dl></div>
+      {all ? <div class="kv"><h3>All calls of this name</h3><dl>
+        <Line label="calls">{grouped(all.calls)}</Line>
+        <Line label="total">{statistic(all.total)}</Line>
+        <Line label="self">{statistic(all.self)}</Line>
+        <Line label="min">{statistic(all.min)}</Line>
+        <Line label="mean">{statistic(all.mean)}</Line>
+        <Line label="p50">{statistic(all.p50)}</Line>
+        <Line label="p99">{statistic(all.p99)}</Line>
+        <Line label="max">{statistic(all.max)}</Line>
+      </dl></div> : null}
+      {top.length ? <div class="kv"><h3>Selection, by own time</h3><dl>{top.map((t) => (
+        <div><dt title={t.name}><Chip name={t.name} small />{clipped(t.name, 200)}</dt><dd>{duration(BigInt(t.self))}</dd></div>
+      ))}</dl></div> : null}
+    </>
+  );
+}

@@ -1,0 +1,104 @@
+// What leaves the page: pictures, tables, parts of the trace, commands.
+import { ask, post, selectAnswer, shownTotal, trackById, hasCalls } from '../state/load';
+import { session, state, view } from '../state/store';
+import { hold, whileBusy } from '../state/busy';
+import { reportFailure } from '../state/answers';
+import { said } from '../state/actions';
+import type { Rows } from '../api/types';
+import { openMenu, openMenuAt, type MenuItem } from './menu';
+import { copyText, csvCell, saveFile } from './parts';
+import { pictureOfView, svgOfView } from './picture';
+
+/** Rows of the table that are written at most: more is for `tracemill print --format csv`. */
+const MOST_ROWS = 200_000;
+const PAGE = 1000;
+
+export function exportMenu(anchor?: Element): void {
+  const items: (MenuItem | null)[] = [
+    { label: 'Picture of the view, PNG', run: () => void savePicture() },
+    { label: 'Picture of the view, SVG', run: () => saveFile('tracemill.svg', [svgOfView()], 'image/svg+xml') },
+    null,
+    { label: 'Table of events, CSV', run: () => void saveEvents() },
+    { label: 'Statistics of the selection, CSV', run: () => void saveStatistics() },
+    ...(session.peek()?.features.includes('export') ? [{ label: 'Cut trace', run: () => void cutTrace() }] : []),
+    null,
+    { label: 'Copy as command', run: () => void copyCommand() },
+  ];
+  if (anchor instanceof Element) openMenuAt(anchor, 'Export', items);
+  else openMenu(innerWidth / 2 - 100, 50, 'Export', items);
+}
+
+async function savePicture(): Promise<void> {
+  const blob = await pictureOfView();
+  if (blob) saveFile('tracemill.png', [blob], 'image/png');
+}
+
+export async function saveEvents(): Promise<void> {
+  const { filter } = state.peek();
+  const total = shownTotal.peek() ?? MOST_ROWS;
+  const lines = ['event,ns,since,name,cpu,trace,track,text\n'];
+  const end = hold();
+  try {
+    for (let from = 0; from < Math.min(total, MOST_ROWS);) {
+      const { rows } = await ask<Rows>('events', { from, limit: PAGE, filter });
+      if (rows.length === 0) break;
+      for (const r of rows) lines.push(`${[r.event, r.ns, r.since, r.name, r.cpu, r.trace, trackById.peek().get(r.track)?.name ?? r.track, r.text].map(csvCell).join(',')}\n`);
+      from += rows.length;
+    }
+    saveFile('events.csv', lines, 'text/csv');
+    if (total > MOST_ROWS) said.value = `The first ${MOST_ROWS} events are written. The command of Copy as command prints all of them.`;
+  } catch (e) { reportFailure(e); } finally { end(); }
+}
+
+export async function saveStatistics(): Promise<void> {
+  const value = selectAnswer.peek().value ?? await whileBusy(ask<typeof selectAnswer.value.value>('select', {}));
+  if (!value) return;
+  const lines = ['name,events,gap_min,gap_p50,gap_max\n', ...value.names.map((n) => `${[n.name, n.events, n.gap_min, n.gap_p50, n.gap_max].map(csvCell).join(',')}\n`)];
+  if (value.calls?.length) {
+    lines.push('\nname,calls,whole,total,self,min,mean,p50,p90,p99,max\n');
+    for (const c of value.calls) lines.push(`${[c.name, c.calls, c.whole, c.total, c.self, c.min, c.mean, c.p50, c.p90, c.p99, c.max].map(csvCell).join(',')}\n`);
+  }
+  saveFile('statistics.csv', lines, 'text/csv');
+}
+
+/** The range that exports are about: the selection, else the view. */
+const exported = (): { begin: string; end: string } => {
+  const range = state.peek().selection ?? view.peek();
+  return { begin: String(range.begin), end: String(range.end) };
+};
+
+export async function cutTrace(): Promise<void> {
+  try {
+    const { url } = await whileBusy(post<{ url: string }>('export', { what: 'trace', ...exported(), tracks: [...state.peek().chosen], filter: state.peek().filter }));
+    const a = document.createElement('a');
+    a.href = url;
+    a.download = '';
+    a.click();
+  } catch (e) {
+    const error = reportFailure(e);
+    if (error) said.value = error.body.message;
+  }
+}
+
+const quoted = (text: string): string => (/^[\w./:=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+
+/** The line that prints what is chosen. */
+export function commandLine(): string {
+  const { filter, chosen, selection } = state.peek();
+  const parts = ['tracemill', hasCalls.peek() && state.peek().tab === 'calls' ? 'report' : 'print'];
+  const range = selection ?? state.peek().view;
+  if (range) parts.push('--begin', `${range.begin}ns`, '--end', `${range.end}ns`);
+  if (filter) parts.push('--filter', quoted(filter));
+  for (const id of chosen) {
+    const track = trackById.peek().get(id);
+    if (track?.base) parts.push('--stream', quoted(track.name));
+  }
+  for (const trace of session.peek()?.traces ?? []) parts.push(quoted(trace.path));
+  return parts.join(' ');
+}
+
+export async function copyCommand(): Promise<void> {
+  await copyText(commandLine());
+  said.value = 'The command is copied';
+}
+

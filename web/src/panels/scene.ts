@@ -1,0 +1,61 @@
+// What the timeline, the ruler and the overview are drawn from: the state and the answers, as plain values.
+import { signal } from '@preact/signals';
+import type { TimelineInput } from '../draw/timeline';
+import type { RulerInput } from '../draw/ruler';
+import type { OverviewInput } from '../draw/overview';
+import { COLUMN_PX } from '../draw/overview';
+import { scaleOf, type Scale } from '../draw/scale';
+import { shown } from '../draw/frame';
+import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesShown } from '../state/load';
+import { markOf } from '../state/actions';
+import { origin, session, state, whole } from '../state/store';
+import { tileBegin, tilesOf, type Range } from '../time/range';
+import { theme } from './settings';
+
+/** A selection that is being drawn with the mouse. */
+export const dragged = signal<{ range: Range; tracks: readonly string[] } | null>(null);
+
+const selectionShown = (): Range | null => dragged.value?.range ?? state.value.selection;
+
+export function timelineInput(width: number, height: number, ratio: number): TimelineInput {
+  const { chosen, cursor, bookmarks, query, filter } = state.value;
+  return {
+    scale: scaleOf(shown.value, width), height, ratio, origin: origin.value, layout: layout.value, scroll: scroll.value,
+    tiles: filter ? filteredTiles : tilesShown.value, behind: filter ? plainTiles : null, theme: theme.value,
+    traces: session.value?.traces ?? [], selection: selectionShown(), chosen: new Set(dragged.value?.tracks ?? chosen), cursor,
+    bookmarks: bookmarks.map((b) => b.ns), mark: markOf(), query: query.toLowerCase(), begin: whole.value.begin, pale: phase.value === 'ended',
+  };
+}
+
+export const rulerInput = (width: number, height: number, ratio: number): RulerInput => ({
+  scale: scaleOf(shown.value, width), height, ratio, begin: whole.value.begin, theme: theme.value, selection: selectionShown(), bookmarks: state.value.bookmarks,
+});
+
+export function overviewInput(width: number, height: number, ratio: number): OverviewInput {
+  const scale = scaleOf(whole.value, width);
+  const losses = (problemsAnswer.value.value?.losses ?? [])
+    .map((l) => ({ begin: BigInt(l.begin ?? l.end ?? whole.value.begin), end: BigInt(l.end ?? l.begin ?? whole.value.begin) }));
+  const { columns, estimated } = columnsOf(scale);
+  return { scale, height, ratio, theme: theme.value, columns, losses, view: shown.value, selection: selectionShown(), estimated };
+}
+
+/** Events by column of the overview. */
+function columnsOf(scale: Scale): { columns: Float64Array; estimated: boolean } {
+  const columns = new Float64Array(Math.max(1, Math.ceil(scale.width / COLUMN_PX)));
+  const level = overviewLevel.value;
+  const { from, to } = tilesOf(whole.value, level, origin.value);
+  let estimated = false;
+  for (const id of overviewTracks.value) for (let index = from; index <= to; index++) {
+    const tile = plainTiles.get(id, level, index);
+    if (!tile || tile.kind === 'counter') continue;
+    estimated ||= !tile.exact;
+    const begin = scale.x(tileBegin(index, level, origin.value));
+    const bucketPx = scale.length(2 ** level);
+    for (let i = 0; i < tile.size; i++) {
+      const column = Math.floor((begin + (tile.at[i] ?? 0) * bucketPx) / COLUMN_PX);
+      const at = Math.max(0, Math.min(columns.length - 1, column));
+      columns[at] = (columns[at] ?? 0) + (tile.n[i] ?? 1);
+    }
+  }
+  return { columns, estimated };
+}

@@ -1,0 +1,75 @@
+// What a browser keeps for a user: theme, keys, sizes. It is shared by all windows of the page.
+import { effect, signal } from '@preact/signals';
+import { themeOf, type Theme } from '../draw/theme';
+
+const PREFIX = 'tracemill.';
+
+function stored(key: string): string | null {
+  try { return localStorage.getItem(PREFIX + key); } catch { return null; }
+}
+
+function store(key: string, value: string | null): void {
+  try { if (value === null) localStorage.removeItem(PREFIX + key); else localStorage.setItem(PREFIX + key, value); } catch { /* a browser that keeps nothing */ }
+}
+
+export const tokenStore = { read: (): string | null => stored('token'), write: (token: string): void => store('token', token) };
+
+type Scheme = 'light' | 'dark';
+
+const preferred = matchMedia('(prefers-color-scheme: dark)');
+const ofSystem = (): Scheme => (preferred.matches ? 'dark' : 'light');
+const chosen = signal<Scheme | null>(((): Scheme | null => { const s = stored('theme'); return s === 'light' || s === 'dark' ? s : null; })());
+const system = signal<Scheme>(ofSystem());
+preferred.addEventListener('change', () => { system.value = ofSystem(); });
+
+export const scheme = signal<Scheme>('light');
+/** The colours that canvases are drawn with. */
+export const theme = signal<Theme>(applied(chosen.peek() ?? system.peek()));
+effect(() => {
+  const next = chosen.value ?? system.value;
+  if (next !== scheme.peek()) theme.value = applied(next);
+  scheme.value = next;
+});
+
+function applied(next: Scheme): Theme {
+  document.documentElement.dataset['theme'] = next;
+  return themeOf(document.documentElement, next === 'dark');
+}
+
+export function turnTheme(): void {
+  chosen.value = scheme.peek() === 'dark' ? 'light' : 'dark';
+  store('theme', chosen.peek());
+}
+
+/** Whether single letters are keys. */
+export const letterKeys = signal(stored('letters') !== 'off');
+export function setLetterKeys(on: boolean): void {
+  letterKeys.value = on;
+  store('letters', on ? null : 'off');
+}
+
+export interface Sizes { readonly label: number; readonly side: number; readonly bottom: number }
+const LEAST: Sizes = { label: 120, side: 200, bottom: 110 };
+const MOST: Sizes = { label: 600, side: 700, bottom: 900 };
+const USUAL: Sizes = { label: 232, side: 316, bottom: 292 };
+
+export const sizes = signal<Sizes>(USUAL);
+try {
+  const kept = JSON.parse(stored('sizes') ?? '{}') as Partial<Sizes>;
+  sizes.value = { label: sane('label', kept.label), side: sane('side', kept.side), bottom: sane('bottom', kept.bottom) };
+} catch { /* not ours */ }
+
+function sane(key: keyof Sizes, value: unknown): number {
+  return typeof value === 'number' && Number.isFinite(value) ? Math.max(LEAST[key], Math.min(MOST[key], Math.round(value))) : USUAL[key];
+}
+
+export function setSize(key: keyof Sizes, value: number): void {
+  sizes.value = { ...sizes.peek(), [key]: sane(key, value) };
+  store('sizes', JSON.stringify(sizes.peek()));
+}
+export const sizeBounds = (key: keyof Sizes): { least: number; most: number } => ({ least: LEAST[key], most: MOST[key] });
+
+addEventListener('storage', (e) => {
+  if (e.key === `${PREFIX}theme`) chosen.value = e.newValue === 'light' || e.newValue === 'dark' ? e.newValue : null;
+  if (e.key === `${PREFIX}letters`) letterKeys.value = e.newValue !== 'off';
+});

@@ -1,0 +1,59 @@
+// What the page shows instead of a trace, or above it.
+import type { JSX } from 'preact';
+import { useState } from 'preact/hooks';
+import { failure, phase, shownTotal, tracks, tryAgain } from '../state/load';
+import { change, session, state } from '../state/store';
+import { copyText } from './parts';
+import { Logo } from './bar';
+
+const Title = (): JSX.Element => <h1 class="logo"><Logo />tracemill</h1>;
+
+export const NoToken = (): JSX.Element => (
+  <main class="page"><Title /><p>This page belongs to a running <code>tracemill view</code>. Open the address that it printed.</p></main>
+);
+
+export const Failure = (): JSX.Element => (
+  <main class="page">
+    <Title />
+    <p role="alert">{failure.value?.message}{failure.value?.help ? `\n${failure.value.help}` : ''}</p>
+    <button type="button" class="ib out" onClick={() => void tryAgain()}>Try again</button>
+  </main>
+);
+
+/** Before anything is known. */
+export const Loading = (): JSX.Element => (
+  <main class="page"><Title /><p>Reading the trace</p></main>
+);
+
+/** Said over what was drawn last. */
+export function Ended(): JSX.Element {
+  const [copied, setCopied] = useState(false);
+  const command = session.value?.command ?? 'tracemill view';
+  return (
+    <div class="banner" role="alert">
+      <span>The server has ended. Begin again with</span><code>{/\bview\b/.test(command) ? command : `tracemill view (${command})`}</code>
+      <button type="button" class="ib out small" onClick={() => void copyText(command).then(() => setCopied(true))}>{copied ? 'Copied' : 'Copy'}</button>
+    </div>
+  );
+}
+
+export const isEmpty = (): boolean => {
+  if (phase.value !== 'ready') return false;
+  return session.value?.events === 0 || (state.value.filter !== '' && shownTotal.value === 0);
+};
+
+/** Why the timeline has nothing to show. */
+export function Empty(): JSX.Element | null {
+  if (phase.value === 'loading') {
+    const name = session.value?.traces[0]?.name ?? session.value?.traces[0]?.path;
+    return tracks.value.length === 0 ? <div class="note"><span>Reading {name ?? 'the trace'}</span></div> : null;
+  }
+  if (!isEmpty()) return null;
+  if (session.value?.events === 0) return <div class="note"><b>The trace has no events</b></div>;
+  return (
+    <div class="note">
+      <b>No event matches the filter</b>
+      <button type="button" class="ib out" onClick={() => change({ filter: '' }, 'jump')}>Clear filter</button>
+    </div>
+  );
+}

@@ -1,0 +1,51 @@
+// The line at the bottom, and what is said to those who hear the page.
+import type { JSX } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { pointer, said, panelShown } from '../state/actions';
+import { eventAnswer, found } from '../state/load';
+import { change, session, state, timeContext, whole } from '../state/store';
+import { grouped, duration, point, signed } from '../time/format';
+import { spanOf } from '../time/range';
+import { viewWords } from './tracks';
+
+const SAID_MS = 500;
+
+export function Status(): JSX.Element {
+  const s = session.value;
+  if (!s) return <footer class="stat" />;
+  const { events, packets } = s.losses;
+  const lost = [events ? `${grouped(events)} events` : '', packets ? `${grouped(packets)} packets` : ''].filter((t) => t !== '').join(' and ');
+  const at = pointer.value;
+  const { selection } = state.value;
+  const counting = s.index.state !== 'complete';
+  const unit = timeContext.value.format === 'utc' ? ' UTC' : '';
+  const toProblems = (): void => { panelShown.value = true; change({ tab: 'problems' }); };
+  return (
+    <footer class="stat">
+      <span>{s.events === null ? 'Counting events' : <><b>{counting ? '>\u202f' : ''}{grouped(s.events)}</b> events</>}</span>
+      {lost ? <button type="button" class="linkbtn" onClick={toProblems}>{lost} lost</button> : null}
+      {s.faults ? <button type="button" class="linkbtn" onClick={toProblems}>{grouped(s.faults)} {s.faults === 1 ? 'place is' : 'places are'} damaged</button> : null}
+      {selection ? <span>Selection <b>{duration(spanOf(selection))}</b></span> : null}
+      {at !== null ? <span>Pointer <b>{point(at, timeContext.value)}</b>{unit}, <b>{signed(at - whole.value.begin)}</b></span> : null}
+      {at === null && state.value.cursor !== null ? <span>Cursor <b>{point(state.value.cursor, timeContext.value)}</b>{unit}, <b>{signed(state.value.cursor - whole.value.begin)}</b></span> : null}
+      <span class="grow" />
+      <span>{s.index.state === 'complete' ? 'Index complete' : `Index ${Math.floor((s.index.done ?? 0) * 100)} %`}</span>
+    </footer>
+  );
+}
+
+/** Says the view, the selection, what is chosen and what was found, a while after the last change. */
+export function Announce(): JSX.Element {
+  const [text, setText] = useState('');
+  const event = state.value.event !== null ? eventAnswer.value.value : null;
+  const hits = found.value;
+  const words = [
+    viewWords(), event ? `chosen: ${event.title || event.name}` : '',
+    hits ? (hits.count === 0 ? 'nothing found' : hits.index === null ? '' : `match ${hits.index + 1} of ${hits.count ?? 'some'}`) : '', said.value,
+  ].filter((t) => t !== '').join('; ');
+  useEffect(() => {
+    const timer = setTimeout(() => setText(words), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [words]);
+  return <div class="sr" data-testid="announce" aria-live="polite" role="status">{text}</div>;
+}

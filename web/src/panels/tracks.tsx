@@ -1,0 +1,418 @@
+// The tracks: labels as a tree for everybody, beside them the timeline that is drawn.
+import { effect, signal } from '@preact/signals';
+import type { JSX } from 'preact';
+import { useLayoutEffect, useRef } from 'preact/hooks';
+import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/frame';
+import { GlPainter } from '../draw/gl';
+import { rowAt, type Row } from '../draw/layout';
+import type { Painter } from '../draw/painter';
+import { PlainPainter, resize } from '../draw/plain';
+import { scaleOf } from '../draw/scale';
+import { describe, drawTimeline, hitAt } from '../draw/timeline';
+import { commandOf, keyOf } from '../keys/commands';
+import * as act from '../state/actions';
+import {
+  callAnswer, eventAnswer, filteredTiles, layout, locate, order, phase, plainTiles, rowsInSight, scroll, selectAnswer, tilesArrived, tilesShown, tracks, viewport,
+} from '../state/load';
+import { whileBusy } from '../state/busy';
+import { change, origin, session, state, timeContext, view } from '../state/store';
+import { duration, grouped, point } from '../time/format';
+import { ordered, spanOf, type Range } from '../time/range';
+import type { Track } from '../api/types';
+import { openMenu, type MenuItem } from './menu';
+import { formatName } from './parts';
+import { dragged, timelineInput } from './scene';
+import { theme } from './settings';
+import { Empty } from './states';
+
+const words = signal<ReadonlyMap<string, string>>(new Map());
+/** A box beside the pointer. */
+const tip = signal<{ x: number; y: number; lines: readonly string[] } | null>(null);
+const pointerX = signal<number | null>(null);
+const TIP_MS = 150;
+const SNAP_PX = 8;
+const DRAG_PX = 4;
+const WHEEL_STEP = 400;
+
+export function Tracks(): JSX.Element {
+  const outer = useRef<HTMLDivElement>(null);
+  const { pinnedHeight, height, rows, pinned } = layout.value;
+  useLayoutEffect(() => {
+    const box = outer.current;
+    if (!box) return undefined;
+    const measure = (): void => {
+      const inside = box.querySelector('.cv');
+      const width = inside?.clientWidth ?? 0;
+      if (width !== viewport.peek().width || box.clientHeight !== viewport.peek().height) viewport.value = { width, height: box.clientHeight };
+    };
+    const watch = new ResizeObserver(measure);
+    watch.observe(box);
+    const cv = box.querySelector('.cv');
+    if (cv) watch.observe(cv);
+    measure();
+    const stop = effect(() => { if (Math.abs(box.scrollTop - scroll.value) > 0.5) box.scrollTop = scroll.value; });
+    return () => { watch.disconnect(); stop(); };
+  }, []);
+  const at = scroll.value;
+  const known = new Set(rowsInSight.value);
+  return (
+    <div class="trkbox"><div class="trk" ref={outer} onScroll={(e) => { scroll.value = e.currentTarget.scrollTop; }}>
+      <div class="inner" style={{ height: `${pinnedHeight + height}px` }}>
+        <div class="labels" role="treegrid" data-testid="tracks" aria-label="Tracks" aria-rowcount={pinned.length + rows.length} aria-multiselectable="true" onKeyDown={onTreeKey}>
+          {rows.length + pinned.length === 0 ? <div role="row"><span role="gridcell" class="sr">No tracks</span></div> : null}
+          {rows.filter((r) => known.has(r)).map((row) => <Label key={row.track.id} row={row} top={pinnedHeight + row.y} index={pinned.length + rows.indexOf(row)} />)}
+          {pinned.map((row, i) => <Label key={`pin ${row.track.id}`} row={row} top={at + row.y} index={i} />)}
+        </div>
+        <Timeline />
+      </div>
+    </div><Thumb /><Empty /></div>
+  );
+}
+
+const THUMB_PX = 32;
+
+/** The bar that says how far the rows are scrolled: it takes no room from the timeline, so that the ruler stays in line. */
+function Thumb(): JSX.Element | null {
+  const { height: room } = viewport.value;
+  const all = layout.value.pinnedHeight + layout.value.height;
+  if (all <= room || room === 0) return null;
+  const track = room - 8;
+  const high = Math.max(THUMB_PX, (room / all) * track);
+  const top = 4 + (scroll.value / Math.max(1, all - room)) * (track - high);
+  const onPointerDown = (e: PointerEvent): void => {
+    if (!(e.currentTarget instanceof HTMLElement)) return;
+    const target = e.currentTarget;
+    const from = { y: e.clientY, scroll: scroll.peek() };
+    target.setPointerCapture(e.pointerId);
+    const move = (m: PointerEvent): void => { scroll.value = Math.max(0, Math.min(all - room, from.scroll + ((m.clientY - from.y) / Math.max(1, track - high)) * (all - room))); };
+    const up = (): void => { target.removeEventListener('pointermove', move); target.removeEventListener('pointerup', up); };
+    target.addEventListener('pointermove', move);
+    target.addEventListener('pointerup', up);
+    e.preventDefault();
+  };
+  return <div class="scr" aria-hidden="true" style={{ top: `${top}px`, height: `${high}px` }} onPointerDown={onPointerDown} />;
+}
+
+/** Keys of the tree that the page's own keys do not have. */
+function onTreeKey(e: KeyboardEvent): void {
+  const id = act.currentTrack.peek();
+  const row = layout.peek().rows.find((r) => r.track.id === id);
+  if (e.key === ' ' && id !== null) act.toggleTrack(id);
+  else if (row?.unfolded === true && e.key === 'ArrowLeft' && !e.ctrlKey) act.toggleFold(row.track.id);
+  else if (row?.unfolded === false && e.key === 'ArrowRight' && !e.ctrlKey) act.toggleFold(row.track.id);
+  else if ((e.key === 'ContextMenu' || (e.shiftKey && e.key === 'F10')) && row) {
+    const box = (e.target as HTMLElement).getBoundingClientRect();
+    trackMenu(row, box.left + 40, box.top + 20);
+  } else if (e.key === 'ArrowUp' || e.key === 'ArrowDown') {
+    commandOf(keyOf(e))?.run();
+    focusRow();
+  } else return;
+  e.preventDefault();
+  e.stopPropagation();
+}
+
+function focusRow(): void {
+  queueMicrotask(() => requestAnimationFrame(() => document.querySelector<HTMLElement>('[data-testid="track"][tabindex="0"]')?.focus()));
+}
+
+function Label({ row, top, index }: { row: Row; top: number; index: number }): JSX.Element {
+  const { track } = row;
+  const { chosen } = state.value;
+  const on = chosen.includes(track.id);
+  const first = act.currentTrack.value === null ? index === 0 : act.currentTrack.value === track.id;
+  const group = track.kind === 'group';
+  const pinnedHere = state.value.pins.includes(track.id);
+  const indent = group ? 0 : Math.min(4, Math.max(0, row.level - 2)) * 12;
+  const { text, bad } = countOf(track);
+  const format = group && track.trace !== null ? formatName(session.value?.traces[track.trace]?.format ?? '') : '';
+  return (
+    <div class={`lab${group ? ' group' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`} role="row" data-testid="track" data-track={track.id} data-kind={track.kind}
+      aria-selected={on} aria-level={row.level} aria-rowindex={index + 1} aria-expanded={row.unfolded ?? undefined} tabIndex={first ? 0 : -1}
+      style={{ top: `${top}px`, height: `${row.height}px`, zIndex: row.pinned ? 2 : 0, paddingLeft: `${9 + indent}px` }}
+      onFocus={(e) => { if (e.target === e.currentTarget) act.currentTrack.value = track.id; }}
+      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }}
+      onContextMenu={(e) => { e.preventDefault(); trackMenu(row, e.clientX, e.clientY); }}>
+      <div class="head" role="rowheader">
+        {row.unfolded !== null && !row.pinned
+          ? <button type="button" class="fold" tabIndex={-1} aria-label={`${row.unfolded ? 'Fold' : 'Unfold'} ${track.name}`} onClick={() => act.toggleFold(track.id)}>{row.unfolded ? '▾' : '▸'}</button> : null}
+        {!group ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
+        {pinnedHere ? <span class="pinmark" aria-hidden="true">●</span> : null}
+        <span class="nm" title={track.name}>{track.name}</span>
+        {format ? <span class="fmt">{format}</span> : null}
+        <span class={`n${bad ? ' loss' : ''}`}>{text}</span>
+        <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
+          onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>
+      </div>
+      <span role="gridcell" class="sr">{words.value.get(track.id) ?? `${grouped(track.events ?? 0)} events`}</span>
+    </div>
+  );
+}
+
+/** What stands at the end of a label. */
+function countOf(track: Track): { text: string; bad: boolean } {
+  const losses = track.losses;
+  if (track.kind === 'group' && losses) {
+    const { events, packets } = typeof losses === 'number' ? { events: losses, packets: 0 } : losses;
+    const lost = [events ? `${grouped(events)} lost` : '', packets ? `${grouped(packets)} ${packets === 1 ? 'packet' : 'packets'} lost` : ''].filter((t) => t !== '');
+    if (lost.length) return { text: lost.join(', '), bad: true };
+  }
+  if (track.kind === 'counter') return { text: track.min == null ? '' : `${track.min} to ${track.max ?? ''}${track.unit ? ` ${track.unit}` : ''}`, bad: false };
+  const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
+  if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${grouped(track.calls)} calls`, bad: false };
+  if (track.events == null) return { text: '', bad: false };
+  return { text: `${more}${grouped(track.events)}${track.kind === 'group' ? ' events' : ''}`, bad: false };
+}
+
+export function trackMenu(row: Row, x: number, y: number): void {
+  const { track } = row;
+  const { id } = track;
+  const pinned = state.peek().pins.includes(id);
+  const items: (MenuItem | null)[] = [];
+  if (track.kind !== 'group') items.push({ label: state.peek().chosen.includes(id) ? 'Do not select' : 'Select', key: 'x', run: () => act.toggleTrack(id) });
+  items.push({ label: pinned ? 'Unpin' : 'Pin', key: 'p', run: () => act.togglePin(id) });
+  if (row.unfolded !== null) items.push({ label: row.unfolded ? 'Fold' : 'Unfold', key: 'Enter', run: () => act.toggleFold(id) });
+  items.push(null, { label: 'Pull up', run: () => act.pullUp(id) }, { label: 'Bury', run: () => act.bury(id) }, { label: 'Hide', run: () => act.hide(id) });
+  const name = eventAnswer.peek().value?.name;
+  if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
+  if (order.peek().hidden.size) items.push({ label: 'Show hidden tracks', run: act.showHidden });
+  openMenu(x, y, `Track ${track.name}`, items);
+}
+
+function Timeline(): JSX.Element {
+  const box = useRef<HTMLDivElement>(null);
+  const below = useRef<HTMLCanvasElement>(null);
+  const above = useRef<HTMLCanvasElement>(null);
+  const painted = useRef(false);
+  useLayoutEffect(() => {
+    const canvas = below.current;
+    const over = above.current;
+    const g = over?.getContext('2d');
+    const target = box.current;
+    if (!canvas || !over || !g || !target) return undefined;
+    const painter: Painter = GlPainter.on(canvas) ?? PlainPainter.on(canvas);
+    canvas.addEventListener('webglcontextlost', (e) => e.preventDefault());
+    canvas.addEventListener('webglcontextrestored', () => location.reload());
+    plainTiles.onForget = filteredTiles.onForget = (tile) => painter.forget(tile);
+    const stop = drawAtFrames(() => {
+      const { width, height } = viewport.peek();
+      if (width === 0 || height === 0 || !session.peek()) return;
+      resize(over, width, height, devicePixelRatio);
+      const { words: said, drawn } = drawTimeline(painter, g, timelineInput(width, height, devicePixelRatio));
+      if (!moving() && !sameWords(said, words.peek())) words.value = said;
+      if (drawn && !painted.current) { painted.current = true; performance.mark('tracemill:first-paint'); }
+      if (phase.peek() === 'loading' && tracks.peek().length > 0) phase.value = 'ready';
+      if (phase.peek() === 'loading' && session.peek()?.events === 0) phase.value = 'ready';
+    });
+    const end = effect(() => {
+      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, phase.value, session.value];
+      requestDraw();
+    });
+    const wheel = (e: WheelEvent): void => onWheel(e, target);
+    target.addEventListener('wheel', wheel, { passive: false });
+    return () => { stop(); end(); target.removeEventListener('wheel', wheel); };
+  }, []);
+  const v = view.value;
+  const { height } = viewport.value;
+  return (
+    <div class="cv" ref={box} data-testid="timeline" role="application" tabIndex={0} aria-label="Timeline" aria-describedby="timeline-keys" data-begin={String(v.begin)} data-end={String(v.end)}
+      aria-activedescendant={act.markOf() ? 'chosen' : undefined} style={{ height: `${Math.max(0, height)}px` }}
+      onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={onDoubleClick} onContextMenu={onContextMenu}>
+      <span id="timeline-keys" class="sr">W and S zoom, A and D move, arrows move the cursor and go between tracks, I and O select, question mark shows all keys</span>
+      <div data-testid="canvas" aria-hidden="true" class="layers" style={{ height: `${Math.max(0, height)}px` }}>
+        <canvas ref={below} /><canvas ref={above} />
+        {pointerX.value !== null ? <div class="pointer" style={{ transform: `translateX(${pointerX.value}px)` }} /> : null}
+      </div>
+      <Chosen />
+      <Tip />
+    </div>
+  );
+}
+
+const sameWords = (a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean => a.size === b.size && [...a].every(([k, v]) => b.get(k) === v);
+
+/** The chosen thing, for those who do not see the frame around it. */
+function Chosen(): JSX.Element | null {
+  const mark = act.markOf();
+  if (!mark) return null;
+  const name = state.value.call ? callAnswer.value.value?.name : eventAnswer.value.value?.title;
+  const what = mark.end !== null ? `, ${duration(mark.end - mark.begin)}` : '';
+  return <div id="chosen" role="img" class="sr" aria-label={`${name ?? ''}${what}, at ${point(mark.begin, timeContext.value)}`} />;
+}
+
+function Tip(): JSX.Element | null {
+  const open = tip.value;
+  if (!open) return null;
+  const { width, height } = viewport.value;
+  const left = open.x > width - 260;
+  const up = open.y > height - 70;
+  return (
+    <div class="tip" role="tooltip" style={{ transform: `translate(${Math.round(open.x + (left ? -12 : 12))}px, ${Math.round(open.y + (up ? -10 : 14))}px) translate(${left ? '-100%' : '0'}, ${up ? '-100%' : '0'})` }}>
+      {open.lines.map((l, i) => (i === 0 ? <b>{l.slice(0, 300)}</b> : <div>{l}</div>))}
+    </div>
+  );
+}
+
+// The mouse.
+
+interface Spot { readonly x: number; readonly y: number; readonly row: Row | null; readonly yInRow: number }
+
+function spotOf(e: MouseEvent, box: Element): Spot {
+  const rect = box.getBoundingClientRect();
+  const x = e.clientX - rect.left;
+  const y = e.clientY - rect.top;
+  const row = rowAt(layout.peek(), y, scroll.peek());
+  return { x, y, row, yInRow: row ? y - (row.pinned ? row.y : layout.peek().pinnedHeight + row.y - scroll.peek()) : 0 };
+}
+
+const scaleNow = () => scaleOf(view.peek(), viewport.peek().width);
+const timeAt = (x: number): bigint => scaleNow().time(Math.max(0, Math.min(viewport.peek().width, x)));
+const hit = (spot: Spot) => (spot.row ? hitAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }) : null);
+
+let tipTimer: ReturnType<typeof setTimeout> | null = null;
+
+function onPointerMove(e: PointerEvent): void {
+  if (!(e.currentTarget instanceof HTMLElement)) return;
+  const spot = spotOf(e, e.currentTarget);
+  act.pointer.value = timeAt(spot.x);
+  pointerX.value = Math.round(spot.x);
+  if (tipTimer !== null) clearTimeout(tipTimer);
+  tip.value = null;
+  if (e.buttons !== 0) return;
+  tipTimer = setTimeout(() => {
+    const found = hit(spot);
+    tip.value = found ? { x: spot.x, y: spot.y, lines: describe(found, state.peek().cursor) } : null;
+  }, TIP_MS);
+}
+
+function onPointerLeave(): void {
+  if (tipTimer !== null) clearTimeout(tipTimer);
+  tip.value = null;
+  pointerX.value = null;
+  act.pointer.value = null;
+}
+
+function onPointerDown(e: PointerEvent): void {
+  const target = e.currentTarget;
+  if (!(target instanceof HTMLElement) || e.button > 1) return;
+  tip.value = null;
+  const from = spotOf(e, target);
+  const pan = e.button === 1 || e.shiftKey;
+  if (e.button === 1) e.preventDefault();
+  target.setPointerCapture(e.pointerId);
+  const began = view.peek();
+  let far = false;
+  let last = from;
+  let alt = e.altKey;
+  const move = (m: PointerEvent): void => {
+    last = spotOf(m, target);
+    alt = m.altKey;
+    if (!far && Math.abs(last.x - from.x) < DRAG_PX && (!pan || Math.abs(last.y - from.y) < DRAG_PX)) return;
+    far = true;
+    if (pan) {
+      const by = BigInt(Math.round(((last.x - from.x) / Math.max(1, viewport.peek().width)) * Number(spanOf(began))));
+      directly(() => change({ view: { begin: began.begin - by, end: began.end - by } }));
+      scroll.value = Math.max(0, scroll.peek() - m.movementY);
+      return;
+    }
+    dragged.value = { range: ordered(timeAt(from.x), timeAt(last.x)), tracks: tracksBetween(from.y, last.y) };
+  };
+  const up = (): void => {
+    target.removeEventListener('pointermove', move);
+    target.removeEventListener('pointerup', up);
+    target.removeEventListener('pointercancel', up);
+    if (far && pan) return;
+    if (!far) { if (!pan) choose(from); return; }
+    void endDrag(from, last, alt);
+  };
+  target.addEventListener('pointermove', move);
+  target.addEventListener('pointerup', up);
+  target.addEventListener('pointercancel', up);
+}
+
+/** The tracks that a drag goes over; all of them when it is over nothing. */
+function tracksBetween(a: number, b: number): string[] {
+  const ids: string[] = [];
+  const [top, bottom] = [Math.min(a, b), Math.max(a, b)];
+  const { pinnedHeight, rows, pinned } = layout.peek();
+  const add = (row: Row, y: number): void => { if (row.track.kind !== 'group' && y <= bottom && y + row.height > top) ids.push(row.track.id); };
+  for (const row of pinned) add(row, row.y);
+  for (const row of rows) { const y = pinnedHeight + row.y - scroll.peek(); if (y + row.height > pinnedHeight) add(row, y); }
+  return ids;
+}
+
+async function endDrag(from: Spot, to: Spot, free: boolean): Promise<void> {
+  const end = dragged.peek();
+  if (!end) return;
+  const range = free ? end.range : ordered(await snapped(from), await snapped(to));
+  dragged.value = null;
+  act.select(range, end.tracks);
+}
+
+/** The time of a place, or of the boundary of an event or slice that is near it. */
+async function snapped(spot: Spot): Promise<bigint> {
+  const at = timeAt(spot.x);
+  const { row } = spot;
+  if (!row || row.track.kind === 'group' || row.track.kind === 'counter') return at;
+  const found = await whileBusy(locate(row.track.id, at, 'nearest'));
+  const scale = scaleNow();
+  let best = at;
+  let distance = SNAP_PX + 0.001;
+  for (const text of [found?.begin, found?.end, found?.ns]) {
+    if (text == null) continue;
+    const d = Math.abs(scale.x(BigInt(text)) - scale.x(at));
+    if (d < distance) { best = BigInt(text); distance = d; }
+  }
+  return best;
+}
+
+function choose(spot: Spot): void {
+  const at = timeAt(spot.x);
+  if (spot.row) act.currentTrack.value = spot.row.track.id;
+  const found = hit(spot);
+  if (!found || !spot.row || spot.row.track.kind === 'group' || spot.row.track.kind === 'counter') { change({ cursor: at }); return; }
+  // A slice is asked for where it begins, so that the deepest one under the pointer is not taken for it.
+  void act.chooseAt(spot.row.track.id, found.depth === null ? at : found.begin > view.peek().begin ? found.begin : at, found.depth);
+}
+
+function onDoubleClick(e: MouseEvent): void {
+  if (!(e.currentTarget instanceof HTMLElement)) return;
+  const found = hit(spotOf(e, e.currentTarget));
+  if (found && found.end !== null) change({ view: widened({ begin: found.begin, end: found.end }) }, 'jump');
+}
+
+const widened = ({ begin, end }: Range): Range => { const margin = (end - begin) / 8n || 1n; return { begin: begin - margin, end: end + margin }; };
+
+function onContextMenu(e: MouseEvent): void {
+  if (!(e.currentTarget instanceof HTMLElement)) return;
+  e.preventDefault();
+  const spot = spotOf(e, e.currentTarget);
+  if (spot.row) trackMenu(spot.row, e.clientX, e.clientY);
+}
+
+function onWheel(e: WheelEvent, target: HTMLElement): void {
+  const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
+  const [dx, dy] = [e.deltaX * unit, e.deltaY * unit];
+  if (e.ctrlKey || e.metaKey) {
+    e.preventDefault();
+    const x = e.clientX - target.getBoundingClientRect().left;
+    directly(() => act.zoomAround(Math.exp(dy / WHEEL_STEP), timeAt(x)));
+  } else if (e.shiftKey || Math.abs(dx) > Math.abs(dy)) {
+    e.preventDefault();
+    const by = (e.shiftKey && dx === 0 ? dy : dx) / Math.max(1, viewport.peek().width);
+    directly(() => act.panBy(BigInt(Math.round(by * Number(spanOf(view.peek()))))));
+  }
+}
+
+/** What is said when the view rests. */
+export function viewWords(): string {
+  const v = view.value;
+  const parts = [`${duration(spanOf(v))} in view, from ${point(v.begin, timeContext.value)}`];
+  const { selection, chosen } = state.value;
+  if (selection) {
+    const events = selectAnswer.value.value?.events;
+    parts.push(`selection of ${duration(spanOf(selection))}${events === undefined ? '' : `, ${grouped(events)} events`}`);
+  }
+  if (chosen.length) parts.push(`${chosen.length} ${chosen.length === 1 ? 'track' : 'tracks'} selected`);
+  return parts.join('; ');
+}
+

@@ -1,0 +1,344 @@
+// What a user can do, apart from how: keys, menus and the mouse come here.
+import { signal } from '@preact/signals';
+import { centred, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
+import { TIME_FORMATS } from '../time/format';
+import type { Mark } from '../draw/timeline';
+import { callAnswer, eventAnswer, hasCalls, layout, locate, order, scroll, search, trackById, viewport } from './load';
+import { firstOfTracks } from './chase';
+import { change, format, session, show, state, view, whole } from './store';
+import { TABS, type Tab } from './state';
+
+
+/** Where the pointer is in the timeline, as a time; null outside of it. */
+export const pointer = signal<bigint | null>(null);
+/** The row that keys work on. */
+export const currentTrack = signal<string | null>(null);
+/** A line that is said to those who hear the page. */
+export const said = signal('');
+/** Whether the panel at the bottom is there. */
+export const panelShown = signal(true);
+
+/** What zooming goes around: the pointer, else the chosen event in view, else the middle. */
+export function centre(): bigint {
+  const v = view.peek();
+  if (pointer.peek() !== null && contains(v, pointer.peek() ?? 0n)) return pointer.peek() ?? 0n;
+  const at = chosenTime();
+  return at !== null && contains(v, at) ? at : v.begin + spanOf(v) / 2n;
+}
+
+/** When the chosen thing is. */
+export function chosenTime(): bigint | null {
+  const mark = markOf();
+  return mark ? mark.begin : null;
+}
+
+/** The chosen event or call as a place in the timeline. */
+export function markOf(): Mark | null {
+  const { event, call } = state.value;
+  if (call !== null) {
+    const { key, value } = callAnswer.value;
+    if (!value || key !== `${call.track}:${call.call}`) return null;
+    return { track: call.track, begin: BigInt(value.begin), end: value.end === null ? null : BigInt(value.end), depth: value.depth };
+  }
+  if (event === null) return null;
+  const { value } = eventAnswer.value;
+  if (!value || value.event !== event || value.ns === null) return null;
+  return { track: value.track, begin: BigInt(value.ns), end: null, depth: null };
+}
+
+export const zoomIn = (): void => show(zoomedIn(view.peek(), centre()));
+export const zoomOut = (): void => show(zoomedOut(view.peek(), centre(), whole.peek()));
+export const zoomAround = (factor: number, around: bigint): void => show(zoomedBy(view.peek(), factor, around, whole.peek()));
+export const showAll = (): void => { change({ view: null }, 'jump'); };
+
+/** Moves the view by a part of its length. */
+export function pan(numerator: bigint, denominator: bigint): void {
+  const v = view.peek();
+  show(moved(v, (spanOf(v) * numerator) / denominator, whole.peek()));
+}
+export const panBy = (ns: bigint): void => show(moved(view.peek(), ns, whole.peek()));
+
+/** Fits the selection, else the chosen slice, else goes to the chosen event. */
+export function fit(): void {
+  const { selection } = state.peek();
+  if (selection) { show(fitted(selection, view.peek()), 'jump'); return; }
+  const mark = markOf();
+  if (!mark) return;
+  show(mark.end === null ? centred(view.peek(), mark.begin) : fitted({ begin: mark.begin, end: mark.end }, view.peek()), 'jump');
+}
+
+/** Brings a time into view without changing the zoom, when it is not there. */
+export function reveal(at: bigint, how: 'move' | 'jump' = 'move'): void {
+  if (!contains(view.peek(), at)) show(centred(view.peek(), at), how);
+}
+
+/** Goes to a time, and marks it. */
+export function goTo(at: bigint): void {
+  const v = view.peek();
+  const next = contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centred(v, at);
+  change({ view: next, cursor: at }, 'jump');
+}
+
+/** From a view of everything a jump also goes nearer, so that something is seen of it. */
+function zoomAt(at: bigint): Range {
+  const span = max(spanOf(whole.peek()) / 10n, 1n);
+  return { begin: at - span / 2n, end: at - span / 2n + span };
+}
+
+// The cursor.
+
+export const CURSOR_STEPS = 50n;
+
+const cursorOrMiddle = (): bigint => state.peek().cursor ?? centre();
+
+export function moveCursor(steps: bigint): void {
+  const v = view.peek();
+  const at = cursorOrMiddle() + (max(spanOf(v) / CURSOR_STEPS, 1n) * steps);
+  setCursor(max(whole.peek().begin, min(whole.peek().end, at)));
+}
+
+export function setCursor(at: bigint): void {
+  change({ cursor: at });
+  const v = view.peek();
+  if (at < v.begin || at > v.end) show(moved(v, at < v.begin ? at - v.begin : at - v.end, whole.peek()));
+}
+
+/** To the next boundary on the current track. */
+export async function cursorToBoundary(direction: 'next' | 'previous'): Promise<void> {
+  const track = trackForKeys();
+  if (track === null) return;
+  const found = await locate(track, cursorOrMiddle(), direction);
+  const at = found?.begin ?? found?.ns;
+  if (at != null) setCursor(BigInt(at));
+}
+
+// Selection.
+
+export function select(range: Range | null, tracks?: readonly string[]): void {
+  change(tracks ? { selection: range, chosen: tracks } : { selection: range });
+  if (range && !(['selection', 'flame', 'calls'] as Tab[]).includes(state.peek().tab)) change({ tab: 'selection' });
+}
+
+export function selectFrom(): void {
+  const { selection } = state.peek();
+  const at = cursorOrMiddle();
+  select(selection && selection.end >= at ? { begin: at, end: selection.end } : ordered(at, max(view.peek().end, at)));
+}
+
+export function selectTo(): void {
+  const { selection } = state.peek();
+  const at = cursorOrMiddle();
+  select(selection && selection.begin <= at ? { begin: selection.begin, end: at } : ordered(min(view.peek().begin, at), at));
+}
+
+/** The chosen call, or from the event before to the chosen one. */
+export async function selectChosen(): Promise<void> {
+  const mark = markOf();
+  if (!mark) return;
+  if (mark.depth !== null) { select({ begin: mark.begin, end: mark.end ?? whole.peek().end }); return; }
+  const before = await locate(mark.track, mark.begin, 'previous');
+  const at = before?.begin ?? before?.ns;
+  if (at != null) select(ordered(BigInt(at), mark.begin));
+}
+
+export function toggleTrack(id: string): void {
+  const { chosen } = state.peek();
+  change({ chosen: chosen.includes(id) ? chosen.filter((t) => t !== id) : [...chosen, id] });
+}
+
+// Tracks.
+
+export function toggleFold(id: string): void {
+  const { folds } = state.peek();
+  change({ folds: folds.includes(id) ? folds.filter((t) => t !== id) : [...folds, id] });
+}
+
+export function togglePin(id: string): void {
+  const { pins } = state.peek();
+  change({ pins: pins.includes(id) ? pins.filter((t) => t !== id) : [...pins, id] });
+}
+
+const siblings = (id: string): string[] => {
+  const parent = trackById.peek().get(id)?.parent ?? null;
+  return layout.peek().rows.map((r) => r.track).filter((t) => t.parent === parent).map((t) => t.id);
+};
+
+/** Moves a track among its siblings. */
+export function moveTrack(id: string, by: number): void {
+  const list = siblings(id);
+  const at = list.indexOf(id);
+  const to = Math.max(0, Math.min(list.length - 1, at + by));
+  if (at < 0 || to === at) return;
+  list.splice(at, 1);
+  list.splice(to, 0, id);
+  const { first, last } = order.peek();
+  order.value = { ...order.peek(), first: [...first.filter((t) => !list.includes(t)), ...list], last: last.filter((t) => !list.includes(t)) };
+}
+
+export function pullUp(id: string): void {
+  const { first, last } = order.peek();
+  order.value = { ...order.peek(), first: [id, ...first.filter((t) => t !== id)], last: last.filter((t) => t !== id) };
+}
+
+export function bury(id: string): void {
+  const { first, last } = order.peek();
+  order.value = { ...order.peek(), first: first.filter((t) => t !== id), last: [...last.filter((t) => t !== id), id] };
+}
+
+export function hide(id: string): void {
+  order.value = { ...order.peek(), hidden: new Set([...order.peek().hidden, id]) };
+}
+
+export const showHidden = (): void => { order.value = { ...order.peek(), hidden: new Set() }; };
+
+/** Brings the row of a track into sight. */
+export function scrollTo(id: string): void {
+  const row = layout.peek().rows.find((r) => r.track.id === id);
+  if (!row) return;
+  const room = viewport.peek().height - layout.peek().pinnedHeight;
+  const top = scroll.peek();
+  if (row.y < top) scroll.value = row.y;
+  else if (row.y + row.height > top + room) scroll.value = Math.max(0, Math.min(row.y, row.y + row.height - room));
+}
+
+/** The track that keys are about: that of the chosen thing, else the current row. */
+const trackForKeys = (): string | null => currentTrack.peek() ?? markOf()?.track ?? layout.peek().rows.find((r) => r.track.kind !== 'group')?.track.id ?? null;
+
+// Choosing.
+
+export function chooseEvent(event: number, how: 'move' | 'jump' = 'move'): void {
+  change({ event, call: null }, how);
+}
+
+/** Chooses what is at a time of a track, or nothing. */
+export async function chooseAt(track: string, at: bigint, depth: number | null = null): Promise<void> {
+  const found = await locate(track, at, 'nearest', depth);
+  if (!found) return;
+  takeLocated(track, found);
+}
+
+export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; begin: string | null; ns?: string | null }): void {
+  const at = found.begin ?? found.ns ?? null;
+  const cursor = at === null ? {} : { cursor: BigInt(at) };
+  if (found.call != null) change({ call: { track: found.track ?? track, call: found.call }, event: null, ...cursor });
+  else if (found.event != null) change({ event: found.event, call: null, ...cursor });
+  if (at !== null) reveal(BigInt(at));
+}
+
+/** The event or slice beside the chosen one, on its track. */
+export async function step(direction: 'next' | 'previous'): Promise<void> {
+  const mark = markOf();
+  const track = mark?.track ?? trackForKeys();
+  if (track === null) return;
+  const from = mark?.begin ?? cursorOrMiddle();
+  const found = await locate(track, from, direction);
+  if (found) takeLocated(track, found);
+}
+
+/** The caller of the chosen call. */
+export function toCaller(): void {
+  const { call } = state.peek();
+  const parent = callAnswer.peek().value?.parent;
+  if (call && parent != null) change({ call: { track: call.track, call: parent } });
+}
+
+/** The first call that the chosen one makes: the next one on its track, when it is deeper. */
+export async function toCallee(): Promise<void> {
+  const { call } = state.peek();
+  const value = callAnswer.peek().value;
+  if (!call || !value) return;
+  const next = { track: call.track, call: call.call + 1 };
+  const found = await locate(call.track, BigInt(value.begin), 'next');
+  if (found?.call != null && (value.end === null || BigInt(found.begin ?? 0) <= BigInt(value.end))) change({ call: { track: next.track, call: found.call } });
+}
+
+/** Ends the selection, then the choice. */
+export function escape(): boolean {
+  const { selection, chosen, event, call, cursor } = state.peek();
+  if (selection || chosen.length) { change({ selection: null, chosen: [] }); return true; }
+  if (event !== null || call !== null) { change({ event: null, call: null }); return true; }
+  if (cursor !== null) { change({ cursor: null }); return true; }
+  return false;
+}
+
+// Search.
+
+export async function searchFor(direction: 'next' | 'previous'): Promise<void> {
+  const match = await search(state.peek().query, direction);
+  if (!match) return;
+  const at = match.ns === null ? null : BigInt(match.ns);
+  const next = at !== null && !contains(view.peek(), at) ? { view: centred(view.peek(), at) } : {};
+  change({ event: match.event, call: null, ...next }, 'jump');
+  scrollTo(match.track);
+}
+
+// Bookmarks.
+
+/** A bookmark at the cursor, or where the selection begins. */
+export function addBookmark(label?: string): void {
+  const { selection, bookmarks, cursor } = state.peek();
+  const ns = cursor ?? selection?.begin ?? chosenTime() ?? view.peek().begin + spanOf(view.peek()) / 2n;
+  const name = label ?? `Mark ${bookmarks.length + 1}`;
+  change({ bookmarks: [...bookmarks.filter((b) => b.ns !== ns), { ns, label: name }].sort((a, b) => (a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0)) }, 'jump');
+}
+
+export function removeBookmark(ns: bigint): void {
+  change({ bookmarks: state.peek().bookmarks.filter((b) => b.ns !== ns) }, 'jump');
+}
+
+export function renameBookmark(ns: bigint, label: string): void {
+  change({ bookmarks: state.peek().bookmarks.map((b) => (b.ns === ns ? { ns, label } : b)) });
+}
+
+export function nextBookmark(): void {
+  const { bookmarks, cursor } = state.peek();
+  const from = cursor ?? view.peek().begin - 1n;
+  const next = bookmarks.find((b) => b.ns > from) ?? bookmarks[0];
+  if (next) goToBookmark(next.ns);
+}
+
+export function goToBookmark(ns: bigint): void {
+  change({ cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centred(view.peek(), ns) }) }, 'jump');
+}
+
+// The rest.
+
+export function nextFormat(): void {
+  const at = TIME_FORMATS.indexOf(format.peek());
+  const unix = session.peek()?.clock === 'unix';
+  const list = TIME_FORMATS.filter((f) => unix || (f !== 'utc' && f !== 'local'));
+  const now = list.indexOf(TIME_FORMATS[at] ?? 'begin');
+  change({ format: list[(now + 1) % list.length] ?? null });
+}
+
+export const tabsShown = (): readonly Tab[] => TABS.filter((t) => (t !== 'flame' && t !== 'calls') || hasCalls.value);
+
+export function nextTab(): void {
+  const list = tabsShown();
+  panelShown.value = true;
+  change({ tab: list[(list.indexOf(state.peek().tab) + 1) % list.length] ?? 'events' });
+}
+
+/** Orders the tracks of a group by their first event of a name that is not before the cursor. */
+export async function chase(name: string): Promise<void> {
+  const from = state.peek().cursor ?? whole.peek().begin;
+  const ids = layout.peek().rows.map((r) => r.track).filter((t) => t.kind === 'events').slice(0, 64);
+  const quoted = `name == ${JSON.stringify(name)}`;
+  const at = await firstOfTracks(ids.map((t) => t.id), quoted, from);
+  const ranked = ids.filter((t) => at.has(t.id)).sort((a, b) => ((at.get(a.id) ?? 0n) < (at.get(b.id) ?? 0n) ? -1 : 1)).map((t) => t.id);
+  const { first, last } = order.peek();
+  order.value = { ...order.peek(), first: [...ranked, ...first.filter((t) => !ranked.includes(t))], last: last.filter((t) => !ranked.includes(t)) };
+  said.value = `Tracks are in the order of their first ${name}`;
+}
+
+export const shareInView = (t: bigint): number => shareOf(view.value, t);
+export const timeInView = (share: number): bigint => timeAt(view.peek(), share);
+
+export const cursorToEdge = (edge: 'begin' | 'end'): void => change({ cursor: view.peek()[edge] });
+export function cursorToEnd(edge: 'begin' | 'end'): void { setCursor(whole.peek()[edge]); }
+
+/** Chases the chosen event. */
+export function chaseChosen(): void {
+  const name = eventAnswer.peek().value?.name;
+  if (name !== undefined && state.peek().event !== null) void chase(name);
+}

@@ -1,0 +1,429 @@
+// Everything that is asked of the source, and when.
+import { batch, computed, effect, signal } from '@preact/signals';
+import { ApiError, Unreachable, type Source } from '../api/source';
+import type {
+  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track,
+} from '../api/types';
+import { levelOf, tilesOf, type Range } from '../time/range';
+import { layoutOf, rowsBetween, AS_GIVEN, type Order, type Row } from '../draw/layout';
+import { showsTiles } from '../draw/timeline';
+import { answer, onLost, reportFailure } from './answers';
+import { hold, whileBusy } from './busy';
+import { RowStore } from './rows';
+import { change, origin, session, state, view, whole } from './store';
+import { TileStore } from './tiles';
+
+export type Phase = 'loading' | 'ready' | 'error' | 'token' | 'ended';
+
+export const phase = signal<Phase>('loading');
+export const failure = signal<ErrorBody | null>(null);
+/** Changes when what was answered before may be out of date. */
+export const epoch = signal(0);
+
+let source: Source;
+const stopped = new AbortController();
+
+/** Asks the source that the page was opened with. */
+export const ask = <T>(path: string, query: Record<string, string | number | null | undefined> = {}, abort?: AbortSignal): Promise<T> => source.get<T>(path, query, abort);
+export const post = <T>(path: string, body: unknown): Promise<T> => source.post<T>(path, body);
+
+const generation = computed(() => String(session.value?.generation ?? ''));
+const complete = computed(() => session.value?.index.state === 'complete');
+export const indexComplete = complete;
+
+// Tracks and rows of the timeline.
+
+export const filterError = signal<{ text: string; error: ErrorBody } | null>(null);
+
+const tracksAnswer = answer<{ tracks: Track[] }>(() => {
+  if (!session.value || phase.value === 'token') return null;
+  const filter = state.value.filter;
+  return { key: `${filter}\n${epoch.value}`, ask: (abort) => ask('tracks', { filter }, abort) };
+});
+
+/** Tracks as the filter leaves them. The answer before the present one stays until that is there. */
+export const tracks = signal<readonly Track[]>([]);
+effect(() => {
+  const { value, error, pending } = tracksAnswer.value;
+  if (value && !pending) tracks.value = value.tracks;
+  if (error?.body.code === 'filter' && !pending) {
+    const text = state.peek().filter;
+    filterError.value = { text, error: error.body };
+    change({ filter: '' });
+  } else if (error && !pending && phase.peek() === 'loading') {
+    failure.value = error.body;
+    phase.value = 'error';
+  }
+});
+export const trackById = computed(() => new Map(tracks.value.map((t) => [t.id, t])));
+
+export const order = signal<Order>(AS_GIVEN);
+export const layout = computed(() => layoutOf(tracks.value, state.value.folds, state.value.pins, order.value));
+export const hasCalls = computed(() => tracks.value.some((t) => t.kind === 'calls'));
+
+/** The box that rows are drawn in, and how far they are scrolled. */
+export const viewport = signal<{ width: number; height: number }>({ width: 0, height: 0 });
+export const scroll = signal(0);
+
+export const rowsInSight = computed<readonly Row[]>(() => {
+  const { rows, pinned, pinnedHeight } = layout.value;
+  return [...pinned, ...rowsBetween(rows, scroll.value, scroll.value + Math.max(0, viewport.value.height - pinnedHeight))];
+});
+
+// Tiles.
+
+export const plainTiles = new TileStore();
+export const filteredTiles = new TileStore();
+/** Changes when tiles arrive, and when some have become stale. */
+export const tilesArrived = signal(0);
+const tilesStale = signal(0);
+export const tilesShown = computed(() => (state.value.filter ? filteredTiles : plainTiles));
+let filteredBy = '';
+
+interface Flight { readonly abort: AbortController; readonly keys: readonly string[]; readonly keep: boolean }
+const flights = new Set<Flight>();
+const flying = new Set<string>();
+const MOST_FLIGHTS = 10;
+const MOST_TRACKS = 64;
+const MOST_TILES = 4096;
+const REST_MS = 100;
+
+effect(() => {
+  const filter = state.value.filter;
+  if (filter === filteredBy) return;
+  filteredBy = filter;
+  filteredTiles.clear();
+});
+
+effect(() => {
+  void tilesStale.value;
+  const { width } = viewport.value;
+  if (width === 0 || !session.value || phase.value === 'token' || phase.value === 'ended') return;
+  const ids = rowsInSight.value.filter(showsTiles).map((r) => r.track.id);
+  const level = levelOf(view.value, width);
+  wantTiles(plainTiles, '', ids, level, view.value, false);
+  if (state.value.filter) wantTiles(filteredTiles, state.value.filter, ids, level, view.value, false);
+});
+
+/** Asks for the tiles that are missing, those of several tracks in one question. */
+function wantTiles(store: TileStore, filter: string, ids: readonly string[], level: number, over: Range, keep: boolean, exact = false): void {
+  const { from, to } = tilesOf(over, level, origin.peek());
+  const groups = new Map<string, { first: number; last: number; ids: string[] }>();
+  for (const id of ids) {
+    let first = -1;
+    let last = -1;
+    for (let index = from; index <= to; index++) {
+      if (!store.wants(id, level, index, exact) || flying.has(flightKey(filter, id, level, index, exact))) continue;
+      if (first < 0) first = index;
+      last = index;
+    }
+    if (first < 0) continue;
+    const group = groups.get(`${first} ${last}`);
+    if (group) group.ids.push(id); else groups.set(`${first} ${last}`, { first, last, ids: [id] });
+  }
+  for (const { first, last, ids: wanted } of groups.values()) {
+    const most = Math.max(1, Math.min(MOST_TRACKS, Math.floor(MOST_TILES / (last - first + 1))));
+    for (let i = 0; i < wanted.length; i += most) void fetchTiles(store, filter, wanted.slice(i, i + most), level, first, last, keep, exact);
+  }
+}
+
+const flightKey = (filter: string, id: string, level: number, index: number, exact: boolean): string => `${filter}\n${id} ${level} ${index} ${exact ? 1 : 0}`;
+
+async function fetchTiles(store: TileStore, filter: string, ids: readonly string[], level: number, from: number, to: number, keep: boolean, exact: boolean): Promise<void> {
+  const keys: string[] = [];
+  for (const id of ids) for (let i = from; i <= to; i++) keys.push(flightKey(filter, id, level, i, exact));
+  const flight: Flight = { abort: new AbortController(), keys, keep };
+  flights.add(flight);
+  keys.forEach((k) => flying.add(k));
+  // A fast journey leaves questions behind that nobody looks at the answers of.
+  if (flights.size > MOST_FLIGHTS) for (const old of flights) { if (!old.keep && old !== flight) { old.abort.abort(); break; } }
+  const end = hold();
+  try {
+    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
+    if (filter !== '' && filter !== state.peek().filter) return;
+    batch(() => {
+      store.put(answer);
+      tilesArrived.value = tilesArrived.peek() + 1;
+    });
+    if (!exact && complete.peek() && answer.tracks.some((t) => !t.exact)) void whenAtRest(store, filter, ids, level, from, to);
+  } catch (e) {
+    if (!flight.abort.signal.aborted) reportFailure(e);
+  } finally {
+    flights.delete(flight);
+    keys.forEach((k) => flying.delete(k));
+    end();
+  }
+}
+
+/** An answer that was estimated to be quick is asked for again when the view stays where it is. */
+async function whenAtRest(store: TileStore, filter: string, ids: readonly string[], level: number, from: number, to: number): Promise<void> {
+  const before = view.peek();
+  await whileBusy(new Promise((resolve) => setTimeout(resolve, REST_MS)));
+  if (view.peek() !== before || (filter !== '' && filter !== state.peek().filter)) return;
+  const inexact = ids.filter((id) => rowsInSight.peek().some((r) => r.track.id === id));
+  if (inexact.length) await fetchTiles(store, filter, inexact, level, from, to, false, true);
+}
+
+// The overview: all events of the whole.
+
+/** Buckets of the overview are at most this part of it. */
+const OVERVIEW_BUCKETS = 800;
+const MOST_OVERVIEW_TRACKS = 256;
+
+/** The tracks whose events together are all events: groups where there are any, else those that hold events. */
+export const overviewTracks = computed<readonly string[]>(() => {
+  const roots = tracks.value.filter((t) => t.parent === null);
+  const list = roots.length > 0 && roots.every((t) => t.kind === 'group') ? roots : tracks.value.filter((t) => t.base);
+  return list.slice(0, MOST_OVERVIEW_TRACKS).map((t) => t.id);
+});
+export const overviewLevel = computed(() => levelOf(whole.value, OVERVIEW_BUCKETS));
+
+effect(() => {
+  void tilesStale.value;
+  if (!session.value || overviewTracks.value.length === 0 || phase.value === 'ended') return;
+  wantTiles(plainTiles, '', overviewTracks.value, overviewLevel.value, whole.value, true);
+});
+// What stands in for every finer tile.
+effect(() => {
+  void tilesStale.value;
+  const { width } = viewport.value;
+  if (width === 0 || !session.value || state.value.view === null || phase.value === 'ended') return;
+  wantTiles(plainTiles, '', rowsInSight.value.filter(showsTiles).map((r) => r.track.id), levelOf(whole.value, width), whole.value, true);
+});
+
+// The table.
+
+export const table = new RowStore((query, abort) => ask<Rows>('events', query, abort));
+effect(() => {
+  const { filter, columns } = state.value;
+  if (session.value) table.restart(`${filter}\n${columns.length ? 'json' : ''}\n${epoch.value}`, filter, columns.length > 0);
+});
+
+/** How many events the filter leaves; null until it is known. */
+export const shownTotal = computed(() => table.total.value ?? (state.value.filter ? null : session.value?.events ?? null));
+
+// What is chosen.
+
+export const eventAnswer = answer<EventDetails>(() => {
+  const { event } = state.value;
+  if (event === null || !session.value) return null;
+  return { key: `${event}`, ask: (abort) => ask(`event/${event}`, {}, abort) };
+});
+export const callAnswer = answer<CallDetails>(() => {
+  const { call } = state.value;
+  if (call === null || !session.value) return null;
+  return { key: `${call.track}:${call.call}`, ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort) };
+});
+
+/** The place of the chosen event among the rows of the table. */
+const LOOKED_AT = 500;
+const placeAnswer = answer<number | null>(() => {
+  const { filter, event } = state.value;
+  if (event === null || filter === '') return null;
+  const details = eventAnswer.value;
+  if (details.key !== `${event}` || !details.value?.ns) return null;
+  const { ns } = details.value;
+  return {
+    key: `${filter}\n${event}\n${epoch.value}`,
+    async ask(abort) {
+      const found = await ask<Rows>('events', { at: ns, limit: LOOKED_AT, filter }, abort);
+      const i = found.rows.findIndex((r) => r.event >= event);
+      return i < 0 ? null : found.from + i;
+    },
+  };
+});
+export const chosenRow = computed<number | null>(() => {
+  const { filter, event } = state.value;
+  if (event === null) return null;
+  return filter === '' ? event : placeAnswer.value.value;
+});
+
+const rangeQuery = (): { begin: string | null; end: string | null; tracks: string; filter: string } => {
+  const { selection, chosen, filter } = state.value;
+  return { begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, tracks: chosen.join(','), filter };
+};
+const selectKey = (): string => Object.values(rangeQuery()).join('\n') + `\n${epoch.value}`;
+const RETRY_MS = 400;
+
+export const selected = computed(() => state.value.selection !== null || state.value.chosen.length > 0);
+export const selectAnswer = answer<Selection>(() => {
+  if (!session.value || !(selected.value || state.value.tab === 'selection' || state.value.tab === 'calls')) return null;
+  const query = rangeQuery();
+  return {
+    key: selectKey(), ask: (abort) => ask('select', query, abort),
+    again: (value) => (value.complete === false ? { afterMs: RETRY_MS, busy: complete.peek() } : null),
+  };
+});
+export const flameAnswer = answer<{ nodes: FlameNode[] }>(() => {
+  if (!session.value || state.value.tab !== 'flame' || !hasCalls.value) return null;
+  const query = rangeQuery();
+  return { key: selectKey(), ask: (abort) => ask('flame', query, abort) };
+});
+export const problemsAnswer = answer<Problems>(() => {
+  if (!session.value) return null;
+  return { key: `${epoch.value}`, ask: (abort) => ask('problems', {}, abort) };
+});
+
+// Search.
+
+export interface Found { readonly query: string; readonly inValues: boolean; readonly index: number | null; readonly count: number | null; readonly filter: string }
+export const found = signal<Found | null>(null);
+export const inValues = signal(false);
+let searching: AbortController | null = null;
+
+/** Goes to the next or the previous event whose name holds the text. */
+export async function search(query: string, direction: 'next' | 'previous'): Promise<Match['match']> {
+  searching?.abort();
+  const mine = (searching = new AbortController());
+  if (query === '') { found.value = null; return null; }
+  const { filter, event } = state.peek();
+  const from = event ?? (direction === 'next' ? -1 : Number.MAX_SAFE_INTEGER);
+  const fields = inValues.peek();
+  const once = (at: number, way: string): Promise<Match> => ask<Match>('search', { q: query, from: at, direction: way, fields: fields ? 1 : null, filter }, mine.signal);
+  const end = hold();
+  try {
+    let answer = await once(from, direction);
+    // Beyond the last match is the first one again.
+    if (!answer.match && answer.count !== 0) answer = await once(direction === 'next' ? -1 : Number.MAX_SAFE_INTEGER, direction);
+    if (mine.signal.aborted) return null;
+    const show = ({ index, count }: Match): void => { found.value = { query, inValues: fields, index, count, filter }; };
+    show(answer);
+    if (answer.count === null) void countMatches(() => once(from, direction), show, mine.signal);
+    return answer.match;
+  } catch (e) {
+    if (!mine.signal.aborted) reportFailure(e);
+    return null;
+  } finally { end(); }
+}
+
+async function countMatches(again: () => Promise<Match>, show: (m: Match) => void, abort: AbortSignal): Promise<void> {
+  const end = complete.peek() ? hold() : () => {};
+  try {
+    while (!abort.aborted) {
+      await new Promise((resolve) => setTimeout(resolve, RETRY_MS / 2));
+      if (abort.aborted) return;
+      const answer = await again();
+      if (answer.count === null) continue;
+      if (!abort.aborted && found.peek()) show({ ...answer, index: answer.index ?? found.peek()?.index ?? null });
+      return;
+    }
+  } catch (e) { if (!abort.aborted) reportFailure(e); } finally { end(); }
+}
+
+/** The event or slice at a time of a track, or beside it. */
+export const locate = (track: string, at: bigint, direction: 'next' | 'previous' | 'nearest', depth: number | null = null): Promise<Located | null> =>
+  whileBusy(ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction, depth }).then(
+    (l) => ('at' in l ? l.at : l), (e: unknown) => { if (!(e instanceof ApiError && e.status === 404)) reportFailure(e); return null; }));
+
+// A filter.
+
+/** Tries a filter; a mistake is shown and leaves the old one. */
+export async function applyFilter(text: string): Promise<void> {
+  const trimmed = text.trim();
+  if (trimmed === state.peek().filter) { filterError.value = null; return; }
+  try {
+    await whileBusy(ask('tracks', { filter: trimmed }));
+    filterError.value = null;
+    change({ filter: trimmed }, 'jump');
+  } catch (e) {
+    const error = reportFailure(e);
+    if (error) filterError.value = { text, error: error.body };
+  }
+}
+
+// The beginning, and what changes later.
+
+export async function start(from: Source): Promise<void> {
+  source = from;
+  onLost((why) => { if (phase.peek() !== 'ended') phase.value = why === 'token' ? 'token' : 'ended'; });
+  const end = hold();
+  try {
+    session.value = await ask<Session>('session');
+  } catch (e) {
+    fail(e);
+    return;
+  } finally { end(); }
+  void watch();
+}
+
+function fail(e: unknown): void {
+  if (e instanceof ApiError && e.status === 401) { phase.value = 'token'; return; }
+  failure.value = e instanceof ApiError ? e.body : { code: 'gone', message: e instanceof Error ? e.message : String(e) };
+  phase.value = 'error';
+}
+
+/** Begins again after an error. */
+export async function tryAgain(): Promise<void> {
+  failure.value = null;
+  phase.value = 'loading';
+  await start(source);
+}
+
+const RECONNECT_MS = 400;
+
+async function watch(): Promise<void> {
+  for (let failures = 0; !stopped.signal.aborted && phase.peek() !== 'token';) {
+    try {
+      await source.watch((progress) => { failures = 0; hear(progress); }, stopped.signal);
+    } catch (e) {
+      if (e instanceof ApiError && e.status === 401) { phase.value = 'token'; return; }
+    }
+    if (phase.peek() === 'ended') return;
+    // The stream is over: either the server is, or only the connection was.
+    await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
+    try { await refresh(); } catch (e) {
+      if (!(e instanceof Unreachable) || ++failures > 2) { phase.value = 'ended'; return; }
+    }
+  }
+}
+
+/** How often an index that is being made makes the page ask again. */
+const INDEX_MS = 400;
+let indexTimer: ReturnType<typeof setTimeout> | null = null;
+
+function hear(progress: Progress): void {
+  switch (progress.kind) {
+    case 'index': hearIndex(progress.index); break;
+    case 'filter':
+      if (progress.filter === state.peek().filter) { filterDone.value = progress.done; if (progress.done >= 1) { filteredTiles.markInexact(); tilesStale.value = tilesStale.peek() + 1; } }
+      break;
+    case 'grown':
+      plainTiles.markAll();
+      filteredTiles.markAll();
+      void refresh();
+      break;
+    case 'end': phase.value = 'ended'; break;
+  }
+}
+
+export const filterDone = signal<number | null>(null);
+
+function hearIndex(index: IndexProgress): void {
+  const before = session.peek();
+  if (!before) return;
+  if (index.state === 'complete') {
+    if (before.index.state !== 'complete') void refresh();
+    return;
+  }
+  session.value = { ...before, index };
+  indexTimer ??= setTimeout(() => {
+    indexTimer = null;
+    plainTiles.markInexact();
+    tilesStale.value = tilesStale.peek() + 1;
+  }, INDEX_MS);
+}
+
+/** Asks what is known now; everything else follows. */
+async function refresh(): Promise<void> {
+  const before = session.peek();
+  const now = await ask<Session>('session');
+  const same = before && String(before.generation) === String(now.generation) && before.index.state === now.index.state;
+  if (same) return;
+  batch(() => {
+    session.value = now;
+    plainTiles.markInexact();
+    filteredTiles.markInexact();
+    epoch.value = epoch.peek() + 1;
+    tilesStale.value = tilesStale.peek() + 1;
+  });
+}
