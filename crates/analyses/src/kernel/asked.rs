@@ -8,6 +8,7 @@ use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, ThreadIndex};
 
 use super::periods::BoundPeriods;
+use super::rows::Rows;
 use super::table::{Cell, Column, Unit, columns};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
@@ -230,13 +231,13 @@ impl Asked {
     }
 
     /// Keeps a row, or hands it on.
-    pub(crate) fn put(&self, row: Vec<Cell>, rows: &mut Vec<Vec<Cell>>) {
+    pub(crate) fn put(&self, row: Vec<Cell>, rows: &mut Rows) {
         if !self.keeps(&row) {
             return;
         }
         match &self.sink {
             Some(sink) => (sink.borrow_mut())(&row),
-            None => rows.push(row),
+            None => rows.push(&row),
         }
     }
 }

@@ -5,6 +5,8 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use super::ledger::{Account, Ledger};
+use super::rows::Rows;
 use super::spans::NO_KEY;
 use super::states::is_system;
 use super::table::{Cell, Column, Order, Table, Unit, columns};
@@ -25,7 +27,7 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct Cpu {
     asked: Asked,
-    threads: Map<(i64, ThreadIndex), OfThread>,
+    threads: Ledger<OfThread>,
     cpus: Map<(i64, CpuIndex), OfCpu>,
 }
 
@@ -35,8 +37,8 @@ struct OfThread {
     system: Ns,
     irq: Ns,
     unknown: Ns,
-    switches: u64,
-    migrations: u64,
+    switches: i128,
+    migrations: i128,
 }
 
 #[derive(Clone, Default)]
@@ -55,13 +57,8 @@ impl OfThread {
         self.user + self.system + self.irq + self.unknown
     }
 
-    fn add(&mut self, other: &OfThread) {
-        self.user += other.user;
-        self.system += other.system;
-        self.irq += other.irq;
-        self.unknown += other.unknown;
-        self.switches += other.switches;
-        self.migrations += other.migrations;
+    fn numbers(&self) -> [i128; 6] {
+        [self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
     }
 
     fn cells(&self, length: Ns) -> [Cell; 6] {
@@ -69,6 +66,18 @@ impl OfThread {
         let [time, user, system, irq, unknown] =
             [self.time(), self.user, self.system, self.irq, self.unknown].map(Cell::Integer);
         [time, user, system, irq, unknown, share]
+    }
+}
+
+impl Account for OfThread {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.numbers().map(Cell::Integer));
+    }
+
+    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>) {
+        let OfThread { user, system, irq, unknown, switches, migrations } = self;
+        let sums = [user, system, irq, unknown, switches, migrations];
+        sums.into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
     }
 }
 
@@ -82,7 +91,7 @@ impl Cpu {
             return None;
         }
         let step = self.asked.step_of(machines.begin(), at);
-        Some(self.threads.entry((step, thread)).or_default())
+        Some(self.threads.of(machines, step, thread))
     }
 
     fn thread_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -102,25 +111,26 @@ impl Cpu {
         if !is_process {
             columns_of.push(Column::new("prio", Unit::Name));
         }
-        let mut lives: Map<(i64, ThreadIndex), OfThread> = Map::default();
-        for (&(step, thread), of) in &self.threads {
-            lives.entry((asked.last_step(range, step), thread)).or_default().add(of);
-        }
-        lives.retain(|_, of| of.time() > 0);
-        let mut all = OfThread::default();
-        lives.values().for_each(|of| all.add(of));
+        let lives = self.threads.finish(|step| asked.last_step(range, step));
+        let lives = || lives.iter().filter(|(_, of)| of.time() > 0);
+        let all = Cell::Integer(lives().map(|(_, of)| of.time()).sum());
         let length = |step: i64| match asked.step_cells(range, step).as_slice() {
             [Cell::Integer(from), Cell::Integer(to)] => to - from,
             _ => range.map_or(0, |(begin, end)| end - begin),
         };
-        let mut rows = Vec::new();
+        let mut rows = Rows::default();
+        let mut keep = |row: &[Cell]| {
+            if asked.keeps(row) {
+                rows.push(row);
+            }
+        };
         if is_process {
             let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
-            for ((step, thread), of) in &lives {
-                let thread = machines.thread(*thread);
-                let process = processes.entry((*step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
+            for ((step, thread), of) in lives() {
+                let thread = machines.thread(thread);
+                let process = processes.entry((step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
                 process.0 += 1;
-                process.1.add(of);
+                process.1.add(of.numbers().map(Some).into_iter());
             }
             for ((step, machine, pid), (threads, of)) in processes {
                 let mut row = asked.step_cells(range, step);
@@ -128,10 +138,10 @@ impl Cpu {
                 row.extend([key_cell(pid), threads.into()]);
                 row.extend(of.cells(length(step)));
                 row.extend([of.switches.into(), of.migrations.into()]);
-                rows.push(row);
+                keep(&row);
             }
         } else {
-            for ((step, index), of) in lives {
+            for ((step, index), of) in lives() {
                 let thread = machines.thread(index);
                 let mut row = asked.step_cells(range, step);
                 row.extend(asked.machine_cells(thread.machine));
@@ -139,13 +149,12 @@ impl Cpu {
                 row.extend([Cell::integer(thread.pid()), Cell::text(thread.comm.as_deref())]);
                 row.extend(of.cells(length(step)));
                 row.extend([of.switches.into(), of.migrations.into(), Cell::integer(thread.prio())]);
-                rows.push(row);
+                keep(&row);
             }
         }
-        rows.retain(|row| asked.keeps(row));
-        let all = vec![(Column::new("time_ns", Unit::Duration), Cell::Integer(all.time()))];
+        let all = vec![(Column::new("time_ns", Unit::Duration), all)];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
-        Table { analysis: "cpu", range, columns: columns_of, rows: rows.into(), all, order, ..Table::default() }
+        Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
     }
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -238,7 +247,7 @@ impl Observer for Cpu {
         }
         let Cpu { asked, threads, .. } = self;
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            let of = threads.entry((step, piece.thread)).or_default();
+            let of = threads.of(machines, step, piece.thread);
             *match piece.state {
                 ThreadState::RunUser => &mut of.user,
                 ThreadState::Interrupted => &mut of.irq,
@@ -256,7 +265,7 @@ impl Observer for Cpu {
         let is_by_cpu = asked.by.as_deref() == Some("cpu");
         asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match is_by_cpu {
             true => cpus.entry((step, credit.cpu)).or_default().task += length,
-            false => threads.entry((step, credit.thread)).or_default().unknown += length,
+            false => threads.of(machines, step, credit.thread).unknown += length,
         });
     }
 
@@ -266,7 +275,7 @@ impl Observer for Cpu {
         }
         if let Some(of) = self.of_thread(machines, thread, at) {
             of.switches += 1;
-            of.migrations += u64::from(has_migrated);
+            of.migrations += i128::from(has_migrated);
         }
     }
 }

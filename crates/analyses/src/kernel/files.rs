@@ -358,7 +358,7 @@ impl Analysis for OpenFiles {
             }
             let mut row = self.asked.machine_cells(machine);
             row.extend([pid.into(), fd.into(), Cell::text(Some(name))]);
-            table.rows.cells().push(row);
+            table.rows.push(&row);
         }
         table.order = Order::Keys;
         table.notes = vec![("files_left_out", self.files.left_out())];

@@ -7,6 +7,7 @@ use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
 use super::latest::Latest;
+use super::rows::Rows;
 use super::spans::{Key, More, NO_KEY, Names, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
@@ -517,7 +518,7 @@ impl Analysis for Net {
             sums.entry((asked.last_step(range, step), machine, name)).or_default().add(packets);
             all.add(packets);
         }
-        let mut rows = Vec::new();
+        let mut rows = Rows::default();
         for ((step, machine, name), packets) in sums {
             let mut row = asked.step_cells(range, step);
             row.extend(asked.machine_cells(machine));
@@ -526,15 +527,7 @@ impl Analysis for Net {
             asked.put(row, &mut rows);
         }
         let all = columns(Unit::Count, &Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
-        Table {
-            analysis: "io",
-            range,
-            columns: columns_of,
-            rows: rows.into(),
-            all,
-            order: Order::Keys,
-            ..Table::default()
-        }
+        Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
     }
 }
 

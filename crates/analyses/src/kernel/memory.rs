@@ -242,7 +242,7 @@ mod tests {
 
     fn rows(table: &Table) -> Vec<Vec<Option<i128>>> {
         let number = |cell: &Cell| if let Cell::Integer(value) = cell { Some(*value) } else { None };
-        table.rows.clone().cells().iter().map(|row| row.iter().map(number).collect()).collect()
+        table.rows.cells().iter().map(|row| row.iter().map(number).collect()).collect()
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod files;
 mod io;
 mod irq;
 mod latest;
+mod ledger;
 mod locks;
 mod memory;
 mod path;
@@ -27,6 +28,7 @@ mod processes;
 #[cfg(test)]
 mod random;
 mod reader;
+mod rows;
 mod sched;
 mod spans;
 mod states;
@@ -56,8 +58,9 @@ use tracemill_semantics::{Concept, Concepts, Recording};
 pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, View};
 pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
+pub use rows::Rows;
 pub use spans::PERCENTS;
-pub use table::{Cell, Column, Order, PackedRows, PeriodOf, Rows, Table, Unit};
+pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
 use reader::Reader;
 

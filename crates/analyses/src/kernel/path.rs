@@ -332,7 +332,7 @@ impl Analysis for CriticalPath {
                 row.extend(thread_cells(machines, Some(found.thread)));
                 row.push(Cell::text(Some(found.state)));
                 if asked.keeps(&row) {
-                    table.rows.cells().push(row);
+                    table.rows.push(&row);
                 }
             }
         }

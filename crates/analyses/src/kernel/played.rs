@@ -74,5 +74,5 @@ pub(super) fn rows(table: &Table, columns: &[&str]) -> Vec<String> {
     };
     let places: Vec<usize> = columns.iter().map(|name| table.column(name).expect(name)).collect();
     let row = |row: &Vec<Cell>| places.iter().map(|&at| shown(&row[at])).collect::<Vec<_>>().join(" ");
-    table.rows.clone().cells().iter().map(row).collect()
+    table.rows.cells().iter().map(row).collect()
 }

@@ -1,13 +1,15 @@
 //! `processes`: the lives of threads, and how they spent their time (section 3.9).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
+    CpuIndex, Happening, Machines, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
 use super::files::OpenFiles;
+use super::ledger::{Account, Closed, Ledger};
+use super::rows::Rows;
 use super::table::{Cell, Column, Order, Table, Unit, columns};
 use super::{Analysis, Asked, Known};
 
@@ -35,27 +37,24 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct Processes {
     asked: Asked,
-    /// All lives, by their index.
-    lives: Vec<Life>,
-    spent: Map<(i64, ThreadIndex), Spent>,
+    lives: Ledger<Life>,
+    spent: Ledger<Spent>,
 }
 
 /// The dates of a life.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Life {
     /// When it was met first.
-    met: Ns,
+    met: Option<Ns>,
     forked: Option<Ns>,
     exited: Option<Ns>,
     freed: Option<Ns>,
-    /// When another life of its number began.
-    ended: Option<Ns>,
     /// Did it run on one of the CPUs that are wanted?
     was_there: bool,
 }
 
 /// What a life spent its time on.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Spent {
     user: Ns,
     system: Ns,
@@ -67,9 +66,9 @@ struct Spent {
     /// It ran, in a mode that nothing tells.
     unknown: Ns,
     dead: Ns,
-    switches: u64,
-    preempted: u64,
-    migrations: u64,
+    switches: Ns,
+    preempted: Ns,
+    migrations: Ns,
 }
 
 const DURATIONS: [&str; 8] =
@@ -93,13 +92,29 @@ impl Spent {
         }
     }
 
-    /// The values of [`DURATIONS`] and [`COUNTS`].
-    fn parts(&mut self) -> ([&mut Ns; 8], [&mut u64; 3]) {
-        let Spent { user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, .. } = self;
-        (
-            [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown],
-            [&mut self.switches, &mut self.preempted, &mut self.migrations],
-        )
+    /// The values of [`DURATIONS`] and [`COUNTS`], and behind them the time that is in none of them.
+    fn parts(&mut self) -> [&mut i128; 12] {
+        let Spent {
+            user,
+            system,
+            irq,
+            wait_cpu,
+            wait,
+            wait_fork,
+            zombie,
+            unknown,
+            dead,
+            switches,
+            preempted,
+            migrations,
+        } = self;
+        [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead]
+    }
+
+    fn numbers(&self) -> [i128; 12] {
+        let Spent { user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, .. } = *self;
+        let Spent { dead, switches, preempted, migrations, .. } = *self;
+        [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead]
     }
 
     fn known(&self) -> Ns {
@@ -107,98 +122,89 @@ impl Spent {
         running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead
     }
 
-    fn add(&mut self, mut other: Spent) {
-        self.dead += other.dead;
-        let (durations, counts) = self.parts();
-        let (other_durations, other_counts) = other.parts();
-        durations.into_iter().zip(other_durations).for_each(|(sum, more)| *sum += *more);
-        counts.into_iter().zip(other_counts).for_each(|(sum, more)| *sum += *more);
-    }
-
-    fn cells(&mut self) -> impl Iterator<Item = Cell> {
-        let (durations, counts) = self.parts();
-        durations.map(|ns| Cell::Integer(*ns)).into_iter().chain(counts.map(|count| Cell::from(*count)))
+    fn cells(&self) -> impl Iterator<Item = Cell> {
+        self.numbers().into_iter().take(DURATIONS.len() + COUNTS.len()).map(Cell::Integer)
     }
 }
 
-impl Processes {
-    fn life(&mut self, thread: ThreadIndex) -> &mut Life {
-        let at = thread.0 as usize;
-        if self.lives.len() <= at {
-            self.lives.resize(at + 1, Life::default());
-        }
-        &mut self.lives[at]
+impl Account for Spent {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.numbers().map(Cell::Integer));
     }
 
-    fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
-        if !self.asked.has_instant(at) {
-            return None;
-        }
-        let step = self.asked.step_of(machines.begin(), at);
-        Some(self.spent.entry((step, thread)).or_default())
+    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>) {
+        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+    }
+}
+
+impl Account for Life {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend([self.met, self.forked, self.exited, self.freed].map(Cell::integer));
+        cells.push(u8::from(self.was_there).into());
     }
 
-    fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
-        if self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
-            self.life(thread).was_there = true;
+    fn add(&mut self, mut numbers: impl Iterator<Item = Option<i128>>) {
+        for date in [&mut self.met, &mut self.forked, &mut self.exited, &mut self.freed] {
+            *date = date.or(numbers.next().flatten());
         }
+        self.was_there |= numbers.next().flatten() == Some(1);
+    }
+}
+
+/// Lives, when all events have passed.
+struct Lives {
+    dates: Closed<Life>,
+    /// For each life, the next one of its number.
+    next: Vec<Option<ThreadIndex>>,
+}
+
+impl Lives {
+    /// The lives, and their order by number.
+    fn new(machines: &Machines, dates: Closed<Life>) -> (Self, Vec<ThreadIndex>) {
+        let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
+        let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
+        order.sort_by_key(|&life| (number(life), machines.thread(life).life));
+        let mut next = vec![None; order.len()];
+        for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
+            next[pair[0].0 as usize] = Some(pair[1]);
+        }
+        (Lives { dates, next }, order)
+    }
+
+    fn of(&self, life: ThreadIndex) -> Life {
+        self.dates.find((0, life)).unwrap_or_default()
+    }
+
+    fn met(&self, life: ThreadIndex) -> Ns {
+        self.of(life).met.unwrap_or(0)
+    }
+
+    /// When another life of its number began: it ended before.
+    fn end(&self, life: ThreadIndex) -> Option<Ns> {
+        self.next[life.0 as usize].map(|next| self.met(next))
     }
 
     /// The part of a range in which a life may have been: one that was not forked and is the first of its number was there
     /// before the trace; others begin when they are met.
-    fn span(&self, machines: &Machines, thread: ThreadIndex, (begin, end): (Ns, Ns)) -> (Ns, Ns) {
-        let life = &self.lives[thread.0 as usize];
-        let first = match life.forked {
-            None if machines.thread(thread).life == 0 => begin,
-            forked => forked.unwrap_or(life.met),
+    fn span(&self, machines: &Machines, life: ThreadIndex, (begin, end): (Ns, Ns)) -> (Ns, Ns) {
+        let of = self.of(life);
+        let first = match of.forked {
+            None if machines.thread(life).life == 0 => begin,
+            forked => forked.or(of.met).unwrap_or(0),
         };
         let from = first.clamp(begin, end);
-        (from, life.ended.map_or(end, |ended| ended.clamp(from, end)))
+        (from, self.end(life).map_or(end, |ended| ended.clamp(from, end)))
     }
 
     /// Is a life wanted, and was it there in the range?
-    fn wants(&self, machines: &Machines, thread: ThreadIndex, range: (Ns, Ns)) -> bool {
-        let life = &self.lives[thread.0 as usize];
-        let begins = life.forked.unwrap_or(if machines.thread(thread).life > 0 { life.met } else { range.0 });
-        begins <= range.1
-            && life.ended.is_none_or(|ended| ended >= range.0)
-            && life.freed.is_none_or(|freed| freed >= range.0)
-            && (self.asked.cpus.is_none() || life.was_there)
-            && self.asked.wants_thread(machines, Some(thread))
-    }
-
-    /// A life ends at the latest when the next one of its number begins.
-    fn end_lives(&mut self, machines: &Machines) {
-        let mut newest: HashMap<(u32, i64), ThreadIndex> = HashMap::new();
-        for (life, thread) in machines.threads() {
-            let met = self.life(life).met;
-            if let Some(before) = newest.insert((thread.machine, thread.tid), life) {
-                self.life(before).ended = Some(met);
-            }
-        }
-    }
-
-    fn row_columns(&self, is_tree: bool) -> Vec<Column> {
-        let mut columns_of = self.asked.step_columns();
-        columns_of.extend(self.asked.machine_columns());
-        columns_of.extend(columns(Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]));
-        columns_of.extend(columns(Unit::Time, &["born_ns", "exit_ns", "freed_ns"]));
-        columns_of.extend(amounts());
-        if is_tree {
-            columns_of.push(Column::new("depth", Unit::Name));
-        }
-        columns_of
-    }
-
-    /// Cells of a life that say nothing of its time.
-    fn name_cells(&self, machines: &Machines, thread: ThreadIndex, end: Ns) -> Vec<Cell> {
-        let (of, life) = (machines.thread(thread), &self.lives[thread.0 as usize]);
-        let mut cells = self.asked.machine_cells(of.machine);
-        cells.extend([of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())]);
-        cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel)]);
-        let dates = [life.forked, life.exited, life.freed];
-        cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
-        cells
+    fn wants(&self, asked: &Asked, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
+        let of = self.of(life);
+        let met = if machines.thread(life).life > 0 { of.met.unwrap_or(0) } else { range.0 };
+        of.forked.unwrap_or(met) <= range.1
+            && self.end(life).is_none_or(|ended| ended >= range.0)
+            && of.freed.is_none_or(|freed| freed >= range.0)
+            && (asked.cpus.is_none() || of.was_there)
+            && asked.wants_thread(machines, Some(life))
     }
 
     /// Lives in the order of the tree, with their depths.
@@ -206,7 +212,7 @@ impl Processes {
         let parents = Parents::new(machines, lives);
         let mut children: HashMap<Option<ThreadIndex>, Vec<ThreadIndex>> = HashMap::new();
         for &life in lives {
-            children.entry(parents.of(machines, &self.lives, life)).or_default().push(life);
+            children.entry(parents.of(machines, self, life)).or_default().push(life);
         }
         let mut ordered = Vec::with_capacity(lives.len());
         let mut seen = HashSet::new();
@@ -223,6 +229,49 @@ impl Processes {
             }
         }
         ordered
+    }
+}
+
+impl Processes {
+    fn life(&mut self, machines: &Machines, thread: ThreadIndex) -> &mut Life {
+        self.lives.of(machines, 0, thread)
+    }
+
+    fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
+        if !self.asked.has_instant(at) {
+            return None;
+        }
+        let step = self.asked.step_of(machines.begin(), at);
+        Some(self.spent.of(machines, step, thread))
+    }
+
+    fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
+        if self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
+            self.life(machines, thread).was_there = true;
+        }
+    }
+
+    fn row_columns(&self, is_tree: bool) -> Vec<Column> {
+        let mut columns_of = self.asked.step_columns();
+        columns_of.extend(self.asked.machine_columns());
+        columns_of.extend(columns(Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]));
+        columns_of.extend(columns(Unit::Time, &["born_ns", "exit_ns", "freed_ns"]));
+        columns_of.extend(amounts());
+        if is_tree {
+            columns_of.push(Column::new("depth", Unit::Name));
+        }
+        columns_of
+    }
+
+    /// Cells of a life that say nothing of its time.
+    fn name_cells(&self, machines: &Machines, thread: ThreadIndex, life: &Life, end: Ns) -> Vec<Cell> {
+        let of = machines.thread(thread);
+        let mut cells = self.asked.machine_cells(of.machine);
+        cells.extend([of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())]);
+        cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel)]);
+        let dates = [life.forked, life.exited, life.freed];
+        cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
+        cells
     }
 }
 
@@ -243,14 +292,14 @@ impl Parents {
     }
 
     /// The life that another one stands below: that of its ppid, else its creator, as far as they have rows.
-    fn of(&self, machines: &Machines, dates: &[Life], life: ThreadIndex) -> Option<ThreadIndex> {
+    fn of(&self, machines: &Machines, lives: &Lives, life: ThreadIndex) -> Option<ThreadIndex> {
         let thread = machines.thread(life);
-        let born = dates[life.0 as usize].met;
+        let born = lives.met(life);
         let of_ppid = thread.ppid().and_then(|ppid| {
-            let lives = self.by_number.get(&(thread.machine, ppid))?;
+            let of_number = self.by_number.get(&(thread.machine, ppid))?;
             // Numbers are used again: the parent is the one that lived when the child was born.
-            let before = lives.iter().rev().find(|parent| dates[parent.0 as usize].met <= born);
-            before.or(lives.first()).copied()
+            let before = of_number.iter().rev().find(|parent| lives.met(**parent) <= born);
+            before.or(of_number.first()).copied()
         });
         let is_other = |parent: &ThreadIndex| *parent != life && self.shown.contains(parent);
         of_ppid.filter(is_other).or(thread.creator.filter(is_other))
@@ -258,12 +307,12 @@ impl Parents {
 }
 
 impl Observer for Processes {
-    fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
-        self.life(thread).met = at;
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        self.life(machines, thread).met = Some(at);
     }
 
-    fn forked(&mut self, _: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        self.life(child).forked = Some(at);
+    fn forked(&mut self, machines: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        self.life(machines, child).forked = Some(at);
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
@@ -272,7 +321,7 @@ impl Observer for Processes {
         }
         let Processes { asked, spent, .. } = self;
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            *spent.entry((step, piece.thread)).or_default().of(piece.state) += length;
+            *spent.of(machines, step, piece.thread).of(piece.state) += length;
         });
     }
 
@@ -280,14 +329,14 @@ impl Observer for Processes {
         self.visits(machines, thread);
         if let Some(spent) = self.spent(machines, thread, at) {
             spent.switches += 1;
-            spent.migrations += u64::from(has_migrated);
+            spent.migrations += Ns::from(has_migrated);
         }
     }
 
     fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
         self.visits(machines, thread);
         if let Some(spent) = self.spent(machines, thread, at) {
-            spent.preempted += u64::from(how == RunEnd::Preempted);
+            spent.preempted += Ns::from(how == RunEnd::Preempted);
         }
     }
 
@@ -298,7 +347,7 @@ impl Observer for Processes {
         let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid)) else {
             return;
         };
-        let life = self.life(thread);
+        let life = self.life(machines, thread);
         let date = if happening.concept == Concept::Exit { &mut life.exited } else { &mut life.freed };
         date.get_or_insert(at);
     }
@@ -315,53 +364,55 @@ impl Analysis for Processes {
         let Some((begin, end)) = range else {
             return Table { analysis: "processes", columns: columns_of, ..Table::default() };
         };
-        self.end_lives(machines);
-        let mut lives: Vec<ThreadIndex> = (0..self.lives.len() as u32).map(ThreadIndex).collect();
-        lives.retain(|&life| self.wants(machines, life, (begin, end)));
-        lives.sort_by_key(|&life| {
-            let thread = machines.thread(life);
-            (thread.machine, thread.tid, thread.life)
-        });
-        let mut spent: BTreeMap<i64, HashMap<ThreadIndex, Spent>> = BTreeMap::new();
-        for ((step, life), of) in std::mem::take(&mut self.spent) {
-            let steps = spent.entry(self.asked.last_step(range, step)).or_default();
-            steps.entry(life).or_default().add(of);
-        }
-        if self.asked.step.is_none() {
-            // Every life has a row, also one of which only its end was seen.
-            let of_all = spent.entry(0).or_default();
-            for life in &lives {
-                of_all.entry(*life).or_default();
-            }
-        }
-        let places = if is_tree { self.tree(machines, &lives) } else { lives.iter().map(|&life| (life, 0)).collect() };
+        let (lives, mut wanted) = Lives::new(machines, std::mem::take(&mut self.lives).finish(|step| step));
+        wanted.retain(|&life| lives.wants(&self.asked, machines, life, (begin, end)));
+        let places: Vec<(ThreadIndex, usize)> = match is_tree {
+            true => lives.tree(machines, &wanted),
+            false => wanted.into_iter().map(|life| (life, 0)).collect(),
+        };
+        let spent = std::mem::take(&mut self.spent).finish(|step| self.asked.last_step(range, step));
         let mut all = Spent::default();
-        let mut rows = Vec::new();
-        for (step, mut of_step) in spent {
-            let step_cells = self.asked.step_cells(range, step);
-            let (from, to) = match step_cells.as_slice() {
+        let mut rows = Rows::default();
+        let mut put = |step: i64, (life, depth): (ThreadIndex, usize), mut of: Spent| {
+            let mut row = self.asked.step_cells(range, step);
+            let step = match row.as_slice() {
                 [Cell::Integer(from), Cell::Integer(to)] => (*from, *to),
                 _ => (begin, end),
             };
-            for &(life, depth) in &places {
-                let Some(mut of) = of_step.remove(&life) else { continue };
-                let (from, to) = self.span(machines, life, (from, to));
-                of.unknown += (to - from - of.known()).max(0);
-                let mut row = step_cells.clone();
-                row.extend(self.name_cells(machines, life, end));
-                row.extend(of.cells());
-                if is_tree {
-                    row.push((depth as u64).into());
-                }
-                all.add(of);
-                if self.asked.keeps(&row) {
-                    rows.push(row);
-                }
+            let (from, to) = lives.span(machines, life, step);
+            of.unknown += (to - from - of.known()).max(0);
+            row.extend(self.name_cells(machines, life, &lives.of(life), end));
+            row.extend(of.cells());
+            if is_tree {
+                row.push((depth as u64).into());
+            }
+            all.add(of.numbers().map(Some).into_iter());
+            if self.asked.keeps(&row) {
+                rows.push(&row);
+            }
+        };
+        if self.asked.step.is_none() {
+            // Every life has a row, also one of which only its end was seen.
+            places.iter().for_each(|place| put(0, *place, spent.find((0, place.0)).unwrap_or_default()));
+        } else {
+            let mut place_of: Vec<Option<u32>> = vec![None; lives.next.len()];
+            for ((life, _), at) in places.iter().zip(0..) {
+                place_of[life.0 as usize] = Some(at);
+            }
+            let place = |at: usize| place_of[spent.key(at).1.0 as usize];
+            let mut from = 0;
+            while from < spent.len() {
+                let step = spent.key(from).0;
+                let behind = spent.first(|key| key.0 <= step);
+                let mut found: Vec<(u32, usize)> = (from..behind).filter_map(|at| Some((place(at)?, at))).collect();
+                found.sort_unstable();
+                found.into_iter().for_each(|(place, at)| put(step, places[place as usize], spent.get(at)));
+                from = behind;
             }
         }
         let all = amounts().zip(all.cells()).collect();
         let order = if is_tree { Order::Found } else { Order::Keys };
-        Table { analysis: "processes", range, columns: columns_of, rows: rows.into(), all, order, ..Table::default() }
+        Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
     }
 }
 

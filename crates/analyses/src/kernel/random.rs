@@ -134,7 +134,7 @@ fn integer(table: &Table, row: &[Cell], column: &str) -> Ns {
 fn sums(tables: &[Table], keys: &[&str], columns: &[&str]) -> BTreeMap<String, Vec<Ns>> {
     let mut sums: BTreeMap<String, Vec<Ns>> = BTreeMap::new();
     for table in tables {
-        for (row, key) in table.rows.clone().cells().iter().zip(rows(table, keys)) {
+        for (row, key) in table.rows.cells().iter().zip(rows(table, keys)) {
             let sum = sums.entry(key).or_insert_with(|| vec![0; columns.len()]);
             for (sum, column) in sum.iter_mut().zip(columns) {
                 *sum += integer(table, row, column);
@@ -160,7 +160,7 @@ fn what_cpus_do_adds_up_to_the_range() {
             let table = played(known("cpu"), &asked, &stream.text);
             let (begin, end) = table.range.expect("there are events");
             let mut of_cpus: BTreeMap<Ns, Ns> = BTreeMap::new();
-            for row in table.rows.clone().cells() {
+            for row in &table.rows.cells() {
                 let sum: Ns = CPU_PARTS.iter().map(|part| integer(&table, row, part)).sum();
                 if asked.step.is_some() {
                     assert_eq!(sum, integer(&table, row, "to") - integer(&table, row, "from"), "{row:?}");
@@ -216,11 +216,8 @@ fn parts_of_a_range_add_up() {
             assert_eq!(sums(&parts_of, keys, columns), sums(&whole, keys, columns), "{name} by {key}, cut at {cut}");
             let log = Asked { view: View::Log, ..Asked::default() };
             let whole = played(known(name), &log, &stream.text);
-            let rows: Vec<_> = parts(name, &log, cut + 1)
-                .into_iter()
-                .flat_map(|mut table| std::mem::take(table.rows.cells()))
-                .collect();
-            assert_eq!(rows, *whole.rows.clone().cells(), "spans of {name}, cut at {cut}");
+            let rows: Vec<_> = parts(name, &log, cut + 1).into_iter().flat_map(|table| table.rows.cells()).collect();
+            assert_eq!(rows, whole.rows.cells(), "spans of {name}, cut at {cut}");
         }
     });
 }
@@ -258,7 +255,7 @@ fn a_path_covers_the_range() {
                 let is_followed = machines.thread(thread).life > 0 && !births.forked.contains_key(&thread);
                 let mut at = if is_followed { begin.max(births.born[&thread].min(end)) } else { begin };
                 let first = at;
-                for row in table.rows.clone().cells() {
+                for row in &table.rows.cells() {
                     let (from, to) = (integer(&table, row, "from"), integer(&table, row, "to"));
                     assert!(from == at && from < to, "path of {tid}: {from}-{to} after {at}");
                     at = to;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::{Asked, View};
+use super::rows::Rows;
 use super::table::{Cell, Column, Order, Table, Unit, columns};
 use crate::durations::Durations;
 
@@ -58,7 +59,7 @@ pub(crate) struct Spans<M = ()> {
     groups: Map<(i64, Key), (Durations, M)>,
     all: Durations,
     pub(crate) all_more: M,
-    rows: Vec<Vec<Cell>>,
+    rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
     values: Vec<u64>,
@@ -71,7 +72,7 @@ impl<M: More + Clone> Spans<M> {
             groups: Map::default(),
             all: Durations::default(),
             all_more: M::default(),
-            rows: Vec::new(),
+            rows: Rows::default(),
             top: BTreeMap::new(),
             found: 0,
             values: Vec::new(),
@@ -165,14 +166,14 @@ impl<M: More + Clone> Spans<M> {
                     row.extend(more);
                     if self.asked.keeps(&row) {
                         table.is_rough |= !is_exact;
-                        table.rows.cells().push(row);
+                        table.rows.push(&row);
                     }
                 }
                 table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
                 table.all.extend(of_all(&self.all_more));
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
-            View::Log => (table.columns, table.rows) = (log, self.rows.into()),
+            View::Log => (table.columns, table.rows) = (log, self.rows),
             View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into()),
             View::Histogram(buckets) => {
                 table.columns = columns(Unit::Duration, &["from_ns", "to_ns"]).collect();

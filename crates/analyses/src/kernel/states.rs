@@ -8,7 +8,8 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::table::{Cell, Column, Order, Packed, Rows, Table, Unit};
+use super::rows::Rows;
+use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known};
 
 pub(super) const KNOWN: Known = Known {
@@ -34,6 +35,8 @@ struct States {
     /// The last piece of each CPU, by its index, and of each thread: it may go on.
     cpus: Vec<Option<CpuPiece>>,
     threads: Map<ThreadIndex, ThreadPiece>,
+    /// So many threads are looked at whether they are dead.
+    put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
     disk_names: Map<(u32, i64), Rc<str>>,
     form: Form,
@@ -126,23 +129,6 @@ impl Form {
     }
 }
 
-/// The rows, and their order.
-struct PackedStates {
-    form: Form,
-    rows: Vec<Row>,
-    order: Vec<u32>,
-}
-
-impl Packed for PackedStates {
-    fn len(&self) -> usize {
-        self.order.len()
-    }
-
-    fn put(&self, at: usize, row: &mut Vec<Cell>) {
-        self.form.put(&self.rows[self.order[at] as usize], row);
-    }
-}
-
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
 #[derive(Default)]
 struct Disk {
@@ -151,6 +137,9 @@ struct Disk {
     since: Ns,
     shown: (u64, u64),
 }
+
+/// Threads that are not worth a look. Tests have a few only.
+pub(super) const FEW: usize = if cfg!(test) { 2 } else { 1024 };
 
 /// Requests of a disk that are kept at most.
 pub(super) const MAX_REQUESTS: usize = 65_536;
@@ -167,6 +156,7 @@ impl States {
             asked: asked.clone(),
             cpus: Vec::new(),
             threads: Map::default(),
+            put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
             form: Form::default(),
@@ -245,6 +235,22 @@ impl States {
         self.put(Row { from: piece.from, to: piece.to, machine, number, what });
     }
 
+    /// Puts the last pieces of threads that are dead: nothing lengthens them.
+    #[cold]
+    fn put_dead(&mut self, machines: &Machines) {
+        let is_dead = |thread: ThreadIndex| machines.thread(thread).state() == ThreadState::Dead;
+        let mut dead = Vec::new();
+        self.threads.retain(|thread, piece| {
+            if is_dead(*thread) {
+                dead.push(*piece);
+            }
+            !is_dead(*thread)
+        });
+        dead.sort_unstable_by_key(|piece| piece.thread);
+        dead.iter().for_each(|piece| self.put_thread(machines, piece));
+        self.put_dead_at = FEW.max(2 * self.threads.len());
+    }
+
     fn put_disk(&mut self, key: (u32, i64), to: Ns) {
         let Some(disk) = self.disks.get(&key) else { return };
         let (from, (waiting, driver)) = (disk.since, disk.shown);
@@ -321,6 +327,8 @@ impl Observer for States {
             _ => {
                 if let Some(last) = self.threads.insert(piece.thread, *piece) {
                     self.put_thread(machines, &last);
+                } else if self.threads.len() >= self.put_dead_at {
+                    self.put_dead(machines);
                 }
                 if piece.state == ThreadState::Dead {
                     // Nothing follows in this life.
@@ -381,8 +389,13 @@ impl Analysis for States {
             self.put_disk(key, machines.now());
         }
         let columns = self.columns();
-        let States { rows, form, .. } = *self;
-        let rows = Rows::packed(PackedStates { form, order: order_of(&rows), rows });
+        let States { rows: found, form, mut cells, .. } = *self;
+        let mut rows = Rows::default();
+        for at in order_of(&found) {
+            cells.clear();
+            form.put(&found[at as usize], &mut cells);
+            rows.push(&cells);
+        }
         Table { analysis: "states", range, columns, rows, order: Order::Found, ..Table::default() }
     }
 }

@@ -6,6 +6,8 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Ns;
 
+use super::rows::{Rows, Value};
+
 /// A value of a table.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Cell {
@@ -34,29 +36,14 @@ impl Cell {
         value.map_or(Cell::Null, |value| Cell::Text(Cow::Owned(value.to_string())))
     }
 
+    /// The order of values in rows: nothing first.
+    pub fn order(&self, other: &Cell) -> Ordering {
+        Value::from(self).order(&Value::from(other))
+    }
+
     /// A word of the program: letters, digits and signs that no format writes otherwise.
     pub fn name(value: &'static str) -> Cell {
         Cell::Text(Cow::Borrowed(value))
-    }
-
-    /// The order of values in rows: nothing first.
-    pub fn order(&self, other: &Cell) -> Ordering {
-        let rank = |cell: &Cell| match cell {
-            Cell::Null => 0,
-            Cell::Bool(_) => 1,
-            Cell::Integer(_) | Cell::Real(_) => 2,
-            Cell::Text(_) => 3,
-            Cell::Counts(_) => 4,
-        };
-        match (self, other) {
-            (Cell::Integer(a), Cell::Integer(b)) => a.cmp(b),
-            (Cell::Real(a), Cell::Real(b)) => a.total_cmp(b),
-            (Cell::Integer(a), Cell::Real(b)) => (*a as f64).total_cmp(b),
-            (Cell::Real(a), Cell::Integer(b)) => a.total_cmp(&(*b as f64)),
-            (Cell::Text(a), Cell::Text(b)) => a.cmp(b),
-            (Cell::Bool(a), Cell::Bool(b)) => a.cmp(b),
-            _ => rank(self).cmp(&rank(other)),
-        }
     }
 }
 
@@ -144,96 +131,6 @@ impl PeriodOf {
     }
 }
 
-/// Rows that are kept in less space than their cells take.
-pub(crate) trait Packed {
-    /// Their number.
-    fn len(&self) -> usize;
-    /// Appends the cells of a row.
-    fn put(&self, at: usize, row: &mut Vec<Cell>);
-}
-
-/// The rows of a table, in their order.
-#[derive(Clone)]
-pub enum Rows {
-    /// Each with its cells.
-    Cells(Vec<Vec<Cell>>),
-    /// The first ones of some that are kept in less space.
-    Packed(PackedRows),
-}
-
-/// See [`Rows::Packed`].
-#[derive(Clone)]
-pub struct PackedRows {
-    of: Rc<dyn Packed>,
-    len: usize,
-}
-
-impl Default for Rows {
-    fn default() -> Self {
-        Rows::Cells(Vec::new())
-    }
-}
-
-impl From<Vec<Vec<Cell>>> for Rows {
-    fn from(rows: Vec<Vec<Cell>>) -> Self {
-        Rows::Cells(rows)
-    }
-}
-
-impl Rows {
-    pub(crate) fn packed(of: impl Packed + 'static) -> Rows {
-        let len = of.len();
-        Rows::Packed(PackedRows { of: Rc::new(of), len })
-    }
-
-    /// Their number.
-    pub fn len(&self) -> usize {
-        match self {
-            Rows::Cells(rows) => rows.len(),
-            Rows::Packed(rows) => rows.len,
-        }
-    }
-
-    /// Is there no row?
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Keeps the first ones, so many at most.
-    pub fn truncate(&mut self, most: usize) {
-        match self {
-            Rows::Cells(rows) => rows.truncate(most),
-            Rows::Packed(rows) => rows.len = rows.len.min(most),
-        }
-    }
-
-    /// Shows each row.
-    pub fn for_each(&self, mut each: impl FnMut(&[Cell])) {
-        match self {
-            Rows::Cells(rows) => rows.iter().for_each(|row| each(row)),
-            Rows::Packed(rows) => {
-                let mut row = Vec::new();
-                for at in 0..rows.len {
-                    row.clear();
-                    rows.of.put(at, &mut row);
-                    each(&row);
-                }
-            }
-        }
-    }
-
-    /// The rows with their cells.
-    pub fn cells(&mut self) -> &mut Vec<Vec<Cell>> {
-        if let Rows::Packed(_) = self {
-            let mut cells = Vec::with_capacity(self.len());
-            self.for_each(|row| cells.push(row.to_vec()));
-            *self = Rows::Cells(cells);
-        }
-        let Rows::Cells(rows) = self else { unreachable!("they were unpacked") };
-        rows
-    }
-}
-
 /// What an analysis says.
 #[derive(Clone, Default)]
 pub struct Table {
@@ -273,13 +170,12 @@ impl Table {
     pub fn sort(&mut self) {
         match self.order {
             Order::Found => {}
-            Order::Keys => self.rows.cells().sort_by(|a, b| by_keys(a, b)),
+            Order::Keys => self.rows.sort(),
             Order::Largest(name) => {
-                let column = self.column(name);
-                self.rows.cells().sort_by(|a, b| {
-                    let largest = column.map_or(Ordering::Equal, |at| b[at].order(&a[at]));
-                    largest.then_with(|| by_keys(a, b))
-                });
+                self.rows.sort();
+                if let Some(column) = self.column(name) {
+                    self.rows.sort_by_column(column, true);
+                }
             }
         }
     }
@@ -290,12 +186,7 @@ impl Table {
     pub fn sort_by(&mut self, name: &str) -> bool {
         let Some(at) = self.column(name) else { return false };
         let falls = matches!(self.columns[at].unit, Unit::Count | Unit::Duration | Unit::Share);
-        self.rows.cells().sort_by(|a, b| if falls { b[at].order(&a[at]) } else { a[at].order(&b[at]) });
+        self.rows.sort_by_column(at, falls);
         true
     }
-}
-
-/// The order of rows by their columns from the first on.
-pub(crate) fn by_keys(a: &[Cell], b: &[Cell]) -> Ordering {
-    a.iter().zip(b).map(|(a, b)| a.order(b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }

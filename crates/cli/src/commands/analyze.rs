@@ -141,16 +141,15 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         found.push(table.rows.len());
         table.rows.truncate(options.limit.unwrap_or(usize::MAX));
     }
-    let text = match format {
-        AnalyzeFormat::Table if tables.is_empty() => return sink.print(b"nothing found\n", outcome),
-        AnalyzeFormat::Table => {
-            return sink.print(forms::tables(&tables, &found, &forms::Look::of(options)).as_bytes(), outcome);
-        }
-        AnalyzeFormat::Json => rows::json(&tables),
-        AnalyzeFormat::Jsonl => rows::lines(&tables),
-        AnalyzeFormat::Csv => rows::csv(&tables),
-    };
-    sink.print(text.written(), outcome)
+    let mut page = rows::Paged::new(sink);
+    match format {
+        AnalyzeFormat::Table if tables.is_empty() => page.out.put(b"nothing found\n"),
+        AnalyzeFormat::Table => forms::tables(&mut page, &tables, &found, &forms::Look::of(options)),
+        AnalyzeFormat::Json => rows::json(&mut page, &tables),
+        AnalyzeFormat::Jsonl => rows::lines(&mut page, &tables),
+        AnalyzeFormat::Csv => rows::csv(&mut page, &tables),
+    }
+    page.end(outcome)
 }
 
 fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {

@@ -9,6 +9,7 @@ use tracemill_analyses::kernel::{ANALYSES, Cell, Column, PeriodOf, Table, Unit};
 use tracemill_codec::text::out::Out;
 use tracemill_semantics::{Concept, Concepts};
 
+use super::analyze_rows::Paged;
 use super::report_forms::{escaped, quoted};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
 
@@ -43,39 +44,37 @@ const MIN_NAME: usize = 8;
 // ---- Table --------------------------------------------------------------------------------------------------------
 
 /// The tables as text.
-pub(super) fn tables(tables: Tables<'_>, found: &[usize], look: &Look) -> String {
-    let mut text = String::new();
+pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look: &Look) {
     for (at, (table, &found)) in tables.iter().zip(found).enumerate() {
         if at > 0 {
-            text.push('\n');
+            page.out.put_byte(b'\n');
         }
         match &table.period {
-            Some(period) => put_heading(&mut text, table, period),
-            None if tables.len() > 1 => text.extend([table.analysis, "\n"]),
+            Some(period) => put_heading(&mut page.out, table, period),
+            None if tables.len() > 1 => page.out.put_fmt(format_args!("{}\n", table.analysis)),
             None => {}
         }
-        put_table(&mut text, table, found, look);
+        put_table(page, table, found, look);
     }
-    text
 }
 
 /// The analysis and the period that a table is about.
-fn put_heading(text: &mut String, table: &Table, period: &PeriodOf) {
+fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf) {
     let time = |ns| shown(&Cell::Integer(ns), Unit::Time);
-    let _ =
-        write!(text, "{}: {} from {} to {}", table.analysis, escaped(&period.name), time(period.from), time(period.to));
+    let name = escaped(&period.name);
+    out.put_fmt(format_args!("{}: {name} from {} to {}", table.analysis, time(period.from), time(period.to)));
     for (name, value) in &period.values {
-        let _ = write!(text, ", {} {}", escaped(name), shown(value, Unit::Name));
+        out.put_fmt(format_args!(", {} {}", escaped(name), shown(value, Unit::Name)));
     }
-    text.push('\n');
+    out.put_byte(b'\n');
 }
 
-fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
+fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     // People see the depth of a tree by its indentation.
     let depth = table.column("depth");
     let columns: Vec<(usize, &Column)> =
         table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
-    let mut lines = Lines::new(&columns, depth);
+    let mut lines = Lines::new(page, &columns, depth);
     lines.widen(|at| title(columns[at].1));
     table.rows.for_each(|row| lines.widen_by(row));
     // One row says all that there is, unless --limit left others out.
@@ -116,25 +115,27 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             }
         }
     }
-    let begin = lines.out.len();
-    lines.put(|at, cell| cell.put(title(columns[at].1).as_bytes()), None);
-    let head = String::from_utf8_lossy(&lines.out.written()[begin..]).trim_end_matches('\n').to_string();
     if look.is_colored {
-        lines.out.clear();
-        lines.out.put_fmt(format_args!("\x1b[1m{head}\x1b[0m\n"));
+        lines.page.out.put(b"\x1b[1m");
+    }
+    lines.put(|at, cell| cell.put(title(columns[at].1).as_bytes()), None);
+    if look.is_colored {
+        let out = &mut lines.page.out;
+        out.truncate(out.len() - 1);
+        out.put(b"\x1b[0m\n");
     }
     let mut bars = bars.iter();
     table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar)));
     if has_all {
         lines.put(|at, cell| cell.put(of_all(at).as_bytes()), None);
     }
-    text.push_str(&String::from_utf8_lossy(lines.out.written()));
+    let out = &mut page.out;
     if !left_out.is_empty() {
         left_out.reverse();
-        let _ = writeln!(text, "too wide for the terminal, left out: {}", left_out.join(" "));
+        out.put_fmt(format_args!("too wide for the terminal, left out: {}\n", left_out.join(" ")));
     }
     if table.rows.is_empty() {
-        text.push_str("nothing found\n");
+        out.put(b"nothing found\n");
     }
     if table.rows.len() < found {
         let of = match (table.analysis, table.columns.first().map(|column| &*column.name)) {
@@ -142,44 +143,46 @@ fn put_table(text: &mut String, table: &Table, found: usize, look: &Look) {
             ("cpu", Some("pid")) => "processes",
             _ => "rows",
         };
-        let _ = writeln!(text, "{} of {found} {of}", table.rows.len());
+        out.put_fmt(format_args!("{} of {found} {of}\n", table.rows.len()));
     }
     if let Some((columns, rows)) = &table.totals
         && rows.len() > 1
     {
-        text.push('\n');
+        out.put_byte(b'\n');
         let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
-        put_table(text, &totals, rows.len(), look);
+        put_table(page, &totals, rows.len(), look);
     }
+    let out = &mut page.out;
     if table.is_rough {
-        text.push_str("percentiles of groups with more than a million spans are within 1 %\n");
+        out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
     }
     for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
         if *name == "losses" {
             let cpus: Vec<String> = table.lost_on.iter().map(u64::to_string).collect();
             let on = if cpus.len() == 1 { "cpu" } else { "cpus" };
-            let _ = writeln!(text, "{count} events lost on {on} {}; what they touched is unknown", cpus.join(", "));
+            let cpus = cpus.join(", ");
+            out.put_fmt(format_args!("{count} events lost on {on} {cpus}; what they touched is unknown\n"));
         } else {
             let words = name.replace('_', " ");
             let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
-            let _ = writeln!(text, "{count} {words}");
+            out.put_fmt(format_args!("{count} {words}\n"));
         }
     }
 }
 
 /// Lines of a table: the cells are looked at once for the widths of the columns, and once to be written.
 struct Lines<'t> {
+    page: &'t mut Paged,
     columns: &'t [(usize, &'t Column)],
     depth: Option<usize>,
     widths: Vec<usize>,
-    out: Out,
     /// The cell that is looked at.
     cell: Out,
 }
 
 impl<'t> Lines<'t> {
-    fn new(columns: &'t [(usize, &'t Column)], depth: Option<usize>) -> Self {
-        Lines { columns, depth, widths: vec![0; columns.len()], out: Out::default(), cell: Out::default() }
+    fn new(page: &'t mut Paged, columns: &'t [(usize, &'t Column)], depth: Option<usize>) -> Self {
+        Lines { page, columns, depth, widths: vec![0; columns.len()], cell: Out::default() }
     }
 
     /// Makes room for a line.
@@ -212,7 +215,7 @@ impl<'t> Lines<'t> {
     }
 
     fn put_row(&mut self, row: &[Cell], bar: Option<&str>) {
-        let begin = self.out.len();
+        let begin = self.page.out.len();
         for at in 0..self.widths.len() {
             let (place, column) = self.columns[at];
             let cell = &row[place];
@@ -229,12 +232,13 @@ impl<'t> Lines<'t> {
             self.put_cell(at);
         }
         self.end_line(begin, bar);
+        self.page.turn();
     }
 
     /// Puts a cell that is this much narrower than its column.
     #[inline]
     fn put_quick_cell(&mut self, at: usize, cell: &Cell, blanks: usize) {
-        let Lines { columns, out, .. } = self;
+        let Lines { columns, page: Paged { out, .. }, .. } = self;
         if at > 0 {
             out.put(b"  ");
         }
@@ -249,7 +253,7 @@ impl<'t> Lines<'t> {
     }
 
     fn put(&mut self, cell: impl Fn(usize, &mut Out), bar: Option<&str>) {
-        let begin = self.out.len();
+        let begin = self.page.out.len();
         for at in 0..self.widths.len() {
             self.cell.clear();
             cell(at, &mut self.cell);
@@ -260,7 +264,7 @@ impl<'t> Lines<'t> {
 
     /// Puts the cell into a column.
     fn put_cell(&mut self, at: usize) {
-        let Lines { columns, widths, out, cell, .. } = self;
+        let Lines { columns, widths, page: Paged { out, .. }, cell, .. } = self;
         if at > 0 {
             out.put(b"  ");
         }
@@ -283,13 +287,14 @@ impl<'t> Lines<'t> {
     }
 
     fn end_line(&mut self, begin: usize, bar: Option<&str>) {
+        let out = &mut self.page.out;
         if let Some(bar) = bar {
-            self.out.put(b"  ");
-            self.out.put(bar.as_bytes());
+            out.put(b"  ");
+            out.put(bar.as_bytes());
         }
-        let blanks = self.out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
-        self.out.truncate(self.out.len() - blanks);
-        self.out.put_byte(b'\n');
+        let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
+        out.truncate(out.len() - blanks);
+        out.put_byte(b'\n');
     }
 }
 
@@ -323,9 +328,24 @@ fn put_blanks(out: &mut Out, mut count: usize) {
 }
 
 /// Digits of a number that is not below 0.
+#[inline]
 fn digits(value: i128) -> usize {
-    u64::try_from(value).map_or_else(|_| value.to_string().len(), |value| value.max(1).ilog10() as usize + 1)
+    let Ok(value) = u64::try_from(value) else { return value.to_string().len() };
+    // A number of so many bits has at least this many digits less one: 1233 / 4096 is a little below log10(2).
+    let fewest = (64 - (value | 1).leading_zeros() as usize) * 1233 >> 12;
+    fewest + usize::from(POWERS.get(fewest).is_some_and(|power| value >= *power)).max(usize::from(fewest == 0))
 }
+
+/// The powers of ten of 64 bits.
+const POWERS: [u64; 20] = {
+    let mut powers = [1; 20];
+    let mut at = 1;
+    while at < powers.len() {
+        powers[at] = powers[at - 1] * 10;
+        at += 1;
+    }
+    powers
+};
 
 /// Characters of a text.
 fn count(text: &[u8]) -> usize {
@@ -525,18 +545,31 @@ mod tests {
     }
 
     fn text(table: &Table, found: usize) -> String {
-        tables(std::slice::from_ref(table), &[found], &Look { is_colored: false, width: None })
+        let mut page = Paged::default();
+        tables(&mut page, std::slice::from_ref(table), &[found], &Look { is_colored: false, width: None });
+        String::from_utf8(page.out.written().to_vec()).expect("text")
     }
 
     #[test]
     fn trees_are_indented_and_have_no_column_of_depths() {
         let expected = "tid    comm   user\n0      sh    1.500\n1        sh  1.500\n(all)        3.000\n";
         assert_eq!(text(&lives(&[0, 1]), 2), expected);
-        let lines = super::super::analyze_rows::lines(&[lives(&[0, 1])]);
-        assert!(lines.written().ends_with(b"\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
+        let mut page = Paged::default();
+        super::super::analyze_rows::lines(&mut page, &[lives(&[0, 1])]);
+        assert!(page.out.written().ends_with(b"\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
         // A chain does not move out of sight.
         let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
         assert!(deepest.is_some_and(|width| width < 80));
+    }
+
+    #[test]
+    fn digits_are_counted() {
+        for value in [0, 1, 9, 10, 99, 100, 999_999_999, 1_000_000_000, u64::MAX / 10, u64::MAX] {
+            for near in [value.saturating_sub(1), value, value.saturating_add(1)] {
+                assert_eq!(digits(near.into()), near.to_string().len(), "{near}");
+            }
+        }
+        assert_eq!(digits(i128::MAX), 39);
     }
 
     #[test]

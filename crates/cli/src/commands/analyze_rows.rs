@@ -12,6 +12,53 @@ use super::analyze_forms::{Tables, put_counts, put_integer};
 use crate::args::AnalyzeFormat;
 use crate::report::{Outcome, Sink};
 
+/// Bytes that are written at once.
+const TOGETHER: usize = 64 << 10;
+
+/// Output on its way: what is written to `out` is handed to the sink page by page. Without a sink it is kept.
+#[derive(Default)]
+pub(super) struct Paged {
+    pub(super) out: Out,
+    sink: Option<Sink>,
+    failed: Option<Error>,
+}
+
+impl Paged {
+    pub(super) fn new(sink: Sink) -> Self {
+        Paged { sink: Some(sink), ..Paged::default() }
+    }
+
+    /// Hands on what is written when it is a page. To be called between lines.
+    #[inline]
+    pub(super) fn turn(&mut self) {
+        if self.out.len() >= TOGETHER {
+            self.hand_on();
+        }
+    }
+
+    fn hand_on(&mut self) {
+        let Some(sink) = &mut self.sink else { return };
+        if self.failed.is_none()
+            && let Err(error) = sink.write(self.out.written())
+        {
+            self.failed = Some(error);
+        }
+        self.out.clear();
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    /// The first one of writing.
+    pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
+        self.hand_on();
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        self.sink.take().map_or(Ok(outcome), |sink| sink.print(b"", outcome))
+    }
+}
+
 // ---- JSON ---------------------------------------------------------------------------------------------------------
 
 fn put_json_cell(out: &mut Out, cell: &Cell) {
@@ -87,41 +134,41 @@ impl Objects {
     }
 
     /// All rows, as the elements of an array.
-    fn put_all(&self, out: &mut Out, rows: &Rows) {
-        out.put_byte(b'[');
+    fn put_all(&self, page: &mut Paged, rows: &Rows) {
+        page.out.put_byte(b'[');
         let mut is_first = true;
         rows.for_each(|row| {
             if !std::mem::take(&mut is_first) {
-                out.put_byte(b',');
+                page.out.put_byte(b',');
             }
-            self.put(out, row);
+            self.put(&mut page.out, row);
+            page.turn();
         });
-        out.put_byte(b']');
+        page.out.put_byte(b']');
     }
 }
 
 /// All tables as one object.
-pub(super) fn json(tables: Tables<'_>) -> Out {
-    let mut out = Out::default();
+pub(super) fn json(page: &mut Paged, tables: Tables<'_>) {
     if let [table] = tables
         && table.period.is_none()
     {
-        put_object(&mut out, table);
+        put_object(page, table);
     } else {
-        out.put(b"{\"analyses\":[");
+        page.out.put(b"{\"analyses\":[");
         for (at, table) in tables.iter().enumerate() {
             if at > 0 {
-                out.put_byte(b',');
+                page.out.put_byte(b',');
             }
-            put_object(&mut out, table);
+            put_object(page, table);
         }
-        out.put(b"]}");
+        page.out.put(b"]}");
     }
-    out.put_byte(b'\n');
-    out
+    page.out.put_byte(b'\n');
 }
 
-fn put_object(out: &mut Out, table: &Table) {
+fn put_object(page: &mut Paged, table: &Table) {
+    let out = &mut page.out;
     out.put_fmt(format_args!("{{\"analysis\":\"{}\",", table.analysis));
     if let Some(period) = &table.period {
         out.put(b"\"period\":");
@@ -139,13 +186,15 @@ fn put_object(out: &mut Out, table: &Table) {
         out.put_byte(b',');
     }
     out.put(b"\"rows\":");
-    Objects::new(&table.columns).put_all(out, &table.rows);
+    Objects::new(&table.columns).put_all(page, &table.rows);
+    let out = &mut page.out;
     out.put(b",\"all\":");
     put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
     if let Some((columns, rows)) = &table.totals {
         out.put(b",\"totals\":");
-        Objects::new(columns).put_all(out, &rows.clone().into());
+        Objects::new(columns).put_all(page, &rows.clone().into());
     }
+    let out = &mut page.out;
     out.put(b",\"notes\":");
     let notes: Vec<(&str, Cell)> = table.notes.iter().map(|(name, count)| (*name, Cell::from(*count))).collect();
     put_pairs(out, notes.iter().map(|(name, cell)| (*name, cell)));
@@ -176,8 +225,7 @@ fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
 }
 
 /// The rows of all tables, one a line.
-pub(super) fn lines(tables: Tables<'_>) -> Out {
-    let mut out = Out::default();
+pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
     for table in tables {
         let (objects, period) = (Objects::new(&table.columns), period_cells(table));
         let mut before = Out::default();
@@ -190,8 +238,9 @@ pub(super) fn lines(tables: Tables<'_>) -> Out {
         }
         let mut object = Out::default();
         table.rows.for_each(|row| {
+            let out = &mut page.out;
             if before.is_empty() {
-                objects.put(&mut out, row);
+                objects.put(out, row);
             } else {
                 object.clear();
                 objects.put(&mut object, row);
@@ -202,9 +251,9 @@ pub(super) fn lines(tables: Tables<'_>) -> Out {
                 out.put(&object.written()[1..]);
             }
             out.put_byte(b'\n');
+            page.turn();
         });
     }
-    out
 }
 
 // ---- CSV ----------------------------------------------------------------------------------------------------------
@@ -234,82 +283,61 @@ fn put_csv_line<'c>(out: &mut Out, cells: impl Iterator<Item = &'c Cell>) {
 }
 
 /// The rows of all tables; an empty line stands between two tables, but for those of one analysis over its periods.
-pub(super) fn csv(tables: Tables<'_>) -> Out {
-    let mut out = Out::default();
+pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
     for (at, table) in tables.iter().enumerate() {
         let period = period_cells(table);
         let before = at.checked_sub(1).map(|at| &tables[at]);
         if period.is_empty() || before.is_none_or(|before| before.analysis != table.analysis) {
             if at > 0 {
-                out.put_byte(b'\n');
+                page.out.put_byte(b'\n');
             }
             let names = period.iter().map(|(name, _)| name.to_string());
             let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
-            put_line(&mut out, &names.collect::<Vec<_>>());
+            put_line(&mut page.out, &names.collect::<Vec<_>>());
         }
-        table.rows.for_each(|row| put_csv_line(&mut out, period.iter().map(|(_, cell)| cell).chain(row)));
+        table.rows.for_each(|row| {
+            put_csv_line(&mut page.out, period.iter().map(|(_, cell)| cell).chain(row));
+            page.turn();
+        });
     }
-    out
 }
 
 // ---- Rows as they are found ---------------------------------------------------------------------------------------
-
-/// Bytes of rows that are written at once.
-const TOGETHER: usize = 64 << 10;
 
 /// Rows that are written as they are found.
 pub(super) struct Streamed {
     format: AnalyzeFormat,
     objects: Objects,
-    out: Out,
-    sink: Option<Sink>,
-    failed: Option<Error>,
+    page: Paged,
 }
 
 impl Streamed {
     pub(super) fn new(format: AnalyzeFormat) -> Self {
-        Streamed { format, objects: Objects::new(&[]), out: Out::default(), sink: None, failed: None }
+        Streamed { format, objects: Objects::new(&[]), page: Paged::default() }
     }
 
     /// Says where the rows go, and what they are.
     pub(super) fn begin(&mut self, columns: &[Column], sink: Sink) {
-        (self.objects, self.sink) = (Objects::new(columns), Some(sink));
+        (self.objects, self.page) = (Objects::new(columns), Paged::new(sink));
         if self.format == AnalyzeFormat::Csv {
-            put_line(&mut self.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
+            put_line(&mut self.page.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
         }
     }
 
     /// Writes a row.
     pub(super) fn put(&mut self, row: &[Cell]) {
+        let out = &mut self.page.out;
         if self.format == AnalyzeFormat::Csv {
-            put_csv_line(&mut self.out, row.iter());
+            put_csv_line(out, row.iter());
         } else {
-            self.objects.put(&mut self.out, row);
-            self.out.put_byte(b'\n');
+            self.objects.put(out, row);
+            out.put_byte(b'\n');
         }
-        if self.out.len() >= TOGETHER {
-            self.write();
-        }
-    }
-
-    fn write(&mut self) {
-        if let Some(sink) = self.sink.as_mut().filter(|_| self.failed.is_none())
-            && let Err(error) = sink.write(self.out.written())
-        {
-            self.failed = Some(error);
-        }
-        self.out.clear();
+        self.page.turn();
     }
 
     /// Ends the output.
     pub(super) fn end(&mut self, outcome: Outcome) -> Result<Outcome, Error> {
-        self.write();
-        if let Some(error) = self.failed.take() {
-            return Err(error);
-        }
-        match self.sink.take() {
-            Some(sink) => sink.print(b"", outcome),
-            None => Ok(outcome),
-        }
+        self.page.end(outcome)
     }
 }

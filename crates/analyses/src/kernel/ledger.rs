@@ -1,0 +1,158 @@
+//! What is kept for each thread and step: as bytes when the thread has ended, or the step lies behind.
+
+use std::cmp::Ordering;
+use std::marker::PhantomData;
+
+use tracemill_semantics::states::{Machines, Map, ThreadIndex, ThreadState};
+
+use super::rows::{Rows, Value};
+use super::states::FEW;
+use super::table::Cell;
+
+/// An account of a thread.
+pub(super) trait Account: Default {
+    /// Appends its numbers.
+    fn put(&self, cells: &mut Vec<Cell>);
+    /// Adds an account that was made later, given by its numbers.
+    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>);
+}
+
+/// A step and a thread.
+pub(super) type Key = (i64, ThreadIndex);
+
+/// Accounts by step and thread.
+pub(super) struct Ledger<A> {
+    open: Map<Key, A>,
+    closed: Closed<A>,
+    /// So many open accounts are looked at whether they can be closed.
+    close_at: usize,
+    newest_step: i64,
+}
+
+impl<A> Default for Ledger<A> {
+    fn default() -> Self {
+        Ledger { open: Map::default(), closed: Closed::default(), close_at: FEW, newest_step: 0 }
+    }
+}
+
+impl<A: Account> Ledger<A> {
+    /// The account of a thread, since it was closed last.
+    #[inline]
+    pub(super) fn of(&mut self, machines: &Machines, step: i64, thread: ThreadIndex) -> &mut A {
+        self.newest_step = self.newest_step.max(step);
+        if self.open.len() >= self.close_at {
+            self.close(machines);
+        }
+        self.open.entry((step, thread)).or_default()
+    }
+
+    /// Closes the accounts of threads that ended and of steps that lie behind.
+    #[cold]
+    fn close(&mut self, machines: &Machines) {
+        let Ledger { open, closed, newest_step, .. } = self;
+        open.retain(|key, account| {
+            let is_open = key.0 == *newest_step && machines.thread(key.1).state() != ThreadState::Dead;
+            if !is_open {
+                closed.put(*key, account);
+            }
+            is_open
+        });
+        self.close_at = FEW.max(2 * self.open.len());
+    }
+
+    /// All accounts, one for each step and thread. Steps get other numbers by `step`.
+    pub(super) fn finish(mut self, step: impl Fn(i64) -> i64) -> Closed<A> {
+        self.open.iter().for_each(|(key, account)| self.closed.put(*key, account));
+        drop(self.open);
+        let found = self.closed;
+        let key = |at: usize| {
+            let (of, thread) = found.key(at);
+            (step(of), thread)
+        };
+        // Later accounts of one key stand behind earlier ones.
+        let mut order: Vec<(Key, u32)> = (0..found.len()).map(|at| (key(at), at as u32)).collect();
+        order.sort_unstable();
+        let mut all = Closed::default();
+        for same in order.chunk_by(|a, b| a.0 == b.0) {
+            let mut account = A::default();
+            same.iter().for_each(|&(_, at)| account.add(found.numbers(at as usize)));
+            all.put(same[0].0, &account);
+        }
+        all
+    }
+}
+
+/// Accounts as bytes.
+pub(super) struct Closed<A> {
+    /// Step, thread, numbers.
+    rows: Rows,
+    /// Storage of a row.
+    cells: Vec<Cell>,
+    of: PhantomData<A>,
+}
+
+impl<A> Default for Closed<A> {
+    fn default() -> Self {
+        Closed { rows: Rows::default(), cells: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<A: Account> Closed<A> {
+    fn put(&mut self, (step, thread): Key, account: &A) {
+        self.cells.clear();
+        self.cells.extend([step.into(), thread.0.into()]);
+        account.put(&mut self.cells);
+        self.rows.push(&self.cells);
+    }
+
+    /// Their number.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Whose account it is.
+    pub(super) fn key(&self, at: usize) -> Key {
+        let mut values = self.rows.values(at);
+        match (values.next(), values.next()) {
+            (Some(Value::Integer(step)), Some(Value::Integer(thread))) => (step as i64, ThreadIndex(thread as u32)),
+            _ => unreachable!("accounts begin with their keys"),
+        }
+    }
+
+    fn numbers(&self, at: usize) -> impl Iterator<Item = Option<i128>> {
+        self.rows.values(at).skip(2).map(|value| if let Value::Integer(number) = value { Some(number) } else { None })
+    }
+
+    /// An account.
+    pub(super) fn get(&self, at: usize) -> A {
+        let mut account = A::default();
+        account.add(self.numbers(at));
+        account
+    }
+
+    /// The account of a thread, among those of a step.
+    pub(super) fn find(&self, key: Key) -> Option<A> {
+        // Most often each thread has one.
+        let at = key.1.0 as usize;
+        if key.0 == 0 && at < self.len() && self.key(at) == key {
+            return Some(self.get(at));
+        }
+        let at = self.first(|own| own.cmp(&key) == Ordering::Less);
+        (at < self.len() && self.key(at) == key).then(|| self.get(at))
+    }
+
+    /// The first account that is not `before`.
+    pub(super) fn first(&self, before: impl Fn(Key) -> bool) -> usize {
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let at = from.midpoint(to);
+            if before(self.key(at)) { from = at + 1 } else { to = at }
+        }
+        from
+    }
+
+    /// All accounts in the order of their keys.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, A)> {
+        (0..self.len()).map(|at| (self.key(at), self.get(at)))
+    }
+}

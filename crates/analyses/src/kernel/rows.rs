@@ -1,0 +1,381 @@
+//! Rows of a table as bytes: a cell takes one to nine of them, where a [`Cell`] takes 32 and what it owns.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use tracemill_codec::bits::{leb128_len, leb128_u64, put_leb};
+
+use super::table::Cell;
+
+/// The rows of a table, in their order.
+#[derive(Clone, Default)]
+pub struct Rows {
+    bytes: Vec<u8>,
+    /// Where each row begins.
+    starts: Vec<usize>,
+    /// Words of the program that occur: rows name them by their index.
+    words: Vec<&'static str>,
+    /// The first large number: times are near each other and far from zero.
+    base: i64,
+}
+
+// The first byte of a cell says what it is; from `SMALL` on it is a number by itself.
+const NULL: u8 = 0;
+const FALSE: u8 = 1;
+const TRUE: u8 = 2;
+const REAL: u8 = 3;
+const WORD: u8 = 4;
+const TEXT: u8 = 5;
+const COUNTS: u8 = 6;
+const WIDE: u8 = 7;
+const END: u8 = 8;
+/// An integer of one byte; those behind it have up to eight.
+const INTEGER: u8 = 9;
+/// What is to be added to the base, in one byte; those behind it have up to eight.
+const FROM_BASE: u8 = 17;
+const SMALL: u8 = 25;
+
+/// Numbers from here on make a base.
+const LARGE: i64 = 1 << 40;
+
+impl Rows {
+    /// Their number.
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Is there no row?
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, row: &[Cell]) {
+        self.starts.push(self.bytes.len());
+        row.iter().for_each(|cell| self.put(cell));
+        self.bytes.push(END);
+    }
+
+    /// Keeps the first ones, so many at most.
+    pub fn truncate(&mut self, most: usize) {
+        self.starts.truncate(most);
+    }
+
+    fn put(&mut self, cell: &Cell) {
+        match cell {
+            Cell::Null => self.bytes.push(NULL),
+            Cell::Bool(value) => self.bytes.push(if *value { TRUE } else { FALSE }),
+            Cell::Real(value) => {
+                self.bytes.push(REAL);
+                self.bytes.extend(value.to_le_bytes());
+            }
+            Cell::Text(Cow::Borrowed(word)) => {
+                let at = self.words.iter().position(|own| own == word).unwrap_or_else(|| {
+                    self.words.push(word);
+                    self.words.len() - 1
+                });
+                self.bytes.push(WORD);
+                put_leb(&mut self.bytes, at as u64, false);
+            }
+            Cell::Text(Cow::Owned(text)) => {
+                self.bytes.push(TEXT);
+                self.put_text(text);
+            }
+            Cell::Counts(counts) => {
+                self.bytes.push(COUNTS);
+                put_leb(&mut self.bytes, counts.len() as u64, false);
+                for (name, count) in counts {
+                    self.put_text(name);
+                    put_leb(&mut self.bytes, *count, false);
+                }
+            }
+            Cell::Integer(value) => self.put_integer(*value),
+        }
+    }
+
+    fn put_text(&mut self, text: &str) {
+        put_leb(&mut self.bytes, text.len() as u64, false);
+        self.bytes.extend(text.as_bytes());
+    }
+
+    fn put_integer(&mut self, value: i128) {
+        let Ok(value) = i64::try_from(value) else {
+            self.bytes.push(WIDE);
+            return self.bytes.extend(value.to_le_bytes());
+        };
+        if let Some(small) = u8::try_from(value).ok().and_then(|value| value.checked_add(SMALL)) {
+            return self.bytes.push(small);
+        }
+        if self.base == 0 && value > LARGE {
+            self.base = value;
+        }
+        let (kind, value) = match value.checked_sub(self.base) {
+            Some(more) if value > LARGE => (FROM_BASE, more),
+            _ => (INTEGER, value),
+        };
+        // The sign stands in the last bit, so that numbers near zero are short.
+        let value = (value << 1 ^ value >> 63) as u64;
+        let len = (8 - value.leading_zeros() / 8).max(1);
+        let at = self.bytes.len() + 1;
+        self.bytes.push(kind + len as u8 - 1);
+        self.bytes.extend(value.to_le_bytes());
+        self.bytes.truncate(at + len as usize);
+    }
+
+    /// The values of a row.
+    pub(super) fn values(&self, at: usize) -> Values<'_> {
+        self.values_from(self.starts[at])
+    }
+
+    fn values_from(&self, start: usize) -> Values<'_> {
+        Values { rows: self, bytes: &self.bytes[start..] }
+    }
+
+    /// The cells of a row, in place of those of another one.
+    fn fill(&self, at: usize, row: &mut Vec<Cell>) {
+        row.clear();
+        for value in self.values(at) {
+            row.push(value.into());
+        }
+    }
+
+    /// Shows each row.
+    pub fn for_each(&self, mut each: impl FnMut(&[Cell])) {
+        let mut row = Vec::new();
+        for at in 0..self.len() {
+            self.fill(at, &mut row);
+            each(&row);
+        }
+    }
+
+    /// All rows with their cells, which take ten times the space.
+    pub fn cells(&self) -> Vec<Vec<Cell>> {
+        let mut cells = Vec::with_capacity(self.len());
+        self.for_each(|row| cells.push(row.to_vec()));
+        cells
+    }
+
+    /// Sorts rows by their cells from the first on.
+    pub(super) fn sort(&mut self) {
+        let mut starts = std::mem::take(&mut self.starts);
+        // Rows may differ although their order is equal: then they stay as they were found.
+        starts.sort_unstable_by(|a, b| self.values_from(*a).cmp_all(self.values_from(*b)).then(a.cmp(b)));
+        self.starts = starts;
+    }
+
+    /// Sorts rows by one of their cells, the largest first or last. Equal ones stay in their order.
+    pub(super) fn sort_by_column(&mut self, column: usize, is_falling: bool) {
+        let value = |start: usize| self.values_from(start).nth(column).unwrap_or(Value::Null);
+        let mut keyed: Vec<(Value<'_>, usize)> = self.starts.iter().map(|&start| (value(start), start)).collect();
+        keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
+        let starts = keyed.into_iter().map(|(_, start)| start).collect();
+        self.starts = starts;
+    }
+}
+
+impl From<Vec<Vec<Cell>>> for Rows {
+    fn from(cells: Vec<Vec<Cell>>) -> Self {
+        let mut rows = Rows::default();
+        cells.iter().for_each(|row| rows.push(row));
+        rows
+    }
+}
+
+/// A value of a row, as it is kept.
+#[derive(Clone, Copy)]
+pub(super) enum Value<'r> {
+    Null,
+    Bool(bool),
+    Integer(i128),
+    Real(f64),
+    Text(&'r str),
+    Word(&'static str),
+    /// The number of counts, and what follows.
+    Counts(u64, &'r [u8]),
+}
+
+impl<'r> From<&'r Cell> for Value<'r> {
+    fn from(cell: &'r Cell) -> Self {
+        match cell {
+            Cell::Null => Value::Null,
+            Cell::Bool(value) => Value::Bool(*value),
+            Cell::Integer(value) => Value::Integer(*value),
+            Cell::Real(value) => Value::Real(*value),
+            Cell::Text(text) => Value::Text(text),
+            Cell::Counts(counts) => Value::Counts(counts.len() as u64, &[]),
+        }
+    }
+}
+
+impl Value<'_> {
+    /// The order of values in rows: nothing first. Counts are all alike.
+    pub(super) fn order(&self, other: &Self) -> Ordering {
+        use Value::{Bool, Counts, Integer, Null, Real, Text, Word};
+        let rank = |value: &Value<'_>| match value {
+            Null => 0,
+            Bool(_) => 1,
+            Integer(_) | Real(_) => 2,
+            Text(_) | Word(_) => 3,
+            Counts(..) => 4,
+        };
+        match (self, other) {
+            (Integer(a), Integer(b)) => a.cmp(b),
+            (Real(a), Real(b)) => a.total_cmp(b),
+            (Integer(a), Real(b)) => (*a as f64).total_cmp(b),
+            (Real(a), Integer(b)) => a.total_cmp(&(*b as f64)),
+            (Text(a) | Word(a), Text(b) | Word(b)) => (*a).cmp(*b),
+            (Bool(a), Bool(b)) => a.cmp(b),
+            _ => rank(self).cmp(&rank(other)),
+        }
+    }
+}
+
+impl From<Value<'_>> for Cell {
+    #[inline]
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Cell::Null,
+            Value::Bool(value) => Cell::Bool(value),
+            Value::Integer(value) => Cell::Integer(value),
+            Value::Real(value) => Cell::Real(value),
+            Value::Text(text) => Cell::Text(Cow::Owned(text.to_string())),
+            Value::Word(word) => Cell::name(word),
+            Value::Counts(count, bytes) => Cell::Counts(counts(count, bytes)),
+        }
+    }
+}
+
+#[cold]
+fn counts(count: u64, mut bytes: &[u8]) -> Vec<(String, u64)> {
+    let next = |_| {
+        let name = take_text(&mut bytes).to_string();
+        (name, take_leb(&mut bytes))
+    };
+    (0..count).map(next).collect()
+}
+
+/// The values of a row, from the first on.
+pub(super) struct Values<'r> {
+    rows: &'r Rows,
+    bytes: &'r [u8],
+}
+
+impl Values<'_> {
+    /// The order of two rows by all their values.
+    fn cmp_all(self, other: Values<'_>) -> Ordering {
+        self.zip(other).map(|(a, b)| a.order(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+    }
+}
+
+impl<'r> Iterator for Values<'r> {
+    type Item = Value<'r>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Value<'r>> {
+        let (&kind, rest) = self.bytes.split_first()?;
+        if kind == END {
+            return None;
+        }
+        self.bytes = rest;
+        let bytes = &mut self.bytes;
+        Some(match kind {
+            NULL => Value::Null,
+            FALSE | TRUE => Value::Bool(kind == TRUE),
+            REAL => Value::Real(f64::from_le_bytes(take(bytes))),
+            WORD => Value::Word(self.rows.words[take_leb(bytes) as usize]),
+            TEXT => Value::Text(take_text(bytes)),
+            COUNTS => {
+                let count = take_leb(bytes);
+                let all = *bytes;
+                skip_counts(bytes, count);
+                Value::Counts(count, all)
+            }
+            INTEGER..FROM_BASE => Value::Integer(take_integer(bytes, kind - INTEGER).into()),
+            FROM_BASE..SMALL => {
+                let more = take_integer(bytes, kind - FROM_BASE);
+                Value::Integer(i128::from(self.rows.base) + i128::from(more))
+            }
+            WIDE => Value::Integer(i128::from_le_bytes(take(bytes))),
+            small => Value::Integer((small - SMALL).into()),
+        })
+    }
+}
+
+#[cold]
+fn skip_counts(bytes: &mut &[u8], count: u64) {
+    for _ in 0..count {
+        take_text(bytes);
+        take_leb(bytes);
+    }
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    let Some((first, rest)) = bytes.split_first_chunk() else { unreachable!("rows are whole") };
+    *bytes = rest;
+    *first
+}
+
+/// Takes an integer of this many bytes more than one.
+#[inline]
+fn take_integer(bytes: &mut &[u8], more: u8) -> i64 {
+    let len = usize::from(more) + 1;
+    let value = match bytes.first_chunk() {
+        Some(eight) => u64::from_le_bytes(*eight) & u64::MAX >> (64 - 8 * len),
+        None => bytes[..len].iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)),
+    };
+    *bytes = &bytes[len..];
+    (value >> 1) as i64 ^ -((value & 1) as i64)
+}
+
+fn take_leb(bytes: &mut &[u8]) -> u64 {
+    let (number, rest) = bytes.split_at(leb128_len(bytes).unwrap_or(0));
+    *bytes = rest;
+    leb128_u64(number, false).unwrap_or(0)
+}
+
+fn take_text<'r>(bytes: &mut &'r [u8]) -> &'r str {
+    let len = take_leb(bytes) as usize;
+    let (text, rest) = bytes.split_at(len);
+    *bytes = rest;
+    std::str::from_utf8(text).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_come_back() {
+        let integers = [0, 1, 239, 240, -1, i64::MAX.into(), i64::MIN.into(), i128::MAX, i128::MIN, 1 << 41, 1 << 40];
+        let times = [1_700_000_000_000_000_000i128, 1_700_000_000_000_000_001, 1_600_000_000_000_000_000];
+        let mut cells: Vec<Cell> = integers.into_iter().chain(times).map(Cell::Integer).collect();
+        cells.extend([Cell::Null, Cell::Bool(true), Cell::Bool(false), Cell::Real(0.1), Cell::Real(f64::MIN)]);
+        cells.extend([Cell::name("a"), Cell::name(""), Cell::name("a"), Cell::text(Some("ä")), Cell::text(Some(""))]);
+        cells.push(Cell::Counts(vec![("x".to_string(), 1), (String::new(), u64::MAX)]));
+        cells.extend([Cell::Counts(Vec::new()), Cell::from(7u64)]);
+        let expected = vec![cells.clone(), Vec::new(), cells.into_iter().rev().collect()];
+        let rows = Rows::from(expected.clone());
+        let mut found = Vec::new();
+        rows.for_each(|row| found.push(row.to_vec()));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn rows_are_sorted_by_a_column_or_by_all() {
+        let row = |a: i64, b: &'static str| vec![Cell::from(a), Cell::name(b)];
+        let mut rows = Rows::from(vec![row(2, "b"), row(300, "a"), row(2, "a"), row(-5, "c")]);
+        let shown = |rows: &Rows| {
+            let mut text = String::new();
+            rows.for_each(|row| text.push_str(&format!("{:?} ", row[0])));
+            text.replace("Integer", "")
+        };
+        rows.sort_by_column(0, true);
+        assert_eq!(shown(&rows), "(300) (2) (2) (-5) ");
+        rows.sort_by_column(1, false);
+        assert_eq!(shown(&rows), "(300) (2) (2) (-5) ");
+        rows.sort();
+        assert_eq!(shown(&rows), "(-5) (2) (2) (300) ");
+        rows.truncate(1);
+        assert_eq!((shown(&rows).as_str(), rows.len()), ("(-5) ", 1));
+    }
+}
