@@ -74,15 +74,15 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
           {unix ? <Line label="date">{day(at, timeContext.value.format === 'local')}</Line> : null}
           <Line label="since begin">{signed(at - begin)}</Line>
           {state.value.cursor !== null && state.value.cursor !== at ? <Line label="since cursor">{signed(at - state.value.cursor)}</Line> : null}
-          <Line label="ns">{grouped(at)}</Line>
+          <Line label="ns">{String(at)}</Line>
         </>}
         <Line label="cycles">{value.cycles == null ? null : grouped(value.cycles)}</Line>
         <Line label="since previous">{value.since === null ? null : signed(BigInt(value.since))}</Line>
       </dl></div>
       {[...groups].map(([scope, fields]) => (
-        <div class="kv" key={scope}><h3>{SCOPES.find(([key]) => key === scope)?.[1] ?? scope}</h3><dl>{fields.map((f) => <FieldLine key={f.path} field={f} scope={scope} first={f === value.fields[0]} />)}</dl></div>
+        <div class={`kv scope-${scope}`} key={scope}><h3>{SCOPES.find(([key]) => key === scope)?.[1] ?? scope}</h3><dl>{fields.map((f) => <FieldLine key={f.path} field={f} scope={scope} first={f === value.fields[0]} />)}</dl></div>
       ))}
-      {place ? <div class="kv"><h3>Place</h3><dl>
+      {place ? <div class="kv scope-place"><h3>Place</h3><dl>
         <Line label="file">{place.file}</Line>
         <Line label="packet">{place.packet == null ? null : grouped(place.packet)}</Line>
         <Line label="byte">{place.byte == null ? null : grouped(place.byte)}</Line>
@@ -107,7 +107,8 @@ function FieldLine({ field, scope, first }: { field: Field; scope: string; first
     if (e.target !== line) return;
     if (e.key === 'Enter' || e.key === 'ContextMenu') open(line);
     else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
-      const lines = [...document.querySelectorAll<HTMLElement>('[data-testid="details"] [data-testid="field"]')];
+      const top = (x: HTMLElement): number => x.getBoundingClientRect().top;
+      const lines = [...document.querySelectorAll<HTMLElement>('[data-testid="details"] [data-testid="field"]')].sort((a, b) => top(a) - top(b));
       lines[lines.indexOf(line) + (e.key === 'ArrowDown' ? 1 : -1)]?.focus();
     } else return;
     e.preventDefault();

@@ -27,8 +27,13 @@ export function Dialog({ id, title, close, children, extra }: { id: string; titl
   const ref = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const before = document.activeElement instanceof HTMLElement ? document.activeElement : null;
-    ref.current?.showModal();
-    return () => { if (before && before !== document.body) before.focus(); };
+    const own = ref.current;
+    own?.showModal();
+    return () => {
+      // While it is open nothing behind it can have the focus.
+      own?.close();
+      if (before && before !== document.body) before.focus();
+    };
   }, []);
   return (
     <dialog ref={ref} data-testid={id} aria-label={title} class={extra ?? ''} onClose={close}

@@ -137,7 +137,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
           ? <button type="button" class="fold" tabIndex={-1} aria-label={`${row.unfolded ? 'Fold' : 'Unfold'} ${track.name}`} onClick={() => act.toggleFold(track.id)}>{row.unfolded ? '▾' : '▸'}</button> : null}
         {!group ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
         {pinnedHere ? <span class="pinmark" aria-hidden="true">●</span> : null}
-        <span class="nm" title={track.name}>{track.name}</span>
+        <Name name={track.name} path={group} />
         {format ? <span class="fmt">{format}</span> : null}
         <span class={`n${bad ? ' loss' : ''}`}>{text}</span>
         <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
@@ -146,6 +146,13 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
       <span role="gridcell" class="sr">{words.value.get(track.id) ?? `${grouped(track.events ?? 0)} events`}</span>
     </div>
   );
+}
+
+/** A name; of one that is a path the last part stays when there is not room for all of it. */
+function Name({ name, path }: { name: string; path: boolean }): JSX.Element {
+  const slash = path ? name.replace(/\/+$/, '').lastIndexOf('/') : -1;
+  if (slash < 0) return <span class="nm" title={name}>{name}</span>;
+  return <><span class="dir" title={name}>{name.slice(0, slash + 1)}</span><span class="nm" title={name}>{name.slice(slash + 1)}</span></>;
 }
 
 /** What stands at the end of a label. */
