@@ -1,6 +1,6 @@
 // The whole trace in a strip: how many events where, losses, the view and the selection.
 import { overlaps, type Range } from '../time/range';
-import { hatch } from './plain';
+import { hatch, resize } from './plain';
 import { EDGE_PX, type Scale } from './scale';
 import type { Theme } from './theme';
 
@@ -26,15 +26,7 @@ export function drawOverview(g: CanvasRenderingContext2D, input: OverviewInput):
   const { width } = scale;
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
   g.clearRect(0, 0, width, height);
-  const peak = Math.log1p(columns.reduce((a, b) => Math.max(a, b), 1));
-  g.fillStyle = theme.map;
-  g.globalAlpha = input.estimated ? 0.5 : 1;
-  columns.forEach((n, i) => {
-    if (n <= 0) return;
-    const high = 2 + (Math.log1p(n) / peak) * (height - 16);
-    g.fillRect(i * COLUMN_PX, height - 5 - high, COLUMN_PX, high);
-  });
-  g.globalAlpha = 1;
+  g.drawImage(barsOf(columns, input), 0, 0, width, height);
   for (const loss of merged(input.losses, scale)) hatch(g, theme, loss[0], 3, Math.max(3, loss[1] - loss[0]), 6);
   const { left: from, right: to } = handles(scale, view);
   if (to - from < width - 2) {
@@ -56,6 +48,30 @@ export function drawOverview(g: CanvasRenderingContext2D, input: OverviewInput):
     const a = scale.x(selection.begin);
     g.fillRect(a, 0, Math.max(1, scale.x(selection.end) - a), height);
   }
+}
+
+let bars: { columns: Float64Array; theme: Theme; canvas: HTMLCanvasElement; width: number; height: number; ratio: number } | null = null;
+
+/** The bars, which are drawn again only when they change. */
+function barsOf(columns: Float64Array, { scale, height, ratio, theme, estimated }: OverviewInput): HTMLCanvasElement {
+  if (bars && bars.columns === columns && bars.theme === theme && bars.width === scale.width && bars.height === height && bars.ratio === ratio) return bars.canvas;
+  const canvas = bars?.canvas ?? document.createElement('canvas');
+  bars = { columns, theme, canvas, width: scale.width, height, ratio };
+  resize(canvas, scale.width, height, ratio);
+  const g = canvas.getContext('2d');
+  if (!g) return canvas;
+  g.setTransform(ratio, 0, 0, ratio, 0, 0);
+  g.clearRect(0, 0, scale.width, height);
+  const peak = Math.log1p(columns.reduce((a, b) => Math.max(a, b), 1));
+  g.fillStyle = theme.map;
+  g.globalAlpha = estimated ? 0.5 : 1;
+  columns.forEach((n, i) => {
+    if (n <= 0) return;
+    const high = 2 + (Math.log1p(n) / peak) * (height - 16);
+    g.fillRect(i * COLUMN_PX, height - 5 - high, COLUMN_PX, high);
+  });
+  g.globalAlpha = 1;
+  return canvas;
 }
 
 /** The edges of the view on the strip; a view that is narrower than its handles is still seen. */

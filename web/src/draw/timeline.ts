@@ -37,6 +37,8 @@ export interface TimelineInput {
   readonly query: string;
   readonly begin: bigint;
   readonly pale: boolean;
+  /** Whether words are wanted: not while the view moves. */
+  readonly words: boolean;
 }
 
 export interface TimelineOutput {
@@ -86,7 +88,7 @@ export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, inpu
   painter.end();
   for (const place of places) {
     drawn ||= place.parts.length > 0;
-    words.set(place.row.track.id, wordsOf(place, input));
+    if (input.words) words.set(place.row.track.id, wordsOf(place, input));
   }
   drawMarks(g, input, places);
   return { words, drawn };

@@ -5,8 +5,8 @@ import type { RulerInput } from '../draw/ruler';
 import type { OverviewInput } from '../draw/overview';
 import { COLUMN_PX } from '../draw/overview';
 import { scaleOf, type Scale } from '../draw/scale';
-import { shown } from '../draw/frame';
-import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesShown } from '../state/load';
+import { moving, shown } from '../draw/frame';
+import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesArrived, tilesShown } from '../state/load';
 import { markOf } from '../state/actions';
 import { origin, session, state, whole } from '../state/store';
 import { tileBegin, tilesOf, type Range } from '../time/range';
@@ -23,7 +23,7 @@ export function timelineInput(width: number, height: number, ratio: number): Tim
     scale: scaleOf(shown.value, width), height, ratio, origin: origin.value, layout: layout.value, scroll: scroll.value,
     tiles: filter ? filteredTiles : tilesShown.value, behind: filter ? plainTiles : null, theme: theme.value,
     traces: session.value?.traces ?? [], selection: selectionShown(), chosen: new Set(dragged.value?.tracks ?? chosen), cursor,
-    bookmarks: bookmarks.map((b) => b.ns), mark: markOf(), query: query.toLowerCase(), begin: whole.value.begin, pale: phase.value === 'ended',
+    bookmarks: bookmarks.map((b) => b.ns), mark: markOf(), query: query.toLowerCase(), begin: whole.value.begin, pale: phase.value === 'ended', words: !moving(),
   };
 }
 
@@ -39,8 +39,16 @@ export function overviewInput(width: number, height: number, ratio: number): Ove
   return { scale, height, ratio, theme: theme.value, columns, losses, view: shown.value, selection: selectionShown(), estimated };
 }
 
-/** Events by column of the overview. */
+let kept: { key: string; columns: Float64Array; estimated: boolean } | null = null;
+
+/** Events by column of the overview: the same array until tiles arrive or the strip has another size. */
 function columnsOf(scale: Scale): { columns: Float64Array; estimated: boolean } {
+  const key = `${scale.width} ${scale.view.begin} ${scale.view.end} ${tilesArrived.value} ${overviewTracks.value.length}`;
+  if (kept?.key !== key) kept = { key, ...countColumns(scale) };
+  return kept;
+}
+
+function countColumns(scale: Scale): { columns: Float64Array; estimated: boolean } {
   const columns = new Float64Array(Math.max(1, Math.ceil(scale.width / COLUMN_PX)));
   const level = overviewLevel.value;
   const { from, to } = tilesOf(whole.value, level, origin.value);
