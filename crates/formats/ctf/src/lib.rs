@@ -13,6 +13,7 @@ mod names;
 mod open;
 mod packets;
 mod quirks;
+mod rings;
 pub mod tsdl;
 pub mod write;
 

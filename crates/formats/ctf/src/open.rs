@@ -11,8 +11,8 @@ use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
-use super::{ctf2, gaps, lttng_index, names, packets, quirks, tsdl};
-use tracemill_format::{DataFile, Entry, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
+use super::{ctf2, gaps, lttng_index, names, packets, quirks, rings::Rings, tsdl};
+use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
 const METADATA: &str = "metadata";
@@ -100,23 +100,44 @@ impl Folder {
             faults: in_metadata(read.faults),
             warnings: in_metadata(read.warnings),
         };
+        let mut rings = Rings::open(storage, &found.path);
         for entry in storage.list(&found.path)? {
             let EntryKind::File(len) = entry.kind else { continue };
             if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
                 continue;
             }
-            let file = storage.open(&entry.path).and_then(|bytes| folder.read_file(storage, &entry, bytes));
+            let file = storage.open(&entry.path).and_then(|bytes| {
+                let bytes = rings.whole(&entry.name, bytes);
+                folder.read_file(storage, (&entry.name, &entry.path), bytes)
+            });
             match file {
                 Ok(file) => folder.files.extend(file),
                 Err(error) => folder.faults.push(error.in_file(&entry.path)),
             }
         }
+        folder.read_rings(storage, rings)?;
         Ok(folder)
     }
 
-    fn read_file(&mut self, storage: &dyn Storage, entry: &Entry, bytes: Arc<dyn Bytes>) -> Result<Option<File>> {
-        // The name is text, which not every path is.
-        let (name, path) = (entry.name.as_str(), &entry.path);
+    /// Adds the packets that are in rings only, each behind those of its stream file.
+    fn read_rings(&mut self, storage: &dyn Storage, mut rings: Rings) -> Result<()> {
+        self.warnings.extend(rings.warning(&self.found.path));
+        self.faults.append(&mut rings.faults);
+        for mut ring in rings.into_files() {
+            self.faults.append(&mut ring.faults);
+            let file = self.read_file(storage, (&ring.name, &ring.path), Arc::new(ring.bytes))?;
+            self.files.extend(file);
+        }
+        Ok(())
+    }
+
+    /// The packets of a file. The name is text, which not every path is.
+    fn read_file(
+        &mut self,
+        storage: &dyn Storage,
+        (name, path): (&str, &std::path::PathBuf),
+        bytes: Arc<dyn Bytes>,
+    ) -> Result<Option<File>> {
         let mut data = DataFile { path: path.clone(), relative: name.to_string(), bytes, is_indexed: false };
         let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0, u64::MAX);
         let indexed = self.read_index(storage, name, &data, first.as_ref().ok());

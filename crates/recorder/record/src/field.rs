@@ -1,0 +1,297 @@
+//! Values that events can have.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::ring::Place;
+
+/// The class of a field.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum FieldClass {
+    /// An unsigned integer of so many bits.
+    Unsigned(u32),
+    /// A signed integer of so many bits.
+    Signed(u32),
+    /// A truth value, one byte.
+    Bool,
+    /// A floating point number of so many bits.
+    Float(u32),
+    /// A text in UTF-8: its length in bytes as a `u32`, then the bytes.
+    Text,
+    /// A number of elements as a `u32`, then those, of this class.
+    Slice(&'static FieldClass),
+}
+
+/// Mixes classes to a number of 16 bits.
+const fn signature(classes: &[FieldClass]) -> u32 {
+    let (mut hash, mut at) = (0x811c_9dc5_u32, 0);
+    while at < classes.len() {
+        let mut class = &classes[at];
+        loop {
+            let (number, next) = match class {
+                FieldClass::Unsigned(bits) => (*bits, None),
+                FieldClass::Signed(bits) => (0x100 + *bits, None),
+                FieldClass::Bool => (0x200, None),
+                FieldClass::Float(bits) => (0x300 + *bits, None),
+                FieldClass::Text => (0x400, None),
+                FieldClass::Slice(element) => (0x500, Some(*element)),
+            };
+            hash = (hash ^ number).wrapping_mul(0x0100_0193);
+            match next {
+                Some(element) => class = element,
+                None => break,
+            }
+        }
+        at += 1;
+    }
+    hash >> 16 ^ hash & 0xffff
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A value that an event can have as a field: integers, floats, `bool`, texts, slices of integers and floats.
+pub trait Field: sealed::Sealed {
+    /// Its class.
+    #[doc(hidden)]
+    const CLASS: FieldClass;
+
+    /// Its length in an event, in bytes.
+    #[doc(hidden)]
+    fn encoded_len(&self) -> usize;
+
+    /// Writes it.
+    #[doc(hidden)]
+    fn put(&self, place: &mut Place<'_>);
+}
+
+/// A value that slices can have as elements.
+pub trait Element: Field + Copy {}
+
+macro_rules! numbers {
+    ($($type:ty as $as:ty => $class:expr),* $(,)?) => {$(
+        impl sealed::Sealed for $type {}
+
+        impl Field for $type {
+            const CLASS: FieldClass = $class;
+
+            #[inline(always)]
+            fn encoded_len(&self) -> usize {
+                size_of::<$as>()
+            }
+
+            #[inline(always)]
+            fn put(&self, place: &mut Place<'_>) {
+                place.put((*self as $as).to_le_bytes());
+            }
+        }
+
+        impl Element for $type {}
+    )*};
+}
+
+numbers! {
+    u8 as u8 => FieldClass::Unsigned(8),
+    u16 as u16 => FieldClass::Unsigned(16),
+    u32 as u32 => FieldClass::Unsigned(32),
+    u64 as u64 => FieldClass::Unsigned(64),
+    usize as u64 => FieldClass::Unsigned(64),
+    i8 as i8 => FieldClass::Signed(8),
+    i16 as i16 => FieldClass::Signed(16),
+    i32 as i32 => FieldClass::Signed(32),
+    i64 as i64 => FieldClass::Signed(64),
+    isize as i64 => FieldClass::Signed(64),
+    f32 as f32 => FieldClass::Float(32),
+    f64 as f64 => FieldClass::Float(64),
+}
+
+impl sealed::Sealed for bool {}
+
+impl Field for bool {
+    const CLASS: FieldClass = FieldClass::Bool;
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        1
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        place.put([u8::from(*self)]);
+    }
+}
+
+/// Longest text in bytes, unless the options say otherwise.
+pub(crate) const TEXT_LIMIT: usize = 4095;
+/// Longest text in bytes.
+pub(crate) static LONGEST_TEXT: AtomicUsize = AtomicUsize::new(TEXT_LIMIT);
+
+/// The part of a text that is recorded, whole characters.
+#[inline(always)]
+fn cut(text: &str) -> &[u8] {
+    let limit = LONGEST_TEXT.load(Ordering::Relaxed);
+    if text.len() <= limit { text.as_bytes() } else { cut_at(text, limit) }
+}
+
+#[cold]
+fn cut_at(text: &str, limit: usize) -> &[u8] {
+    let end = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+    &text.as_bytes()[..end]
+}
+
+impl sealed::Sealed for str {}
+
+impl Field for str {
+    const CLASS: FieldClass = FieldClass::Text;
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        4 + cut(self).len()
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        let bytes = cut(self);
+        place.put((bytes.len() as u32).to_le_bytes());
+        place.put_bytes(bytes);
+    }
+}
+
+impl sealed::Sealed for String {}
+
+impl Field for String {
+    const CLASS: FieldClass = FieldClass::Text;
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        self.as_str().encoded_len()
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        self.as_str().put(place);
+    }
+}
+
+impl<T: Element> sealed::Sealed for [T] {}
+
+impl<T: Element> Field for [T] {
+    const CLASS: FieldClass = FieldClass::Slice(&T::CLASS);
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        4 + size_of_val(self)
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        place.put((self.len() as u32).to_le_bytes());
+        self.iter().for_each(|element| element.put(place));
+    }
+}
+
+impl<T: Element, const N: usize> sealed::Sealed for [T; N] {}
+
+impl<T: Element, const N: usize> Field for [T; N] {
+    const CLASS: FieldClass = FieldClass::Slice(&T::CLASS);
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        self.as_slice().encoded_len()
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        self.as_slice().put(place);
+    }
+}
+
+impl<T: Field + ?Sized> sealed::Sealed for &T {}
+
+impl<T: Field + ?Sized> Field for &T {
+    const CLASS: FieldClass = T::CLASS;
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        (**self).encoded_len()
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        (**self).put(place);
+    }
+}
+
+/// The values of an event: a tuple of up to 12 fields.
+pub trait Fields: sealed::Sealed {
+    /// Their classes.
+    #[doc(hidden)]
+    const CLASSES: &'static [FieldClass];
+
+    /// A number of 16 bits that other classes most probably do not have.
+    #[doc(hidden)]
+    const SIGNATURE: u32 = signature(Self::CLASSES);
+
+    /// Their length in an event, in bytes.
+    #[doc(hidden)]
+    fn encoded_len(&self) -> usize;
+
+    /// Writes them.
+    #[doc(hidden)]
+    fn put(&self, place: &mut Place<'_>);
+}
+
+macro_rules! tuples {
+    ($(($($name:ident $at:tt)*))*) => {$(
+        impl<$($name: Field),*> sealed::Sealed for ($($name,)*) {}
+
+        impl<$($name: Field),*> Fields for ($($name,)*) {
+            const CLASSES: &'static [FieldClass] = &[$($name::CLASS),*];
+
+            #[inline(always)]
+            fn encoded_len(&self) -> usize {
+                0 $(+ self.$at.encoded_len())*
+            }
+
+            #[inline(always)]
+            fn put(&self, _place: &mut Place<'_>) {
+                $(self.$at.put(_place);)*
+            }
+        }
+    )*};
+}
+
+tuples! {
+    ()
+    (A 0)
+    (A 0 B 1)
+    (A 0 B 1 C 2)
+    (A 0 B 1 C 2 D 3)
+    (A 0 B 1 C 2 D 3 E 4)
+    (A 0 B 1 C 2 D 3 E 4 F 5)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10)
+    (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_are_cut_between_characters() {
+        assert_eq!(cut_at("Mühle", 2), b"M");
+        assert_eq!(cut_at("Mühle", 3), "Mü".as_bytes());
+        assert_eq!(cut_at("ü", 1), b"");
+    }
+
+    #[test]
+    fn lengths_are_those_of_the_encoding() {
+        assert_eq!((1_u8, "ab", [1_u16, 2].as_slice(), true, 1.0_f32).encoded_len(), 1 + 6 + 8 + 1 + 4);
+        assert_eq!(<(usize, &str)>::CLASSES, [FieldClass::Unsigned(64), FieldClass::Text]);
+    }
+}

@@ -1,0 +1,222 @@
+//! Folders of traces whose packets are in rings: finished, recovered, copied. Files only: it does not matter which
+//! process recorded, or whether it lives.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use tracemill_ring::{self as ring_file, Header, Kind, Pair, header, packet};
+
+use crate::metadata::{self, Clock};
+
+/// What finishing a trace found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Recovered {
+    /// Packets that were in rings.
+    pub packets: u64,
+    /// Events that were discarded.
+    pub discarded: u64,
+    /// What is wrong with slots and rings that are left out.
+    pub damaged: Vec<String>,
+}
+
+/// A ring of a folder, copied.
+struct Ring {
+    number: u64,
+    header: Header,
+    bytes: Vec<u8>,
+}
+
+/// Makes the folder of a recorder that died a plain trace.
+///
+/// # Errors
+/// When there are no rings, a process still writes to them, or files cannot be read or written: then what is there stays.
+pub fn recover(folder: &Path) -> io::Result<Recovered> {
+    let mut problems = Vec::new();
+    let rings = read_rings(folder, &mut problems)?;
+    for ring in &rings {
+        if is_written(folder, ring) {
+            let message = format!("process {} still records into it; a snapshot can copy it", ring.header.pid);
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
+        }
+    }
+    let pairs = rings.iter().map(|ring| &ring.header.pairs).max_by_key(|pairs| pairs.last().map(|pair| pair.cycles));
+    let clock = pairs.and_then(|pairs| estimated(pairs));
+    finish_rings(folder, folder, rings, clock, problems)
+}
+
+/// Finishes a trace, when its recorder has ended.
+pub(crate) fn finish(folder: &Path, clock: Option<Clock>) -> io::Result<Recovered> {
+    let mut problems = Vec::new();
+    let rings = read_rings(folder, &mut problems)?;
+    finish_rings(folder, folder, rings, clock, problems)
+}
+
+/// Copies what is in the folder of a recorder, alive or dead, to the folder `to`, which must not exist.
+///
+/// # Errors
+/// When there are no rings, or files cannot be read or written.
+pub fn snapshot(from: &Path, to: &Path) -> io::Result<Recovered> {
+    fs::create_dir(to)?;
+    let copied = copy(from, to);
+    if copied.is_err() {
+        // Nothing of use is there.
+        let _ = fs::remove_dir_all(to);
+    }
+    copied
+}
+
+fn copy(from: &Path, to: &Path) -> io::Result<Recovered> {
+    let mut problems = Vec::new();
+    // Rings first: what is moved out of them meanwhile is in both, and told apart by its number.
+    let rings = read_rings(from, &mut problems)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name.to_string_lossy().starts_with("stream_") {
+            copy_packets(&entry.path(), &to.join(name))?;
+        }
+    }
+    let clock = rings.iter().find_map(|ring| estimated(&ring.header.pairs));
+    // Classes are described before their events are written: so metadata come last.
+    fs::copy(from.join("metadata"), to.join("metadata"))?;
+    let mut copied = finish_rings(from, to, rings, clock, problems)?;
+    // Slots that were being written over are no damage.
+    copied.damaged.clear();
+    Ok(copied)
+}
+
+/// Copies the whole packets of a stream file.
+fn copy_packets(from: &Path, to: &Path) -> io::Result<()> {
+    let file = File::open(from)?;
+    let end = end_of(&file)?;
+    let copied = io::copy(&mut io::Read::take(file, end.len), &mut File::create_new(to)?)?;
+    if copied < end.len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+}
+
+fn end_of(file: &File) -> io::Result<ring_file::StreamEnd> {
+    let len = file.metadata()?.len();
+    Ok(ring_file::stream_end(len, |at| {
+        let mut start = [0; packet::LEN];
+        file.read_exact_at(&mut start, at).ok().map(|()| start)
+    }))
+}
+
+fn estimated(pairs: &[Pair]) -> Option<Clock> {
+    let (frequency, origin_ns) = ring_file::estimate(*pairs.first()?, *pairs.last()?)?;
+    Some(Clock { frequency, origin_ns })
+}
+
+/// The rings of events of a trace, in the order of their numbers.
+fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>> {
+    let folder = folder.join(ring_file::FOLDER);
+    let mut rings = Vec::new();
+    for entry in fs::read_dir(&folder)? {
+        let entry = entry?;
+        let Some(number) = ring_file::number_of(&entry.file_name().to_string_lossy()) else { continue };
+        let bytes = copy_of_ring(&File::open(entry.path())?)?;
+        match Header::read(&bytes, bytes.len() as u64) {
+            Ok(header) if header.kind == Kind::Events => rings.push(Ring { number, header, bytes }),
+            Ok(_) => problems.push(format!("{}: it is a ring of calls", entry.path().display())),
+            Err(why) => problems.push(format!("{}: {why}", entry.path().display())),
+        }
+    }
+    rings.sort_by_key(|ring| ring.number);
+    Ok(rings)
+}
+
+/// A copy of a ring's file whose slots are sound, also while it is written: of each, the bytes that were committed when
+/// it was first looked at. Slots that were written over meanwhile are empty. The header is read last, so that no slot is
+/// newer than it says.
+fn copy_of_ring(file: &File) -> io::Result<Vec<u8>> {
+    let len = file.metadata()?.len();
+    let mut start = [0; header::LEN];
+    file.read_exact_at(&mut start, 0)?;
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?];
+    if let Ok(header) = Header::read(&start, len) {
+        for at in 0..header.slots {
+            let offset = header.slot_offset(at);
+            let slot = &mut bytes[offset as usize..(offset + header.slot_size) as usize];
+            let (mut before, mut after) = ([0; packet::LEN], [0; 8]);
+            file.read_exact_at(&mut before, offset)?;
+            file.read_exact_at(slot, offset)?;
+            file.read_exact_at(&mut after, offset + packet::SEQUENCE as u64)?;
+            slot[..packet::LEN].copy_from_slice(&before);
+            if before[packet::SEQUENCE..packet::SEQUENCE + 8] != after {
+                slot.fill(0);
+            }
+        }
+    }
+    file.read_exact_at(&mut bytes[..header::LEN], 0)?;
+    Ok(bytes)
+}
+
+/// Does a process still write to this ring?
+fn is_written(folder: &Path, ring: &Ring) -> bool {
+    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let path = path.join(ring_file::FOLDER).join(ring_file::file_name(ring.number));
+    // The process may be another one of the same number: it is ours when it has the ring in memory.
+    match fs::read(format!("/proc/{}/maps", ring.header.pid)) {
+        Ok(maps) => String::from_utf8_lossy(&maps).lines().any(|line| line.ends_with(&*path.to_string_lossy())),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
+
+/// Moves what is in copies of the rings of `from` to the stream files of `to`.
+fn finish_rings(
+    from: &Path,
+    to: &Path,
+    rings: Vec<Ring>,
+    clock: Option<Clock>,
+    problems: Vec<String>,
+) -> io::Result<Recovered> {
+    let mut recovered = Recovered { damaged: problems, ..Recovered::default() };
+    for ring in rings {
+        recovered.discarded += ring.header.discarded;
+        ring.finish(to, &mut recovered)?;
+    }
+    if let Some(clock) = clock {
+        let (path, new) = (to.join("metadata"), to.join(".metadata.new"));
+        let text = fs::read_to_string(&path)?;
+        let mut file = File::create(&new)?;
+        file.write_all(metadata::with_clock(&text, clock).as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&new, &path)?;
+    }
+    if from == to {
+        fs::remove_dir_all(from.join(ring_file::FOLDER))?;
+    }
+    Ok(recovered)
+}
+
+impl Ring {
+    fn finish(self, to: &Path, recovered: &mut Recovered) -> io::Result<()> {
+        let path = to.join(ring_file::stream_name(self.number));
+        let file = File::options().read(true).append(true).create(true).open(&path)?;
+        let end = end_of(&file)?;
+        let mut last = [0; packet::LEN];
+        if end.len > 0 {
+            file.read_exact_at(&mut last, end.last_offset)?;
+        }
+        let mut last = (end.len > 0).then_some(last);
+        // A packet that was being moved when the process died: the ring has it.
+        file.set_len(end.len)?;
+        let slots = ring_file::slots(&self.header, &self.bytes, end.sequence);
+        let ring = self.number;
+        recovered.damaged.extend(slots.damaged.into_iter().map(|why| format!("ring {ring}: {why}")));
+        for slot in &slots.packets {
+            let Some(packet) = ring_file::copy_of(&self.header, &self.bytes, slot) else { continue };
+            (&file).write_all(&packet)?;
+            last = packet.first_chunk().copied();
+            recovered.packets += 1;
+        }
+        let closing = ring_file::closing_packet(&self.header, ring, last.as_ref().map(|last| &last[..]));
+        (&file).write_all(&closing.unwrap_or_default())?;
+        if file.metadata()?.len() == 0 {
+            fs::remove_file(&path)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,55 @@
+//! Records events of the program that links it as CTF, which tracemill, babeltrace2 and others read.
+//!
+//! ```
+//! use tracemill_record::{Format, Recorder, event, span};
+//!
+//! # let folder = std::env::temp_dir().join(format!("tracemill-record-doc-{}", std::process::id()));
+//! # let path = folder.join("run.ctf");
+//! let recorder = Recorder::options(&path).flight(16 << 20).format(Format::Ctf18).start()?;
+//! event!("request", id = 7_u64, path = "/x");
+//! {
+//!     let _span = span!("work", item = 3_u32);
+//! }
+//! recorder.finish()?;
+//! # std::fs::remove_dir_all(folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! An event costs about as much as reading the clock: it goes into a ring of its thread, a mapped file, without a lock, a
+//! system call or an allocation. What is there survives the program, however it ends: tracemill reads the folder of a
+//! program that was killed as it is, and `tracemill record --recover` makes it a trace for every reader. Events for which
+//! there is no room are counted exactly.
+//!
+//! | mode | what is kept | price |
+//! |---|---|---|
+//! | [`Options::stream`] | everything, unless the disk is slower than the program | a thread that moves packets |
+//! | [`Options::block`] | everything | threads wait for the disk |
+//! | [`Options::flight`] | the last events of each thread | the disk holds so many bytes for each thread |
+//!
+//! Without a recorder, a place where events are recorded costs a load and a branch.
+//!
+//! The first event of a thread and of a place allocate, and take a lock; where events come from signal handlers, record one
+//! of each outside of them first. `unsafe` code is in three modules: `ring` (mapped files, the way of an event), `clock`,
+//! and `local` (what belongs to a thread); each states why it is sound.
+#![deny(unsafe_code)]
+
+#[cfg(target_endian = "big")]
+compile_error!("rings are little endian, and are written as they are in memory");
+
+mod clock;
+mod consumer;
+mod field;
+mod folder;
+mod local;
+mod metadata;
+mod options;
+mod recorder;
+mod ring;
+mod site;
+
+pub use field::{Element, Field, FieldClass, Fields};
+pub use folder::{Recovered, recover, snapshot};
+pub use metadata::{Call, Format};
+pub use options::{Mode, Options};
+pub use recorder::{Recorder, StartError, Summary};
+pub use site::{Site, Span};

@@ -1,0 +1,231 @@
+//! What belongs to a thread or to the process as a whole: the pointer to a thread's writer, the recorder's lock, forks,
+//! the end of threads, waiting and waking.
+//!
+//! # Why the `unsafe` here is sound
+//!
+//! * A thread's pointer is null or that of a writer, and writers are never freed.
+//! * The recorder's state is reached by [`locked`] only: under a mutex, and never twice by one thread, which a signal
+//!   handler could try.
+//! * The other calls take pointers to statics or to this stack. The function for the start of the program is called by the
+//!   loader once the C library works; it panics never.
+#![allow(unsafe_code)]
+
+use std::cell::{Cell, UnsafeCell};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::recorder::{self, State};
+use crate::ring::Writer;
+
+thread_local! {
+    static WRITER: Cell<*const Writer> = const { Cell::new(std::ptr::null()) };
+    /// Is the thread inside of [`locked`]?
+    static IS_LOCKED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The writer of the calling thread.
+#[inline(always)]
+pub(crate) fn writer() -> Option<&'static Writer> {
+    // SAFETY: null or a writer, which lives for ever.
+    unsafe { WRITER.get().as_ref() }
+}
+
+/// Makes a writer that of the calling thread. It is given back when the thread ends.
+pub(crate) fn set_writer(writer: Option<&'static Writer>) {
+    let pointer = writer.map_or(std::ptr::null(), std::ptr::from_ref);
+    WRITER.set(pointer);
+    let key = KEY.load(Ordering::Relaxed);
+    if key != 0 {
+        // SAFETY: the key was made by `prepare`.
+        unsafe { libc::pthread_setspecific(key - 1, pointer.cast()) };
+    }
+}
+
+/// The key whose destructor tells the end of a thread, and one.
+static KEY: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn end_of_thread(writer: *mut libc::c_void) {
+    WRITER.set(std::ptr::null());
+    // SAFETY: the key has values of `set_writer` only.
+    if let Some(writer) = unsafe { writer.cast::<Writer>().cast_const().as_ref() } {
+        recorder::take_back(writer);
+    }
+}
+
+struct Shared {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    state: UnsafeCell<State>,
+}
+
+// SAFETY: the state is reached under the mutex only.
+unsafe impl Sync for Shared {}
+
+static SHARED: Shared =
+    Shared { mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER), state: UnsafeCell::new(State::new()) };
+
+struct Guard;
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        unlock();
+        IS_LOCKED.set(false);
+    }
+}
+
+fn lock() {
+    // SAFETY: a static mutex.
+    unsafe { libc::pthread_mutex_lock(SHARED.mutex.get()) };
+}
+
+fn unlock() {
+    // SAFETY: a static mutex that this thread holds.
+    unsafe { libc::pthread_mutex_unlock(SHARED.mutex.get()) };
+}
+
+/// Does something with the recorder's state. `None` when this thread does so already: a signal handler interrupted it.
+pub(crate) fn locked<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
+    if IS_LOCKED.replace(true) {
+        return None;
+    }
+    lock();
+    let _guard = Guard;
+    // SAFETY: this thread holds the mutex, and has no other reference.
+    Some(work(unsafe { &mut *SHARED.state.get() }))
+}
+
+extern "C" fn after_fork() {
+    // The lock was taken before the fork, by this thread.
+    WRITER.set(std::ptr::null());
+    let key = KEY.load(Ordering::Relaxed);
+    if key != 0 {
+        // SAFETY: as in `set_writer`.
+        unsafe { libc::pthread_setspecific(key - 1, std::ptr::null()) };
+    }
+    let is_locked = IS_LOCKED.replace(true);
+    // SAFETY: as in `locked`; no other thread is left.
+    recorder::forget(unsafe { &mut *SHARED.state.get() });
+    IS_LOCKED.set(is_locked);
+    unlock();
+}
+
+extern "C" fn before_fork() {
+    lock();
+}
+
+extern "C" fn after_fork_in_parent() {
+    unlock();
+}
+
+extern "C" fn at_exit() {
+    recorder::finish_at_exit();
+}
+
+/// Makes the process ready for recording, once.
+pub(crate) fn prepare() {
+    if KEY.load(Ordering::Relaxed) != 0 {
+        return;
+    }
+    let mut key: libc::pthread_key_t = 0;
+    // SAFETY: functions of this module, and a pointer to this stack.
+    unsafe {
+        if libc::pthread_key_create(&mut key, Some(end_of_thread)) == 0 {
+            KEY.store(key + 1, Ordering::Relaxed);
+        }
+        pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork));
+        libc::atexit(at_exit);
+        libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER, 0, 0);
+    }
+}
+
+type Handler = Option<extern "C" fn()>;
+
+unsafe extern "C" {
+    fn pthread_atfork(prepare: Handler, parent: Handler, child: Handler) -> libc::c_int;
+}
+
+const MEMBARRIER: libc::c_int = 8;
+const MEMBARRIER_REGISTER: libc::c_int = 16;
+
+/// Returns when every thread of the process has seen what this one wrote, and this one sees what they wrote before.
+pub(crate) fn barrier() {
+    // SAFETY: a call without pointers.
+    if unsafe { libc::syscall(libc::SYS_membarrier, MEMBARRIER, 0, 0) } != 0 {
+        // Not there, or forbidden: stores do not stay in a processor's buffer for a millisecond.
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Id of the calling thread.
+pub(crate) fn tid() -> u32 {
+    // SAFETY: a call without arguments.
+    unsafe { libc::syscall(libc::SYS_gettid) as u32 }
+}
+
+/// Runs something with all signals blocked, so that threads that it starts get none.
+pub(crate) fn without_signals<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: pointers to this stack.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let result = work();
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        result
+    }
+}
+
+/// Changes whenever the consumer should look at once.
+static WAKE: AtomicU32 = AtomicU32::new(0);
+/// Does the consumer sleep?
+static SLEEPS: AtomicU32 = AtomicU32::new(0);
+
+fn futex(word: *mut u32, operation: libc::c_int, value: u32, timeout: Option<Duration>) -> bool {
+    let timeout = timeout
+        .map(|time| libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() });
+    let pointer = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: the word is an atomic of the caller, the time on this stack.
+    unsafe { libc::syscall(libc::SYS_futex, word, operation, value, pointer) == 0 }
+}
+
+/// Wakes the consumer.
+pub(crate) fn wake_consumer() {
+    if SLEEPS.load(Ordering::Relaxed) == 1 {
+        WAKE.fetch_add(1, Ordering::SeqCst);
+        futex(WAKE.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, 1, None);
+    }
+}
+
+/// Sleeps so long, or until [`wake_consumer`].
+pub(crate) fn sleep_as_consumer(time: Duration) {
+    let before = WAKE.load(Ordering::SeqCst);
+    SLEEPS.store(1, Ordering::SeqCst);
+    futex(WAKE.as_ptr(), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, before, Some(time));
+    SLEEPS.store(0, Ordering::SeqCst);
+}
+
+/// The half of a number that changes first.
+fn low_half(number: &AtomicU64) -> *mut u32 {
+    let pointer = number.as_ptr().cast::<u32>();
+    // SAFETY: one of the two halves of the number.
+    if cfg!(target_endian = "big") { unsafe { pointer.add(1) } } else { pointer }
+}
+
+/// Waits at most 100 ms for a number of a ring to change.
+pub(crate) fn wait_while(number: &AtomicU64, value: u64) {
+    wake_consumer();
+    futex(low_half(number), libc::FUTEX_WAIT, value as u32, Some(Duration::from_millis(100)));
+}
+
+/// Wakes those who wait for a number to change.
+pub(crate) fn wake_waiting(number: &AtomicU64) {
+    futex(low_half(number), libc::FUTEX_WAKE, u32::MAX >> 1, None);
+}
+
+extern "C" fn at_start() {
+    recorder::start_from_environment();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;

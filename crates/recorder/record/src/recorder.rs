@@ -1,0 +1,576 @@
+//! The recorder of a process: its rings, its classes, its beginning and its end.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use std::{error, fmt};
+
+use tracemill_ring::{self as ring_file, Pair, header};
+
+use crate::consumer::{self, Consumer};
+use crate::field::{FieldClass, LONGEST_TEXT};
+use crate::metadata::{self, Class, Clock, Environment};
+use crate::options::{Mode, Options, folder_of_child, lets_through};
+use crate::ring::{Mapping, Writer};
+use crate::site::Site;
+use crate::{clock, folder, local};
+
+/// Ids that classes can have.
+const MAX_CLASSES: usize = 65_533;
+/// Longest wait for threads to leave their events.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Time between the two readings of the clocks at the start.
+const FIRST_PAIRS: Duration = Duration::from_millis(20);
+
+/// Why recording cannot begin.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The process records already.
+    IsRecording,
+    /// An environment variable is wrong.
+    Environment(String),
+    /// The folder of the trace cannot be made.
+    Io(PathBuf, io::Error),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::IsRecording => f.write_str("the process records already"),
+            StartError::Environment(what) => f.write_str(what),
+            StartError::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl error::Error for StartError {}
+
+/// The recorder of this process. Recording ends in order when it is dropped, and when the process ends by `exit`.
+#[must_use = "recording ends when the recorder is dropped"]
+pub struct Recorder {
+    generation: u64,
+}
+
+/// How a recording went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events that were discarded.
+    pub discarded: u64,
+    /// Those of them that no packet counts, since there was no ring at all.
+    pub uncounted: u64,
+}
+
+impl Recorder {
+    /// Options of a recording into the folder `path`.
+    pub fn options(path: impl Into<PathBuf>) -> Options {
+        Options { path: path.into(), ..Options::default() }
+    }
+
+    /// Copies what is recorded so far to the folder `path`, which must not exist. Recording goes on meanwhile.
+    ///
+    /// # Errors
+    /// When files cannot be read or written, or recording has ended.
+    pub fn snapshot(&self, path: impl AsRef<Path>) -> io::Result<()> {
+        let from = self.with(|running| running.folder.clone())?;
+        folder::snapshot(&from, path.as_ref()).map(|_| ())
+    }
+
+    /// Finishes the trace, and goes on in the folder `path`.
+    ///
+    /// # Errors
+    /// When files cannot be written; the trace so far is finished all the same when only the new one cannot begin.
+    pub fn rotate(&self, path: impl Into<PathBuf>) -> io::Result<Summary> {
+        rotate(self.generation, path.into())
+    }
+
+    /// Events that were discarded so far.
+    pub fn discarded(&self) -> u64 {
+        self.with(|running| running.discarded()).unwrap_or(0)
+    }
+
+    /// Ends recording: the folder is a plain CTF trace afterwards.
+    ///
+    /// # Errors
+    /// When files cannot be written; the rings stay then, and `tracemill record --recover` can finish them.
+    pub fn finish(self) -> io::Result<Summary> {
+        finish(self.generation)
+    }
+
+    fn with<R>(&self, work: impl FnOnce(&mut Running) -> R) -> io::Result<R> {
+        let running = |state: &mut State| state.running_of(self.generation).map(work);
+        local::locked(running).flatten().ok_or_else(has_ended)
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Nobody can be told: what is not finished can be recovered.
+        let _ = finish(self.generation);
+    }
+}
+
+fn has_ended() -> io::Error {
+    io::Error::other("recording has ended")
+}
+
+/// What the process knows about recording.
+pub(crate) struct State {
+    running: Option<Running>,
+    /// How a forked child begins at its first event.
+    pending: Option<Options>,
+    generation: u64,
+    /// Events that could not even be counted in a ring.
+    uncounted: u64,
+    sites: Vec<(&'static Site, &'static [FieldClass], u32)>,
+    /// Those whose threads live, and those without a thread.
+    writers: Vec<&'static Writer>,
+    idle: Vec<&'static Writer>,
+}
+
+/// A recording.
+struct Running {
+    options: Options,
+    folder: PathBuf,
+    pid: u32,
+    environment: Environment,
+    clock: Clock,
+    first: Pair,
+    pair: Pair,
+    metadata: File,
+    classes: HashMap<(String, Vec<FieldClass>), u32>,
+    rings: Vec<Arc<Ring>>,
+    free: Vec<usize>,
+    consumer: Option<(Arc<Consumer>, JoinHandle<()>)>,
+}
+
+/// A ring of this process.
+pub(crate) struct Ring {
+    pub(crate) number: u64,
+    pub(crate) mapping: Mapping,
+}
+
+impl State {
+    pub(crate) const fn new() -> State {
+        State {
+            running: None,
+            pending: None,
+            generation: 0,
+            uncounted: 0,
+            sites: Vec::new(),
+            writers: Vec::new(),
+            idle: Vec::new(),
+        }
+    }
+
+    fn running_of(&mut self, generation: u64) -> Option<&mut Running> {
+        let is_it = self.generation == generation;
+        self.running.as_mut().filter(|running| is_it && running.pid == std::process::id())
+    }
+
+    /// Begins, when a forked child was told to.
+    fn begin_pending(&mut self) {
+        let Some(mut options) = self.pending.take() else { return };
+        options.path = folder_of_child(&options.path);
+        if let Ok(running) = Running::new(options) {
+            self.begin(running);
+        }
+    }
+
+    fn begin(&mut self, running: Running) {
+        self.generation += 1;
+        self.uncounted = 0;
+        LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
+        self.running = Some(running);
+        self.sites.iter().for_each(|(site, ..)| site.ask_again());
+    }
+
+    /// Closes all writers, so that no thread writes to a ring any more. `false` when a thread did not leave its event.
+    fn close_writers(&self) -> bool {
+        let open: Vec<_> = self.writers.iter().filter(|writer| writer.is_open()).collect();
+        open.iter().for_each(|writer| writer.close());
+        // A thread may have been opening its writer again: it has seen by now that this is closed.
+        local::barrier();
+        open.iter().for_each(|writer| writer.close());
+        local::barrier();
+        let end = Instant::now() + PATIENCE;
+        let mut are_quiet = true;
+        for writer in open {
+            while !writer.is_quiet() && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            match writer.is_quiet() {
+                true => writer.seal(),
+                false => are_quiet = false,
+            }
+        }
+        are_quiet
+    }
+}
+
+impl Running {
+    fn new(options: Options) -> Result<Running, StartError> {
+        let folder = options.folder();
+        let failed = |error| StartError::Io(folder.clone(), error);
+        local::prepare();
+        clock::choose();
+        fs::create_dir_all(folder.parent().unwrap_or(Path::new(""))).map_err(failed)?;
+        fs::create_dir(&folder).map_err(failed)?;
+        let folder = folder.canonicalize().map_err(failed)?;
+        fs::create_dir(folder.join(ring_file::FOLDER)).map_err(failed)?;
+        let first = clock::pair();
+        std::thread::sleep(FIRST_PAIRS);
+        let pair = clock::pair();
+        let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
+        let clock = Clock { frequency, origin_ns };
+        let pid = std::process::id();
+        let environment =
+            Environment { uuid: uuid().map_err(failed)?, hostname: hostname(), procname: procname(), pid };
+        let path = folder.join("metadata");
+        let mut metadata = File::options().append(true).create_new(true).open(path).map_err(failed)?;
+        let text = metadata::beginning(options.format, &environment, clock);
+        metadata.write_all(text.as_bytes()).map_err(failed)?;
+        let mut running = Running {
+            options,
+            folder,
+            pid,
+            environment,
+            clock,
+            first,
+            pair,
+            metadata,
+            classes: HashMap::new(),
+            rings: Vec::new(),
+            free: Vec::new(),
+            consumer: None,
+        };
+        running.consumer = Some(consumer::start(&running.folder, &running.options, clock.frequency).map_err(failed)?);
+        Ok(running)
+    }
+
+    /// Gives a class its id, and describes it on the disk. `None` when there are too many, or the disk is full.
+    fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
+        let id = self.classes.len();
+        let key = (name, classes.to_vec());
+        if let Some(id) = self.classes.get(&key) {
+            return Some(*id);
+        }
+        if id >= MAX_CLASSES {
+            return None;
+        }
+        let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
+        let class = Class { id: id as u32, name: key.0.clone(), call: site.call(), fields: fields.collect() };
+        // One write: a reader sees all of it or nothing.
+        let text = metadata::class(self.options.format, &class);
+        if self.metadata.write(text.as_bytes()).ok()? != text.len() {
+            return None;
+        }
+        self.classes.insert(key, id as u32);
+        Some(id as u32)
+    }
+
+    /// A ring for the calling thread: one whose thread ended, or a new one.
+    fn ring(&mut self) -> io::Result<Arc<Ring>> {
+        let ring = match self.free.pop() {
+            Some(at) => self.rings[at].clone(),
+            None => self.new_ring()?,
+        };
+        ring.mapping.u32(header::PID).store(self.pid, Ordering::Relaxed);
+        ring.mapping.u32(header::TID).store(local::tid(), Ordering::Relaxed);
+        ring.mapping.u32(header::STATE).store(header::WRITING, Ordering::Release);
+        Ok(ring)
+    }
+
+    fn new_ring(&mut self) -> io::Result<Arc<Ring>> {
+        let number = self.rings.len() as u64;
+        let (size, slots) = self.options.slots();
+        let folder = self.folder.join(ring_file::FOLDER);
+        // It gets its name when it is whole.
+        let (made, path) = (folder.join(format!("{number}.new")), folder.join(ring_file::file_name(number)));
+        let file = File::options().read(true).write(true).create_new(true).open(&made)?;
+        let mapping = Mapping::new(&file, header::LEN as u64 + size * slots).inspect_err(|_| {
+            let _ = fs::remove_file(&made);
+        })?;
+        let mode = if self.options.mode == Mode::Flight { 2 } else { 1 };
+        mapping.put(0, &header::MAGIC);
+        mapping.u32(header::KIND).store(1, Ordering::Relaxed);
+        mapping.put(header::UUID, &self.environment.uuid);
+        for (at, value) in [
+            (header::SLOT_SIZE, size),
+            (header::SLOTS, slots),
+            (header::MODE, mode),
+            (header::FREQUENCY, self.clock.frequency),
+        ] {
+            mapping.u64(at).store(value, Ordering::Relaxed);
+        }
+        consumer::add_pair(&mapping, self.first);
+        consumer::add_pair(&mapping, self.pair);
+        fs::rename(&made, &path)?;
+        let ring = Arc::new(Ring { number, mapping });
+        self.rings.push(ring.clone());
+        Ok(ring)
+    }
+
+    fn discarded(&self) -> u64 {
+        let count = |ring: &Arc<Ring>| ring.mapping.u64(header::DISCARDED).load(Ordering::Relaxed);
+        self.rings.iter().map(count).sum()
+    }
+
+    /// Ends the recording when its writers are closed. A thread that is still inside of an event keeps its ring mapped.
+    fn finish(mut self, are_quiet: bool, uncounted: u64) -> io::Result<Summary> {
+        let mut last = clock::pair();
+        if let Some((consumer, thread)) = self.consumer.take() {
+            consumer.stop();
+            if thread.join().is_err() {
+                last = self.pair;
+            }
+        }
+        let summary = Summary { discarded: self.discarded() + uncounted, uncounted };
+        for ring in &self.rings {
+            ring.mapping.u32(header::STATE).store(header::CLOSED, Ordering::Release);
+        }
+        if !are_quiet {
+            self.rings.drain(..).for_each(std::mem::forget);
+        }
+        let clock = ring_file::estimate(self.first, last);
+        folder::finish(&self.folder, clock.map(|(frequency, origin_ns)| Clock { frequency, origin_ns }))?;
+        Ok(summary)
+    }
+}
+
+/// Begins to record.
+pub(crate) fn start(options: Options) -> Result<Recorder, StartError> {
+    if local::locked(|state| state.running.is_some()) != Some(false) {
+        return Err(StartError::IsRecording);
+    }
+    // Without the lock: it takes 20 ms.
+    let running = Running::new(options)?;
+    let begun = local::locked(|state| {
+        if state.running.is_some() {
+            return Err(Box::new(running));
+        }
+        state.begin(running);
+        Ok(state.generation)
+    });
+    match begun {
+        Some(Ok(generation)) => Ok(Recorder { generation }),
+        Some(Err(second)) => {
+            // Nothing was recorded: what is left is an empty trace.
+            let _ = second.finish(true, 0);
+            Err(StartError::IsRecording)
+        }
+        None => Err(StartError::IsRecording),
+    }
+}
+
+/// Begins before `main`, when the environment says so.
+pub(crate) fn start_from_environment() {
+    if std::env::var_os("TRACEMILL_RECORD").is_none_or(|path| path.is_empty()) {
+        return;
+    }
+    match Options::default().start() {
+        // It ends with the process.
+        Ok(recorder) => std::mem::forget(recorder),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
+        }
+    }
+}
+
+fn finish(generation: u64) -> io::Result<Summary> {
+    let ended = local::locked(|state| {
+        state.running_of(generation)?;
+        state.sites.iter().for_each(|(site, ..)| site.turn_off());
+        let are_quiet = state.close_writers();
+        Some((state.running.take()?, are_quiet, state.uncounted))
+    });
+    let Some((running, are_quiet, uncounted)) = ended.flatten() else { return Err(has_ended()) };
+    running.finish(are_quiet, uncounted)
+}
+
+/// Finishes what still records when the process ends.
+pub(crate) fn finish_at_exit() {
+    if let Some(generation) = local::locked(|state| state.generation) {
+        let _ = finish(generation);
+    }
+}
+
+fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
+    let options = local::locked(|state| Some(state.running_of(generation)?.options.clone()));
+    let options = options.flatten().ok_or_else(has_ended)?;
+    let mut next = Running::new(Options { path, ..options }).map_err(io::Error::other)?;
+    let rotated = local::locked(|state| {
+        state.running_of(generation)?;
+        // Ids stay, so that sites need not be asked: an event that is on its way has the id that it had.
+        let mut on: Vec<_> =
+            state.sites.iter().filter_map(|(site, classes, _)| Some((site.id()?, *site, *classes))).collect();
+        on.sort_unstable_by_key(|(id, ..)| *id);
+        for (_, site, classes) in on {
+            next.add_class(site, site.full_name(), classes);
+        }
+        let are_quiet = state.close_writers();
+        let before = state.running.replace(next)?;
+        Some((before, are_quiet, std::mem::take(&mut state.uncounted)))
+    });
+    let (before, are_quiet, uncounted) = rotated.flatten().ok_or_else(has_ended)?;
+    before.finish(are_quiet, uncounted)
+}
+
+/// Makes a site known: its class gets an id, or it is off.
+pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], signature: u32) {
+    let registered = local::locked(|state| {
+        if site.id().is_some() {
+            return;
+        }
+        if !state.sites.iter().any(|(known, ..)| std::ptr::eq(*known, site)) {
+            state.sites.push((site, classes, signature));
+        }
+        state.begin_pending();
+        let name = site.full_name();
+        let running = state.running.as_mut().filter(|running| lets_through(&running.options.filter, &name));
+        match running.and_then(|running| running.add_class(site, name, classes)) {
+            Some(id) => site.turn_on(id, signature),
+            None => site.turn_off(),
+        }
+    });
+    // A signal handler that interrupted the recorder: its event is not recorded, the next one asks again.
+    if registered.is_none() {
+        UNPLACED.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The id of a class of events of this site whose fields are others than those it was registered with.
+pub(crate) fn class_of(site: &Site, classes: &[FieldClass]) -> Option<u32> {
+    local::locked(|state| state.running.as_mut()?.add_class(site, site.full_name(), classes)).flatten()
+}
+
+/// Events that were dropped where the lock cannot be taken.
+static UNPLACED: AtomicU64 = AtomicU64::new(0);
+/// Was it said already that a ring cannot be made?
+static IS_SAID: AtomicBool = AtomicBool::new(false);
+
+/// Gives the calling thread a writer with a ring. `None` when it cannot record; the event is counted then.
+pub(crate) fn give_writer() -> Option<&'static Writer> {
+    let given = local::locked(|state| {
+        let writer = state.idle.pop().unwrap_or_else(|| Box::leak(Box::new(Writer::new())));
+        if open(state, writer) {
+            state.writers.push(writer);
+            local::set_writer(Some(writer));
+            return Some(writer);
+        }
+        state.idle.push(writer);
+        None
+    });
+    if given.is_none() {
+        UNPLACED.fetch_add(1, Ordering::Relaxed);
+    }
+    given.flatten()
+}
+
+/// Gives a writer whose recording has ended a ring of the next one, if there is one.
+pub(crate) fn give_ring(writer: &Writer) -> bool {
+    writer.park(true);
+    let given = local::locked(|state| open(state, writer));
+    writer.park(false);
+    given == Some(true)
+}
+
+fn open(state: &mut State, writer: &Writer) -> bool {
+    let Some(running) = &mut state.running else { return false };
+    match running.ring() {
+        Ok(ring) => {
+            // What could not be counted anywhere goes where it can.
+            let unplaced = UNPLACED.swap(0, Ordering::Relaxed) + std::mem::take(&mut state.uncounted);
+            ring.mapping.u64(header::DISCARDED).fetch_add(unplaced, Ordering::Relaxed);
+            if let Some((consumer, _)) = &running.consumer {
+                consumer.add(ring.clone());
+            }
+            writer.open(&ring.mapping, ring.number as u32, running.options.mode == Mode::Block);
+            true
+        }
+        Err(error) => {
+            match running.rings.first() {
+                Some(first) => {
+                    first.mapping.u64(header::DISCARDED).fetch_add(1, Ordering::Relaxed);
+                }
+                None => state.uncounted += 1,
+            }
+            if !IS_SAID.swap(true, Ordering::Relaxed) {
+                let _ = writeln!(io::stderr(), "tracemill-record: a thread is not recorded: {error}");
+            }
+            false
+        }
+    }
+}
+
+/// Takes the writer of a thread that ends.
+pub(crate) fn take_back(writer: &'static Writer) {
+    local::locked(|state| {
+        if let Some(running) = state.running.as_mut().filter(|_| writer.is_open()) {
+            let at = writer.number() as usize;
+            writer.close();
+            writer.seal();
+            if let Some(ring) = running.rings.get(at) {
+                ring.mapping.u32(header::STATE).store(header::ENDED, Ordering::Release);
+                running.free.push(at);
+            }
+        }
+        state.writers.retain(|other| !std::ptr::eq(*other, writer));
+        state.idle.push(writer);
+    });
+}
+
+/// Asks the threads for packets that are not full.
+pub(crate) fn ask_to_flush() {
+    local::locked(|state| {
+        for writer in state.writers.iter().filter(|writer| writer.is_open() && writer.fill().is_some()) {
+            writer.ask_to_flush();
+        }
+    });
+}
+
+/// How full the slots of the rings are, and whether their threads are outside of events.
+pub(crate) fn fills() -> Vec<(u32, Option<u64>, bool)> {
+    let fill = |writer: &&'static Writer| (writer.number(), writer.fill(), writer.is_quiet());
+    local::locked(|state| state.writers.iter().filter(|writer| writer.is_open()).map(fill).collect())
+        .unwrap_or_default()
+}
+
+/// Forgets the recording in a child of `fork`: rings, files and threads are the parent's.
+pub(crate) fn forget(state: &mut State) {
+    // Writers of threads that do not exist here stay as they are, for nobody.
+    std::mem::take(&mut state.writers).iter().for_each(|writer| writer.close());
+    state.idle.clear();
+    UNPLACED.store(0, Ordering::Relaxed);
+    let Some(running) = state.running.take() else { return };
+    state.generation += 1;
+    state.pending = running.options.follow_fork.then(|| running.options.clone());
+    for (site, ..) in &state.sites {
+        if state.pending.is_some() { site.ask_again() } else { site.turn_off() }
+    }
+    // Its mappings are shared with the parent, its thread is not there: nothing of it may be dropped.
+    std::mem::forget(running);
+}
+
+fn uuid() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    // Version 4, the variant of RFC 9562.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(bytes)
+}
+
+fn hostname() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_string()).unwrap_or_default()
+}
+
+fn procname() -> String {
+    fs::read_to_string("/proc/self/comm").map(|name| name.trim_end_matches('\n').to_string()).unwrap_or_default()
+}

@@ -1,0 +1,172 @@
+//! Places in programs where events are recorded.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::field::{FieldClass, Fields};
+use crate::metadata::Call;
+use crate::{local, recorder, ring};
+
+/// Not known to the recorder.
+const UNKNOWN: u32 = 0;
+/// Off.
+const OFF: u32 = 1;
+/// What is added to the id of the class.
+const FIRST: u32 = 2;
+/// The bits of a state with the id; above them stands the signature of the fields.
+const ID_MASK: u32 = 0xffff;
+const SIGNATURE_SHIFT: u32 = 16;
+
+/// A place in a program where an event of one class is recorded. Made by the macros [`event!`](crate::event) and
+/// [`span!`](crate::span).
+pub struct Site {
+    state: AtomicU32,
+    target: &'static str,
+    name: &'static str,
+    call: Call,
+    fields: &'static [&'static str],
+}
+
+impl Site {
+    /// A place for events of this name, with fields of these names.
+    pub const fn new(target: &'static str, name: &'static str, call: Call, fields: &'static [&'static str]) -> Site {
+        Site { state: AtomicU32::new(UNKNOWN), target, name, call, fields }
+    }
+
+    /// Records an event, unless it is off. The values are not made then.
+    #[inline(always)]
+    pub fn record<V: Fields>(&'static self, values: impl FnOnce() -> V) {
+        let state = self.state.load(Ordering::Relaxed);
+        if state != OFF {
+            self.record_on(state, values);
+        }
+    }
+
+    #[inline(always)]
+    fn record_on<V: Fields>(&'static self, state: u32, values: impl FnOnce() -> V) {
+        let state = if state == UNKNOWN { self.register(V::CLASSES, V::SIGNATURE) } else { state };
+        if state <= OFF {
+            return;
+        }
+        // A place in a generic function has values of several types: only those of the first one are in its state.
+        let id = match state >> SIGNATURE_SHIFT == V::SIGNATURE {
+            true => (state & ID_MASK) - FIRST,
+            false => match self.other_class(V::CLASSES) {
+                Some(id) => id,
+                None => return,
+            },
+        };
+        let values = values();
+        match local::writer() {
+            Some(writer) => ring::write(writer, id, &values),
+            None => ring::write_first(id, &values),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn other_class(&'static self, classes: &'static [FieldClass]) -> Option<u32> {
+        recorder::class_of(self, classes)
+    }
+
+    /// Is it on, as far as that is known?
+    #[inline(always)]
+    pub fn is_on(&self) -> bool {
+        self.state.load(Ordering::Relaxed) != OFF
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn register(&'static self, classes: &'static [FieldClass], signature: u32) -> u32 {
+        recorder::register(self, classes, signature);
+        self.state.load(Ordering::Relaxed)
+    }
+
+    /// Full name of its events.
+    pub(crate) fn full_name(&self) -> String {
+        let half = match self.call {
+            Call::None => "",
+            Call::Entry => "_entry",
+            Call::Exit => "_exit",
+        };
+        format!("{}:{}{half}", self.target, self.name)
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        self.call
+    }
+
+    pub(crate) fn fields(&self) -> &'static [&'static str] {
+        self.fields
+    }
+
+    pub(crate) fn turn_on(&self, id: u32, signature: u32) {
+        self.state.store((id + FIRST) | (signature << SIGNATURE_SHIFT), Ordering::Release);
+    }
+
+    pub(crate) fn turn_off(&self) {
+        self.state.store(OFF, Ordering::Relaxed);
+    }
+
+    /// Lets the next event ask the recorder.
+    pub(crate) fn ask_again(&self) {
+        self.state.store(UNKNOWN, Ordering::Relaxed);
+    }
+
+    /// The id of its class, when it is on.
+    pub(crate) fn id(&self) -> Option<u32> {
+        (self.state.load(Ordering::Relaxed) & ID_MASK).checked_sub(FIRST)
+    }
+}
+
+/// A span that was entered; dropping it records that it is left.
+#[must_use = "a span ends when it is dropped"]
+pub struct Span {
+    exit: &'static Site,
+}
+
+impl Span {
+    /// A span that ends with an event of this site.
+    #[doc(hidden)]
+    pub fn new(exit: &'static Site) -> Span {
+        Span { exit }
+    }
+}
+
+impl Drop for Span {
+    fn drop(&mut self) {
+        self.exit.record(|| ());
+    }
+}
+
+/// Records an event: `event!("name", field = value, ..)`.
+///
+/// The class of each field comes from the type of its value. The full name of the event is `target:name`; the target is
+/// the path of the module, unless it is given: `event!(target: "app", "name", ..)`. Values are not evaluated while the event
+/// is off.
+#[macro_export]
+macro_rules! event {
+    (target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        static SITE: $crate::Site =
+            $crate::Site::new($target, $name, $crate::Call::None, &[$(stringify!($field)),*]);
+        SITE.record(|| ($($value,)*));
+    }};
+    ($name:literal $($rest:tt)*) => {
+        $crate::event!(target: module_path!(), $name $($rest)*)
+    };
+}
+
+/// Enters a span: `let _span = span!("name", field = value, ..)` records `name_entry` with the fields at once, and
+/// `name_exit` when it is dropped. Commands that follow calls show spans as calls.
+#[macro_export]
+macro_rules! span {
+    (target: $target:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        static ENTRY: $crate::Site =
+            $crate::Site::new($target, $name, $crate::Call::Entry, &[$(stringify!($field)),*]);
+        static EXIT: $crate::Site = $crate::Site::new($target, $name, $crate::Call::Exit, &[]);
+        ENTRY.record(|| ($($value,)*));
+        $crate::Span::new(&EXIT)
+    }};
+    ($name:literal $($rest:tt)*) => {
+        $crate::span!(target: module_path!(), $name $($rest)*)
+    };
+}

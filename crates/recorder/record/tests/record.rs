@@ -1,0 +1,524 @@
+//! What programs record, read back; programs that are killed; discards; snapshots; forks.
+//!
+//! Programs that end badly are this one again, with `TRACEMILL_TEST_CHILD` saying what they do.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tracemill::Severity;
+use tracemill_record::{Format, Mode, Options, Recorder, event, recover, snapshot, span};
+
+/// One recorder a process at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tracemill-record-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Name and fields of each event of a trace.
+fn events(path: &Path) -> Vec<String> {
+    let traces = tracemill::open([path]).expect("a trace");
+    let mut lines = Vec::new();
+    for event in traces.events() {
+        let event = event.expect("a sound event");
+        let fields = event.fields().expect("sound fields");
+        let fields = fields.filter(|field| field.path.starts_with("payload.") && !field.path.ends_with("_length"));
+        let fields: Vec<_> = fields.map(|field| format!("{}={}", &field.path[8..], field.value)).collect();
+        lines.push(format!("{} {}", event.name(), fields.join(" ")));
+    }
+    lines
+}
+
+/// The numbers `i` of the events of a trace, in their order.
+fn numbers(path: &Path) -> Vec<u64> {
+    let traces = tracemill::open([path]).expect("a trace");
+    let number = |event: tracemill::Result<tracemill::Event<'_>>| {
+        let event = event.expect("a sound event");
+        event.get("payload.i").and_then(|value| value.as_u64()).expect("a number")
+    };
+    traces.events().into_iter().map(number).collect()
+}
+
+/// Discarded events as readers see them; the trace has no damage, no lost packet, and times that never go back.
+fn discarded(path: &Path) -> u64 {
+    let traces = tracemill::open([path]).expect("a trace");
+    let findings = traces.check().findings;
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.severity != Severity::Loss).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    let surveys = traces.count();
+    let streams = surveys.iter().flat_map(|trace| &trace.streams);
+    streams.map(|stream| stream.discarded_events.unwrap_or(0)).sum()
+}
+
+/// Runs a test of this file again, in another process, with an argument. It returns before the test's own end.
+fn again(test: &str, argument: &Path) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", test, "--nocapture"]).env("TRACEMILL_TEST_CHILD", argument);
+    command
+}
+
+/// The argument of this process, when it was started by [`again`].
+fn argument() -> Option<PathBuf> {
+    std::env::var_os("TRACEMILL_TEST_CHILD").map(PathBuf::from)
+}
+
+fn lock() -> std::sync::MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[test]
+fn all_kinds_of_values_are_read_back_in_both_dialects() {
+    let _one = lock();
+    let folder = Folder::new("values");
+    for (format, yes) in [(Format::Ctf2, "true"), (Format::Ctf18, "1")] {
+        let path = folder.join(&format!("{format:?}"));
+        let recorder = Recorder::options(&path).format(format).start().expect("it starts");
+        let (text, owned) = ("Mühle", String::from("own"));
+        event!(target: "t", "small", a = 1_u8, b = -2_i8, c = 3_u16, d = -4_i16, e = 5_u32, f = -6_i32);
+        event!(target: "t", "large", a = u64::MAX, b = i64::MIN, c = 1.5_f32, d = -2.25_f64, e = true, f = 7_usize);
+        event!(target: "t", "texts", text = text, owned = owned, empty = "", long = "ü".repeat(5000));
+        event!(target: "t", "lists", numbers = [1_u16, 2, 3], floats = &[0.5_f64][..], none = [0_i32; 0]);
+        event!(target: "t", "event", event = 1_u8, align = 2_u8);
+        event!("bare");
+        {
+            let _span = span!(target: "t", "work", item = 3_u32);
+        }
+        let summary = recorder.finish().expect("it finishes");
+        assert_eq!(summary.discarded, 0);
+        let long = "ü".repeat(4095 / 2);
+        let expected = [
+            "t:small a=1 b=-2 c=3 d=-4 e=5 f=-6".to_string(),
+            format!("t:large a=18446744073709551615 b=-9223372036854775808 c=1.5 d=-2.25 e={yes} f=7"),
+            format!("t:texts text=Mühle owned=own empty= long={long}"),
+            "t:lists numbers=[1, 2, 3] floats=[0.5] none=[]".to_string(),
+            "t:event event=1 align=2".to_string(),
+            "record:bare ".to_string(),
+            "t:work_entry item=3".to_string(),
+            "t:work_exit ".to_string(),
+        ];
+        assert!(events(&path) == expected, "{:#?}", events(&path));
+        assert_eq!(discarded(&path), 0);
+        assert!(!path.join(".ring").exists());
+    }
+}
+
+/// A place in a generic function, of whose fields one has the type of its argument.
+fn generic<T: tracemill_record::Field>(value: T) {
+    event!(target: "t", "generic", value = value);
+}
+
+#[test]
+fn a_place_in_a_generic_function_has_a_class_for_each_type() {
+    let _one = lock();
+    let folder = Folder::new("generic");
+    let recorder = Recorder::options(folder.join("t")).start().expect("it starts");
+    generic(1_u8);
+    generic("two");
+    generic(3_u64);
+    generic(4_u8);
+    recorder.finish().expect("it finishes");
+    let expected = ["t:generic value=1", "t:generic value=two", "t:generic value=3", "t:generic value=4"];
+    assert_eq!(events(&folder.join("t")), expected);
+}
+
+#[test]
+fn what_is_off_is_not_evaluated() {
+    let _one = lock();
+    let folder = Folder::new("off");
+    let evaluated = AtomicU64::new(0);
+    let poll = || event!(target: "t", "poll", i = evaluated.fetch_add(1, Ordering::Relaxed));
+    poll();
+    let recorder = Recorder::options(folder.join("a")).filter("t:*,-t:poll").start().expect("it starts");
+    poll();
+    event!(target: "t", "on", i = 7_u64);
+    event!(target: "u", "other", i = 8_u64);
+    assert!(Recorder::options(folder.join("b")).start().is_err(), "one at a time");
+    drop(recorder);
+    poll();
+    assert_eq!(evaluated.load(Ordering::Relaxed), 0);
+    assert_eq!(numbers(&folder.join("a")), [7]);
+    let recorder = Recorder::options(folder.join("b")).start().expect("it starts again");
+    poll();
+    recorder.finish().expect("it finishes");
+    assert_eq!(numbers(&folder.join("b")), [0]);
+}
+
+#[test]
+fn streams_keep_all_events_of_all_threads() {
+    let _one = lock();
+    let folder = Folder::new("threads");
+    let path = folder.join("t");
+    let options = Recorder::options(&path).block(64 << 10).packet(4096).flush(Duration::from_millis(5));
+    let recorder = options.start().expect("it starts");
+    for _ in 0..3 {
+        std::thread::scope(|scope| {
+            for thread in 0..4_u64 {
+                scope.spawn(move || {
+                    for i in 0..20_000_u64 {
+                        event!(target: "t", "tick", i = i * 4 + thread);
+                    }
+                });
+            }
+        });
+    }
+    recorder.finish().expect("it finishes");
+    let mut all = numbers(&path);
+    all.sort_unstable();
+    let expected: Vec<u64> = (0..80_000).flat_map(|i| [i; 3]).collect();
+    assert_eq!(all.len(), expected.len());
+    assert!(all == expected);
+    assert_eq!(discarded(&path), 0);
+    let streams = std::fs::read_dir(&path).expect("the trace").count() - 1;
+    assert!(streams <= 8, "rings are given to new threads: {streams}");
+}
+
+#[test]
+fn flight_keeps_the_last_events() {
+    let _one = lock();
+    let folder = Folder::new("flight");
+    let path = folder.join("t");
+    let recorder = Recorder::options(&path).flight(16 << 10).packet(4096).start().expect("it starts");
+    for i in 0..10_000_u64 {
+        event!(target: "t", "tick", i = i);
+    }
+    recorder.finish().expect("it finishes");
+    let kept = numbers(&path);
+    assert_eq!(kept.last(), Some(&9_999));
+    assert!(kept.len() > 3 * 200 && kept.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{}", kept.len());
+}
+
+#[test]
+fn events_without_room_are_counted() {
+    let _one = lock();
+    let folder = Folder::new("discards");
+    let path = folder.join("t");
+    let options = Recorder::options(&path).stream(8192).packet(4096).flush(Duration::ZERO);
+    let recorder = options.start().expect("it starts");
+    let attempts = 300_000_u64;
+    for i in 0..attempts {
+        event!(target: "t", "tick", i = i);
+    }
+    event!(target: "t", "huge", i = 0_u64, text = "x".repeat(4000));
+    let summary = recorder.finish().expect("it finishes");
+    let kept = numbers(&path).len() as u64;
+    assert!(summary.discarded > 1, "{summary:?}");
+    assert_eq!(kept + summary.discarded, attempts + 1);
+    assert_eq!(discarded(&path), summary.discarded);
+}
+
+#[test]
+fn snapshots_are_sound_while_events_are_written() {
+    let _one = lock();
+    let folder = Folder::new("snapshots");
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 1000 } else { 12 };
+    for mode in [Mode::Flight, Mode::Block] {
+        let path = folder.join(&format!("{mode:?}"));
+        let mut options = Recorder::options(&path).flight(32 << 10).packet(4096);
+        options.mode = mode;
+        let recorder = options.start().expect("it starts");
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut i = 0_u64;
+                while !is_over.load(Ordering::Relaxed) && (mode == Mode::Flight || i < 100_000) {
+                    event!(target: "t", "tick", i = i);
+                    i += 1;
+                }
+            });
+            for round in 0..rounds {
+                let copy = folder.join("copy");
+                recorder.snapshot(&copy).expect("a snapshot");
+                let kept = numbers(&copy);
+                assert!(kept.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{mode:?} {round}: numbers are missing");
+                assert_eq!(discarded(&copy), 0);
+                std::fs::remove_dir_all(copy).expect("it is removed");
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        recorder.finish().expect("it finishes");
+    }
+}
+
+#[test]
+fn rotation_loses_no_event() {
+    let _one = lock();
+    let folder = Folder::new("rotation");
+    let recorder = Recorder::options(folder.join("0")).block(64 << 10).packet(4096).start().expect("it starts");
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for i in 0..200_000_u64 {
+                event!(target: "t", "tick", i = i);
+            }
+        });
+        for part in 1..4 {
+            recorder.rotate(folder.join(&part.to_string())).expect("it goes on");
+        }
+    });
+    recorder.finish().expect("it finishes");
+    let parts: Vec<_> = (0..4).map(|part| numbers(&folder.join(&part.to_string()))).collect();
+    assert!(
+        parts.concat() == (0..200_000).collect::<Vec<u64>>(),
+        "{:?}",
+        parts.iter().map(Vec::len).collect::<Vec<_>>()
+    );
+}
+
+/// Ends a process at once.
+fn kill(mut child: Child) {
+    child.kill().expect("it can be killed");
+    child.wait().expect("it is over");
+}
+
+/// A number in a file, which survives the process that writes it.
+struct Counter(memory::Counter);
+
+#[allow(unsafe_code)]
+mod memory {
+    use std::os::fd::AsRawFd;
+    use std::sync::atomic::AtomicU64;
+
+    /// A number in a mapped file.
+    pub(super) type Counter = &'static AtomicU64;
+
+    /// Calls a function each 20 us of the process's time, until it is told to stop.
+    pub(super) fn interrupt(handler: Option<extern "C" fn(libc::c_int)>) {
+        let micros = if handler.is_some() { 20 } else { 0 };
+        // SAFETY: the handler only does what handlers may; structures of this stack.
+        unsafe {
+            if let Some(handler) = handler {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handler as *const () as usize;
+                action.sa_flags = libc::SA_RESTART;
+                libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
+            }
+            let time = libc::timeval { tv_sec: 0, tv_usec: micros };
+            let timer = libc::itimerval { it_interval: time, it_value: time };
+            libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+        }
+    }
+
+    /// Forks; the child does something and ends without a word.
+    pub(super) fn fork(work: impl FnOnce()) {
+        // SAFETY: the child only records and ends; its status is awaited.
+        unsafe {
+            match libc::fork() {
+                0 => {
+                    work();
+                    libc::exit(0);
+                }
+                child => assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child),
+            }
+        }
+    }
+
+    /// Maps a file of 4096 bytes for ever.
+    pub(super) fn map(path: &std::path::Path) -> Counter {
+        let file = std::fs::File::options().read(true).write(true).create(true).truncate(false).open(path);
+        let file = file.expect("a file");
+        file.set_len(4096).expect("a length");
+        // SAFETY: a new mapping that is never removed; only atomics reach it.
+        unsafe {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            let page = libc::mmap(std::ptr::null_mut(), 4096, protection, libc::MAP_SHARED, file.as_raw_fd(), 0);
+            assert_ne!(page, libc::MAP_FAILED);
+            AtomicU64::from_ptr(page.cast())
+        }
+    }
+}
+
+impl Counter {
+    fn new(path: &Path) -> Counter {
+        Counter(memory::map(path))
+    }
+}
+
+/// Records for ever, and counts each event when it is written.
+fn record_until_killed(folder: &Path) {
+    let counter = Counter::new(&folder.join("counter"));
+    let mode = std::fs::read_to_string(folder.join("mode")).expect("the mode");
+    let options = Options::default().packet(4096);
+    let mut options = if mode == "flight" { options.flight(4 << 20) } else { options.block(64 << 10) };
+    options.path = folder.join("t");
+    options.flush = Duration::from_millis(2);
+    let _recorder = options.start().expect("it starts");
+    for i in 0..u64::MAX {
+        event!(target: "t", "tick", i = i);
+        counter.0.store(i + 1, Ordering::Release);
+    }
+}
+
+#[test]
+fn what_was_written_survives_a_kill() {
+    if let Some(folder) = argument() {
+        return record_until_killed(&folder);
+    }
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 100 } else { 8 };
+    for mode in ["flight", "stream"] {
+        for round in 0..rounds {
+            let folder = Folder::new("killed");
+            std::fs::write(folder.join("mode"), mode).expect("a file");
+            let child = again("what_was_written_survives_a_kill", &folder.0).spawn().expect("it starts");
+            let counter = Counter::new(&folder.join("counter"));
+            while counter.0.load(Ordering::Acquire) < 100 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            // Not at a round time: 1 to 12 ms.
+            let nanos =
+                std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a time").subsec_nanos();
+            std::thread::sleep(Duration::from_micros(1_000 + u64::from(nanos) % 11_000));
+            kill(child);
+            let counted = counter.0.load(Ordering::Acquire);
+            let path = folder.join("t");
+            for step in ["in its ring", "recovered"] {
+                let kept = numbers(&path);
+                let what = format!("{mode}, round {round}, {step}: {} events, {counted} counted", kept.len());
+                let last = *kept.last().expect("events") + 1;
+                assert!(last == counted || last == counted + 1, "{what}, last {last}");
+                assert!(kept.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{what}");
+                assert!(mode == "flight" || kept[0] == 0, "{what}");
+                assert_eq!(discarded_of_rings(&path), 0, "{what}");
+                if step == "in its ring" {
+                    snapshot(&path, &folder.join("copy")).expect("a copy of a dead trace");
+                    assert_eq!(numbers(&folder.join("copy")), kept, "{what}");
+                    let recovered = recover(&path).expect("it can be recovered");
+                    assert!(recovered.packets > 0 && recovered.damaged.is_empty(), "{recovered:?}");
+                    assert!(!path.join(".ring").exists());
+                }
+            }
+        }
+    }
+}
+
+/// As [`discarded`], where a warning says that there are rings.
+fn discarded_of_rings(path: &Path) -> u64 {
+    let traces = tracemill::open([path]).expect("a trace");
+    assert_eq!(traces.damage().count(), 0);
+    let surveys = traces.count();
+    surveys.iter().flat_map(|trace| &trace.streams).map(|stream| stream.discarded_events.unwrap_or(0)).sum()
+}
+
+#[test]
+fn a_trace_that_is_being_recorded_is_read_and_not_recovered() {
+    let _one = lock();
+    let folder = Folder::new("live");
+    let path = folder.join("t");
+    let recorder = Recorder::options(&path).flight(64 << 10).start().expect("it starts");
+    event!(target: "t", "tick", i = 5_u64);
+    assert_eq!(numbers(&path), [5]);
+    assert!(recover(&path).is_err());
+    recorder.finish().expect("it finishes");
+    assert!(recover(&path).is_err(), "there is nothing to recover");
+    assert_eq!(numbers(&path), [5]);
+}
+
+#[test]
+fn the_environment_starts_and_the_end_of_the_process_finishes() {
+    if argument().is_some() {
+        return event!(target: "t", "tick", i = 11_u64);
+    }
+    let folder = Folder::new("environment");
+    let mut child = again("the_environment_starts_and_the_end_of_the_process_finishes", &folder.0);
+    child.env("TRACEMILL_RECORD", folder.join("t")).env("TRACEMILL_RECORD_FORMAT", "ctf1.8");
+    assert!(child.status().expect("it runs").success());
+    assert_eq!(numbers(&folder.join("t")), [11]);
+    assert!(!folder.join("t/.ring").exists());
+    child.env("TRACEMILL_RECORD", folder.join("u")).env("TRACEMILL_RECORD_SIZE", "many");
+    let output = child.output().expect("it runs");
+    assert!(output.status.success() && !folder.join("u").exists());
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(message.contains("TRACEMILL_RECORD_SIZE=many: expected a number"), "{message}");
+}
+
+/// Attempts of the signal handler.
+static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
+
+/// A signal handler that records three events.
+extern "C" fn on_signal(_: libc::c_int) {
+    for _ in 0..3 {
+        event!(target: "t", "signal", i = ATTEMPTS.fetch_add(1, Ordering::Relaxed));
+    }
+}
+
+/// Records while signals interrupt it, and says how many events were tried and discarded.
+fn record_with_signals(folder: &Path) {
+    let mode = std::fs::read_to_string(folder.join("mode")).expect("the mode");
+    let options = Recorder::options(folder.join("t")).packet(4096);
+    let options = if mode == "flight" { options.flight(64 << 20) } else { options.stream(64 << 10) };
+    let recorder = options.start().expect("it starts");
+    // The first event of a place is not for a signal handler.
+    on_signal(0);
+    memory::interrupt(Some(on_signal));
+    for i in 0..400_000_u64 {
+        event!(target: "t", "tick", i = i);
+    }
+    memory::interrupt(None);
+    let summary = recorder.finish().expect("it finishes");
+    let tried = 400_000 + ATTEMPTS.load(Ordering::Relaxed);
+    std::fs::write(folder.join("counts"), format!("{tried} {}", summary.discarded)).expect("a file");
+}
+
+#[test]
+fn signal_handlers_record_within_an_event() {
+    if let Some(folder) = argument() {
+        return record_with_signals(&folder);
+    }
+    for mode in ["flight", "stream"] {
+        let folder = Folder::new("signals");
+        std::fs::write(folder.join("mode"), mode).expect("a file");
+        assert!(again("signal_handlers_record_within_an_event", &folder.0).status().expect("it runs").success());
+        let counts = std::fs::read_to_string(folder.join("counts")).expect("counts");
+        let (tried, lost) = counts.split_once(' ').expect("two numbers");
+        let (tried, lost): (u64, u64) = (tried.parse().expect("a number"), lost.parse().expect("a number"));
+        // `discarded` finds no damage, and no time that goes back.
+        assert_eq!(discarded(&folder.join("t")), lost, "{mode}");
+        assert_eq!(numbers(&folder.join("t")).len() as u64 + lost, tried, "{mode}");
+        assert!(tried > 400_003, "{mode}: there were signals");
+    }
+}
+
+/// Forks a child that records, and one that does not.
+fn fork(folder: &Path) {
+    for (name, follow) in [("followed", true), ("alone", false)] {
+        let recorder = Recorder::options(folder.join(name)).follow_fork(follow).start().expect("it starts");
+        event!(target: "t", "tick", i = 1_u64);
+        memory::fork(|| event!(target: "t", "tick", i = 2_u64));
+        event!(target: "t", "tick", i = 3_u64);
+        recorder.finish().expect("it finishes");
+    }
+}
+
+#[test]
+fn children_record_when_they_should() {
+    if let Some(folder) = argument() {
+        return fork(&folder);
+    }
+    let folder = Folder::new("fork");
+    assert!(again("children_record_when_they_should", &folder.0).status().expect("it runs").success());
+    let names = std::fs::read_dir(&folder.0).expect("the folder");
+    let mut names: Vec<_> = names.map(|entry| entry.expect("an entry").path()).collect();
+    names.sort();
+    let kept: Vec<_> = names.iter().map(|path| numbers(path)).collect();
+    assert_eq!(kept, [vec![1, 3], vec![1, 3], vec![2]], "{names:?}");
+    assert!(names.iter().all(|path| !path.join(".ring").exists()));
+}
