@@ -38,6 +38,12 @@ pub(crate) fn watch() {
     });
 }
 
+/// From now on an interrupt is for the program that runs: this one goes on until that has ended.
+pub(crate) fn leave_to_children() {
+    // Without a handler an interrupt ends both.
+    let _ = ctrlc::set_handler(|| {});
+}
+
 /// Set when an interrupt ends the program: writers stop by themselves.
 static STOP: AtomicBool = AtomicBool::new(false);
 

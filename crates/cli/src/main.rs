@@ -37,9 +37,12 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
-    interrupt::watch();
+    if !matches!(cli.command, Command::Record(_)) {
+        interrupt::watch();
+    }
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
+        Command::Record(options) => commands::record::run(&options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),

@@ -18,6 +18,7 @@ pub(crate) mod man;
 mod open;
 mod output;
 pub(crate) mod print;
+pub(crate) mod record;
 mod redact;
 pub(crate) mod replay;
 pub(crate) mod report;

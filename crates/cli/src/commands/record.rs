@@ -1,0 +1,128 @@
+//! `tracemill record`: programs that record themselves, and what they leave when they are killed.
+
+use std::io::{Read, Write};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tracemill_engine::output::refuse_input;
+use tracemill_model::error::{Error, ErrorKind};
+use tracemill_record::Recovered;
+
+use crate::args::{RecordMode, RecordOptions};
+use crate::interrupt;
+use crate::report::{self, Outcome};
+
+/// Status when nothing could be recorded.
+const NOT_RECORDED: i32 = 125;
+/// Name of the folder when the user gives none.
+const FOLDER: &str = "trace.ctf";
+/// A text that every program has in it that is linked with the recorder.
+const MARK: &[u8] = b"TRACEMILL_RECORD_MODE";
+
+/// Records a program, or finishes or copies a trace.
+pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
+    if let Some(folder) = &options.recover {
+        let recovered = tracemill_record::recover(folder).map_err(|error| not_recovered(folder, error))?;
+        return Ok(tell(folder, &recovered));
+    }
+    if let (Some(folder), Some(output)) = (&options.snapshot, &options.output) {
+        refuse_input("snapshot", output, std::slice::from_ref(folder))?;
+        let failed = |error| Error::io("copy what is recorded in", folder, &error);
+        let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
+        return Ok(tell(output, &copied));
+    }
+    match record(options) {
+        Ok(status) => std::process::exit(status),
+        Err(error) => {
+            report::error(&error);
+            std::process::exit(NOT_RECORDED);
+        }
+    }
+}
+
+fn not_recovered(folder: &Path, error: std::io::Error) -> Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => {
+            let error =
+                Error::new(ErrorKind::Misuse, "there are no rings: the trace is finished, or is none").in_file(folder);
+            error.with_help("only a folder in which a recorder was killed can be recovered")
+        }
+        _ => Error::io("recover the trace in", folder, &error),
+    }
+}
+
+/// Tells on stderr what was found.
+fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
+    let mut stderr = std::io::stderr().lock();
+    let discarded = match recovered.discarded {
+        0 => String::new(),
+        count => format!(", {count} events were discarded"),
+    };
+    // Nobody may read it.
+    let _ = writeln!(stderr, "{}: {} packets were in rings{discarded}", folder.display(), recovered.packets);
+    for why in &recovered.damaged {
+        let _ = writeln!(stderr, "error: {}: {why}", folder.display());
+    }
+    if recovered.damaged.is_empty() { Outcome::Done } else { Outcome::Partial }
+}
+
+/// Runs a program that records its own events, and gives its status.
+fn record(options: &RecordOptions) -> Result<i32, Error> {
+    let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
+    let path = find(Path::new(program)).ok_or_else(|| {
+        let error = Error::new(ErrorKind::Io, "there is no such program").in_file(Path::new(program));
+        error.with_help("programs without a `/` are looked for in PATH")
+    })?;
+    if !has_mark(&path) {
+        let error = Error::unsupported("the program is not linked with tracemill-record").in_file(&path);
+        return Err(error.with_help("docs/record.md says how a program records its events"));
+    }
+    let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
+    if folder.exists() {
+        let error = Error::misuse("the folder of the trace exists").in_file(&folder);
+        return Err(error.with_help("give another one with -o"));
+    }
+    let folder = std::path::absolute(&folder).map_err(|error| Error::io("find the folder", &folder, &error))?;
+    interrupt::leave_to_children();
+    let mut command = Command::new(&path);
+    command.args(arguments).env("TRACEMILL_RECORD", &folder);
+    let mode = options.mode.map(|mode| match mode {
+        RecordMode::Stream => "stream",
+        RecordMode::Flight => "flight",
+        RecordMode::Block => "block",
+    });
+    let size = options.size.map(|size| size.to_string());
+    for (name, value) in [("MODE", mode), ("EVENTS", options.events.as_deref()), ("SIZE", size.as_deref())] {
+        if let Some(value) = value {
+            command.env(format!("TRACEMILL_RECORD_{name}"), value);
+        }
+    }
+    let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
+    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+}
+
+/// The file of a program, as a shell finds it.
+fn find(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return program.is_file().then(|| program.to_path_buf());
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+}
+
+/// Is a program linked with the recorder?
+fn has_mark(path: &Path) -> bool {
+    let Ok(mut file) = std::fs::File::open(path) else { return false };
+    let (mut buffer, mut kept) = (vec![0; 1 << 20], 0);
+    loop {
+        let Ok(read @ 1..) = file.read(&mut buffer[kept..]) else { return false };
+        let len = kept + read;
+        if buffer[..len].windows(MARK.len()).any(|window| window == MARK) {
+            return true;
+        }
+        // The mark may lie across two pieces.
+        kept = len.min(MARK.len() - 1);
+        buffer.copy_within(len - kept..len, 0);
+    }
+}

@@ -1,0 +1,143 @@
+//! `tracemill record`: what it refuses, and rings that a recorder left.
+
+mod util;
+
+use std::fs;
+use util::{Folder, command, run};
+
+const UUID: [u8; 16] = [7; 16];
+
+/// A packet with one event at each time, whose field `i` is the time's place in the list.
+fn packet(ring: u64, sequence: u64, times: &[u64], size: usize) -> Vec<u8> {
+    let mut bytes = vec![0; size];
+    let mut at = 0;
+    let mut put = |value: &[u8]| {
+        bytes[at..at + value.len()].copy_from_slice(value);
+        at += value.len();
+    };
+    put(&0xC1FC_1FC1_u32.to_le_bytes());
+    put(&UUID);
+    put(&[0; 4]);
+    let content = 96 + times.len() as u64 * 16;
+    for value in [ring, times[0], times[times.len() - 1], content * 8, size as u64 * 8, sequence, 0, 0, 0] {
+        put(&value.to_le_bytes());
+    }
+    for (i, time) in times.iter().enumerate() {
+        put(&time.to_le_bytes());
+        put(&(i as u64).to_le_bytes());
+    }
+    bytes
+}
+
+/// A ring with slots of 4096 bytes.
+fn ring(mode: u64, done: u64, taken: u64, slots: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = vec![0; 4096];
+    bytes[..8].copy_from_slice(b"TMRING1\0");
+    bytes[72..88].copy_from_slice(&UUID);
+    let header = [(8, 1), (16, 4096), (24, slots.len() as u64), (32, done), (40, taken), (56, 0xffff_fff0), (88, mode)];
+    for (at, value) in header {
+        bytes[at..at + 8].copy_from_slice(&u64::to_le_bytes(value));
+    }
+    slots.iter().for_each(|slot| bytes.extend_from_slice(slot));
+    bytes
+}
+
+const METADATA: &str = "/* CTF 1.8 */
+typealias integer { size = 64; align = 8; signed = false; } := u64;
+typealias integer { size = 32; align = 8; signed = false; } := u32;
+typealias integer { size = 8; align = 8; signed = false; } := u8;
+trace { major = 1; minor = 8; uuid = \"07070707-0707-0707-0707-070707070707\"; byte_order = le;
+	packet.header := struct { u32 magic; u8 uuid[16]; u32 stream_id; u64 stream_instance_id; }; };
+clock { name = cycles; freq = 1000000000; offset_s = 0; offset = 0; absolute = true; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.cycles.value; } := time64;
+stream { id = 0; packet.context := struct { time64 timestamp_begin; time64 timestamp_end; u64 content_size;
+	u64 packet_size; u64 packet_seq_num; u64 events_discarded; u64 monotonic; u64 who; };
+	event.header := struct { time64 timestamp; }; };
+event { name = \"tick\"; id = 0; stream_id = 0; fields := struct { u64 i; }; };
+";
+
+/// A trace in a new folder, with a stream file and a ring.
+fn trace(stream: &[u8], ring: &[u8]) -> Folder {
+    let folder = Folder::new();
+    fs::create_dir_all(folder.path("t/.ring")).expect("a folder");
+    folder.file("t/metadata", METADATA).file("t/stream_0", stream).file("t/.ring/0.ring", ring);
+    folder
+}
+
+/// The times of the events, in cycles; no error is reported.
+fn times(folder: &Folder) -> Vec<String> {
+    let run = folder.run("print -q --clock-cycles --no-delta t").ends(0, &[]);
+    assert_eq!(run.stderr, "");
+    run.stdout.lines().map(|line| line[1..21].trim_start_matches('0').to_string()).collect()
+}
+
+#[test]
+fn packets_of_a_stream_are_moved_once() {
+    // The third packet was being moved; the second one is moved, and not yet counted.
+    let slots = [packet(0, 2, &[30, 31], 4096), packet(0, 1, &[20], 4096)];
+    let stream = [packet(0, 0, &[10], 112), packet(0, 1, &[20], 112), slots[0][..100].to_vec()].concat();
+    let folder = trace(&stream, &ring(1, 2, 1, &slots));
+    assert_eq!(times(&folder), ["10", "20", "30", "31"]);
+    folder.run("print t").ends(0, &["has not finished recording: 1 ring is read as it is", "record --recover t"]);
+    folder.run("record --snapshot t -o copy").ends(0, &["copy: 1 packets were in rings"]);
+    folder.run("record --recover t").ends(0, &["t: 1 packets were in rings"]);
+    assert!(!folder.path("t/.ring").exists());
+    assert_eq!(times(&folder), ["10", "20", "30", "31"]);
+    let moved = fs::read(folder.path("t/stream_0")).expect("the stream");
+    let expected = [packet(0, 0, &[10], 112), packet(0, 1, &[20], 112), packet(0, 2, &[30, 31], 128)].concat();
+    assert_eq!(moved, expected);
+    assert_eq!(fs::read(folder.path("copy/stream_0")).expect("the stream"), expected);
+    folder.run("record --recover t").ends(2, &["there are no rings"]);
+}
+
+#[test]
+fn slots_that_cannot_be_are_left_out_and_named() {
+    // Of another trace; larger than a slot; too old; just begun; sound.
+    let mut slots: Vec<_> = (0..5).map(|k| packet(0, 5 + k, &[k + 1], 4096)).collect();
+    slots[0][4] = 8;
+    slots[1][55] = 1;
+    slots[2][64] = 2;
+    slots[3][64..72].fill(0xff);
+    let folder = trace(&[], &ring(2, 9, 0, &slots));
+    let run = folder.run("print -v --clock-cycles --no-delta t");
+    let run = run.ends(3, &["slot 0 at byte 4096", "slot 1 at byte 8192", "slot 2 at byte 12288 is left out"]);
+    assert!(run.stdout.lines().count() == 1 && !run.stderr.contains("slot 3"), "{} {}", run.stdout, run.stderr);
+    folder
+        .run("record --recover t")
+        .ends(3, &["t: 1 packets", "ring 0: slot 2 at byte 12288 is left out: its number 2"]);
+}
+
+#[test]
+fn what_is_no_ring_is_reported() {
+    let folder = trace(&[], b"TMRING1\0");
+    folder.run("print t").ends(3, &[".ring/0.ring: it does not begin with the header of a ring"]);
+    let mut odd = ring(2, 0, 0, &[]);
+    odd[24..32].fill(0xff);
+    let folder = trace(&[], &odd);
+    folder.run("print t").ends(3, &["slots of 4096 bytes are not in a file of 4096 bytes"]);
+}
+
+#[test]
+fn programs_that_cannot_be_recorded_are_refused() {
+    run("record /bin/true").ends(125, &["/bin/true: the program is not linked with tracemill-record"]);
+    run("record there-is-no-such-program").ends(125, &["there is no such program"]);
+    run("record").ends(2, &["required"]);
+    run("record --snapshot x").ends(2, &["--output"]);
+}
+
+#[test]
+fn the_status_of_a_program_is_ours() {
+    // A shell that reads a script has the mark of a recorder in its script only: a program of our own would need a build.
+    let folder = Folder::new();
+    folder
+        .file("script", "#!/bin/sh\n# TRACEMILL_RECORD_MODE\necho $TRACEMILL_RECORD $TRACEMILL_RECORD_MODE\nexit 7\n");
+    let script = folder.path("script");
+    fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it can be run");
+    let run = folder.run("record -o run.ctf --mode block ./script").ends(7, &[]);
+    assert_eq!(run.stdout, format!("{} block\n", folder.path("run.ctf").display()));
+    folder.file("script", "#!/bin/sh\n# TRACEMILL_RECORD_MODE\nkill -9 $$\n");
+    folder.run("record -o run.ctf ./script").ends(137, &[]);
+    folder.file("run.ctf", "");
+    folder.run("record -o run.ctf ./script").ends(125, &["the folder of the trace exists"]);
+    assert!(command().args(["record", "--help"]).output().expect("it runs").status.success());
+}
