@@ -94,8 +94,8 @@ fn put_json_cell(out: &mut Out, cell: &Cell) {
 
 /// Rows as objects. Rows of different kinds in one table have the members of their kind.
 struct Objects {
-    /// What stands before each value, behind the first member and as the first.
-    keys: Vec<(Piece, Piece)>,
+    /// What stands before each value: a comma, its key, a colon.
+    keys: Vec<Piece>,
     /// The columns of the thread and of the status, when there are rows of different kinds.
     mixed: Option<(Option<usize>, usize)>,
 }
@@ -107,7 +107,7 @@ impl Objects {
             out.put_byte(b',');
             put_json(&mut out, column.name.as_bytes());
             out.put_byte(b':');
-            (Piece::new(out.written()), Piece::new(&out.written()[1..]))
+            Piece::new(out.written())
         };
         let place = |name: &str| columns.iter().position(|column| column.name == name);
         let mixed = place("status").map(|status| (place("tid"), status));
@@ -115,20 +115,23 @@ impl Objects {
     }
 
     fn put(&self, out: &mut Out, row: &[Cell]) {
-        out.put_byte(b'{');
-        let mut is_first = true;
-        for (at, ((next, first), cell)) in self.keys.iter().zip(row).enumerate() {
-            if *cell == Cell::Null
+        let begin = out.len();
+        for (at, (key, cell)) in self.keys.iter().zip(row).enumerate() {
+            if matches!(cell, Cell::Null)
                 && let Some((tid, status)) = self.mixed
             {
                 // The thread of a CPU may be unknown; a thread has no CPU here.
-                if tid != Some(at) || row[status] == Cell::Null {
+                if tid != Some(at) || matches!(row[status], Cell::Null) {
                     continue;
                 }
             }
-            out.put_piece(if is_first { first } else { next });
-            is_first = false;
+            out.put_piece(key);
             put_json_cell(out, cell);
+        }
+        // The first member stands behind the brace instead of a comma.
+        match out.len() > begin {
+            true => out.replace(begin, b'{'),
+            false => out.put_byte(b'{'),
         }
         out.put_byte(b'}');
     }

@@ -112,6 +112,14 @@ impl Out {
         self.len += 1;
     }
 
+    /// Puts another byte in the place of one that is written.
+    #[inline]
+    pub fn replace(&mut self, at: usize, byte: u8) {
+        if at < self.len {
+            self.bytes[at] = byte;
+        }
+    }
+
     /// Appends a line of a text, a piece, another text. The texts are written to the memory that is given and say their
     /// lengths; false, and nothing appended, when one of them says none.
     #[inline]
@@ -240,9 +248,24 @@ impl Out {
     /// A number of nine digits or more.
     #[inline(never)]
     fn put_long(&mut self, value: u64) {
-        self.put_u64(value / 100_000_000);
-        *self.room::<8>() = (eight_digits((value % 100_000_000) as u32) | ZEROS).to_le_bytes();
-        self.len += 8;
+        const PART: u64 = 100_000_000;
+        let (high, low) = (value / PART, (value % PART) as u32);
+        let to = self.room::<{ 3 * DIGITS }>();
+        let mut len = 0;
+        let mut put = |digits: [u8; DIGITS], count: usize| {
+            if let Some(to) = to[len..].first_chunk_mut() {
+                *to = digits;
+            }
+            len += count;
+        };
+        let mut first = [0; DIGITS];
+        let count = put_digits(&mut first, if high < PART { high } else { high / PART } as u32);
+        put(first, count);
+        if high >= PART {
+            put((eight_digits((high % PART) as u32) | ZEROS).to_le_bytes(), DIGITS);
+        }
+        put((eight_digits(low) | ZEROS).to_le_bytes(), DIGITS);
+        self.len += len;
     }
 
     /// Appends a signed number in base 10.
