@@ -332,7 +332,7 @@ fn put_blanks(out: &mut Out, mut count: usize) {
 fn digits(value: i128) -> usize {
     let Ok(value) = u64::try_from(value) else { return value.to_string().len() };
     // A number of so many bits has at least this many digits less one: 1233 / 4096 is a little below log10(2).
-    let fewest = (64 - (value | 1).leading_zeros() as usize) * 1233 >> 12;
+    let fewest = ((64 - (value | 1).leading_zeros() as usize) * 1233) >> 12;
     fewest + usize::from(POWERS.get(fewest).is_some_and(|power| value >= *power)).max(usize::from(fewest == 0))
 }
 
