@@ -494,7 +494,7 @@ impl<'a> EventRef<'a> {
     /// Shows all fields behind the header in one go, without the marks of the structures that are always there.
     #[inline]
     pub fn visit_flat<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
-        self.visit_sections(FlatSections::All, self.chunk.body_bits(self.at), state, visitor)
+        self.visit_sections(FlatSections::All, self.chunk.body_bits(self.at), state, visitor).map(|_| ())
     }
 
     /// The bytes of its common context, `len` of them as [`Plan::first_section_bytes`] says. `None` when they are not all
@@ -511,25 +511,25 @@ impl<'a> EventRef<'a> {
         input.bytes.get(begin..end)
     }
 
-    /// [`EventRef::visit_flat`] of its common context alone.
+    /// [`EventRef::visit_flat`] of its common context alone; the first bit behind it, from the start of the packet.
     #[inline]
-    pub fn visit_flat_context<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+    pub fn visit_flat_context<V: Visitor>(&self, state: &mut State, visitor: &mut V) -> Result<u64, Fault> {
         self.visit_sections(FlatSections::First, self.chunk.body_bits(self.at), state, visitor)
     }
 
-    /// [`EventRef::visit_flat`] of what follows a common context of so many bytes.
+    /// [`EventRef::visit_flat`] of what follows its common context, from a bit of the packet on.
     #[inline]
     pub fn visit_flat_behind_context<V: Visitor>(
         &self,
-        context_bytes: usize,
+        begin_bits: u64,
         state: &mut State,
         visitor: &mut V,
     ) -> Result<(), Fault> {
-        let begin_bits = self.chunk.body_bits(self.at) + context_bytes as u64 * 8;
-        self.visit_sections(FlatSections::BehindFirst, begin_bits, state, visitor)
+        self.visit_sections(FlatSections::BehindFirst, begin_bits, state, visitor).map(|_| ())
     }
 
-    /// Shows sections of its flat row plan, the first of which begins at a bit of the packet.
+    /// Shows sections of its flat row plan, the first of which begins at a bit of the packet; the first bit behind
+    /// them.
     #[inline(always)]
     fn visit_sections<V: Visitor>(
         &self,
@@ -537,30 +537,31 @@ impl<'a> EventRef<'a> {
         begin_bits: u64,
         state: &mut State,
         visitor: &mut V,
-    ) -> Result<(), Fault> {
+    ) -> Result<u64, Fault> {
         let packet = &self.chunk.packet;
         let short = packet.plans.short(self.class());
         if short.is_all && packet.spine.is_none() {
             let (input, body_bits) = (packet.input(), self.chunk.body_bits(self.at));
             state.body_bits = body_bits;
-            if short.run(sections, input, &mut { begin_bits }, state, visitor) {
-                return Ok(());
+            let mut pos = begin_bits;
+            if short.run(sections, input, &mut pos, state, visitor) {
+                return Ok(pos);
             }
             // Which field has the fault is for the plan that knows them.
             let plan = packet.plans.event_flat_rows(self.class());
-            return plan.run(input, &mut { body_bits }, state, &mut NoVisitor);
+            let mut pos = body_bits;
+            return plan.run(input, &mut pos, state, &mut NoVisitor).map(|()| pos);
         }
-        let input = self.load(state);
+        let (input, mut pos) = (self.load(state), begin_bits);
         let plan = self.chunk.packet.plans.event_flat_rows(self.class());
         if let Some(end_bits) = self.cut_bits() {
             let input = Input { end_bits: end_bits.min(input.end_bits), ..input };
-            let mut pos = begin_bits;
             for section in sections.of(plan.sections()) {
                 plan.run_cut(section, input, &mut pos, state, visitor);
             }
-            return Ok(());
+            return Ok(pos);
         }
-        plan.run_sections(sections.of(plan.sections()), input, &mut { begin_bits }, state, visitor)
+        plan.run_sections(sections.of(plan.sections()), input, &mut pos, state, visitor).map(|()| pos)
     }
 
     /// Makes the state hold what the fields of this event may refer to.

@@ -81,11 +81,11 @@ enum Printer {
 impl LineRenderer {
     /// A renderer for the traces of a session.
     pub fn new(plan: Arc<LinePlan>, session: &Session) -> Self {
-        let traces = session.traces.iter().map(|trace| {
+        let traces = session.traces.iter().enumerate().map(|(at, trace)| {
             let (schema, found_as) = (trace.schema.clone(), plan.many_traces.then_some(trace.name.as_str()));
             match &plan.format {
                 LineFormat::Text(options) => {
-                    Printer::Text(Box::new(TextTrace::new(options.clone(), schema, &trace.own_name, found_as)))
+                    Printer::Text(Box::new(TextTrace::new(options.clone(), (at, schema), &trace.own_name, found_as)))
                 }
                 LineFormat::Jsonl => Printer::Json(Box::new(JsonLines::new(schema, found_as))),
                 LineFormat::Csv(None) => Printer::Csv(Box::new(CsvTrace::new(schema, found_as))),

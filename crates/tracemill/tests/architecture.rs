@@ -25,6 +25,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("formats", &["ctf", "lttng", "cpel", "ftrace", "uftrace", "jsonl", "format"]),
     ("engine", &["format", "semantics", "codec", "model"]),
     ("render", &["engine", "format", "semantics", "codec", "model"]),
+    ("debug-info", &["render", "engine", "format", "semantics", "codec", "model"]),
     ("columnar", &["columns", "engine", "format", "semantics", "codec", "model"]),
     ("export", &["columnar", "engine", "format", "semantics", "codec", "model"]),
     ("calls", &["engine", "format", "semantics", "codec", "model"]),

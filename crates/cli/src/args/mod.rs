@@ -260,6 +260,10 @@ pub(crate) struct PeerOptions {
     #[arg(long)]
     pub(crate) stream_intersection: bool,
 
+    #[cfg(feature = "debug-info")]
+    #[command(flatten)]
+    pub(crate) debug_info: DebugInfoOptions,
+
     /// Clocks of all traces are on one timeline anyway
     #[arg(long, hide = true)]
     pub(crate) clock_force_correlate: bool,
@@ -275,6 +279,27 @@ pub(crate) struct PeerOptions {
     /// Refused: nothing is read live
     #[arg(long, hide = true, value_name = "DURATION")]
     pub(crate) retry_duration: Option<String>,
+}
+
+/// Functions and lines of addresses; each of these options asks for them.
+#[cfg(feature = "debug-info")]
+#[derive(Args, Clone, Default)]
+pub(crate) struct DebugInfoOptions {
+    /// Show file, function and source line of each `ip` of LTTng-UST in the text, by the program's files
+    #[arg(long)]
+    pub(crate) debug_info: bool,
+
+    /// Look here for what was stripped off [default: /usr/lib/debug]
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub(crate) debug_info_dir: Option<PathBuf>,
+
+    /// Show whole paths, not names of files
+    #[arg(long, hide_short_help = true)]
+    pub(crate) debug_info_full_path: bool,
+
+    /// Look for the programs below this folder
+    #[arg(long, value_name = "DIR", hide_short_help = true)]
+    pub(crate) debug_info_target_prefix: Option<PathBuf>,
 }
 
 /// `tracemill convert`.

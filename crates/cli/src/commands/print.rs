@@ -63,7 +63,11 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
         return Ok((Outcome::Nothing, 0));
     }
     let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
-    let text = Arc::new(text_options(options));
+    #[cfg_attr(not(feature = "debug-info"), expect(unused_mut, reason = "nothing is added"))]
+    let mut text = text_options(options);
+    #[cfg(feature = "debug-info")]
+    debug_info::add(options, &opened, &mut text)?;
+    let text = Arc::new(text);
     let many_traces = opened.session.traces.len() > 1;
     let plan = Arc::new(LinePlan {
         format: match options.format {
@@ -114,6 +118,32 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     Ok((opened.reporter.outcome(), lines))
 }
 
+#[cfg(feature = "debug-info")]
+mod debug_info {
+    //! Functions and lines in the text.
+
+    use tracemill_debug_info::{DebugInfo, Options};
+
+    use super::{Arc, Error, PrintFormat, PrintOptions, TextOptions};
+    use crate::commands::open::Opened;
+
+    /// Adds to the text what the programs' files say of addresses, when that is asked for.
+    pub(super) fn add(options: &PrintOptions, opened: &Opened, text: &mut TextOptions) -> Result<(), Error> {
+        let asked = &options.peer.debug_info;
+        let (dir, target_prefix) = (asked.debug_info_dir.clone(), asked.debug_info_target_prefix.clone());
+        let full_path = asked.debug_info_full_path;
+        if !(asked.debug_info || full_path || dir.is_some() || target_prefix.is_some()) {
+            return Ok(());
+        }
+        if options.format != PrintFormat::Text {
+            return Err(Error::misuse("--debug-info is for --format text"));
+        }
+        let info = DebugInfo::of(&opened.session, Options { dir, target_prefix, full_path }, opened.jobs)?;
+        text.origins = Some(Arc::new(info));
+        Ok(())
+    }
+}
+
 fn text_options(options: &PrintOptions) -> TextOptions {
     let has = |group: NameGroup| options.names.contains(&group) || options.names.contains(&NameGroup::All);
     let names = if options.names.is_empty() {
@@ -153,7 +183,7 @@ fn text_options(options: &PrintOptions) -> TextOptions {
         seconds: options.clock_seconds,
         cycles: options.clock_cycles,
     };
-    TextOptions { names, fields, time, no_delta: options.no_delta, color }
+    TextOptions { names, fields, time, no_delta: options.no_delta, color, origins: None }
 }
 
 /// Writes lines in order, reports what is not a line, and counts.

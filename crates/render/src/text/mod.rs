@@ -5,6 +5,7 @@
 
 mod fields;
 mod options;
+mod origin;
 mod summary;
 mod table;
 mod words;
@@ -20,7 +21,8 @@ use tracemill_model::schema::{ClockOrigin, EventClassId, FieldPath, Schema, Scop
 use super::time::{TimeStyle, WallClock, put_unsigned_seconds};
 use fields::Printer;
 use options::Palette;
-pub use options::{HeaderFields, Names, TextOptions};
+pub use options::{HeaderFields, Names, Origins, TextOptions};
+use origin::OriginOf;
 use summary::{SummaryPrinter, SummaryTable, summary_table};
 use table::{SectionNames, Table, add_references, referenced};
 use tracemill_codec::text::out::{Out, Piece};
@@ -58,6 +60,8 @@ pub struct TextTrace {
     classes: Vec<Option<Box<ClassTable>>>,
     packet_tables: HashMap<u32, Table>,
     referenced: HashSet<FieldPath>,
+    /// Index of the trace.
+    trace: usize,
     /// For each stream the rendered context of the packet that was printed last.
     packets: Vec<Option<Context>>,
     wall: WallClock,
@@ -123,14 +127,20 @@ struct ClassTable {
     table: Table,
     /// The bytes of the common context, when it may be kept; otherwise 0.
     context_bytes: usize,
+    origin: Option<OriginOf>,
     /// Text after the last field, with the end of the line.
     tail: Piece,
 }
 
 impl TextTrace {
-    /// A printer of events of `schema`. `name` is the trace's own name, `found_as` the one that tells it from the others
+    /// A printer of events of `schema`, that of the trace with this index. `name` is the trace's own name, `found_as` the one that tells it from the others
     /// when several traces are printed.
-    pub fn new(options: Arc<TextOptions>, schema: Arc<Schema>, name: &str, found_as: Option<&str>) -> Self {
+    pub fn new(
+        options: Arc<TextOptions>,
+        (trace, schema): (usize, Arc<Schema>),
+        name: &str,
+        found_as: Option<&str>,
+    ) -> Self {
         let palette = if options.color { Palette::COLOR } else { Palette::NONE };
         let found_as = found_as.filter(|_| !schema.has_peer_text);
         let trace_words = trace_words(&options, palette, &schema, name, found_as);
@@ -145,6 +155,7 @@ impl TextTrace {
             palette,
             referenced: referenced(&schema),
             trace_words,
+            trace,
             classes: schema.events().iter().map(|_| None).collect(),
             packet_tables: HashMap::new(),
             packets: Vec::new(),
@@ -189,8 +200,12 @@ impl TextTrace {
         }
         let at = class.0 as usize;
         if self.classes[at].is_none() {
+            let plan = packet.plans.event_rows(class);
+            let origin = OriginOf::new(&self.options, self.trace, class, plan);
             let context_bytes = packet.plans.event_flat_rows(class).first_section_bytes();
-            let table = self.class_table(class, packet.plans.event_rows(class), context_bytes.unwrap_or(0));
+            // What is known of an address may change from event to event.
+            let context_bytes = context_bytes.filter(|_| origin.is_none()).unwrap_or(0);
+            let table = ClassTable { context_bytes, origin, ..self.class_table(class, plan) };
             self.classes[at] = Some(Box::new(table));
         }
         let Some(table) = &mut self.classes[at] else { return Ok(hole) };
@@ -210,15 +225,23 @@ impl TextTrace {
                 out.put_piece(text);
             } else {
                 kept.put_anew(bytes, text.as_ref(), out, |out| {
-                    event.visit_flat_context(state, &mut Printer { out, table: &mut table.table })
+                    event.visit_flat_context(state, &mut Printer { out, table: &mut table.table }).map(|_| ())
                 })?;
             }
-            event.visit_flat_behind_context(len, state, &mut Printer { out, table: &mut table.table })?;
+            let behind = event.chunk.body_bits(event.at) + len as u64 * 8;
+            event.visit_flat_behind_context(behind, state, &mut Printer { out, table: &mut table.table })?;
         } else {
             if let Some(text) = text {
                 out.put_piece(text);
             }
-            event.visit_flat(state, &mut Printer { out, table: &mut table.table })?;
+            match &table.origin {
+                None => event.visit_flat(state, &mut Printer { out, table: &mut table.table })?,
+                Some(origin) => {
+                    let behind = event.visit_flat_context(state, &mut Printer { out, table: &mut table.table })?;
+                    origin.put(out, event, ns.unwrap_or(0), state, (self.palette, self.options.names.context))?;
+                    event.visit_flat_behind_context(behind, state, &mut Printer { out, table: &mut table.table })?;
+                }
+            }
         }
         out.put_piece(&table.tail);
         Ok(hole)
@@ -368,7 +391,7 @@ impl TextTrace {
         Ok(())
     }
 
-    fn class_table(&self, class: EventClassId, plan: &Plan, context_bytes: usize) -> ClassTable {
+    fn class_table(&self, class: EventClassId, plan: &Plan) -> ClassTable {
         let event = self.schema.event(class);
         let names = self.options.names;
         let mut referenced = self.referenced.clone();
@@ -395,7 +418,8 @@ impl TextTrace {
             head.truncate(head.len() - behind.len());
             Piece::new(behind)
         });
-        ClassTable { head: Piece::new(head), own_name, table, context_bytes, tail: Piece::new(tail) }
+        let (head, tail) = (Piece::new(head), Piece::new(tail));
+        ClassTable { head, own_name, table, context_bytes: 0, origin: None, tail }
     }
 
     fn shows_packet_context(&self, stream: tracemill_model::schema::StreamClassId) -> bool {

@@ -1,5 +1,10 @@
 //! How lines look.
 
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use tracemill_model::schema::EventClassId;
+
 use crate::time::TimeStyle;
 
 /// Names that a line shows (`--names`).
@@ -67,6 +72,20 @@ pub struct TextOptions {
     pub no_delta: bool,
     /// Terminal colours.
     pub color: bool,
+    /// Functions and lines of addresses in programs, when they are wanted.
+    pub origins: Option<Arc<dyn Origins>>,
+}
+
+/// What the files of programs say about addresses that events hold in their common contexts.
+pub trait Origins: Debug + Send + Sync {
+    /// Which members of the common context of a trace's class hold process and address; `None` when it has not both.
+    fn members(&self, trace: usize, class: EventClassId) -> Option<[usize; 2]>;
+
+    /// What is shown of an address that a process used at a time in ns: file, function, line, each with its name.
+    fn origin(&self, trace: usize, process: i64, address: u64, ns: i128) -> Arc<[(&'static str, String); 3]>;
+
+    /// The name of all that.
+    fn name(&self) -> &str;
 }
 
 /// The escape sequences of a coloured line; all empty without colour.

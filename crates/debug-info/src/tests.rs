@@ -1,0 +1,235 @@
+//! Programs that are made here, whole and damaged.
+
+use std::path::{Path, PathBuf};
+
+use gimli::write::{Address, AttributeValue, DwarfUnit, EndianVec, LineProgram, LineString, Sections, UnitEntryId};
+use gimli::{Encoding, Format, LineEncoding, LittleEndian};
+use object::write::{Object, Symbol, SymbolSection};
+use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
+
+use crate::image::{Found, Image, Wanted, below, hexadecimal};
+
+/// The build id of the programs.
+const ID: [u8; 4] = [0xab, 0xcd, 0xef, 1];
+
+/// A function `turn` from 0x40 to 0x80, into which `deep` is inlined at two places, one of them in a block; `leaf` from 0x80 to
+/// 0x90 has nothing inside; and `elsewhere`, whose name is that of another entry.
+fn debugging_information(object: &mut Object<'_>, version: u16) {
+    let encoding = Encoding { format: Format::Dwarf32, version, address_size: 8 };
+    let mut dwarf = DwarfUnit::new(encoding);
+    let string = |text: &str| LineString::String(text.as_bytes().to_vec());
+    let mut lines = LineProgram::new(encoding, LineEncoding::default(), string("/src"), None, string("a.c"), None);
+    let folder = lines.add_directory(string("include"));
+    let (own, header) =
+        (lines.add_file(string("a.c"), lines.default_directory(), None), lines.add_file(string("b.h"), folder, None));
+    lines.begin_sequence(Some(Address::Constant(0x40)));
+    for (offset, file, line) in [(0, own, 10), (0x20, header, 3), (0x40, own, 20), (0x48, own, 21)] {
+        lines.row().address_offset = offset;
+        lines.row().file = file;
+        lines.row().line = line;
+        lines.generate_row();
+    }
+    lines.end_sequence(0x60);
+    dwarf.unit.line_program = lines;
+    let root = dwarf.unit.root();
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_comp_dir, AttributeValue::String(b"/src".to_vec()));
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x40)));
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_high_pc, AttributeValue::Udata(0x60));
+    let mut entry = |parent: UnitEntryId, tag, range: Option<(u64, u64)>, name: &str| {
+        let id = dwarf.unit.add(parent, tag);
+        let entry = dwarf.unit.get_mut(id);
+        if let Some((begin, end)) = range {
+            entry.set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(begin)));
+            entry.set(gimli::DW_AT_high_pc, AttributeValue::Udata(end - begin));
+        }
+        if !name.is_empty() {
+            entry.set(gimli::DW_AT_name, AttributeValue::String(name.as_bytes().to_vec()));
+        }
+        id
+    };
+    let turn = entry(root, gimli::DW_TAG_subprogram, Some((0x40, 0x80)), "turn");
+    entry(turn, gimli::DW_TAG_variable, None, "at");
+    let first = entry(turn, gimli::DW_TAG_inlined_subroutine, Some((0x48, 0x50)), "");
+    let block = entry(turn, gimli::DW_TAG_lexical_block, Some((0x60, 0x70)), "");
+    let passed_over = entry(block, gimli::DW_TAG_inlined_subroutine, Some((0x60, 0x64)), "");
+    let second = entry(block, gimli::DW_TAG_inlined_subroutine, Some((0x68, 0x6c)), "");
+    entry(root, gimli::DW_TAG_subprogram, Some((0x80, 0x88)), "leaf");
+    let declared = entry(root, gimli::DW_TAG_subprogram, None, "elsewhere");
+    let defined = entry(root, gimli::DW_TAG_subprogram, Some((0x88, 0x98)), "");
+    entry(defined, gimli::DW_TAG_variable, None, "n");
+    dwarf.unit.get_mut(defined).set(gimli::DW_AT_specification, AttributeValue::UnitRef(declared));
+    for (inlined, file, line) in [(first, own, 12), (passed_over, own, 15), (second, header, 4)] {
+        dwarf.unit.get_mut(inlined).set(gimli::DW_AT_call_file, AttributeValue::FileIndex(Some(file)));
+        dwarf.unit.get_mut(inlined).set(gimli::DW_AT_call_line, AttributeValue::Udata(line));
+    }
+    let mut sections = Sections::new(EndianVec::new(LittleEndian));
+    dwarf.write(&mut sections).expect("it is consistent");
+    let written = sections.for_each(|id, data| {
+        if !data.slice().is_empty() {
+            let section = object.add_section(Vec::new(), id.name().into(), SectionKind::Debug);
+            object.append_section_data(section, data.slice(), 1);
+        }
+        Ok::<_, gimli::write::Error>(())
+    });
+    written.expect("nothing fails");
+}
+
+/// A program with the symbols `main` at 0x10 and `turn` at 0x40, and the debugging information of a version of DWARF.
+fn program(version: Option<u16>) -> Vec<u8> {
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let text = object.add_section(Vec::new(), b".text".to_vec(), SectionKind::Text);
+    object.append_section_data(text, &[0x90; 0x100], 16);
+    for (name, value, kind) in
+        [("main", 0x10, SymbolKind::Text), ("turn", 0x40, SymbolKind::Text), ("datum", 0x44, SymbolKind::Data)]
+    {
+        object.add_symbol(Symbol {
+            name: name.into(),
+            value,
+            size: 0,
+            kind,
+            scope: SymbolScope::Dynamic,
+            weak: false,
+            section: SymbolSection::Section(text),
+            flags: SymbolFlags::None,
+        });
+    }
+    let note = object.add_section(Vec::new(), b".note.gnu.build-id".to_vec(), SectionKind::Note);
+    let head = [4u32, ID.len() as u32, 3].map(u32::to_le_bytes).concat();
+    object.append_section_data(note, &[&head, &b"GNU\0"[..], &ID].concat(), 4);
+    if let Some(version) = version {
+        debugging_information(&mut object, version);
+    }
+    object.write().expect("it is consistent")
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tracemill-debug-info-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a temporary folder can be made");
+        Folder(path)
+    }
+
+    fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir_all(path.parent().expect("it is below the folder")).expect("a folder can be made");
+        std::fs::write(&path, bytes).expect("a file can be written");
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn open(path: &Path) -> Image {
+    Image::open(&Wanted { path: path.to_path_buf(), ..Wanted::default() }, None)
+}
+
+/// Function and line at an address, as they are shown.
+fn shown(image: &Image, address: u64) -> (String, String) {
+    let Found { function, line } = image.find(address);
+    (function.unwrap_or_default(), line.map(|line| format!("{}:{}", line.path, line.number)).unwrap_or_default())
+}
+
+#[test]
+fn functions_and_lines_are_those_of_the_peer() {
+    let folder = Folder::new("dwarf");
+    for version in [3, 4, 5] {
+        let image = open(&folder.file("program", &program(Some(version))));
+        let check = |address: u64, function: &str, line: &str| {
+            assert_eq!(shown(&image, address), (function.into(), line.into()), "version {version}, {address:#x}");
+        };
+        // Lines count where their code begins only.
+        check(0x40, "turn+0", "/src/a.c:10");
+        check(0x41, "turn+0x1", "");
+        check(0x60, "turn+0x20", "/src/include/b.h:3");
+        check(0x4c, "turn+0xc", "/src/a.c:12");
+        check(0x6a, "turn+0x2a", "/src/include/b.h:4");
+        // The peer passes over what comes first in a block.
+        check(0x62, "turn+0x22", "");
+        // A function without anything inside has no lines, and a name may be that of a declaration.
+        check(0x80, "leaf+0", "");
+        check(0x88, "elsewhere+0", "/src/a.c:21");
+        // The unit ends at 0xa0, the functions before.
+        check(0x98, "", "");
+        check(0x10, "", "");
+    }
+}
+
+#[test]
+fn without_debugging_information_symbols_count() {
+    let folder = Folder::new("symbols");
+    let image = open(&folder.file("program", &program(None)));
+    let check = |address: u64, function: &str| assert_eq!(shown(&image, address), (function.into(), String::new()));
+    check(0x8, "");
+    check(0x10, "main+0");
+    check(0x44, "turn+0x4");
+    check(0x1000, "turn+0xfc0");
+    for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n"] {
+        assert_eq!(shown(&open(&folder.file("other", bytes)), 0x44), Default::default());
+    }
+    assert_eq!(shown(&open(&folder.0.join("gone")), 0x44), Default::default());
+}
+
+#[test]
+fn debugging_information_is_found_beside_the_program() {
+    let folder = Folder::new("beside");
+    let path = folder.file("bin/program", &program(None));
+    let debug = program(Some(5));
+    let checksum = crc32fast::hash(&debug);
+    let wanted = |build_id: &[u8], link: Option<u32>| Wanted {
+        path: path.clone(),
+        build_id: Some(build_id.to_vec()),
+        link: link.map(|checksum| ("program.debug".to_string(), checksum)),
+    };
+    let lines = |wanted: &Wanted| shown(&Image::open(wanted, Some(&folder.0.join("dir"))), 0x4c).1;
+    assert_eq!(lines(&wanted(&ID, Some(checksum))), "");
+    let places = ["bin/program.debug", "bin/.debug/program.debug"].map(|name| folder.0.join(name));
+    let third = below(&folder.0.join("dir"), &folder.0.join("bin/program.debug"));
+    for place in places.iter().chain([&third]) {
+        folder.file(&place.to_string_lossy(), &debug);
+        assert_eq!(lines(&wanted(&ID, Some(checksum))), "/src/a.c:12", "{}", place.display());
+        assert_eq!(lines(&wanted(&ID, Some(checksum ^ 1))), "");
+        std::fs::remove_file(place).expect("it is there");
+    }
+    folder.file("dir/.build-id/ab/cdef01.debug", &debug);
+    assert_eq!(lines(&wanted(&ID, None)), "/src/a.c:12");
+    // Another program than the one that ran says nothing.
+    for id in [&b"other"[..], b""] {
+        assert!(Image::open(&wanted(id, None), None).is_foreign());
+    }
+    assert!(!Image::open(&wanted(&ID, None), None).is_foreign());
+}
+
+#[test]
+fn damaged_programs_say_something_or_nothing() {
+    let (folder, whole) = (Folder::new("damage"), program(Some(4)));
+    let mut random = 0x9e37_79b9_7f4a_7c15u64;
+    let mut next = |below: usize| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % below as u64) as usize
+    };
+    for round in 0..1000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=round % 8 {
+            let at = next(bytes.len());
+            bytes[at] = [0, 0xff, 0x80, next(256) as u8][next(4)];
+        }
+        bytes.truncate(if round % 9 == 0 { next(whole.len()) } else { whole.len() });
+        let image = open(&folder.file("program", &bytes));
+        for address in [0, 0x4c, 0x6a, 0x80, u64::MAX] {
+            image.find(address);
+        }
+    }
+}
+
+#[test]
+fn a_zero_has_no_mark() {
+    assert_eq!((hexadecimal(0), hexadecimal(0x1f)), ("0".to_string(), "0x1f".to_string()));
+}
