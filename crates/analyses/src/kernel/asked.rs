@@ -2,14 +2,16 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::hash::Hash;
 use std::rc::Rc;
 
 use tracemill_codec::text::pattern::Pattern;
-use tracemill_semantics::states::{CpuIndex, Machines, Ns, ThreadIndex};
+use tracemill_semantics::states::{CpuIndex, Machines, Map, Ns, ThreadIndex};
 
 use super::periods::BoundPeriods;
 use super::rows::Rows;
-use super::table::{Cell, Column, Unit, columns};
+use super::spans::More;
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
 pub const MAX_STEPS: i64 = 1 << 17;
@@ -182,19 +184,43 @@ impl Asked {
         if step > 0 && begin + Ns::from(step) * length >= end { step - 1 } else { step }
     }
 
-    pub(crate) fn step_columns(&self) -> Vec<Column> {
-        if self.step.is_some() { columns(Unit::Time, &["from", "to"]).collect() } else { Vec::new() }
+    /// Adds up what belongs to one step when the last one has its end.
+    pub(crate) fn by_last_step<K: Hash + Eq, M: More>(
+        &self,
+        range: Option<(Ns, Ns)>,
+        groups: Map<(i64, K), M>,
+    ) -> Map<(i64, K), M> {
+        let mut sums: Map<(i64, K), M> = Map::default();
+        for ((step, key), of) in groups {
+            sums.entry((self.last_step(range, step), key)).or_default().add(of);
+        }
+        sums
     }
 
-    pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64) -> Vec<Cell> {
-        let (Some(length), Some((begin, end))) = (self.step, range) else { return Vec::new() };
+    /// The part of a range that a step is; all of it when there are no steps.
+    pub(crate) fn span_of_step(&self, range: Option<(Ns, Ns)>, step: i64) -> Option<(Ns, Ns)> {
+        let (Some(length), Some((begin, end))) = (self.step, range) else { return range };
         let from = begin + Ns::from(step) * length;
-        vec![Cell::Integer(from), Cell::Integer((from + length).min(end))]
+        Some((from, (from + length).min(end)))
     }
 
-    /// The column that names the machine, when there are several.
-    pub(crate) fn machine_columns(&self) -> Vec<Column> {
-        if self.has_machines { vec![Column::new("trace", Unit::Name)] } else { Vec::new() }
+    /// The first cells of the rows of [`Asked::step_columns`].
+    pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64, machine: u32) -> Vec<Cell> {
+        let span = self.step.and_then(|_| self.span_of_step(range, step));
+        let times = span.into_iter().flat_map(|(from, to)| [from, to].map(Cell::Integer));
+        times.chain(self.machine_cells(machine)).collect()
+    }
+
+    /// Columns of rows about steps: their times, the machine, and others.
+    pub(crate) fn step_columns(&self, others: Listed<'_>) -> Vec<Column> {
+        let times: Listed<'_> = if self.step.is_some() { &[(Unit::Time, &["from", "to"])] } else { &[] };
+        listed(times).chain(self.columns(others)).collect()
+    }
+
+    /// Columns of rows: one that names the machine when there are several, and others.
+    pub(crate) fn columns(&self, others: Listed<'_>) -> Vec<Column> {
+        let machine: Listed<'_> = if self.has_machines { &[(Unit::Name, &["trace"])] } else { &[] };
+        listed(machine).chain(listed(others)).collect()
     }
 
     pub(crate) fn machine_cells(&self, machine: u32) -> Vec<Cell> {
@@ -228,6 +254,20 @@ impl Asked {
     /// Is a row wanted? Each analysis asks this for each row of its table, be it a list or not.
     pub(crate) fn keeps(&self, row: &[Cell]) -> bool {
         self.test.as_ref().is_none_or(|test| test.keeps(row))
+    }
+
+    /// A table of the rows that are wanted.
+    pub(crate) fn table(
+        &self,
+        analysis: &'static str,
+        range: Option<(Ns, Ns)>,
+        columns: Vec<Column>,
+        mut rows: Vec<Vec<Cell>>,
+        all: Vec<(Column, Cell)>,
+        order: Order,
+    ) -> Table {
+        rows.retain(|row| self.keeps(row));
+        Table { analysis, range, columns, rows: rows.into(), all, order, ..Table::default() }
     }
 
     /// Keeps a row, or hands it on.

@@ -7,9 +7,9 @@ use tracemill_semantics::states::{
 
 use super::ledger::{Account, Ledger};
 use super::rows::Rows;
-use super::spans::NO_KEY;
+use super::spans::{More, NO_KEY};
 use super::states::is_system;
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, key_cell};
 
 pub(super) const KNOWN: Known = Known {
@@ -81,6 +81,12 @@ impl Account for OfThread {
     }
 }
 
+impl More for OfCpu {
+    fn add(&mut self, mut other: OfCpu) {
+        self.parts().into_iter().zip(other.parts()).for_each(|(sum, more)| *sum += *more);
+    }
+}
+
 impl Cpu {
     fn is_by_cpu(&self) -> bool {
         self.asked.by.as_deref() == Some("cpu")
@@ -97,27 +103,22 @@ impl Cpu {
     fn thread_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let is_process = self.asked.by.as_deref() == Some("process");
         let asked = &self.asked;
-        let mut columns_of: Vec<Column> = asked.step_columns();
-        columns_of.extend(asked.machine_columns());
-        if is_process {
-            columns_of.push(Column::new("pid", Unit::Name));
-            columns_of.push(Column::new("threads", Unit::Count));
-        } else {
-            columns_of.extend(columns(Unit::Name, &["tid", "pid", "comm"]));
-        }
-        columns_of.extend(columns(Unit::Duration, &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"]));
-        columns_of.push(Column::new("share", Unit::Share));
-        columns_of.extend(columns(Unit::Count, &["switches", "migrations"]));
-        if !is_process {
-            columns_of.push(Column::new("prio", Unit::Name));
-        }
+        let (names, counts, prio): (&[_], &[_], &[_]) = match is_process {
+            true => (&["pid"], &["threads"], &[]),
+            false => (&["tid", "pid", "comm"], &[], &["prio"]),
+        };
+        let columns_of = asked.step_columns(&[
+            (Unit::Name, names),
+            (Unit::Count, counts),
+            (Unit::Duration, &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"]),
+            (Unit::Share, &["share"]),
+            (Unit::Count, &["switches", "migrations"]),
+            (Unit::Name, prio),
+        ]);
         let lives = self.threads.finish(|step| asked.last_step(range, step));
         let lives = || lives.iter().filter(|(_, of)| of.time() > 0);
         let all = Cell::Integer(lives().map(|(_, of)| of.time()).sum());
-        let length = |step: i64| match asked.step_cells(range, step).as_slice() {
-            [Cell::Integer(from), Cell::Integer(to)] => to - from,
-            _ => range.map_or(0, |(begin, end)| end - begin),
-        };
+        let length = |step| asked.span_of_step(range, step).map_or(0, |(from, to)| to - from);
         let mut rows = Rows::default();
         let mut keep = |row: &[Cell]| {
             if asked.keeps(row) {
@@ -133,8 +134,7 @@ impl Cpu {
                 process.1.add(of.numbers().map(Some).into_iter());
             }
             for ((step, machine, pid), (threads, of)) in processes {
-                let mut row = asked.step_cells(range, step);
-                row.extend(asked.machine_cells(machine));
+                let mut row = asked.step_cells(range, step, machine);
                 row.extend([key_cell(pid), threads.into()]);
                 row.extend(of.cells(length(step)));
                 row.extend([of.switches.into(), of.migrations.into()]);
@@ -143,8 +143,7 @@ impl Cpu {
         } else {
             for ((step, index), of) in lives() {
                 let thread = machines.thread(index);
-                let mut row = asked.step_cells(range, step);
-                row.extend(asked.machine_cells(thread.machine));
+                let mut row = asked.step_cells(range, step, thread.machine);
                 row.push(thread.tid.into());
                 row.extend([Cell::integer(thread.pid()), Cell::text(thread.comm.as_deref())]);
                 row.extend(of.cells(length(step)));
@@ -159,51 +158,25 @@ impl Cpu {
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let asked = &self.asked;
-        let mut columns_of: Vec<Column> = asked.step_columns();
-        columns_of.extend(asked.machine_columns());
-        columns_of.push(Column::new("cpu", Unit::Name));
-        let names = ["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"];
-        columns_of.extend(columns(Unit::Duration, &names));
-        columns_of.extend([Column::new("share", Unit::Share), Column::new("khz", Unit::Count)]);
-        let mut cpus: Map<(i64, CpuIndex), OfCpu> = Map::default();
-        for (&(step, cpu), of) in &self.cpus {
-            let sum = cpus.entry((asked.last_step(range, step), cpu)).or_default();
-            for (sum, more) in sum.parts().into_iter().zip(of.clone().parts()) {
-                *sum += *more;
-            }
-        }
+        let durations: Listed<'_> =
+            &[(Unit::Duration, &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"])];
+        let mut columns_of = asked.step_columns(&[(Unit::Name, &["cpu"])]);
+        columns_of.extend(listed(durations).chain(listed(&[(Unit::Share, &["share"]), (Unit::Count, &["khz"])])));
         let mut all = OfCpu::default();
         let mut rows = Vec::new();
-        for ((step, index), mut of) in cpus {
-            for (sum, more) in all.parts().into_iter().zip(of.parts()) {
-                *sum += *more;
-            }
+        for ((step, index), mut of) in asked.by_last_step(range, self.cpus) {
+            all.add(of.clone());
             let cpu = machines.cpu(index);
-            let mut row = asked.step_cells(range, step);
-            let length = match row.as_slice() {
-                [Cell::Integer(from), Cell::Integer(to)] => to - from,
-                _ => range.map_or(0, |(begin, end)| end - begin),
-            };
-            row.extend(asked.machine_cells(cpu.machine));
+            let mut row = asked.step_cells(range, step, cpu.machine);
+            let length = asked.span_of_step(range, step).map_or(0, |(from, to)| to - from);
             row.push(cpu.number.into());
             let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
             row.extend(of.parts().map(|part| Cell::Integer(*part)));
             row.extend([share, Cell::integer(cpu.khz)]);
             rows.push(row);
         }
-        rows.retain(|row| asked.keeps(row));
-        let all =
-            names.iter().zip(all.parts()).map(|(name, part)| (Column::new(name, Unit::Duration), Cell::Integer(*part)));
-        let all = all.collect();
-        Table {
-            analysis: "cpu",
-            range,
-            columns: columns_of,
-            rows: rows.into(),
-            all,
-            order: Order::Keys,
-            ..Table::default()
-        }
+        let all = listed(durations).zip(all.parts().map(|part| Cell::Integer(*part))).collect();
+        asked.table("cpu", range, columns_of, rows, all, Order::Keys)
     }
 }
 

@@ -8,7 +8,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked};
 
 /// Files of all processes that are kept at most; those beyond are not known.
@@ -345,9 +345,7 @@ impl Observer for OpenFiles {
 
 impl Analysis for OpenFiles {
     fn columns(&self) -> Vec<Column> {
-        let mut list = self.asked.machine_columns();
-        list.extend(columns(Unit::Name, &["pid", "fd", "file"]));
-        list
+        self.asked.columns(&[(Unit::Name, &["pid", "fd", "file"])])
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {

@@ -8,10 +8,10 @@ use tracemill_semantics::{Concept, Field};
 use super::files::Files;
 use super::latest::Latest;
 use super::rows::Rows;
-use super::spans::{Key, More, NO_KEY, Names, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, View, duration, key_cell, thread_cells, thread_of};
 
 pub(super) const KNOWN: Known = Known {
@@ -101,16 +101,18 @@ struct Moved {
     errors: u64,
 }
 
-impl Moved {
-    fn cells(&self) -> [Cell; 2] {
-        [Cell::Integer(self.bytes as i128), self.errors.into()]
-    }
-}
-
 impl More for Moved {
     fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.errors += other.errors;
+    }
+}
+
+impl Extra for Moved {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["bytes", "errors"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![Cell::Integer(self.bytes as i128), self.errors.into()]
     }
 }
 
@@ -180,36 +182,30 @@ impl Observer for Calls {
 
 impl Analysis for Calls {
     fn columns(&self) -> Vec<Column> {
-        call_columns(&self.spans.asked)
+        self.spans.asked.columns(CALLS)
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let Calls { spans, files, names } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
-        let mut keys = asked.machine_columns();
         let own: &[&'static str] = match &*by {
             "thread" => &["tid", "comm", "class"],
             "process" => &["pid", "class"],
             "file" => &["file", "class"],
             _ => &["class"],
         };
-        keys.extend(columns(Unit::Name, own));
-        let log = call_columns(&asked);
-        let more = columns(Unit::Count, &["bytes", "errors"]).collect();
         let describe = |key: &Key, _: &_, moved: &Moved| {
-            let mut cells = asked.machine_cells(key[0] as u32);
-            match &*by {
-                "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[2]))),
-                "process" => cells.push(key_cell(key[2])),
-                "file" => cells.push(Cell::text(names.name(key[2]))),
-                _ => {}
-            }
+            let mut cells = match &*by {
+                "thread" => thread_cells(machines, thread_of(machines, key[0], key[2])),
+                "process" => vec![key_cell(key[2])],
+                "file" => vec![Cell::text(names.name(key[2]))],
+                _ => Vec::new(),
+            };
             cells.push(Cell::text(Class::ALL.get(key[1] as usize).map(|class| class.name())));
-            Some((cells, moved.cells().to_vec()))
+            Some((cells, moved.cells()))
         };
-        let of_all = |moved: &Moved| columns(Unit::Count, &["bytes", "errors"]).zip(moved.cells()).collect();
-        let mut table = spans.finish("io", range, keys, log, more, describe, of_all);
+        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), describe);
         let left_out = files.map_or(0, |files| files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
         table
@@ -217,13 +213,12 @@ impl Analysis for Calls {
 }
 
 /// Columns of lists of system calls.
-fn call_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Name, &["class", "name", "file", "tid", "comm", "cpu"]));
-    log.extend(columns(Unit::Time, &["from", "to"]));
-    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("ret", Unit::Name)]);
-    log
-}
+const CALLS: Listed<'_> = &[
+    (Unit::Name, &["class", "name", "file", "tid", "comm", "cpu"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Name, &["ret"]),
+];
 
 /// Requests of disks.
 struct Disks {
@@ -262,34 +257,22 @@ struct Requests {
     queue_max: Option<u64>,
 }
 
-impl Requests {
-    const COLUMNS: [(&'static str, Unit); 4] = [
-        ("completed", Unit::Count),
-        ("bytes", Unit::Count),
-        ("queue_total_ns", Unit::Duration),
-        ("queue_max_ns", Unit::Duration),
-    ];
-
-    fn columns() -> impl Iterator<Item = Column> {
-        Requests::COLUMNS.into_iter().map(|(name, unit)| Column::new(name, unit))
-    }
-
-    fn cells(&self) -> [Cell; 4] {
-        [
-            self.completed.into(),
-            Cell::Integer(self.bytes),
-            Cell::Integer(self.queue_total as i128),
-            Cell::integer(self.queue_max),
-        ]
-    }
-}
-
 impl More for Requests {
     fn add(&mut self, other: Self) {
         self.completed += other.completed;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.queue_total += other.queue_total;
         self.queue_max = self.queue_max.max(other.queue_max);
+    }
+}
+
+impl Extra for Requests {
+    const COLUMNS: Listed<'static> =
+        &[(Unit::Count, &["completed", "bytes"]), (Unit::Duration, &["queue_total_ns", "queue_max_ns"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        let queue_total = Cell::Integer(self.queue_total as i128);
+        vec![self.completed.into(), Cell::Integer(self.bytes), queue_total, Cell::integer(self.queue_max)]
     }
 }
 
@@ -427,37 +410,32 @@ impl Observer for Disks {
 
 impl Analysis for Disks {
     fn columns(&self) -> Vec<Column> {
-        request_columns(&self.spans.asked)
+        self.spans.asked.columns(REQUESTS)
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, names, dropped, .. } = *self;
         let asked = spans.asked.clone();
-        let keys = asked.machine_columns().into_iter().chain(columns(Unit::Name, &["dev", "disk", "op"])).collect();
-        let log = request_columns(&asked);
         let describe = |key: &Key, _: &_, requests: &Requests| {
-            let mut cells = asked.machine_cells(key[0] as u32);
             let name = names.get(&(key[0] as u32, key[1])).map(|name| &**name);
-            cells.extend([key[1].into(), Cell::text(name), op_cell(key[2] != 0)]);
-            Some((cells, requests.cells().to_vec()))
+            Some((vec![key[1].into(), Cell::text(name), op_cell(key[2] != 0)], requests.cells()))
         };
-        let of_all = |requests: &Requests| Requests::columns().zip(requests.cells()).collect();
-        let mut table = spans.finish("io", range, keys, log, Requests::columns().collect(), describe, of_all);
+        let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
+        let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), describe);
         table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
         table
     }
 }
 
 /// Columns of lists of requests.
-fn request_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Name, &["disk", "dev", "sector"]));
-    log.extend([Column::new("sectors", Unit::Count), Column::new("op", Unit::Name)]);
-    log.extend(columns(Unit::Time, &["from", "to"]));
-    log.extend(columns(Unit::Duration, &["duration_ns", "queue_ns"]));
-    log.extend(columns(Unit::Name, &["tid", "comm"]));
-    log
-}
+const REQUESTS: Listed<'_> = &[
+    (Unit::Name, &["disk", "dev", "sector"]),
+    (Unit::Count, &["sectors"]),
+    (Unit::Name, &["op"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns", "queue_ns"]),
+    (Unit::Name, &["tid", "comm"]),
+];
 
 /// Packets of network devices. They are no spans: all views are counts.
 #[derive(Default)]
@@ -465,7 +443,7 @@ struct Net {
     asked: Asked,
     names: Names,
     /// By step, machine and name.
-    devices: Map<(i64, u32, i64), Packets>,
+    devices: Map<(i64, (u32, i64)), Packets>,
 }
 
 /// Packets and bytes that came in and went out.
@@ -473,8 +451,10 @@ struct Net {
 struct Packets([i128; 4]);
 
 impl Packets {
-    const COLUMNS: [&'static str; 4] = ["packets_in", "bytes_in", "packets_out", "bytes_out"];
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["packets_in", "bytes_in", "packets_out", "bytes_out"])];
+}
 
+impl More for Packets {
     fn add(&mut self, other: Packets) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
@@ -495,38 +475,30 @@ impl Observer for Net {
         let name = happening.text(Field::Dev).map_or(NO_KEY, |name| names.number(&name));
         let bytes = happening.values.integer(Field::Len).unwrap_or(0).max(0);
         let packets = if is_in { [1, bytes, 0, 0] } else { [0, 0, 1, bytes] };
-        devices.entry((asked.step_of(machines.begin(), at), machine, name)).or_default().add(Packets(packets));
+        devices.entry((asked.step_of(machines.begin(), at), (machine, name))).or_default().add(Packets(packets));
     }
 }
 
 impl Analysis for Net {
     fn columns(&self) -> Vec<Column> {
-        let asked = &self.asked;
-        let mut of = asked.step_columns();
-        of.extend(asked.machine_columns());
-        of.push(Column::new("net", Unit::Name));
-        of.extend(columns(Unit::Count, &Packets::COLUMNS));
+        let mut of = self.asked.step_columns(&[(Unit::Name, &["net"])]);
+        of.extend(listed(Packets::COLUMNS));
         of
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let columns_of = self.columns();
         let Net { asked, names, devices } = *self;
-        let mut sums: Map<(i64, u32, i64), Packets> = Map::default();
         let mut all = Packets::default();
-        for ((step, machine, name), packets) in devices {
-            sums.entry((asked.last_step(range, step), machine, name)).or_default().add(packets);
-            all.add(packets);
-        }
         let mut rows = Rows::default();
-        for ((step, machine, name), packets) in sums {
-            let mut row = asked.step_cells(range, step);
-            row.extend(asked.machine_cells(machine));
+        for ((step, (machine, name)), packets) in asked.by_last_step(range, devices) {
+            all.add(packets);
+            let mut row = asked.step_cells(range, step, machine);
             row.push(Cell::text(names.name(name)));
             row.extend(packets.0.map(Cell::Integer));
             asked.put(row, &mut rows);
         }
-        let all = columns(Unit::Count, &Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
+        let all = listed(Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
         Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
     }
 }

@@ -3,9 +3,9 @@
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
-use super::spans::{Key, More, NO_KEY, Names, Spans};
-use super::table::{Cell, Column, Table, Unit, columns};
-use super::{Analysis, Asked, Known, duration};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
+use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::{Analysis, Known, duration};
 
 pub(super) const KNOWN: Known = Known {
     name: "irq",
@@ -41,18 +41,21 @@ struct Raises {
     max: Option<u64>,
 }
 
-impl Raises {
-    fn cells(&self) -> [Cell; 4] {
-        [self.count.into(), Cell::Integer(self.total as i128), Cell::integer(self.min), Cell::integer(self.max)]
-    }
-}
-
 impl More for Raises {
     fn add(&mut self, other: Self) {
         self.count += other.count;
         self.total += other.total;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
+    }
+}
+
+impl Extra for Raises {
+    const COLUMNS: Listed<'static> =
+        &[(Unit::Count, &["raises"]), (Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![self.count.into(), Cell::Integer(self.total as i128), Cell::integer(self.min), Cell::integer(self.max)]
     }
 }
 
@@ -89,49 +92,31 @@ impl Analysis for Irq {
     }
 
     fn columns(&self) -> Vec<Column> {
-        log_columns(&self.spans.asked)
+        self.spans.asked.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let Irq { spans, names, .. } = *self;
         let asked = spans.asked.clone();
         let is_by_cpu = asked.by.as_deref() == Some("cpu");
-        let mut keys = asked.machine_columns();
-        keys.extend(columns(Unit::Name, &["kind", "nr", "name"]));
-        if is_by_cpu {
-            keys.push(Column::new("cpu", Unit::Name));
-        }
-        let log = log_columns(&asked);
+        let keys: &[_] = if is_by_cpu { &["kind", "nr", "name", "cpu"] } else { &["kind", "nr", "name"] };
         let describe = |key: &Key, _: &_, raises: &Raises| {
             let is_soft = key[0] >> 32 == 1;
             let kind = if is_soft { InterruptKind::Softirq } else { InterruptKind::Irq };
-            let mut cells = asked.machine_cells(key[0] as u32);
-            cells.extend([Cell::name(kind.name()), key[1].into(), Cell::text(names.name(key[2]))]);
+            let mut cells = vec![Cell::name(kind.name()), key[1].into(), Cell::text(names.name(key[2]))];
             if is_by_cpu {
                 cells.push(machines.cpu(CpuIndex(key[3] as u32)).number.into());
             }
-            let more = match is_soft {
-                false => vec![Cell::Null; 4],
-                true => raises.cells().to_vec(),
-            };
-            Some((cells, more))
+            Some((cells, if is_soft { raises.cells() } else { vec![Cell::Null; 4] }))
         };
-        let of_all = |raises: &Raises| more_columns().zip(raises.cells()).collect();
-        spans.finish("irq", range, keys, log, more_columns().collect(), describe, of_all)
+        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), asked.columns(LOG), describe)
     }
 }
 
-/// Columns of [`Raises`].
-fn more_columns() -> impl Iterator<Item = Column> {
-    let durations = columns(Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"]);
-    std::iter::once(Column::new("raises", Unit::Count)).chain(durations)
-}
-
 /// Columns of lists.
-fn log_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Name, &["kind", "nr", "name", "cpu"]));
-    log.extend(columns(Unit::Time, &["from", "to"]));
-    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("raise_ns", Unit::Time)]);
-    log
-}
+const LOG: Listed<'_> = &[
+    (Unit::Name, &["kind", "nr", "name", "cpu"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Time, &["raise_ns"]),
+];

@@ -8,10 +8,10 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::asked::View;
-use super::spans::{Key, More, NO_KEY, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Spans};
 use super::syscalls::error_of;
-use super::table::{Cell, Column, Table, Unit, columns};
-use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_of};
+use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::{Analysis, Known, duration, key_cell, thread_cells, thread_of};
 use crate::durations::Durations;
 
 pub(super) const KNOWN: Known = Known {
@@ -79,12 +79,6 @@ struct Waits {
     wakes: u64,
 }
 
-impl Waits {
-    fn cells(&self) -> Vec<Cell> {
-        vec![(self.waiters.len() as u64).into(), self.errors.into(), self.wakes.into()]
-    }
-}
-
 impl More for Waits {
     fn add(&mut self, mut other: Self) {
         if let Some(waiter) = other.waiter {
@@ -93,6 +87,14 @@ impl More for Waits {
         self.waiters.append(&mut other.waiters);
         self.errors += other.errors;
         self.wakes += other.wakes;
+    }
+}
+
+impl Extra for Waits {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["waiters", "errors", "wakes"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![(self.waiters.len() as u64).into(), self.errors.into(), self.wakes.into()]
     }
 }
 
@@ -188,36 +190,31 @@ impl Observer for Locks {
 
 impl Analysis for Locks {
     fn columns(&self) -> Vec<Column> {
-        log_columns(&self.spans.asked)
+        self.spans.asked.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let Locks { spans, open } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
-        let mut keys = asked.machine_columns();
         let own: &[&'static str] = match &*by {
             "thread" => &["tid", "comm"],
             "process" => &["pid"],
             _ => &["pid", "uaddr"],
         };
-        keys.extend(columns(Unit::Name, own));
-        let more = || columns(Unit::Count, &["waiters", "errors", "wakes"]);
         let describe = |key: &Key, durations: &Durations, waits: &Waits| {
             // Locks that nobody waited for, and threads that only wake others, have no rows.
             if durations.moments.count == 0 {
                 return None;
             }
-            let mut cells = asked.machine_cells(key[0] as u32);
-            match &*by {
-                "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
-                "process" => cells.push(key_cell(key[1])),
-                _ => cells.extend([key_cell(key[1]), Cell::integer((key[3] != 0).then_some(key[2] as u64))]),
-            }
+            let cells = match &*by {
+                "thread" => thread_cells(machines, thread_of(machines, key[0], key[1])),
+                "process" => vec![key_cell(key[1])],
+                _ => vec![key_cell(key[1]), Cell::integer((key[3] != 0).then_some(key[2] as u64))],
+            };
             Some((cells, waits.cells()))
         };
-        let of_all = |waits: &Waits| more().zip(waits.cells()).collect();
-        let mut table = spans.finish("locks", range, keys, log_columns(&asked), more().collect(), describe, of_all);
+        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), describe);
         // After a loss nothing tells whether a wait goes on.
         let is_open = |thread: &&ThreadIndex| machines.thread(**thread).open_calls().any(|name| name == FUTEX);
         table.notes.push(("unfinished", open.keys().filter(is_open).count() as u64));
@@ -226,17 +223,16 @@ impl Analysis for Locks {
 }
 
 /// Columns of lists.
-fn log_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Name, &["uaddr", "op", "tid", "pid", "comm"]));
-    log.extend(columns(Unit::Time, &["from", "to"]));
-    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("ret", Unit::Name)]);
-    log.push(Column::new("waker", Unit::Name));
-    log
-}
+const LOG: Listed<'_> = &[
+    (Unit::Name, &["uaddr", "op", "tid", "pid", "comm"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Name, &["ret", "waker"]),
+];
 
 #[cfg(test)]
 mod tests {
+    use super::super::Asked;
     use super::super::played::{played, rows};
     use super::*;
 

@@ -4,8 +4,8 @@ use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, N
 use tracemill_semantics::{Concept, Field};
 
 use super::latest::Latest;
-use super::spans::NO_KEY;
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::spans::{More, NO_KEY};
+use super::table::{Cell, Column, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, thread_of};
 
 pub(super) const KNOWN: Known = Known {
@@ -37,7 +37,7 @@ struct Memory {
     /// Only objects have the place of the call that made them.
     is_by_site: bool,
     /// By step, machine, and thread or site.
-    groups: Map<(i64, u32, i128), Sums>,
+    groups: Map<(i64, (u32, i128)), Sums>,
     level: i128,
     peak: i128,
     objects: Map<u32, Latest<i128, Object>>,
@@ -61,14 +61,16 @@ struct Sums {
     freed: i128,
 }
 
-impl Sums {
+impl More for Sums {
     fn add(&mut self, other: Sums) {
         self.allocs += other.allocs;
         self.frees += other.frees;
         self.allocated = self.allocated.saturating_add(other.allocated);
         self.freed = self.freed.saturating_add(other.freed);
     }
+}
 
+impl Sums {
     fn cells(self) -> [Cell; 4] {
         [self.allocs.into(), self.frees.into(), Cell::Integer(self.allocated), Cell::Integer(self.freed)]
     }
@@ -155,7 +157,7 @@ impl Observer for Memory {
             Current::Idle => 0,
             Current::Thread(thread) => machines.thread(thread).tid.into(),
         };
-        self.groups.entry((asked.step_of(machines.begin(), at), machine, key)).or_default().add(sums);
+        self.groups.entry((asked.step_of(machines.begin(), at), (machine, key))).or_default().add(sums);
         self.level = self.level.saturating_add(sums.allocated - sums.freed);
         self.peak = self.peak.max(self.level);
     }
@@ -163,26 +165,18 @@ impl Observer for Memory {
 
 impl Analysis for Memory {
     fn columns(&self) -> Vec<Column> {
-        let mut of = self.asked.step_columns();
-        of.extend(self.asked.machine_columns());
-        of.extend(columns(Unit::Name, if self.is_by_site { &["site"] } else { &["tid", "comm"] }));
-        of.extend(columns(Unit::Count, &self.amounts()));
-        of
+        let names: &[_] = if self.is_by_site { &["site"] } else { &["tid", "comm"] };
+        self.asked.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let (columns_of, amounts) = (self.columns(), self.amounts());
         let asked = &self.asked;
-        let mut groups: Map<(i64, u32, i128), Sums> = Map::default();
         let mut all = Sums::default();
-        for (&(step, machine, key), sums) in &self.groups {
-            groups.entry((asked.last_step(range, step), machine, key)).or_default().add(*sums);
-            all.add(*sums);
-        }
         let mut rows = Vec::new();
-        for ((step, machine, key), sums) in groups {
-            let mut row = asked.step_cells(range, step);
-            row.extend(asked.machine_cells(machine));
+        for ((step, (machine, key)), sums) in asked.by_last_step(range, self.groups) {
+            all.add(sums);
+            let mut row = asked.step_cells(range, step, machine);
             let number = if key == i128::from(NO_KEY) { Cell::Null } else { Cell::Integer(key) };
             row.push(number);
             if !self.is_by_site {
@@ -193,19 +187,18 @@ impl Analysis for Memory {
             row.extend(sums.cells());
             rows.push(row);
         }
-        rows.retain(|row| asked.keeps(row));
         let peak = Column::new(if self.is_slab { "peak_bytes" } else { "peak_pages" }, Unit::Count);
-        let mut of_all: Vec<(Column, Cell)> = columns(Unit::Count, &amounts).zip(all.cells()).collect();
+        let mut of_all: Vec<(Column, Cell)> = listed(&[(Unit::Count, &amounts)]).zip(all.cells()).collect();
         of_all.push((peak, Cell::Integer(self.peak)));
         let counts = [
             ("bad_orders", self.bad_orders),
             ("unmatched_frees", self.unmatched_frees),
             ("dropped_objects", self.dropped_objects),
         ];
-        let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
-        let (columns, all) = (columns_of, of_all);
-        Table { analysis: "memory", range, columns, rows: rows.into(), all, order, notes, ..Table::default() }
+        let mut table = asked.table("memory", range, columns_of, rows, of_all, order);
+        table.notes.extend(counts.into_iter().filter(|(_, count)| *count > 0));
+        table
     }
 }
 

@@ -8,7 +8,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, thread_cells};
 
 pub(super) const KNOWN: Known = Known {
@@ -305,10 +305,7 @@ impl Observer for CriticalPath {
 
 impl Analysis for CriticalPath {
     fn columns(&self) -> Vec<Column> {
-        let mut list = self.asked.machine_columns();
-        list.extend(columns(Unit::Time, &["from", "to"]));
-        list.extend(columns(Unit::Name, &["tid", "comm", "state"]));
-        list
+        self.asked.columns(&[(Unit::Time, &["from", "to"]), (Unit::Name, &["tid", "comm", "state"])])
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -336,9 +333,7 @@ impl Analysis for CriticalPath {
                 }
             }
         }
-        let mut columns_of = asked.machine_columns();
-        columns_of.extend(columns(Unit::Name, &["tid", "state"]));
-        columns_of.push(Column::new("total_ns", Unit::Duration));
+        let columns_of = asked.columns(&[(Unit::Name, &["tid", "state"]), (Unit::Duration, &["total_ns"])]);
         let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
             let mut row = asked.machine_cells(machine);
             row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total)]);

@@ -10,7 +10,7 @@ use tracemill_semantics::{Concept, Field};
 use super::files::OpenFiles;
 use super::ledger::{Account, Closed, Ledger};
 use super::rows::Rows;
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known};
 
 pub(super) const KNOWN: Known = Known {
@@ -71,9 +71,14 @@ struct Spent {
     migrations: Ns,
 }
 
-const DURATIONS: [&str; 8] =
-    ["user_ns", "system_ns", "irq_ns", "wait_cpu_ns", "wait_ns", "wait_fork_ns", "zombie_ns", "unknown_ns"];
-const COUNTS: [&str; 3] = ["switches", "preempted", "migrations"];
+/// The columns that can be added up.
+const AMOUNTS: Listed<'_> = &[
+    (
+        Unit::Duration,
+        &["user_ns", "system_ns", "irq_ns", "wait_cpu_ns", "wait_ns", "wait_fork_ns", "zombie_ns", "unknown_ns"],
+    ),
+    (Unit::Count, &["switches", "preempted", "migrations"]),
+];
 
 impl Spent {
     fn of(&mut self, state: ThreadState) -> &mut Ns {
@@ -92,7 +97,7 @@ impl Spent {
         }
     }
 
-    /// The values of [`DURATIONS`] and [`COUNTS`], and behind them the time that is in none of them.
+    /// The values of [`AMOUNTS`], and behind them the time that is in none of them.
     fn parts(&mut self) -> [&mut i128; 12] {
         let Spent {
             user,
@@ -123,7 +128,7 @@ impl Spent {
     }
 
     fn cells(&self) -> impl Iterator<Item = Cell> {
-        self.numbers().into_iter().take(DURATIONS.len() + COUNTS.len()).map(Cell::Integer)
+        self.numbers().into_iter().take(listed(AMOUNTS).count()).map(Cell::Integer)
     }
 }
 
@@ -252,22 +257,19 @@ impl Processes {
     }
 
     fn row_columns(&self, is_tree: bool) -> Vec<Column> {
-        let mut columns_of = self.asked.step_columns();
-        columns_of.extend(self.asked.machine_columns());
-        columns_of.extend(columns(Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]));
-        columns_of.extend(columns(Unit::Time, &["born_ns", "exit_ns", "freed_ns"]));
-        columns_of.extend(amounts());
-        if is_tree {
-            columns_of.push(Column::new("depth", Unit::Name));
-        }
+        let mut columns_of = self.asked.step_columns(&[
+            (Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]),
+            (Unit::Time, &["born_ns", "exit_ns", "freed_ns"]),
+        ]);
+        columns_of.extend(listed(AMOUNTS));
+        columns_of.extend(is_tree.then(|| Column::new("depth", Unit::Name)));
         columns_of
     }
 
-    /// Cells of a life that say nothing of its time.
+    /// Cells of a life behind that of the machine, which say nothing of how it spent its time.
     fn name_cells(&self, machines: &Machines, thread: ThreadIndex, life: &Life, end: Ns) -> Vec<Cell> {
         let of = machines.thread(thread);
-        let mut cells = self.asked.machine_cells(of.machine);
-        cells.extend([of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())]);
+        let mut cells = vec![of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())];
         cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel)]);
         let dates = [life.forked, life.exited, life.freed];
         cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
@@ -374,11 +376,8 @@ impl Analysis for Processes {
         let mut all = Spent::default();
         let mut rows = Rows::default();
         let mut put = |step: i64, (life, depth): (ThreadIndex, usize), mut of: Spent| {
-            let mut row = self.asked.step_cells(range, step);
-            let step = match row.as_slice() {
-                [Cell::Integer(from), Cell::Integer(to)] => (*from, *to),
-                _ => (begin, end),
-            };
+            let mut row = self.asked.step_cells(range, step, machines.thread(life).machine);
+            let step = self.asked.span_of_step(range, step).unwrap_or((begin, end));
             let (from, to) = lives.span(machines, life, step);
             of.unknown += (to - from - of.known()).max(0);
             row.extend(self.name_cells(machines, life, &lives.of(life), end));
@@ -410,15 +409,10 @@ impl Analysis for Processes {
                 from = behind;
             }
         }
-        let all = amounts().zip(all.cells()).collect();
+        let all = listed(AMOUNTS).zip(all.cells()).collect();
         let order = if is_tree { Order::Found } else { Order::Keys };
         Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
     }
-}
-
-/// The columns that can be added up.
-fn amounts() -> impl Iterator<Item = Column> {
-    columns(Unit::Duration, &DURATIONS).chain(columns(Unit::Count, &COUNTS))
 }
 
 #[cfg(test)]

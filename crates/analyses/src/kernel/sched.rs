@@ -6,7 +6,7 @@ use tracemill_semantics::states::{
 };
 
 use super::spans::{NO_KEY, Spans};
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_key, thread_of};
 
 pub(super) const KNOWN: Known = Known {
@@ -62,13 +62,12 @@ impl Analysis for Sched {
     }
 
     fn columns(&self) -> Vec<Column> {
-        log_columns(&self.0.asked)
+        self.0.asked.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let asked = self.0.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
-        let mut keys = asked.machine_columns();
         let names: &[&'static str] = match &*by {
             "prio" => &["prio"],
             "cpu" => &["cpu"],
@@ -76,18 +75,15 @@ impl Analysis for Sched {
             "process" => &["pid"],
             _ => &["tid", "comm"],
         };
-        keys.extend(columns(Unit::Name, names));
-        let log = log_columns(&asked);
         let describe = |key: &super::spans::Key, _: &_, (): &()| {
-            let mut cells = asked.machine_cells(key[0] as u32);
-            match &*by {
-                "prio" | "process" => cells.push(key_cell(key[1])),
-                "cpu" => cells.push(machines.cpu(CpuIndex(key[1] as u32)).number.into()),
-                _ => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
-            }
+            let cells = match &*by {
+                "prio" | "process" => vec![key_cell(key[1])],
+                "cpu" => vec![machines.cpu(CpuIndex(key[1] as u32)).number.into()],
+                _ => thread_cells(machines, thread_of(machines, key[0], key[1])),
+            };
             Some((cells, Vec::new()))
         };
-        self.0.finish("sched", range, keys, log, Vec::new(), describe, |()| Vec::new())
+        self.0.finish("sched", range, listed(&[(Unit::Name, names)]), asked.columns(LOG), describe)
     }
 }
 
@@ -157,12 +153,14 @@ impl Analysis for Switches {
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let asked = &self.asked;
-        let mut columns_of = asked.machine_columns();
         let mut rows = Vec::new();
+        let own: Listed<'_>;
         if asked.by.as_deref() == Some("thread") {
-            columns_of.extend(columns(Unit::Name, &["tid", "comm"]));
-            columns_of.extend(columns(Unit::Count, &["runs", "preempted", "blocked", "migrations"]));
-            columns_of.push(Column::new("wait_cpu_ns", Unit::Duration));
+            own = &[
+                (Unit::Name, &["tid", "comm"]),
+                (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
+                (Unit::Duration, &["wait_cpu_ns"]),
+            ];
             for (thread, of) in &self.threads {
                 let mut row = asked.machine_cells(machines.thread(*thread).machine);
                 row.extend(thread_cells(machines, Some(*thread)));
@@ -171,32 +169,21 @@ impl Analysis for Switches {
                 rows.push(row);
             }
         } else {
-            columns_of.extend([Column::new("cpu", Unit::Name), Column::new("switches", Unit::Count)]);
+            own = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
             for (cpu, count) in &self.cpus {
                 let mut row = asked.machine_cells(machines.cpu(*cpu).machine);
                 row.extend([machines.cpu(*cpu).number.into(), (*count).into()]);
                 rows.push(row);
             }
         }
-        rows.retain(|row| asked.keeps(row));
         let all = vec![(Column::new("switches", Unit::Count), self.cpus.values().sum::<u64>().into())];
-        Table {
-            analysis: "sched",
-            range,
-            columns: columns_of,
-            rows: rows.into(),
-            all,
-            order: Order::Keys,
-            ..Table::default()
-        }
+        asked.table("sched", range, asked.columns(own), rows, all, Order::Keys)
     }
 }
 
 /// Columns of lists.
-fn log_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Time, &["wake_ns", "run_ns"]));
-    log.push(Column::new("latency_ns", Unit::Duration));
-    log.extend(columns(Unit::Name, &["tid", "comm", "prio", "cpu", "waker", "waker_comm", "reason"]));
-    log
-}
+const LOG: Listed<'_> = &[
+    (Unit::Time, &["wake_ns", "run_ns"]),
+    (Unit::Duration, &["latency_ns"]),
+    (Unit::Name, &["tid", "comm", "prio", "cpu", "waker", "waker_comm", "reason"]),
+];

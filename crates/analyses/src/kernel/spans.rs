@@ -6,7 +6,7 @@ use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::{Asked, View};
 use super::rows::Rows;
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use crate::durations::Durations;
 
 /// The percentiles of all statistics.
@@ -20,9 +20,9 @@ pub(crate) const NO_KEY: i64 = i64::MIN;
 
 /// Columns of statistics.
 pub(crate) fn statistic_columns() -> impl Iterator<Item = Column> {
-    const NAMES: &[&str] =
+    const DURATIONS: &[&str] =
         &["total_ns", "min_ns", "max_ns", "mean_ns", "deviation_ns", "p50_ns", "p90_ns", "p95_ns", "p99_ns"];
-    std::iter::once(Column::new("count", Unit::Count)).chain(columns(Unit::Duration, NAMES))
+    listed(&[(Unit::Count, &["count"]), (Unit::Duration, DURATIONS)])
 }
 
 /// The cells of [`statistic_columns`].
@@ -43,14 +43,38 @@ pub(crate) fn statistic_cells(durations: &mut Durations) -> Vec<Cell> {
     cells
 }
 
-/// What a group adds up beside the durations of its spans.
+/// What a group adds up.
 pub(crate) trait More: Default {
     /// Adds what another group has.
     fn add(&mut self, other: Self);
 }
 
+impl<M: More> More for (Durations, M) {
+    fn add(&mut self, (durations, more): Self) {
+        self.0.append(durations);
+        self.1.add(more);
+    }
+}
+
+/// What a group has beside the durations of its spans.
+pub(crate) trait Extra: More + Clone {
+    /// The columns of it.
+    const COLUMNS: Listed<'static>;
+
+    /// Their cells.
+    fn cells(&self) -> Vec<Cell>;
+}
+
 impl More for () {
     fn add(&mut self, (): ()) {}
+}
+
+impl Extra for () {
+    const COLUMNS: Listed<'static> = &[];
+
+    fn cells(&self) -> Vec<Cell> {
+        Vec::new()
+    }
 }
 
 /// The spans of an analysis.
@@ -65,7 +89,7 @@ pub(crate) struct Spans<M = ()> {
     values: Vec<u64>,
 }
 
-impl<M: More + Clone> Spans<M> {
+impl<M: Extra> Spans<M> {
     pub(crate) fn new(asked: &Asked) -> Self {
         Spans {
             asked: asked.clone(),
@@ -133,34 +157,25 @@ impl<M: More + Clone> Spans<M> {
         self.groups.entry((step, key)).or_default()
     }
 
-    /// The table: `keys` are the columns that name a group, `log` those of lists, `more` those behind the statistics.
+    /// The table: `keys` are the columns that name a group behind the machine, which is the first part of each key, and
+    /// `log` those of lists. `describe` gives the cells of a group that name it, and those beside its statistics.
     pub(crate) fn finish(
         mut self,
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
-        keys: Vec<Column>,
+        keys: impl IntoIterator<Item = Column>,
         log: Vec<Column>,
-        more: Vec<Column>,
         mut describe: impl FnMut(&Key, &Durations, &M) -> Option<(Vec<Cell>, Vec<Cell>)>,
-        of_all: impl FnOnce(&M) -> Vec<(Column, Cell)>,
     ) -> Table {
         let mut table = Table { analysis, range, ..Table::default() };
         match self.asked.view {
             View::Statistics => {
-                table.columns = self.asked.step_columns().into_iter().chain(keys).collect();
-                table.columns.extend(statistic_columns());
-                table.columns.extend(more);
-                let mut groups: Map<(i64, Key), (Durations, M)> = Map::default();
-                for ((step, key), (durations, of)) in self.groups {
-                    // The last step has its end.
-                    let group = groups.entry((self.asked.last_step(range, step), key)).or_default();
-                    group.0.append(durations);
-                    group.1.add(of);
-                }
-                for ((step, key), (mut durations, of)) in groups {
+                table.columns = self.asked.step_columns(&[]);
+                table.columns.extend(keys.into_iter().chain(statistic_columns()).chain(listed(M::COLUMNS)));
+                for ((step, key), (mut durations, of)) in self.asked.by_last_step(range, self.groups) {
                     let Some((cells, more)) = describe(&key, &durations, &of) else { continue };
                     let is_exact = durations.is_exact();
-                    let mut row = self.asked.step_cells(range, step);
+                    let mut row = self.asked.step_cells(range, step, key[0] as u32);
                     row.extend(cells);
                     row.extend(statistic_cells(&mut durations));
                     row.extend(more);
@@ -170,14 +185,13 @@ impl<M: More + Clone> Spans<M> {
                     }
                 }
                 table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
-                table.all.extend(of_all(&self.all_more));
+                table.all.extend(listed(M::COLUMNS).zip(self.all_more.cells()));
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
             View::Log => (table.columns, table.rows) = (log, self.rows),
             View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into()),
             View::Histogram(buckets) => {
-                table.columns = columns(Unit::Duration, &["from_ns", "to_ns"]).collect();
-                table.columns.push(Column::new("count", Unit::Count));
+                table.columns = listed(&[(Unit::Duration, &["from_ns", "to_ns"]), (Unit::Count, &["count"])]).collect();
                 let mut rows = histogram(&self.values, buckets);
                 rows.retain(|row| self.asked.keeps(row));
                 table.rows = rows.into();

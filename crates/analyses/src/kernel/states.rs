@@ -189,7 +189,7 @@ impl States {
             _ => Unit::Name,
         };
         let columns = names.iter().map(|name| Column::new(name, unit(name)));
-        self.asked.machine_columns().into_iter().chain(columns).collect()
+        self.asked.columns(&[]).into_iter().chain(columns).collect()
     }
 
     fn put(&mut self, row: Row) {

@@ -5,7 +5,7 @@ use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer, ThreadIndex};
 
 use super::spans::{NO_KEY, Names};
-use super::table::{Cell, Column, Order, Table, Unit, columns};
+use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, key_cell};
 
 pub(super) const KNOWN: Known = Known {
@@ -131,16 +131,13 @@ impl Analysis for Stats {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut list = self.asked.machine_columns();
         let names: &[&'static str] = match self.asked.by.as_deref() {
             Some("process") => &["cpu", "pid", "mode"],
             Some("event") => &["cpu", "tid", "mode", "name"],
             Some("trace") => &["mode"],
             _ => &["cpu", "tid", "mode"],
         };
-        list.extend(columns(Unit::Name, names));
-        list.extend([Column::new("cpu_ns", Unit::Duration), Column::new("events", Unit::Count)]);
-        list
+        self.asked.columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
@@ -158,13 +155,12 @@ impl Analysis for Stats {
             row.extend([if by == "event" { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
-        let rows: Vec<_> = self.rows.iter().map(row).filter(|row| self.asked.keeps(row)).collect();
+        let rows = self.rows.iter().map(row).collect();
         let (time, events) = self.rows.iter().fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
         if by != "event" {
             all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));
         }
-        let columns = self.columns();
-        Table { analysis: "stats", range, columns, rows: rows.into(), all, order: Order::Keys, ..Table::default() }
+        self.asked.table("stats", range, self.columns(), rows, all, Order::Keys)
     }
 }

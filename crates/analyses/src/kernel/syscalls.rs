@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
-use super::spans::{Key, More, NO_KEY, Names, Spans};
-use super::table::{Cell, Column, Table, Unit, columns};
-use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_of};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
+use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::{Analysis, Known, duration, key_cell, thread_cells, thread_of};
 
 pub(super) const KNOWN: Known = Known {
     name: "syscalls",
@@ -39,11 +39,6 @@ impl Errors {
     pub(super) fn count(&self) -> u64 {
         self.0.values().sum()
     }
-
-    fn cells(&self) -> [Cell; 2] {
-        let names = self.0.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
-        [self.count().into(), Cell::Counts(names)]
-    }
 }
 
 impl More for Errors {
@@ -52,6 +47,15 @@ impl More for Errors {
         for (number, count) in other.0 {
             *self.0.entry(number).or_default() += count;
         }
+    }
+}
+
+impl Extra for Errors {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["errors", "errnos"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        let names = self.0.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
+        vec![self.count().into(), Cell::Counts(names)]
     }
 }
 
@@ -99,39 +103,32 @@ impl Analysis for Calls {
     }
 
     fn columns(&self) -> Vec<Column> {
-        log_columns(&self.spans.asked)
+        self.spans.asked.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let Calls { spans, names } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
-        let mut keys = asked.machine_columns();
         let own: &[&'static str] = match &*by {
             "thread" => &["tid", "comm", "name"],
             "process" => &["pid", "name"],
             "errno" => &["errno", "name"],
             _ => &["name"],
         };
-        keys.extend(columns(Unit::Name, own));
-        let log = log_columns(&asked);
-        let more = columns(Unit::Count, &["errors", "errnos"]).collect();
         let describe = |key: &Key, _: &_, errors: &Errors| {
-            let mut cells = asked.machine_cells(key[0] as u32);
-            match &*by {
-                "thread" => cells.extend(thread_cells(machines, thread_of(machines, key[0], key[1]))),
-                "process" => cells.push(key_cell(key[1])),
-                "errno" if key[1] == NO_KEY => cells.push(Cell::Null),
-                "errno" => cells.push(Cell::Text(errno_name(key[1]).into())),
-                _ => {}
-            }
+            let mut cells = match &*by {
+                "thread" => thread_cells(machines, thread_of(machines, key[0], key[1])),
+                "process" => vec![key_cell(key[1])],
+                "errno" if key[1] == NO_KEY => vec![Cell::Null],
+                "errno" => vec![Cell::Text(errno_name(key[1]).into())],
+                _ => Vec::new(),
+            };
             cells.push(Cell::text(names.name(if by.is_empty() || by == "name" { key[1] } else { key[2] })));
-            Some((cells, errors.cells().to_vec()))
+            Some((cells, errors.cells()))
         };
-        let of_all = |errors: &Errors| {
-            ["errors", "errnos"].into_iter().map(|name| Column::new(name, Unit::Count)).zip(errors.cells()).collect()
-        };
-        let mut table = spans.finish("syscalls", range, keys, log, more, describe, of_all);
+        let keys = [(Unit::Name, own)];
+        let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), describe);
         let open = machines.threads().flat_map(|(_, thread)| thread.open_calls());
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
         table
@@ -165,10 +162,9 @@ const ERRNOS: &str = "1=EPERM 2=ENOENT 3=ESRCH 4=EINTR 5=EIO 6=ENXIO 7=E2BIG 8=E
     127=EKEYEXPIRED 128=EKEYREVOKED 129=EKEYREJECTED 130=EOWNERDEAD 131=ENOTRECOVERABLE 132=ERFKILL 133=EHWPOISON";
 
 /// Columns of lists.
-fn log_columns(asked: &Asked) -> Vec<Column> {
-    let mut log = asked.machine_columns();
-    log.extend(columns(Unit::Name, &["name", "tid", "comm", "cpu"]));
-    log.extend(columns(Unit::Time, &["from", "to"]));
-    log.extend([Column::new("duration_ns", Unit::Duration), Column::new("ret", Unit::Name)]);
-    log
-}
+const LOG: Listed<'_> = &[
+    (Unit::Name, &["name", "tid", "comm", "cpu"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Name, &["ret"]),
+];

@@ -84,9 +84,12 @@ impl Column {
     }
 }
 
-/// Shorthand for several columns of one unit.
-pub(crate) fn columns(unit: Unit, names: &[&'static str]) -> impl Iterator<Item = Column> {
-    names.iter().map(move |name| Column::new(name, unit))
+/// Names of columns in their order, each unit with those that have it.
+pub(crate) type Listed<'a> = &'a [(Unit, &'a [&'static str])];
+
+/// The columns of a list of names.
+pub(crate) fn listed(of: Listed<'_>) -> impl Iterator<Item = Column> {
+    of.iter().flat_map(|(unit, names)| names.iter().map(|name| Column::new(name, *unit)))
 }
 
 /// How rows are ordered unless the user says otherwise.

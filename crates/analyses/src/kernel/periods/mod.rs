@@ -18,8 +18,8 @@ use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
 
 pub use definitions::{Definition, Definitions, Written};
 
-use super::spans::{Key, More, Spans};
-use super::table::{Cell, Column, Table, Unit, columns};
+use super::spans::{Extra, Key, More, Spans};
+use super::table::{Cell, Column, Listed, Table, Unit, listed};
 use super::{Analysis, Asked, Known, duration};
 use definitions::{Bound, End, Part, Periods};
 
@@ -145,6 +145,14 @@ struct Incomplete(u64);
 impl More for Incomplete {
     fn add(&mut self, other: Self) {
         self.0 += other.0;
+    }
+}
+
+impl Extra for Incomplete {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["incomplete"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![self.0.into()]
     }
 }
 
@@ -312,12 +320,14 @@ impl Analysis for Found {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut list = self.spans.asked.machine_columns();
-        list.push(Column::new("period", Unit::Name));
+        let mut list = self.spans.asked.columns(&[(Unit::Name, &["period"])]);
         list.extend(self.value_columns());
-        list.extend(columns(Unit::Time, &["from", "to"]));
-        list.push(Column::new("duration_ns", Unit::Duration));
-        list.extend(columns(Unit::Name, &["completed", "parent"]));
+        let own: Listed<'_> = &[
+            (Unit::Time, &["from", "to"]),
+            (Unit::Duration, &["duration_ns"]),
+            (Unit::Name, &["completed", "parent"]),
+        ];
+        list.extend(listed(own));
         list
     }
 
@@ -327,26 +337,20 @@ impl Analysis for Found {
         let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
         let asked = spans.asked.clone();
         let is_by_match = asked.by.as_deref() == Some("match");
-        let mut keys = asked.machine_columns();
-        keys.push(Column::new("period", Unit::Name));
-        if is_by_match {
-            keys.extend(value_columns);
-        }
+        let keys = std::iter::once(Column::new("period", Unit::Name));
+        let keys = keys.chain(value_columns.into_iter().filter(|_| is_by_match));
         let values_of: BTreeMap<i64, &Rc<[KeyValue]>> =
             groups.iter().map(|((_, values), group)| (*group, values)).collect();
         let describe = |key: &Key, _: &_, incomplete: &Incomplete| {
             let periods = &periods.as_ref()?.periods;
             let definition = key[1] as usize;
-            let mut cells = asked.machine_cells(key[0] as u32);
-            cells.push(Cell::text(Some(&periods.definitions[definition].name)));
+            let mut cells = vec![Cell::text(Some(&periods.definitions[definition].name))];
             if is_by_match {
                 cells.extend(value_cells(periods, definition, values_of.get(&key[2])?));
             }
-            Some((cells, vec![incomplete.0.into()]))
+            Some((cells, incomplete.cells()))
         };
-        let column = || Column::new("incomplete", Unit::Count);
-        let of_all = |incomplete: &Incomplete| vec![(column(), incomplete.0.into())];
-        let mut table = spans.finish("periods", range, keys, log, vec![column()], describe, of_all);
+        let mut table = spans.finish("periods", range, keys, log, describe);
         let is_open = |open: &&Open| open.is_wanted && asked.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
