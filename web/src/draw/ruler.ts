@@ -34,7 +34,7 @@ export function drawRuler(g: CanvasRenderingContext2D, { scale, height, ratio, b
     line(g, x, height - 8, height);
     const label = t === base ? '0' : `${t < base ? '' : '+'}${shortDuration(t - base)}`;
     g.fillStyle = theme.ink2;
-    if (x > -80) g.fillText(label, x + 5, height - 9.5);
+    if (x > -3) g.fillText(label, x + 5, height - 9.5);
     if (minor === 0n) continue;
     g.strokeStyle = theme.line2;
     for (let k = 1n; k < 5n; k++) line(g, Math.round(scale.x(t + minor * k)) + 0.5, height - 4, height);

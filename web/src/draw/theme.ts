@@ -1,5 +1,5 @@
 // The colours that are drawn with: those of the style sheet, and eight for names, which are kept apart for normal, protan,
-// deutan and tritan sight (distances in OKLab of at least 0.065), for light and dark grounds.
+// deutan and tritan sight (distances in OKLab of at least 0.064), for light and dark grounds.
 
 type Oklch = readonly [number, number, number];
 
@@ -10,8 +10,17 @@ const DARK: readonly Oklch[] = [
   [0.55, 0.12, 249], [0.55, 0.112, 49], [0.43, 0.064, 181], [0.36, 0.123, 323], [0.46, 0.088, 83], [0.48, 0.087, 290], [0.34, 0.068, 139], [0.55, 0.033, 358],
 ];
 
-/** Lines and glyphs of a name are this much further from the ground than its areas. */
-const EDGE = { light: -0.26, dark: 0.13, chroma: 0.02 };
+/** Lines and glyphs of the same names: at least 3:1 on the grounds that they are drawn on, and as far apart. */
+const LIGHT_EDGES: readonly Oklch[] = [
+  [0.436, 0.147, 263], [0.546, 0.105, 82], [0.43, 0.021, 192], [0.539, 0.103, 303], [0.596, 0.112, 149], [0.62, 0.14, 116], [0.631, 0.069, 348], [0.449, 0.111, 45],
+];
+const DARK_EDGES: readonly Oklch[] = [
+  [0.708, 0.159, 247], [0.772, 0.124, 48], [0.605, 0.101, 174], [0.571, 0.141, 321], [0.632, 0.114, 77], [0.671, 0.082, 299], [0.544, 0.074, 143], [0.724, 0.053, 354],
+];
+
+/** Areas and lines of the eight colours. */
+export const coloursOf = (dark: boolean): { fills: readonly Oklch[]; edges: readonly Oklch[] } =>
+  (dark ? { fills: DARK, edges: DARK_EDGES } : { fills: LIGHT, edges: LIGHT_EDGES });
 
 export interface Theme {
   readonly dark: boolean;
@@ -43,8 +52,7 @@ export interface Theme {
 
 /** Puts the colours of names into the style sheet's variables, and reads all others from it. */
 export function themeOf(root: HTMLElement, dark: boolean): Theme {
-  const fills = dark ? DARK : LIGHT;
-  const edges = fills.map(([l, c, h]): Oklch => [l + (dark ? EDGE.dark : EDGE.light), c + EDGE.chroma, h]);
+  const { fills, edges } = coloursOf(dark);
   const text = ([l, c, h]: Oklch): string => `oklch(${l.toFixed(3)} ${c.toFixed(3)} ${h})`;
   fills.forEach((f, i) => root.style.setProperty(`--fill${i}`, text(f)));
   edges.forEach((e, i) => root.style.setProperty(`--edge${i}`, text(e)));
