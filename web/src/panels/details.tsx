@@ -61,7 +61,7 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
     <>
       <div class="sh">
         <h2><Chip name={value.name} />{clipped(value.title || value.name, 1000)}</h2>
-        <div class="sub">Event {grouped(value.event)}{track ? ` of ${track.name}` : ''}{value.title && value.title !== value.name ? `, ${value.name}` : ''}</div>
+        <div class="sub">Event {grouped(value.event)}{track ? ` of ${clipped(track.name, 200)}` : ''}{value.title && value.title !== value.name ? `, ${clipped(value.name, 200)}` : ''}</div>
         <div class="acts">
           <Steps />
           <button type="button" class="ib out small" onClick={() => void applyFilter(`name == ${JSON.stringify(value.name)}`)}>Filter by name</button>
@@ -168,7 +168,7 @@ function OfCall({ value }: { value: CallDetails }): JSX.Element {
     <>
       <div class="sh">
         <h2><Chip name={value.name} />{clipped(value.name, 1000)}</h2>
-        <div class="sub">Call {place ? grouped(place.call) : ''}{track ? ` of ${track.name}` : ''}</div>
+        <div class="sub">Call {place ? grouped(place.call) : ''}{track ? ` of ${clipped(track.name, 200)}` : ''}</div>
         <div class="acts">
           <Steps />
           <button type="button" class="ib out small" onClick={act.fit}>Fit <kbd aria-hidden="true">f</kbd></button>

@@ -25,7 +25,7 @@ const first = signal(0);
 const room = signal(10);
 const follow = signal(false);
 
-const totalRows = (): number => shownTotal.value ?? 0;
+const totalRows = (): number => shownTotal.value ?? table.reached.value;
 const scaledUp = (): boolean => totalRows() * ROW_PX > MOST_PX;
 
 export function EventTools(): JSX.Element {
@@ -55,7 +55,10 @@ effect(() => {
   }, FOLLOW_MS);
   return () => clearTimeout(timer);
 });
-effect(() => { table.want(Math.max(0, Math.floor(first.value) - MARGIN_ROWS), Math.floor(first.value) + room.value + MARGIN_ROWS); });
+effect(() => {
+  const to = Math.floor(first.value) + room.value + MARGIN_ROWS;
+  table.want(Math.max(0, Math.floor(first.value) - MARGIN_ROWS), shownTotal.value === null ? to : Math.min(to, Math.max(1, shownTotal.value)));
+});
 
 /** The height that rows have. */
 const inside = (box: HTMLElement): number => Math.max(0, box.clientHeight - HEAD_PX);

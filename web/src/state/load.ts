@@ -206,7 +206,8 @@ export const shownTotal = computed(() => table.total.value ?? (state.value.filte
 
 export const eventAnswer = answer<EventDetails>(() => {
   const { event } = state.value;
-  if (event === null || !session.value) return null;
+  const events = session.value?.events;
+  if (event === null || !session.value || (events != null && event >= events)) return null;
   return { key: `${event}`, ask: (abort) => ask(`event/${event}`, {}, abort) };
 });
 export const callAnswer = answer<CallDetails>(() => {

@@ -13,6 +13,8 @@ type AskRows = (query: Record<string, string | number | null>, abort: AbortSigna
 export class RowStore {
   /** How many rows there are; null until it is known. */
   readonly total = signal<number | null>(null);
+  /** How many rows there are at least: what can be shown while the number is not known. */
+  readonly reached = signal(0);
   /** Changes when rows arrive. */
   readonly arrived = signal(0);
   private readonly pages = new Map<number, readonly Row[]>();
@@ -34,7 +36,7 @@ export class RowStore {
     for (const abort of this.asked.values()) abort.abort();
     this.asked.clear();
     this.pages.clear();
-    if (other) this.total.value = null;
+    if (other) { this.total.value = null; this.reached.value = 0; }
     this.fetchWanted();
   }
 
@@ -90,6 +92,7 @@ export class RowStore {
   private keep(page: number, rows: readonly Row[]): void {
     this.pages.delete(page);
     this.pages.set(page, rows);
+    this.reached.value = Math.max(this.reached.peek(), page * PAGE_ROWS + rows.length);
     for (const old of this.pages.keys()) { if (this.pages.size <= MOST_PAGES) break; this.pages.delete(old); }
     this.arrived.value = this.arrived.peek() + 1;
   }
