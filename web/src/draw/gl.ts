@@ -126,6 +126,11 @@ export class GlPainter implements Painter {
 
   /** A painter, or null where there is no WebGL2. */
   static on(canvas: HTMLCanvasElement): GlPainter | null {
+    // A canvas that was asked once has no other context any more, so another one is asked first.
+    const probe = document.createElement('canvas').getContext('webgl2');
+    const emulated = !probe || isEmulated(probe);
+    probe?.getExtension('WEBGL_lose_context')?.loseContext();
+    if (emulated) return null;
     const gl = canvas.getContext('webgl2', { alpha: true, antialias: false, depth: false, premultipliedAlpha: true, powerPreference: 'low-power' });
     if (!gl || gl.isContextLost()) return null;
     try { return new GlPainter(canvas, gl); } catch { return null; }
@@ -236,6 +241,13 @@ export class GlPainter implements Painter {
     gl.bindVertexArray(null);
     this.rects = [];
   }
+}
+
+/** Whether a processor without graphics plays one: then the plain canvas is many times faster. */
+function isEmulated(gl: WebGL2RenderingContext): boolean {
+  const info = gl.getExtension('WEBGL_debug_renderer_info');
+  const name: unknown = info ? gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : gl.getParameter(gl.RENDERER);
+  return /swiftshader|llvmpipe|softpipe|software|basic render/i.test(String(name));
 }
 
 /** Far begins and ends are cut where no zoom at which the tile is drawn could see them. */

@@ -1,4 +1,4 @@
-// The painter on a plain canvas, for browsers without WebGL2.
+// The painter that calls a canvas' context for each rectangle: for pictures, also those made of shapes.
 import type { Tile } from '../state/tiles';
 import { COLOURS } from '../state/names';
 import { BAR_MARGIN_PX, BAR_PX, HATCH_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, barShare, type Painter, type Placement } from './painter';
@@ -8,17 +8,9 @@ export class PlainPainter implements Painter {
   readonly name = 'canvas2d';
   private theme: Theme | null = null;
 
-  /** Draws to a context; its canvas is kept as large as the drawing when it is given. */
-  constructor(private readonly context: CanvasRenderingContext2D, private readonly canvas: HTMLCanvasElement | null) {}
-
-  static on(canvas: HTMLCanvasElement): PlainPainter {
-    const context = canvas.getContext('2d');
-    if (!context) throw new Error('the browser has no canvas');
-    return new PlainPainter(context, canvas);
-  }
+  constructor(private readonly context: CanvasRenderingContext2D) {}
 
   begin(width: number, height: number, ratio: number, theme: Theme): void {
-    if (this.canvas) resize(this.canvas, width, height, ratio);
     this.theme = theme;
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, width, height);

@@ -184,6 +184,7 @@ const gapName = (kind: string): string => (kind === 'events' || kind === 'packet
 
 /** The count of a loss, or its kind, where there is room: once for each loss in view. */
 function drawGapLabels(g: CanvasRenderingContext2D, theme: Theme, { y, row, parts }: Place): void {
+  if (parts.every((p) => p.tile.gaps.length === 0)) return;
   g.font = `600 11px ${theme.ui}`;
   let last = -Infinity;
   for (const part of parts) for (const gap of part.tile.gaps) {

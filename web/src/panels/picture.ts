@@ -25,7 +25,7 @@ function draw(g: CanvasRenderingContext2D, ratio: number): { width: number; heig
   g.fillRect(0, 0, label + width, RULER_PX + height);
   const shift = new Shifted(g, ratio);
   drawRuler(shift.by(label, 0, width, RULER_PX), rulerInput(width, RULER_PX, ratio));
-  drawTimeline(new PlainPainter(shift.by(label, RULER_PX, width, height), null), shift.by(label, RULER_PX, width, height), timelineInput(width, height, ratio));
+  drawTimeline(new PlainPainter(shift.by(label, RULER_PX, width, height)), shift.by(label, RULER_PX, width, height), timelineInput(width, height, ratio));
   at(0, 0);
   g.fillStyle = colours.surface;
   g.fillRect(0, 0, label, RULER_PX + height);

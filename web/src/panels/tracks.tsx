@@ -6,7 +6,8 @@ import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/fram
 import { GlPainter } from '../draw/gl';
 import { rowAt, type Row } from '../draw/layout';
 import type { Painter } from '../draw/painter';
-import { PlainPainter, resize } from '../draw/plain';
+import { PixelPainter } from '../draw/pixels';
+import { resize } from '../draw/plain';
 import { scaleOf } from '../draw/scale';
 import { describe, drawTimeline, hitAt } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
@@ -196,7 +197,7 @@ function Timeline(): JSX.Element {
     const g = over?.getContext('2d');
     const target = box.current;
     if (!canvas || !over || !g || !target) return undefined;
-    const painter: Painter = GlPainter.on(canvas) ?? PlainPainter.on(canvas);
+    const painter: Painter = GlPainter.on(canvas) ?? new PixelPainter(canvas);
     canvas.addEventListener('webglcontextlost', (e) => e.preventDefault());
     canvas.addEventListener('webglcontextrestored', () => location.reload());
     plainTiles.onForget = filteredTiles.onForget = (tile) => painter.forget(tile);
