@@ -23,7 +23,10 @@ else if (what === '--plain') { fs.mkdirSync(to, { recursive: true }); for (const
 
 /** The files of the page: the same bytes each time. */
 async function files() {
+  // The licences of what is bundled go with it.
+  const licence = (name) => `${name}\n${fs.readFileSync(path.join(here, 'node_modules', name, 'LICENSE'), 'utf8').trim()}`.replaceAll('*/', '* /');
   const made = await build({
+    banner: { js: `/*\n${['preact', '@preact/signals', '@preact/signals-core'].map(licence).join('\n\n')}\n*/` },
     entryPoints: { app: path.join(here, 'src/main.tsx') }, bundle: true, minify: true, write: false, outdir: dist, format: 'esm', target: 'es2022',
     jsx: 'automatic', jsxImportSource: 'preact', charset: 'utf8', legalComments: 'none', logLevel: 'warning', absWorkingDir: here,
   });

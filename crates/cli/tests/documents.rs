@@ -20,8 +20,8 @@ fn files(ends: &[&str]) -> Vec<PathBuf> {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if path.is_dir() {
-                // Hidden folders but that of CI, and what is built.
-                let is_left_out = name == "target" || name.starts_with('.') && name != ".ci";
+                // Hidden folders but that of CI, and what is built or fetched.
+                let is_left_out = name == "target" || name == "node_modules" || name.starts_with('.') && name != ".ci";
                 folders.extend((!is_left_out).then_some(path));
             } else if ends.iter().any(|end| name.ends_with(end)) {
                 found.push(path);
