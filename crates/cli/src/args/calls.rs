@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches, ValueEnum};
+use clap::{Arg, ArgAction, ArgMatches, Args, ValueEnum};
 use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_format::Demangle;
 use tracemill_model::error::{Error, ErrorKind};
@@ -155,8 +155,21 @@ const RULES: [(&str, &str, char, &str, &str); 6] = [
     ),
 ];
 
-impl FromArgMatches for RuleArgs {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+impl RuleArgs {
+    fn add_to(command: clap::Command) -> clap::Command {
+        let command = RULES.into_iter().fold(command, |command, (id, name, letter, value, help)| {
+            let arg = Arg::new(id).long(name).short(letter).value_name(value).help(help);
+            command.arg(arg.action(ArgAction::Append).allow_hyphen_values(true))
+        });
+        let size = Arg::new("functions_size").long("size-filter").short('Z').value_name("BYTES");
+        let size = size.value_parser(clap::value_parser!(u64)).help("Keep only functions of at least this size");
+        let patterns = Arg::new("functions_match").long("match").value_name("KIND");
+        let patterns =
+            patterns.value_parser(clap::value_parser!(PatternArg)).help("How patterns match names of functions");
+        command.arg(size).arg(patterns)
+    }
+
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let of = |id: &str| {
             let values = matches.get_many::<String>(id).into_iter().flatten().cloned();
             matches.indices_of(id).into_iter().flatten().zip(values).collect::<Vec<_>>()
@@ -188,31 +201,9 @@ impl FromArgMatches for RuleArgs {
             size: matches.get_one::<u64>("functions_size").copied().unwrap_or(0),
         }))
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = RuleArgs::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
-impl Args for RuleArgs {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        let command = RULES.into_iter().fold(command, |command, (id, name, letter, value, help)| {
-            let arg = Arg::new(id).long(name).short(letter).value_name(value).help(help);
-            command.arg(arg.action(ArgAction::Append).allow_hyphen_values(true))
-        });
-        let size = Arg::new("functions_size").long("size-filter").short('Z').value_name("BYTES");
-        let size = size.value_parser(clap::value_parser!(u64)).help("Keep only functions of at least this size");
-        let patterns = Arg::new("functions_match").long("match").value_name("KIND");
-        let patterns =
-            patterns.value_parser(clap::value_parser!(PatternArg)).help("How patterns match names of functions");
-        command.arg(size).arg(patterns)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
+by_hand!(RuleArgs);
 
 /// Form of demangled names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -260,18 +251,8 @@ const OTHER: [&str; 2] = [
     "avg-self avg-total chrome column-view flame-graph flat graphviz libname mermaid no-args no-comment no-merge srcline task task-newline",
 ];
 
-impl<const OF_OUTPUT: bool> FromArgMatches for Ignored<OF_OUTPUT> {
-    fn from_arg_matches(_: &ArgMatches) -> Result<Self, clap::Error> {
-        Ok(Ignored)
-    }
-
-    fn update_from_arg_matches(&mut self, _: &ArgMatches) -> Result<(), clap::Error> {
-        Ok(())
-    }
-}
-
-impl<const OF_OUTPUT: bool> Args for Ignored<OF_OUTPUT> {
-    fn augment_args(command: clap::Command) -> clap::Command {
+impl<const OF_OUTPUT: bool> Ignored<OF_OUTPUT> {
+    fn add_to(command: clap::Command) -> clap::Command {
         let has = |name: &str| {
             let mut known = command.get_arguments();
             known.any(|arg| {
@@ -295,10 +276,13 @@ impl<const OF_OUTPUT: bool> Args for Ignored<OF_OUTPUT> {
         with_version(command).args(more)
     }
 
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
+    fn read(_: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Ignored)
     }
 }
+
+by_hand!(UnusedArgs);
+by_hand!(OtherArgs);
 
 /// The command with a version, and without the option that shows it.
 pub(super) fn with_version(command: clap::Command) -> clap::Command {

@@ -1,5 +1,8 @@
 //! The command line: one definition gives parsing, help, completions and manual pages.
 
+#[macro_use]
+mod by_hand;
+
 mod analyze;
 mod calls;
 mod deferred;

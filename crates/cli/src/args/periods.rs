@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches};
 
 /// What a use of one of the options says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,27 +59,8 @@ impl PeriodOption {
     }
 }
 
-impl FromArgMatches for PeriodOptions {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut given = Vec::new();
-        for (option, name, ..) in PeriodOption::ALL {
-            let values = matches.get_many::<String>(name).into_iter().flatten().cloned();
-            let indices = matches.indices_of(name).into_iter().flatten();
-            given.extend(indices.zip(values).map(|(at, text)| (at, option, text)));
-        }
-        given.sort_by_key(|&(at, ..)| at);
-        let given = given.into_iter().map(|(_, option, text)| (option, text)).collect();
-        Ok(PeriodOptions { given, file: matches.get_one("periods").cloned() })
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = PeriodOptions::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl Args for PeriodOptions {
-    fn augment_args(command: clap::Command) -> clap::Command {
+impl PeriodOptions {
+    fn add_to(command: clap::Command) -> clap::Command {
         let heading = "Periods";
         let command = PeriodOption::ALL.into_iter().fold(command, |command, (_, name, value, help)| {
             let arg = Arg::new(name).long(name).value_name(value).help(help).help_heading(heading);
@@ -91,7 +72,17 @@ impl Args for PeriodOptions {
         command.arg(file.help(help).value_parser(clap::value_parser!(PathBuf)))
     }
 
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Vec::new();
+        for (option, name, ..) in PeriodOption::ALL {
+            let values = matches.get_many::<String>(name).into_iter().flatten().cloned();
+            let indices = matches.indices_of(name).into_iter().flatten();
+            given.extend(indices.zip(values).map(|(at, text)| (at, option, text)));
+        }
+        given.sort_by_key(|&(at, ..)| at);
+        let given = given.into_iter().map(|(_, option, text)| (option, text)).collect();
+        Ok(PeriodOptions { given, file: matches.get_one("periods").cloned() })
     }
 }
+
+by_hand!(PeriodOptions);

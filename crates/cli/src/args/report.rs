@@ -43,8 +43,33 @@ pub(crate) fn report_help(command: clap::Command, is_of_calls: bool) -> clap::Co
 /// Options that select the time between events.
 const OF_TIMES: [&str; 4] = ["state", "from", "to", "regress"];
 
-impl FromArgMatches for ReportCommand {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+impl ReportCommand {
+    fn add_to(command: clap::Command) -> clap::Command {
+        let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
+        let help =
+            "Keep only events for which the expression is true; without --state, --from and --to a function, as -F";
+        let command = command.mut_arg("filter", |arg| arg.action(ArgAction::Append).help(help));
+        let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
+        let [known, _] = IDS.get_or_init(|| [ids(&command), ids(&of_calls)]);
+        let more = of_calls.get_arguments().filter(|arg| !known.contains(arg.get_id()));
+        // `--filter` is there already: what it chooses depends on what is reported.
+        let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
+        // The same for letters of options that have no effect.
+        let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
+        let own = |arg: Arg| {
+            if arg.is_hide_set() && arg.get_short().is_some_and(|it| taken.contains(&it)) {
+                arg.short(None)
+            } else {
+                own(arg)
+            }
+        };
+        // Their help is printed on its own.
+        let more = more.cloned().map(|arg| own(arg.help_heading(OF_CALLS)).hide_short_help(true));
+        // As in the other commands that follow calls, the last one wins.
+        with_version(command.args(more)).args_override_self(true)
+    }
+
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_typed = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let traces = matches.get_many::<PathBuf>("traces").map_or(0, Iterator::count);
         let wrong = |kind, message: &str| clap::Error::raw(kind, format!("{message}\n"));
@@ -77,43 +102,9 @@ impl FromArgMatches for ReportCommand {
         }
         Ok(ReportCommand::Calls(Box::new(ReportArgs::from_arg_matches(matches)?)))
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = ReportCommand::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
-impl Args for ReportCommand {
-    fn augment_args(command: clap::Command) -> clap::Command {
-        let command = ReportOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
-        let help =
-            "Keep only events for which the expression is true; without --state, --from and --to a function, as -F";
-        let command = command.mut_arg("filter", |arg| arg.action(ArgAction::Append).help(help));
-        let of_calls = ReportArgs::augment_args(clap::Command::new("calls"));
-        let [known, _] = IDS.get_or_init(|| [ids(&command), ids(&of_calls)]);
-        let more = of_calls.get_arguments().filter(|arg| !known.contains(arg.get_id()));
-        // `--filter` is there already: what it chooses depends on what is reported.
-        let own = |arg: Arg| if arg.get_long() == Some("filter") { arg.long(None) } else { arg };
-        // The same for letters of options that have no effect.
-        let taken: Vec<char> = command.get_arguments().filter_map(Arg::get_short).collect();
-        let own = |arg: Arg| {
-            if arg.is_hide_set() && arg.get_short().is_some_and(|it| taken.contains(&it)) {
-                arg.short(None)
-            } else {
-                own(arg)
-            }
-        };
-        // Their help is printed on its own.
-        let more = more.cloned().map(|arg| own(arg.help_heading(OF_CALLS)).hide_short_help(true));
-        // As in the other commands that follow calls, the last one wins.
-        with_version(command.args(more)).args_override_self(true)
-    }
-
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
-    }
-}
+by_hand!(ReportCommand);
 
 /// Statistics of the time between events.
 #[derive(Args)]

@@ -1,6 +1,6 @@
 //! Options that formats add, as readers and as writers.
 
-use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches};
 use tracemill::target_settings;
 use tracemill_format::lost::Lost;
 use tracemill_format::{Setting, Settings, settings_of};
@@ -20,29 +20,8 @@ impl<const OF_TARGETS: bool> DeclaredSettings<OF_TARGETS> {
     fn list() -> Vec<&'static Setting> {
         if OF_TARGETS { target_settings() } else { settings_of(FORMATS) }
     }
-}
 
-impl<const OF_TARGETS: bool> FromArgMatches for DeclaredSettings<OF_TARGETS> {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let mut settings = Settings::default();
-        for setting in Self::list() {
-            let value = match setting.value {
-                Some(_) => matches.get_one::<String>(setting.name).cloned(),
-                None => matches.get_flag(setting.name).then(String::new),
-            };
-            settings.0.extend(value.map(|value| (setting.name, value)));
-        }
-        Ok(DeclaredSettings(settings))
-    }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
-}
-
-impl<const OF_TARGETS: bool> Args for DeclaredSettings<OF_TARGETS> {
-    fn augment_args(command: clap::Command) -> clap::Command {
+    fn add_to(command: clap::Command) -> clap::Command {
         let heading = if OF_TARGETS { "Options of output formats" } else { "Options of input formats" };
         let command = Self::list().into_iter().fold(command, |command, setting| {
             let arg = Arg::new(setting.name)
@@ -58,10 +37,21 @@ impl<const OF_TARGETS: bool> Args for DeclaredSettings<OF_TARGETS> {
         if OF_TARGETS { command.after_long_help(losses_of_targets()) } else { command }
     }
 
-    fn augment_args_for_update(command: clap::Command) -> clap::Command {
-        Self::augment_args(command)
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut settings = Settings::default();
+        for setting in Self::list() {
+            let value = match setting.value {
+                Some(_) => matches.get_one::<String>(setting.name).cloned(),
+                None => matches.get_flag(setting.name).then(String::new),
+            };
+            settings.0.extend(value.map(|value| (setting.name, value)));
+        }
+        Ok(DeclaredSettings(settings))
     }
 }
+
+by_hand!(FormatSettings);
+by_hand!(TargetSettings);
 
 /// Help text with the limits of each output format.
 fn losses_of_targets() -> String {

@@ -112,18 +112,12 @@ pub(crate) struct SqlCommand(pub(crate) SqlOptions);
 /// `tracemill query`: the last word is SQL.
 pub(crate) struct QueryCommand(pub(crate) SqlOptions);
 
-impl Args for SqlCommand {
-    fn augment_args(command: Command) -> Command {
+impl SqlCommand {
+    fn add_to(command: Command) -> Command {
         SqlOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false))
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for SqlCommand {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = SqlOptions::from_arg_matches(matches)?;
         let places = |id: &str| matches.indices_of(id).into_iter().flatten().collect::<Vec<_>>();
         let commands = places("commands").into_iter().zip(options.commands.iter().cloned().map(Text::Command));
@@ -133,39 +127,27 @@ impl FromArgMatches for SqlCommand {
         options.texts = texts.into_iter().map(|(_, text)| text).collect();
         Ok(SqlCommand(options))
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
 
-impl Args for QueryCommand {
-    fn augment_args(command: Command) -> Command {
+by_hand!(SqlCommand);
+
+impl QueryCommand {
+    fn add_to(command: Command) -> Command {
         SqlOptions::augment_args(command).mut_arg("traces", |arg| {
             arg.value_name("TRACE... SQL").help("Traces as for `tracemill sql`, and behind them the SQL")
         })
     }
 
-    fn augment_args_for_update(command: Command) -> Command {
-        Self::augment_args(command)
-    }
-}
-
-impl FromArgMatches for QueryCommand {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let SqlCommand(mut options) = SqlCommand::from_arg_matches(matches)?;
         if let Some(sql) = options.input.traces.pop() {
             options.texts.push(Text::Command(sql.to_string_lossy().into_owned()));
         }
         Ok(QueryCommand(options))
     }
-
-    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        *self = Self::from_arg_matches(matches)?;
-        Ok(())
-    }
 }
+
+by_hand!(QueryCommand);
 
 #[cfg(test)]
 mod tests {
