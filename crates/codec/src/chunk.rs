@@ -242,16 +242,6 @@ impl Chunk {
         }
     }
 
-    /// Makes the chunk empty for another packet; keeps its memory.
-    pub fn reset(&mut self, packet: Arc<PacketData>, base_bits: u64) {
-        self.cycles.clear();
-        self.classes.clear();
-        self.starts.clear();
-        self.bodies.clear();
-        self.base_bits = if packet.spine.is_some() { 0 } else { base_bits };
-        self.packet = packet;
-    }
-
     /// Gives back memory when most of it holds no events.
     pub fn shrink(&mut self) {
         if self.len() < self.cycles.capacity() / 4 {

@@ -168,12 +168,6 @@ impl Roles {
         Roles(self.0 | role as u16)
     }
 
-    /// This set without one role.
-    #[must_use]
-    pub fn without(self, role: Role) -> Roles {
-        Roles(self.0 & !(role as u16))
-    }
-
     /// Is the role in the set?
     pub fn has(self, role: Role) -> bool {
         self.0 & role as u16 != 0
