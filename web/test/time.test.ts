@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
 import { parseDuration, parseTime } from '../src/time/parse';
 import {
-  centred, fitted, levelOf, moved, NARROWEST_NS, scaled, shareOf, spanOf, tileBegin, tilesOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range,
+  centred, centredInside, fitted, levelOf, moved, NARROWEST_NS, scaled, shareOf, spanOf, tileBegin, tilesOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range,
 } from '../src/time/range';
 import { Random } from './random';
 
@@ -58,6 +58,10 @@ test('fitted and centred views hold what they are about', () => {
   assert.deepEqual(fitted({ begin: 800n, end: 1600n }, WHOLE), { begin: 700n, end: 1700n });
   assert.deepEqual(fitted({ begin: 50n, end: 50n }, { begin: 0n, end: 10n }), centred({ begin: 0n, end: 10n }, 50n));
   assert.deepEqual(centred({ begin: 0n, end: 10n }, 50n), { begin: 45n, end: 55n });
+  assert.deepEqual(centredInside({ begin: 0n, end: 10n }, 2n, { begin: 0n, end: 100n }), { begin: 0n, end: 10n });
+  assert.deepEqual(centredInside({ begin: 0n, end: 10n }, 99n, { begin: 0n, end: 100n }), { begin: 90n, end: 100n });
+  assert.deepEqual(centredInside({ begin: 0n, end: 10n }, 50n, { begin: 0n, end: 100n }), { begin: 45n, end: 55n });
+  assert.deepEqual(centredInside({ begin: 0n, end: 10n }, 200n, { begin: 0n, end: 100n }), { begin: 190n, end: 200n });
 });
 
 test('division rounds down for all signs', () => {

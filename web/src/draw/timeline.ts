@@ -90,6 +90,7 @@ export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, inpu
     drawn ||= place.parts.length > 0;
     if (input.words) words.set(place.row.track.id, wordsOf(place, input));
   }
+  if (input.layout.pinnedHeight > 0) { g.fillStyle = theme.line2; g.fillRect(0, input.layout.pinnedHeight - 1, width, 1); }
   drawMarks(g, input, places);
   return { words, drawn };
 }

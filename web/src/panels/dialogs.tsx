@@ -5,11 +5,11 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { COMMANDS, GROUPS, keyLabel } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
-import { ask, eventAnswer, tracks } from '../state/load';
+import { ask, eventAnswer, post, refresh, tracks } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
 import { change, format, session, state, whole } from '../state/store';
-import { parseTime } from '../time/parse';
+import { parseDuration, parseTime } from '../time/parse';
 import type { EventDetails } from '../api/types';
 import { grouped } from '../time/format';
 import { Dialog } from './parts';
@@ -17,6 +17,9 @@ import { letterKeys, setLetterKeys } from './settings';
 
 /** The bookmark whose label is typed. */
 export const editedBookmark = signal<bigint | null>(null);
+
+/** The trace whose clock is moved. */
+export const clockOf = signal<number | null>(null);
 
 const close = (): void => { dialog.value = null; };
 
@@ -28,6 +31,7 @@ export function Dialogs(): JSX.Element | null {
     case 'commands': return <Palette key="commands" title="Find a command" entries={COMMANDS.map((c) => ({ label: c.label, note: c.keys.map(keyLabel).join('  '), run: c.run }))} />;
     case 'bookmark': return <BookmarkName />;
     case 'columns': return <Columns />;
+    case 'clock': return <Clock />;
     default: return null;
   }
 }
@@ -144,6 +148,37 @@ function BookmarkName(): JSX.Element {
           <button type="button" class="ib" onClick={() => { if (own) act.removeBookmark(own.ns); editedBookmark.value = null; close(); }}>Remove</button>
           <button type="button" class="ib out" onClick={done}>Keep</button>
         </div>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Moves the clock of one trace, for as long as the server runs. */
+function Clock(): JSX.Element | null {
+  const field = useRef<HTMLInputElement>(null);
+  const [said, setSaid] = useState('');
+  useEffect(() => field.current?.focus(), []);
+  const index = clockOf.value;
+  const trace = index === null ? undefined : session.value?.traces[index];
+  if (index === null || !trace) return null;
+  const move = async (): Promise<void> => {
+    const text = (field.current?.value ?? '').trim();
+    const sign = text.startsWith('-') ? -1n : 1n;
+    const length = parseDuration(text.replace(/^[+-]/, ''));
+    if (length === null) { setSaid('That is no duration: write 1.5s, -200ms or 37ns'); return; }
+    const offset = String(sign * length);
+    try {
+      await whileBusy(post('clock', { trace: index, offset_ns: offset }));
+      await whileBusy(refresh());
+      setSaid(`Next time: --clock-offset-ns ${trace.name ?? trace.path}=${offset}`);
+    } catch (e) { setSaid(reportFailure(e)?.body.message ?? ''); }
+  };
+  return (
+    <Dialog id="clock" title={`Move the clock of ${(trace.name ?? trace.path).slice(0, 120)}`} close={close}>
+      <div class="palette">
+        <input ref={field} class="plainfield" type="text" aria-label="By how much" placeholder="+1.5s, -200ms, 37ns" autocomplete="off" spellcheck={false} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void move(); } }} />
+        <p class="hint2" role="status">{said}</p>
+        <div class="actions"><button type="button" class="ib out" onClick={() => void move()}>Move</button></div>
       </div>
     </Dialog>
   );

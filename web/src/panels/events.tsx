@@ -73,7 +73,7 @@ function columnsShown(): Column[] {
   const query = state.value.query;
   const list: Column[] = [
     { key: 'event', head: 'Event', width: '84px', right: true, cell: (r) => ({ text: grouped(r.event), value: String(r.event) }) },
-    { key: 'ns', head: `Time, ${TIME_FORMAT_LABELS[f]}`, width: '172px', right: true, cell: (r) => ({ text: r.ns === null ? '' : point(BigInt(r.ns), timeContext.value), value: r.ns ?? '' }) },
+    { key: 'ns', head: `Time, ${TIME_FORMAT_LABELS[f]}`, width: '172px', right: true, cell: (r) => ({ text: timeOf(r), value: r.ns ?? '' }) },
     { key: 'since', head: 'Since previous', width: '124px', right: true, cell: (r) => ({ text: r.since === null ? '' : `${r.since.startsWith('-') ? '' : '+'}${duration(BigInt(r.since))}`, value: r.since ?? '' }) },
     { key: 'name', head: 'Name', width: 'minmax(120px, 1fr)', right: false, cell: (r) => ({ text: <><Chip name={r.name} small /><Marked text={clipped(r.title || r.name, 300)} query={query} /></>, value: r.name }) },
     { key: 'cpu', head: 'CPU', width: '54px', right: true, cell: (r) => text(r.cpu) },
@@ -82,6 +82,12 @@ function columnsShown(): Column[] {
   if (own.length === 0) list.push({ key: 'text', head: 'Fields', width: 'minmax(160px, 3fr)', right: false, cell: (r) => ({ text: <Fields text={clipped(r.text, 600)} />, value: r.text }) });
   else for (const path of own) list.push({ key: path, head: path, width: 'minmax(90px, 1fr)', right: false, cell: (r) => { const v = valueOf(r.json ?? '', path); return { text: clipped(v, 300), value: v }; } });
   return list;
+}
+
+/** The time of a row; cycles are in its line alone. */
+function timeOf(row: Row): string {
+  if (format.value === 'cycles') { const cycles = valueOf(row.json ?? '', 'cycles'); return cycles === 'null' ? '' : grouped(cycles); }
+  return row.ns === null ? '' : point(BigInt(row.ns), timeContext.value);
 }
 
 function traceName(trace: number | string | null): string {

@@ -11,9 +11,10 @@ import { resize } from '../draw/plain';
 import { scaleOf } from '../draw/scale';
 import { describe, drawTimeline, hitAt } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
+import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
 import {
-  callAnswer, eventAnswer, filteredTiles, layout, locate, order, phase, plainTiles, rowsInSight, scroll, selectAnswer, tilesArrived, tilesShown, tracks, viewport,
+  applyFilter, callAnswer, eventAnswer, filteredTiles, layout, locate, order, phase, plainTiles, rowsInSight, scroll, selectAnswer, tilesArrived, tilesShown, tracks, viewport,
 } from '../state/load';
 import { whileBusy } from '../state/busy';
 import { change, origin, session, state, timeContext, view } from '../state/store';
@@ -21,7 +22,8 @@ import { duration, grouped, point } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
 import { openMenu, type MenuItem } from './menu';
-import { formatName } from './parts';
+import { copyText, formatName } from './parts';
+import { clockOf } from './dialogs';
 import { dragged, timelineInput } from './scene';
 import { theme } from './settings';
 import { Empty } from './states';
@@ -171,17 +173,19 @@ function countOf(track: Track): { text: string; bad: boolean } {
   return { text: `${more}${grouped(track.events)}${track.kind === 'group' ? ' events' : ''}`, bad: false };
 }
 
-export function trackMenu(row: Row, x: number, y: number): void {
+export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuItem | null)[] = []): void {
   const { track } = row;
   const { id } = track;
   const pinned = state.peek().pins.includes(id);
-  const items: (MenuItem | null)[] = [];
+  const items: (MenuItem | null)[] = [...above];
   if (track.kind !== 'group') items.push({ label: state.peek().chosen.includes(id) ? 'Do not select' : 'Select', key: 'x', run: () => act.toggleTrack(id) });
   items.push({ label: pinned ? 'Unpin' : 'Pin', key: 'p', run: () => act.togglePin(id) });
   if (row.unfolded !== null) items.push({ label: row.unfolded ? 'Fold' : 'Unfold', key: 'Enter', run: () => act.toggleFold(id) });
   items.push(null, { label: 'Pull up', run: () => act.pullUp(id) }, { label: 'Bury', run: () => act.bury(id) }, { label: 'Hide', run: () => act.hide(id) });
   const name = eventAnswer.peek().value?.name;
   if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
+  const trace = track.kind === 'group' ? track.trace : null;
+  if (trace !== null) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
   if (order.peek().hidden.size) items.push({ label: 'Show hidden tracks', run: act.showHidden });
   openMenu(x, y, `Track ${track.name}`, items);
 }
@@ -394,8 +398,21 @@ function onContextMenu(e: MouseEvent): void {
   if (!(e.currentTarget instanceof HTMLElement)) return;
   e.preventDefault();
   const spot = spotOf(e, e.currentTarget);
-  if (spot.row) trackMenu(spot.row, e.clientX, e.clientY);
+  const { row } = spot;
+  if (!row) return;
+  const found = hit(spot);
+  const above: (MenuItem | null)[] = [];
+  if (found && found.gap === null && found.range === null) {
+    if (found.end !== null) {
+      const slice = { begin: found.begin, end: found.end };
+      above.push({ label: 'Fit', run: () => change({ view: widened(slice) }, 'jump') }, { label: 'Select its time', run: () => act.select(slice) });
+    } else if (row.track.kind === 'events') above.push({ label: 'Filter by name', run: () => void applyFilter(`name == ${JSON.stringify(found.name)}`) });
+    above.push({ label: 'Copy the name', run: () => void copyText(found.name) }, null);
+  }
+  trackMenu(row, e.clientX, e.clientY, above);
 }
+
+
 
 function onWheel(e: WheelEvent, target: HTMLElement): void {
   const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;

@@ -1,6 +1,6 @@
 // What a user can do, apart from how: keys, menus and the mouse come here.
 import { signal } from '@preact/signals';
-import { centred, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
+import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Mark } from '../draw/timeline';
 import { callAnswer, eventAnswer, hasCalls, layout, locate, order, scroll, search, trackById, viewport } from './load';
@@ -69,20 +69,20 @@ export function fit(): void {
 
 /** Brings a time into view without changing the zoom, when it is not there. */
 export function reveal(at: bigint, how: 'move' | 'jump' = 'move'): void {
-  if (!contains(view.peek(), at)) show(centred(view.peek(), at), how);
+  if (!contains(view.peek(), at)) show(centredInside(view.peek(), at, whole.peek()), how);
 }
 
 /** Goes to a time, and marks it. */
 export function goTo(at: bigint): void {
   const v = view.peek();
-  const next = contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centred(v, at);
+  const next = contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centredInside(v, at, whole.peek());
   change({ view: next, cursor: at }, 'jump');
 }
 
 /** From a view of everything a jump also goes nearer, so that something is seen of it. */
 function zoomAt(at: bigint): Range {
   const span = max(spanOf(whole.peek()) / 10n, 1n);
-  return { begin: at - span / 2n, end: at - span / 2n + span };
+  return centredInside({ begin: at, end: at + span }, at, whole.peek());
 }
 
 // The cursor.
@@ -267,7 +267,7 @@ export async function searchFor(direction: 'next' | 'previous'): Promise<void> {
   const match = await search(state.peek().query, direction);
   if (!match) return;
   const at = match.ns === null ? null : BigInt(match.ns);
-  const next = at !== null && !contains(view.peek(), at) ? { view: centred(view.peek(), at) } : {};
+  const next = at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, whole.peek()) } : {};
   change({ event: match.event, call: null, ...next }, 'jump');
   scrollTo(match.track);
 }
@@ -298,7 +298,7 @@ export function nextBookmark(): void {
 }
 
 export function goToBookmark(ns: bigint): void {
-  change({ cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centred(view.peek(), ns) }) }, 'jump');
+  change({ cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centredInside(view.peek(), ns, whole.peek()) }) }, 'jump');
 }
 
 // The rest.

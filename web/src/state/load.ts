@@ -103,6 +103,7 @@ effect(() => {
   const level = levelOf(view.value, width);
   wantTiles(plainTiles, '', ids, level, view.value, false);
   if (state.value.filter) wantTiles(filteredTiles, state.value.filter, ids, level, view.value, false);
+  refineAtRest();
 });
 
 /** Asks for the tiles that are missing, those of several tracks in one question. */
@@ -145,7 +146,7 @@ async function fetchTiles(store: TileStore, filter: string, ids: readonly string
       store.put(answer);
       tilesArrived.value = tilesArrived.peek() + 1;
     });
-    if (!exact && complete.peek() && answer.tracks.some((t) => !t.exact)) void whenAtRest(store, filter, ids, level, from, to);
+    if (!exact) refineAtRest();
   } catch (e) {
     if (!flight.abort.signal.aborted) reportFailure(e);
   } finally {
@@ -155,13 +156,49 @@ async function fetchTiles(store: TileStore, filter: string, ids: readonly string
   }
 }
 
-/** An answer that was estimated to be quick is asked for again when the view stays where it is. */
-async function whenAtRest(store: TileStore, filter: string, ids: readonly string[], level: number, from: number, to: number): Promise<void> {
-  const before = view.peek();
-  await whileBusy(new Promise((resolve) => setTimeout(resolve, REST_MS)));
-  if (view.peek() !== before || (filter !== '' && filter !== state.peek().filter)) return;
-  const inexact = ids.filter((id) => rowsInSight.peek().some((r) => r.track.id === id));
-  if (inexact.length) await fetchTiles(store, filter, inexact, level, from, to, false, true);
+// An answer that was estimated to be quick is asked for again when the view stays where it is.
+
+let restTimer: ReturnType<typeof setTimeout> | null = null;
+let restEnd: (() => void) | null = null;
+/** Tiles that were asked for exactly already: whatever came is kept. */
+const refined = new Set<string>();
+const MOST_REFINED = 20_000;
+
+/** The tracks in sight that have estimates in view, although the index is complete. */
+function inexactInView(): { store: TileStore; filter: string; ids: string[]; level: number; from: number; to: number }[] {
+  const { width } = viewport.peek();
+  if (!complete.peek() || width === 0) return [];
+  const level = levelOf(view.peek(), width);
+  const { from, to } = tilesOf(view.peek(), level, origin.peek());
+  const rows = rowsInSight.peek().filter(showsTiles).map((r) => r.track.id);
+  const { filter } = state.peek();
+  const of = (store: TileStore, by: string): ReturnType<typeof inexactInView>[number] => {
+    const rough = (id: string): boolean => {
+      for (let index = from; index <= to; index++) if (store.isEstimate(id, level, index) && !refined.has(flightKey(by, id, level, index, true))) return true;
+      return false;
+    };
+    return { store, filter: by, ids: rows.filter(rough), level, from, to };
+  };
+  return [of(plainTiles, ''), ...(filter ? [of(filteredTiles, filter)] : [])].filter((w) => w.ids.length > 0);
+}
+
+function refineAtRest(): void {
+  if (restTimer !== null) clearTimeout(restTimer);
+  restTimer = null;
+  restEnd?.();
+  restEnd = null;
+  if (inexactInView().length === 0) return;
+  restEnd = hold();
+  restTimer = setTimeout(() => {
+    restTimer = null;
+    if (refined.size > MOST_REFINED) refined.clear();
+    for (const { store, filter, ids, level, from, to } of inexactInView()) {
+      for (const id of ids) for (let index = from; index <= to; index++) refined.add(flightKey(filter, id, level, index, true));
+      for (let i = 0; i < ids.length; i += MOST_TRACKS) void fetchTiles(store, filter, ids.slice(i, i + MOST_TRACKS), level, from, to, false, true);
+    }
+    restEnd?.();
+    restEnd = null;
+  }, REST_MS);
 }
 
 // The overview: all events of the whole.
@@ -195,8 +232,9 @@ effect(() => {
 
 export const table = new RowStore((query, abort) => ask<Rows>('events', query, abort));
 effect(() => {
-  const { filter, columns } = state.value;
-  if (session.value) table.restart(`${filter}\n${columns.length ? 'json' : ''}\n${epoch.value}`, filter, columns.length > 0);
+  const { filter, columns, format } = state.value;
+  const json = columns.length > 0 || format === 'cycles';
+  if (session.value) table.restart(`${filter}\n${json ? 'json' : ''}\n${epoch.value}`, filter, json);
 });
 
 /** How many events the filter leaves; null until it is known. */
@@ -415,7 +453,7 @@ function hearIndex(index: IndexProgress): void {
 }
 
 /** Asks what is known now; everything else follows. */
-async function refresh(): Promise<void> {
+export async function refresh(): Promise<void> {
   const before = session.peek();
   const now = await ask<Session>('session');
   const same = before && String(before.generation) === String(now.generation) && before.index.state === now.index.state;
@@ -424,6 +462,7 @@ async function refresh(): Promise<void> {
     session.value = now;
     plainTiles.markInexact();
     filteredTiles.markInexact();
+    refined.clear();
     epoch.value = epoch.peek() + 1;
     tilesStale.value = tilesStale.peek() + 1;
   });

@@ -72,6 +72,11 @@ export class TileStore {
     return tile === undefined || tile.stale || (exact && !tile.exact);
   }
 
+  /** Whether a tile is there, and no more than an estimate. */
+  isEstimate(track: string, level: number, index: number): boolean {
+    return this.tiles.get(keyOf(track, level, index))?.exact === false;
+  }
+
   /** The nearest coarser tile that covers one. */
   coarser(track: string, level: number, index: number): Found | null {
     const levels = this.levels.get(track);
