@@ -10,12 +10,13 @@ import { parseColour, type Theme } from './theme';
 const TILE_VERTEX = `#version 300 es
 precision highp float;
 layout(location = 0) in vec4 entry; // begin, end, value, colour
-layout(location = 1) in vec2 more;  // room to the neighbours in buckets, several
+layout(location = 1) in vec2 more;  // room to the neighbours in buckets, 1: several, -1: no end is known
 uniform vec4 place;                 // x, bucket, y, height
 uniform vec4 how;                   // lanes (0: bars), lane, peak, alpha
 uniform vec2 size;
 uniform vec2 span;                  // left, right
 uniform float ratio;
+uniform float open;
 uniform vec4 fills[${COLOURS}];
 uniform vec4 edges[${COLOURS}];
 out vec2 inside;
@@ -25,7 +26,7 @@ flat out vec4 fill;
 flat out vec4 edge;
 void main() {
   float begin = place.x + entry.x * place.y;
-  float end = place.x + entry.y * place.y;
+  float end = more.y < -0.5 ? open : place.x + entry.y * place.y;
   float top, high;
   int colour = int(entry.w + 0.5);
   fill = edges[colour];
@@ -139,7 +140,7 @@ export class GlPainter implements Painter {
   private constructor(private readonly canvas: HTMLCanvasElement, private readonly gl: WebGL2RenderingContext) {
     this.tileProgram = program(gl, TILE_VERTEX, TILE_FRAGMENT);
     this.rectProgram = program(gl, RECT_VERTEX, RECT_FRAGMENT);
-    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'fills', 'edges']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
+    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'fills', 'edges']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
     for (const name of ['size', 'line']) this.rectUniforms[name] = gl.getUniformLocation(this.rectProgram, name);
     this.rectVertices = gl.createVertexArray();
     this.rectBuffer = gl.createBuffer();
@@ -204,6 +205,7 @@ export class GlPainter implements Painter {
     gl.scissor(0, Math.round((this.height - at.bottom) * ratio), this.canvas.width, Math.max(0, Math.round((at.bottom - at.top) * ratio)));
     gl.uniform2f(u['size'] ?? null, this.width, this.height);
     gl.uniform1f(u['ratio'] ?? null, ratio);
+    gl.uniform1f(u['open'] ?? null, at.openEnd);
     gl.uniform4f(u['place'] ?? null, at.x, at.bucketPx, at.y, at.height);
     gl.uniform4f(u['how'] ?? null, slices ? at.lanes : 0, at.lanePx, at.peak, at.alpha);
     gl.uniform2f(u['span'] ?? null, at.left, at.right);
@@ -266,7 +268,7 @@ function entriesOf(tile: Tile): Float32Array {
     out[o + 2] = slices ? tile.depth[i] ?? 0 : Math.log1p(tile.n[i] ?? 1);
     out[o + 3] = tile.colour[i] ?? 0;
     out[o + 4] = Math.min(1e6, before, behind);
-    out[o + 5] = slices && (tile.n[i] ?? 1) > 1 ? 1 : 0;
+    out[o + 5] = !slices ? 0 : len < 0 ? -1 : (tile.n[i] ?? 1) > 1 ? 1 : 0;
   }
   return out;
 }

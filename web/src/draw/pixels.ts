@@ -100,7 +100,7 @@ export class PixelPainter implements Painter {
       if (depth >= at.lanes) continue;
       const len = tile.len[i] ?? 0;
       const from = at.x + (tile.at[i] ?? 0) * at.bucketPx;
-      const to = len < 0 ? at.right : Math.max(from + 1, from + len * at.bucketPx);
+      const to = len < 0 ? at.openEnd : Math.max(from + 1, from + len * at.bucketPx);
       if (from > at.right || to < at.left) continue;
       const y = at.y + LANE_TOP_PX + depth * at.lanePx;
       const [top, bottom] = [Math.max(at.top, y), Math.min(at.bottom, y + at.lanePx - LANE_GAP_PX)];

@@ -57,7 +57,7 @@ export class PlainPainter implements Painter {
           if (tile.colour[i] !== colour || depth >= at.lanes) continue;
           const len = tile.len[i] ?? 0;
           const begin = Math.max(at.left - 8, at.x + (tile.at[i] ?? 0) * at.bucketPx);
-          const end = len < 0 ? at.right + 8 : Math.min(at.right + 8, at.x + ((tile.at[i] ?? 0) + len) * at.bucketPx);
+          const end = len < 0 ? Math.min(at.right + 8, at.openEnd) : Math.min(at.right + 8, at.x + ((tile.at[i] ?? 0) + len) * at.bucketPx);
           if (begin > at.right || end < at.left) continue;
           const y = at.y + LANE_TOP_PX + depth * at.lanePx;
           const width = Math.max(1, end - begin);

@@ -36,6 +36,7 @@ export interface TimelineInput {
   /** In lower case. */
   readonly query: string;
   readonly begin: bigint;
+  readonly end: bigint;
   readonly pale: boolean;
   /** Whether words are wanted: not while the view moves. */
   readonly words: boolean;
@@ -144,7 +145,7 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
   const at = (part: Part, alpha: number): Placement => ({
     x: part.x, bucketPx: part.bucketPx, y, height: row.height, left: part.left, right: part.right, top, bottom, peak, lanes: row.lanes, lanePx: LANE_PX,
-    alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
+    openEnd: scale.x(input.end), alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
   });
   if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.22));
   const glyphs = glyphsOf(place, input);
@@ -161,7 +162,7 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   if (input.pale) g.globalAlpha = 0.35;
   if (glyphs) drawGlyphs(g, input, place, glyphs);
   else if (track.kind === 'counter') drawCounter(g, theme, place);
-  else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place);
+  else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
   drawGapLabels(g, theme, place);
   if (input.query && track.kind !== 'counter') drawHits(g, input, place);
   g.fillStyle = theme.line;
@@ -274,7 +275,7 @@ export function shortName(g: CanvasRenderingContext2D, name: string, width: numb
   return fitting(g, cut, width, 20);
 }
 
-function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, { row, y, top, bottom }: Place): void {
+function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, { row, y, top, bottom }: Place, openEnd: number): void {
   const { tile, x, bucketPx, left, right } = part;
   g.font = `${FONT_PX}px ${theme.ui}`;
   for (let i = 0; i < tile.size; i++) {
@@ -284,8 +285,8 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     const laneY = y + LANE_TOP_PX + depth * LANE_PX;
     if (depth >= row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;
     const begin = Math.max(0, x + at * bucketPx);
-    const end = Math.min(part.fits ? Infinity : right, len < 0 ? right : x + (at + len) * bucketPx);
-    if (len < 0 && end > left) tornEdge(g, theme, Math.min(right, end), laneY);
+    const end = Math.min(part.fits ? Infinity : right, len < 0 ? openEnd : x + (at + len) * bucketPx);
+    if (len < 0 && openEnd > left && openEnd <= right + 1) tornEdge(g, theme, openEnd, laneY);
     // One that began in the tile before has its name there.
     if (end - begin < LABEL_PX || begin > right || (at < 0 && left > 0.5)) continue;
     const name = tile.names[tile.name[i] ?? 0] ?? '';
