@@ -257,7 +257,7 @@ function fitting(g: CanvasRenderingContext2D, whole: string, width: number, leas
   const full = g.measureText(text).width;
   if (full <= width) return text;
   if (width < least) return '';
-  const keep = Math.max(1, Math.floor((text.length * width) / full) - 1);
+  const keep = Math.max(1, Math.floor((text.length * width) / full) - 2);
   return `${text.slice(0, keep)}…`;
 }
 
