@@ -119,7 +119,8 @@ fn what_is_no_ring_is_reported() {
 
 #[test]
 fn programs_that_cannot_be_recorded_are_refused() {
-    run("record /bin/true").ends(125, &["/bin/true: the program is not linked with tracemill-record"]);
+    run("record /bin/true")
+        .ends(125, &["/bin/true: nothing of the program can be recorded: it neither tells its calls"]);
     run("record there-is-no-such-program").ends(125, &["there is no such program"]);
     run("record").ends(2, &["required"]);
     run("record --snapshot x").ends(2, &["--output"]);

@@ -16,6 +16,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("format", &["semantics", "codec", "model"]),
     ("ring", &[]),
     ("record", &["ring"]),
+    ("preload", &[]),
+    ("run", &["record", "ring"]),
     ("ctf", &["ring", "format", "semantics", "codec", "model"]),
     ("lttng", &["format", "semantics", "codec", "model"]),
     ("cpel", &["format", "semantics", "codec", "model"]),

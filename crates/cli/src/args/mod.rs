@@ -23,7 +23,7 @@ pub(crate) use self::calls::{
 };
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
-pub(crate) use self::record::{RecordMode, RecordOptions};
+pub(crate) use self::record::{RecordMode, RecordOptions, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions, report_help};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};

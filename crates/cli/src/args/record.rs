@@ -25,9 +25,38 @@ pub(crate) struct RecordOptions {
     #[arg(long, value_name = "DIR", conflicts_with = "program", requires = "output")]
     pub(crate) snapshot: Option<PathBuf>,
 
-    /// The folder of the trace, which must not exist
+    /// The folder of the trace: `uftrace.data` for calls, whose predecessor becomes `.old`; `trace.ctf` for events, which
+    /// must not exist
     #[arg(long, short, short_alias = 'd', value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
+
+    /// Leave out calls deeper than this
+    #[arg(long, short = 'D', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) depth: Option<u16>,
+
+    /// Greatest depth of the stack of calls; deeper ones are not recorded
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub(crate) max_stack: u16,
+
+    /// Size of a slot of the ring of calls, of which each thread has eight
+    #[arg(long, short, value_name = "SIZE", default_value = "128K", value_parser = parse_size)]
+    pub(crate) buffer: usize,
+
+    /// What happens when a thread's ring of calls is full
+    #[arg(long, value_name = "WHAT", default_value = "wait")]
+    pub(crate) when_full: WhenFull,
+
+    /// Keep the rings of calls in this folder, not in memory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ring_dir: Option<PathBuf>,
+
+    /// Run the program also when nothing of it can be recorded
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Without effect: calls into libraries are not recorded
+    #[arg(long, hide = true)]
+    pub(crate) no_libcall: bool,
 
     /// What happens when a thread's ring of events is full
     #[arg(long, value_name = "MODE")]
@@ -51,4 +80,13 @@ pub(crate) enum RecordMode {
     Flight,
     /// As stream, but the program waits in place of discarding.
     Block,
+}
+
+/// What happens when a ring of calls is full.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum WhenFull {
+    /// The program waits.
+    Wait,
+    /// Calls are lost, and counted.
+    Lose,
 }

@@ -8,8 +8,9 @@ use std::process::Command;
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
+use tracemill_run::Built;
 
-use crate::args::{RecordMode, RecordOptions};
+use crate::args::{RecordMode, RecordOptions, WhenFull};
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
@@ -22,6 +23,12 @@ const MARK: &[u8] = b"TRACEMILL_RECORD_MODE";
 
 /// Records a program, or finishes or copies a trace.
 pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
+    if let Some(folder) = options.recover.as_ref().filter(|folder| folder.join("info").is_file()) {
+        let recorded = tracemill_run::recover(folder).map_err(|error| not_recovered(folder, error))?;
+        let lost = lost(recorded.lost);
+        let _ = writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
+        return Ok(Outcome::Done);
+    }
     if let Some(folder) = &options.recover {
         let recovered = tracemill_record::recover(folder).map_err(|error| not_recovered(folder, error))?;
         return Ok(tell(folder, &recovered));
@@ -67,6 +74,39 @@ fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
     if recovered.damaged.is_empty() { Outcome::Done } else { Outcome::Partial }
 }
 
+/// A part of a sentence about records that had no room.
+fn lost(count: u64) -> String {
+    if count == 0 { String::new() } else { format!(", {count} were lost") }
+}
+
+/// Runs a program, records what it tells of its calls, and gives its status.
+fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
+    let mut how = tracemill_run::Options::default();
+    if let Some(folder) = &options.output {
+        how.folder.clone_from(folder);
+    }
+    how.rings.clone_from(&options.ring_dir);
+    how.slot_bytes = options.buffer;
+    how.depth = options.depth.unwrap_or(options.max_stack).min(options.max_stack);
+    how.when_full = match options.when_full {
+        WhenFull::Wait => tracemill_run::WhenFull::Wait,
+        WhenFull::Lose => tracemill_run::WhenFull::Lose,
+    };
+    interrupt::leave_to_children();
+    let failed = |error| Error::io("record calls into", &how.folder, &error);
+    let recorded = tracemill_run::record(path, &options.program[1..], &how).map_err(failed)?;
+    if recorded.lost > 0 {
+        let lost = lost(recorded.lost);
+        let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
+    }
+    Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// The status that a shell shows.
+fn status_of(status: std::process::ExitStatus) -> i32 {
+    status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
+}
+
 /// Runs a program that records its own events, and gives its status.
 fn record(options: &RecordOptions) -> Result<i32, Error> {
     let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
@@ -74,9 +114,18 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
         let error = Error::new(ErrorKind::Io, "there is no such program").in_file(Path::new(program));
         error.with_help("programs without a `/` are looked for in PATH")
     })?;
-    if !has_mark(&path) {
-        let error = Error::unsupported("the program is not linked with tracemill-record").in_file(&path);
-        return Err(error.with_help("docs/record.md says how a program records its events"));
+    let built = tracemill_run::built(&path);
+    if built == Built::ForCalls {
+        return record_calls(&path, options);
+    }
+    if !has_mark(&path) && !options.force {
+        let what = match built {
+            Built::Patchable => "its functions can be patched, which is not supported yet",
+            _ => "it neither tells its calls nor is linked with tracemill-record",
+        };
+        let error = Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(&path);
+        return Err(error
+            .with_help("compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same"));
     }
     let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
     if folder.exists() {
@@ -99,7 +148,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
         }
     }
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
-    Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)))
+    Ok(status_of(status))
 }
 
 /// The file of a program, as a shell finds it.

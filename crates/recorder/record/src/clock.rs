@@ -21,6 +21,12 @@ pub(crate) fn choose() {
     }
 }
 
+/// Is it the counter of the processor?
+pub(crate) fn is_counter() -> bool {
+    choose();
+    SOURCE.load(Ordering::Relaxed) == COUNTER
+}
+
 /// The time now, in cycles.
 #[inline(always)]
 pub(crate) fn now() -> u64 {

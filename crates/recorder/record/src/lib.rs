@@ -53,3 +53,16 @@ pub use metadata::{Call, Format};
 pub use options::{Mode, Options};
 pub use recorder::{Recorder, StartError, Summary};
 pub use site::{Site, Span};
+
+/// Reads the clock of the events and those of the system together.
+#[doc(hidden)]
+pub fn clock_pair() -> tracemill_ring::Pair {
+    clock::choose();
+    clock::pair()
+}
+
+/// Is the clock of the events the counter of the processor?
+#[doc(hidden)]
+pub fn has_counter() -> bool {
+    clock::is_counter()
+}

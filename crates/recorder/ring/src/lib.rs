@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod header;
+mod layout;
 pub mod packet;
 mod slots;
 mod stream;

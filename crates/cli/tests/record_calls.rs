@@ -1,0 +1,227 @@
+//! `tracemill record` of function calls: programs run as without it, and uftrace and we read the folder alike.
+//!
+//! Programs are compiled by gcc and g++. Without those, or without uftrace, what needs them is left out, and said so.
+
+mod util;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use util::{Folder, command};
+
+/// The ways in which programs tell their calls.
+const WAYS: [&str; 3] = ["-pg", "-pg -mfentry", "-finstrument-functions"];
+
+fn is_there(program: &str) -> bool {
+    let is_there = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("left out: {program} is not installed");
+    }
+    is_there
+}
+
+/// Compiles a program; `None` when there is no compiler for it.
+fn compile(folder: &Folder, source: &str, flags: &str, name: &str) -> Option<PathBuf> {
+    let compiler = if source.ends_with(".cc") { "g++" } else { "gcc" };
+    if !cfg!(all(target_arch = "x86_64", target_os = "linux")) || !is_there(compiler) {
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(source);
+    let mut compile = Command::new(compiler);
+    compile.args(flags.split_whitespace()).arg("-o").arg(folder.path(name)).arg(source).args(["-lpthread", "-ldl"]);
+    let output = compile.output().expect("the compiler runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(folder.path(name))
+}
+
+/// Runs the program of ours in a folder.
+fn ours(folder: &Folder, arguments: &[&str]) -> Output {
+    command().current_dir(folder.path("")).args(arguments).output().expect("it runs")
+}
+
+/// What both print about the folder `o` is equal, and uftrace warns of nothing.
+fn is_read_alike(folder: &Folder, commands: &[&str], what: &str) {
+    if !is_there("uftrace") {
+        return;
+    }
+    for name in commands {
+        let theirs =
+            Command::new("uftrace").args([name, "-d", "o"]).current_dir(folder.path("")).output().expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&theirs.stderr), "", "{what}: uftrace {name}");
+        let ours = ours(folder, &[name, "-d", "o"]);
+        assert_eq!(String::from_utf8_lossy(&ours.stderr), "", "{what}: {name}");
+        assert!(ours.stdout == theirs.stdout, "{what}: {name} differs");
+        assert!(theirs.stdout.len() > 50, "{what}: {name}");
+    }
+}
+
+/// The number of records of `dump` that are entries of this function.
+fn entries(folder: &Folder, function: &str) -> usize {
+    let output = ours(folder, &["dump", "-d", "o"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter(|line| line.contains("[entry]") && line.contains(&format!(" {function}("))).count()
+}
+
+#[test]
+fn programs_run_as_without_it() {
+    let folder = Folder::new();
+    for (source, commands) in [
+        ("values.c", &["replay", "report", "graph", "dump"][..]),
+        ("exceptions.cc", &["replay", "report", "graph", "dump"]),
+        // The first program's `main` has no end, and uftrace looks for its name in the second one: no report.
+        ("threads.c", &["replay", "graph", "dump"]),
+    ] {
+        for way in WAYS {
+            for level in ["-O0", "-O2"] {
+                let what = format!("{source} {way} {level}");
+                let Some(program) = compile(&folder, source, &format!("{way} {level}"), "program") else { return };
+                let plain = Command::new(&program).current_dir(folder.path("")).output().expect("it runs");
+                let traced = ours(&folder, &["record", "-o", "o", "./program"]);
+                assert_eq!(String::from_utf8_lossy(&traced.stderr), "", "{what}");
+                assert_eq!(String::from_utf8_lossy(&traced.stdout), String::from_utf8_lossy(&plain.stdout), "{what}");
+                assert_eq!(traced.status.code(), plain.status.code(), "{what}");
+                is_read_alike(&folder, commands, &what);
+                assert!(entries(&folder, "main") >= 1, "{what}");
+            }
+        }
+    }
+    assert!(folder.path("o.old/info").is_file(), "a folder of the same name is kept");
+    let left: Vec<_> = fs::read_dir(folder.path("o")).expect("the folder").flatten().map(|e| e.file_name()).collect();
+    assert!(!left.iter().any(|name| name == ".ring" || name == "libtracemill_calls.so"), "{left:?}");
+}
+
+#[test]
+fn all_calls_are_there_whatever_the_size_of_rings() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    let run = |more: &[&str], counter: &str| {
+        let arguments = [&["record", "-o", "o"], more, &["./program", counter, "50000"]].concat();
+        let output = ours(&folder, &arguments);
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for (at, more) in [&["-b", "4K"][..], &[], &["--ring-dir", "."]].into_iter().enumerate() {
+        run(more, &format!("c{at}"));
+        assert_eq!(entries(&folder, "leaf"), 50_000, "{more:?}");
+    }
+    run(&["-D", "1"], "depth");
+    assert_eq!((entries(&folder, "main"), entries(&folder, "leaf")), (1, 0));
+    // Half a ring's records may be lost at once; what there is, and what is counted, is all.
+    let message = run(&["-b", "4K", "--when-full", "lose"], "lose");
+    let kept = entries(&folder, "leaf");
+    assert!(
+        kept == 50_000 && message.is_empty() || kept < 50_000 && message.contains("were lost"),
+        "{kept}: {message}"
+    );
+    is_read_alike(&folder, &["replay", "graph", "dump"], "lost records");
+}
+
+#[test]
+fn libraries_that_are_loaded_have_names() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "plugin.c", "-pg -shared -fPIC -DPLUGIN", "plugin.so") else { return };
+    compile(&folder, "plugin.c", "-pg", "program");
+    let output = ours(&folder, &["record", "-o", "o", "./program", "./plugin.so"]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "41\n");
+    assert_eq!((entries(&folder, "plugged"), entries(&folder, "twice")), (1, 1));
+    is_read_alike(&folder, &["replay", "report", "graph", "dump"], "a library");
+}
+
+/// The counter that the program keeps.
+fn counted(folder: &Folder) -> u64 {
+    let bytes = fs::read(folder.path("counter")).unwrap_or_default();
+    bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    for _ in 0..2000 {
+        if is_there() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what} did not happen");
+}
+
+#[test]
+fn calls_survive_a_kill_of_the_program() {
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 100 } else { 4 };
+    for round in 0..rounds {
+        let folder = Folder::new();
+        let Some(_) = compile(&folder, "counter.c", WAYS[round % 3], "program") else { return };
+        fs::write(folder.path("kill"), "#!/bin/sh\n").expect("a file");
+        let mut recorder = command();
+        recorder.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "counter"]);
+        let mut recorder = recorder.spawn().expect("it runs");
+        wait_for("a call", || counted(&folder) > 100);
+        std::thread::sleep(Duration::from_micros(500 + 700 * round as u64));
+        let tasks = fs::read_to_string(folder.path("o/task.txt")).expect("tasks");
+        let pid = tasks.split("pid=").nth(1).and_then(|rest| rest.split(' ').next()).expect("a process").to_string();
+        assert!(Command::new("kill").args(["-9", &pid]).status().expect("it runs").success());
+        assert_eq!(recorder.wait().expect("it ends").code(), Some(137));
+        let (kept, counted) = (entries(&folder, "leaf") as u64, counted(&folder));
+        assert!(kept == counted || kept == counted + 1, "round {round}: {kept} calls, {counted} counted");
+    }
+}
+
+#[test]
+fn a_recorder_that_is_killed_leaves_what_can_be_recovered() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "counter", "400000"]);
+    let mut recorder = recorder.spawn().expect("it runs");
+    wait_for("a call", || counted(&folder) > 20_000);
+    recorder.kill().expect("it can be killed");
+    recorder.wait().expect("it is over");
+    // The program goes on without it, to its end.
+    wait_for("the end", || counted(&folder) == 400_000);
+    wait_for("recovery", || ours(&folder, &["record", "--recover", "o"]).status.success());
+    // What was in the rings is there: all up to some call, and none twice.
+    let kept = entries(&folder, "leaf");
+    assert!((20_000..=400_000).contains(&kept), "{kept}");
+    is_read_alike(&folder, &["replay", "report", "graph", "dump"], "recovered");
+    assert!(!folder.path("o/.ring").exists());
+}
+
+#[test]
+fn what_cannot_be_recorded_is_refused() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-fpatchable-function-entry=5", "program") else { return };
+    folder.run("record ./program x 1").ends(125, &["its functions can be patched, which is not supported yet"]);
+    folder.run("record --force -o t ./program x 1").ends(0, &[]);
+    folder.file("mine/file", "");
+    compile(&folder, "counter.c", "-pg", "program");
+    folder.run("record -o mine ./program x 1").ends(125, &["it exists and is no recording of calls"]);
+    assert!(folder.path("mine/file").is_file());
+}
+
+#[test]
+fn the_commands_of_the_page_work() {
+    let folder = Folder::new();
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record.md")).expect("the page");
+    let (_, rest) = page.split_once("```c\n").expect("a program");
+    let (program, rest) = rest.split_once("```\n").expect("its end");
+    let (section, _) = rest.split_once("\n`record` writes").expect("the commands end");
+    folder.file("app.c", program);
+    if !is_there("gcc") {
+        return;
+    }
+    let ours = Path::new(env!("CARGO_BIN_EXE_tracemill")).parent().expect("a folder");
+    let path = format!("{}:{}", ours.display(), std::env::var("PATH").unwrap_or_default());
+    let commands: Vec<_> = section.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert_eq!(commands.len(), 4, "{commands:?}");
+    for line in commands {
+        let mut shell = Command::new("sh");
+        let output =
+            shell.args(["-c", line]).env("PATH", &path).current_dir(folder.path("")).output().expect("it runs");
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(!line.contains("report") || text.contains(" 100  step"), "{text}");
+    }
+    assert!(fs::read_to_string(folder.path("calls.svg")).expect("a flame graph").contains("step"));
+}

@@ -1,0 +1,29 @@
+//! The library that `tracemill record` loads into programs that were built for tracing: it gets every call and every
+//! return, and writes them into a ring of the thread.
+//!
+//! It is compiled by the build script of `tracemill-run`, from these files alone, so it depends on nothing.
+//!
+//! # Why the `unsafe` here is sound
+//!
+//! * All of it runs inside of a program that knows nothing of it. The stubs of `stubs` keep every register that a call may
+//!   not change, and the vector registers; what they call uses no vectors beyond SSE and no function of the C library,
+//!   until `xsave` has put all of them aside.
+//! * A thread's data is a private mapping, which the thread alone reaches: itself, and its signal handlers, which leave the
+//!   stack of calls as they found it. Records are claimed by `cmpxchg`, and a slot is changed only when no record is being
+//!   written.
+//! * The places of return addresses on the stack are written while their frames live: a frame is live as long as the stack
+//!   of the thread is at or below it. Frames that were left otherwise (`longjmp`, exceptions) are found before anything of
+//!   theirs is touched, since whatever calls or returns then stands above them.
+#![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
+// What programs and the loader call is public for them, and not for other crates.
+#![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+#[path = "../../ring/src/layout.rs"]
+#[allow(dead_code)]
+mod layout;
+mod process;
+mod stubs;
+mod system;
+mod thread;
+mod unwind;

@@ -1,0 +1,228 @@
+//! The process: what the recorder wants of it, and what it tells the recorder: sessions, tasks, forks, libraries.
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+
+use crate::system::{self, Text};
+use crate::{stubs, thread};
+
+/// What the environment says.
+pub(crate) struct Settings {
+    pub(crate) slot_size: AtomicUsize,
+    pub(crate) depth: AtomicUsize,
+    pub(crate) waits: AtomicBool,
+}
+
+pub(crate) static SETTINGS: Settings =
+    Settings { slot_size: AtomicUsize::new(128 << 10), depth: AtomicUsize::new(1024), waits: AtomicBool::new(true) };
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static KEY: AtomicU32 = AtomicU32::new(0);
+static RECORDER: AtomicI32 = AtomicI32::new(0);
+
+/// A path that is set once, at the start.
+struct Path(std::cell::UnsafeCell<[u8; 512]>, AtomicUsize);
+
+// SAFETY: written by the constructor, before there are threads.
+unsafe impl Sync for Path {}
+
+impl Path {
+    const fn new() -> Path {
+        Path(std::cell::UnsafeCell::new([0; 512]), AtomicUsize::new(0))
+    }
+
+    fn set(&self, bytes: &[u8]) -> bool {
+        if bytes.len() > 400 {
+            return false;
+        }
+        unsafe { (&mut *self.0.get())[..bytes.len()].copy_from_slice(bytes) };
+        self.1.store(bytes.len(), Ordering::Release);
+        true
+    }
+
+    fn get(&self) -> &[u8] {
+        unsafe { &(&*self.0.get())[..self.1.load(Ordering::Acquire)] }
+    }
+}
+
+static FOLDER: Path = Path::new();
+static RINGS: Path = Path::new();
+static SESSION: Path = Path::new();
+
+/// Are calls recorded?
+pub(crate) fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// The folder of rings.
+pub(crate) fn ring_folder() -> &'static [u8] {
+    RINGS.get()
+}
+
+/// Does the recorder live?
+pub(crate) fn has_recorder() -> bool {
+    unsafe { system::kill(RECORDER.load(Ordering::Relaxed), 0) == 0 }
+}
+
+/// Has a thread's data looked after when the thread ends.
+pub(crate) unsafe fn set_key(pages: *mut c_void) {
+    unsafe { system::pthread_setspecific(KEY.load(Ordering::Relaxed), pages) };
+}
+
+/// Appends a line to the list of tasks, by one write.
+fn tell(line: &Text) {
+    let name = Text::new().add(FOLDER.get()).add(b"/task.txt");
+    unsafe {
+        let file = system::open(name.as_ptr(), system::O_WRONLY_CREAT_APPEND_CLOEXEC, 0o644);
+        if file >= 0 {
+            system::write(file, line.bytes().as_ptr().cast(), line.bytes().len());
+            system::close(file);
+        }
+    }
+}
+
+/// Tells of the calling thread.
+pub(crate) fn tell_task(time: u64) {
+    let (tid, pid) = (system::gettid(), unsafe { system::getpid() });
+    let line = Text::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
+    tell(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
+}
+
+static PARENT: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn before_fork() {
+    PARENT.store(unsafe { system::getpid() }, Ordering::Relaxed);
+}
+
+extern "C" fn after_fork() {
+    if !is_on() {
+        return;
+    }
+    let (pid, parent) = (unsafe { system::getpid() }, PARENT.load(Ordering::Relaxed));
+    let line = Text::new().add(b"FORK timestamp=").time(system::clock_ns(1)).add(b" pid=").number(pid as u64, 1);
+    tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
+    thread::after_fork();
+}
+
+/// Sets a number from the environment.
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+extern "C" fn at_start() {
+    let Some(folder) = std::env::var_os("TRACEMILL_CALLS") else { return };
+    let rings = std::env::var_os("TRACEMILL_CALLS_RINGS").unwrap_or_default();
+    if !FOLDER.set(folder.as_bytes()) || !RINGS.set(rings.as_bytes()) {
+        return;
+    }
+    if let Some(size) = number("TRACEMILL_CALLS_SLOT").filter(|size| size.is_power_of_two() && *size >= 4096) {
+        SETTINGS.slot_size.store(size, Ordering::Relaxed);
+    }
+    if let Some(depth) = number("TRACEMILL_CALLS_DEPTH") {
+        SETTINGS.depth.store(depth, Ordering::Relaxed);
+    }
+    SETTINGS.waits.store(number("TRACEMILL_CALLS_LOSE").is_none(), Ordering::Relaxed);
+    system::HAS_COUNTER.store(u32::from(number("TRACEMILL_CALLS_SYSTEM_CLOCK").is_none()), Ordering::Relaxed);
+    RECORDER.store(number("TRACEMILL_CALLS_RECORDER").unwrap_or(0) as i32, Ordering::Relaxed);
+    let leaf = core::arch::x86_64::__cpuid(1);
+    if leaf.ecx & 1 << 27 != 0 {
+        // The size for what the system has switched on.
+        let size = core::arch::x86_64::__cpuid_count(0xd, 0).ebx as usize;
+        stubs::set_xsave(size.max(1024) + 64);
+    }
+    let mut key = 0;
+    unsafe {
+        if system::pthread_key_create(&mut key, thread::end) != 0 {
+            return;
+        }
+        KEY.store(key, Ordering::Relaxed);
+        system::pthread_atfork(Some(before_fork), None, Some(after_fork));
+    }
+    if begin_session(&folder).is_some() {
+        IS_ON.store(true, Ordering::Release);
+    }
+}
+
+/// Writes the map of the process and the line of the session.
+fn begin_session(folder: &std::ffi::OsStr) -> Option<()> {
+    let time = system::clock_ns(1);
+    let pid = std::process::id();
+    let id = format!("{:016x}", time ^ u64::from(pid) << 40 ^ system::now().rotate_left(20));
+    SESSION.set(id.as_bytes());
+    let maps = std::fs::read("/proc/self/maps").ok()?;
+    let mut lines: Vec<(u64, u64, String, Vec<u8>)> = Vec::new();
+    for line in maps.split(|&byte| byte == b'\n') {
+        let mut words = line.splitn(6, |&byte| byte == b' ');
+        let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
+        let path = words.nth(3).unwrap_or_default();
+        let path = &path[path.iter().position(|&byte| byte != b' ').unwrap_or(path.len())..];
+        if !path.starts_with(b"/") && path != b"[stack]" || path.starts_with(RINGS.get()) {
+            continue;
+        }
+        let range = std::str::from_utf8(range).ok()?;
+        let (begin, end) = range.split_once('-')?;
+        let (begin, end) = (u64::from_str_radix(begin, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+        let rights = String::from_utf8_lossy(rights).into_owned();
+        match lines.iter_mut().find(|known| known.3 == path) {
+            Some(known) => {
+                known.1 = known.1.max(end);
+                if rights.contains('x') {
+                    known.2 = rights;
+                }
+            }
+            None => lines.push((begin, end, rights, path.to_vec())),
+        }
+    }
+    let name = std::path::Path::new(folder).join(format!("sid-{id}.map"));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(name).ok()?);
+    for (begin, end, rights, path) in lines {
+        write!(file, "{begin:08x}-{end:08x} {rights} 00000000 00:00 0                          ").ok()?;
+        file.write_all(&path).ok()?;
+        file.write_all(b"\n").ok()?;
+    }
+    file.flush().ok()?;
+    let program = std::fs::read_link("/proc/self/exe").ok()?;
+    let line = Text::new().add(b"SESS timestamp=").time(time).add(b" pid=").number(pid.into(), 1);
+    let line = line.add(b" sid=").add(id.as_bytes()).add(b" exename=\"");
+    tell(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
+    Some(())
+}
+
+type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
+
+/// Opens a library, and tells where it lies.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
+    unsafe {
+        let open = system::dlsym(system::RTLD_NEXT, c"dlopen".as_ptr());
+        if open.is_null() {
+            return std::ptr::null_mut();
+        }
+        let open = std::mem::transmute::<*mut c_void, Open>(open);
+        let time = system::clock_ns(1);
+        let library = open(name, flags);
+        if is_on() && !library.is_null() && !name.is_null() {
+            // The first number behind a handle is where the library lies.
+            let base = *library.cast::<u64>();
+            let tid = system::gettid();
+            let line = Text::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
+            let line = line.add(b" sid=").add(SESSION.get()).add(b" base=").hex(base).add(b" libname=\"");
+            tell(&line.add(CStr::from_ptr(name).to_bytes()).add(b"\"\n"));
+        }
+        library
+    }
+}
+
+/// The C library's profiler would write a file of its own, and interrupt the program.
+#[unsafe(no_mangle)]
+pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
+
+/// See [`__monstartup`].
+#[unsafe(no_mangle)]
+pub extern "C" fn _mcleanup() {}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_START: extern "C" fn() = at_start;

@@ -1,0 +1,176 @@
+//! What is taken from the system, by hand: this library depends on no crate.
+
+#![allow(missing_docs)]
+
+use std::arch::asm;
+use std::ffi::{c_char, c_int, c_long, c_void};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+unsafe extern "C" {
+    pub(crate) fn syscall(number: c_long, ...) -> c_long;
+    pub(crate) fn mmap(
+        at: *mut c_void,
+        len: usize,
+        protection: c_int,
+        flags: c_int,
+        file: c_int,
+        offset: i64,
+    ) -> *mut c_void;
+    pub(crate) fn munmap(at: *mut c_void, len: usize) -> c_int;
+    pub(crate) fn madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int;
+    pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    pub(crate) fn close(file: c_int) -> c_int;
+    pub(crate) fn write(file: c_int, bytes: *const c_void, len: usize) -> isize;
+    pub(crate) fn rename(from: *const c_char, to: *const c_char) -> c_int;
+    pub(crate) fn posix_fallocate(file: c_int, offset: i64, len: i64) -> c_int;
+    pub(crate) fn getpid() -> c_int;
+    pub(crate) fn kill(pid: c_int, signal: c_int) -> c_int;
+    pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+    pub(crate) fn pthread_key_create(key: *mut u32, destructor: extern "C" fn(*mut c_void)) -> c_int;
+    pub(crate) fn pthread_setspecific(key: u32, value: *const c_void) -> c_int;
+    pub(crate) fn pthread_atfork(before: Handler, parent: Handler, child: Handler) -> c_int;
+    pub(crate) fn pthread_self() -> usize;
+    pub(crate) fn pthread_getattr_np(thread: usize, attributes: *mut c_void) -> c_int;
+    pub(crate) fn pthread_attr_getstack(attributes: *const c_void, at: *mut usize, len: *mut usize) -> c_int;
+    pub(crate) fn pthread_attr_destroy(attributes: *mut c_void) -> c_int;
+    fn __errno_location() -> *mut c_int;
+    fn clock_gettime(clock: c_int, time: *mut [i64; 2]) -> c_int;
+}
+
+pub(crate) type Handler = Option<extern "C" fn()>;
+
+pub(crate) const PROT_READ_WRITE: c_int = 3;
+pub(crate) const MAP_SHARED: c_int = 1;
+pub(crate) const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
+pub(crate) const MADV_POPULATE_WRITE: c_int = 23;
+pub(crate) const O_RDWR_CREAT_EXCL_CLOEXEC: c_int = 0o2 | 0o100 | 0o200 | 0o2_000_000;
+pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
+pub(crate) const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
+const SYS_GETTID: c_long = 186;
+const SYS_FUTEX: c_long = 202;
+const FUTEX_WAIT: c_int = 0;
+
+pub(crate) fn gettid() -> u32 {
+    unsafe { syscall(SYS_GETTID) as u32 }
+}
+
+/// Waits until a word changes, a millisecond at most: the recorder has no way to wake.
+pub(crate) unsafe fn wait(word: *const u32, value: u32) {
+    let time: [i64; 2] = [0, 1_000_000];
+    unsafe { syscall(SYS_FUTEX, word, FUTEX_WAIT, value, &raw const time) };
+}
+
+/// Keeps `errno` as it is.
+pub(crate) fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
+    unsafe {
+        let errno = *__errno_location();
+        let result = work();
+        *__errno_location() = errno;
+        result
+    }
+}
+
+/// `CLOCK_MONOTONIC`, or another clock of the system, in ns.
+pub(crate) fn clock_ns(clock: c_int) -> u64 {
+    let mut time = [0; 2];
+    unsafe { clock_gettime(clock, &mut time) };
+    (time[0] as u64).wrapping_mul(1_000_000_000).wrapping_add(time[1] as u64)
+}
+
+/// Is the clock of the records the counter of the processor?
+pub(crate) static HAS_COUNTER: AtomicU32 = AtomicU32::new(1);
+
+/// The clock of the records. Only the counter is free of calls.
+#[inline(always)]
+pub(crate) fn now() -> u64 {
+    if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
+}
+
+/// A thread's data, and its state.
+#[inline(always)]
+pub(crate) fn local() -> *mut [usize; 2] {
+    let place: usize;
+    unsafe {
+        asm!(
+            "mov {place}, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]",
+            "add {place}, qword ptr fs:[0]",
+            place = out(reg) place,
+            options(nostack, readonly),
+        );
+    }
+    place as *mut [usize; 2]
+}
+
+/// Replaces `old` in a number that only signal handlers of this thread change meanwhile: no lock prefix.
+#[inline(always)]
+pub(crate) fn replace(number: &AtomicUsize, old: usize, new: usize) -> bool {
+    let is_replaced: u8;
+    unsafe {
+        asm!(
+            "cmpxchg qword ptr [{number}], {new}",
+            "sete {is_replaced}",
+            number = in(reg) number.as_ptr(),
+            new = in(reg) new,
+            is_replaced = out(reg_byte) is_replaced,
+            inout("rax") old => _,
+            options(nostack),
+        );
+    }
+    is_replaced != 0
+}
+
+/// A text without allocation, for names of files and lines.
+pub(crate) struct Text {
+    bytes: [u8; 1024],
+    len: usize,
+}
+
+impl Text {
+    pub(crate) fn new() -> Text {
+        Text { bytes: [0; 1024], len: 0 }
+    }
+
+    /// The text with more behind it; what does not fit is left out.
+    pub(crate) fn add(mut self, bytes: &[u8]) -> Text {
+        for &byte in bytes {
+            // The last one stays 0.
+            if self.len < self.bytes.len() - 1 {
+                self.bytes[self.len] = byte;
+                self.len += 1;
+            }
+        }
+        self
+    }
+
+    pub(crate) fn number(self, number: u64, digits: usize) -> Text {
+        let (mut buffer, mut at, mut rest) = ([b'0'; 20], 20, number);
+        while rest > 0 || 20 - at < digits.max(1) {
+            at -= 1;
+            buffer[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+        }
+        self.add(&buffer[at..])
+    }
+
+    pub(crate) fn hex(self, number: u64) -> Text {
+        let mut text = self;
+        let digits = (16 - number.leading_zeros() / 4).max(1);
+        for at in (0..digits).rev() {
+            text = text.add(&[b"0123456789abcdef"[(number >> (at * 4)) as usize & 15]]);
+        }
+        text
+    }
+
+    /// Seconds and ns, as lines of tasks have them.
+    pub(crate) fn time(self, ns: u64) -> Text {
+        self.number(ns / 1_000_000_000, 1).add(b".").number(ns % 1_000_000_000, 9)
+    }
+
+    pub(crate) fn as_ptr(&self) -> *const c_char {
+        self.bytes.as_ptr().cast()
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+}

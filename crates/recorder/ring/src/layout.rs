@@ -1,0 +1,53 @@
+//! Places of numbers in the header of a ring. Only constants: the library that is preloaded includes this file as it is.
+
+/// The first bytes of a ring.
+pub const MAGIC: [u8; 8] = *b"TMRING1\0";
+/// Length of the header in bytes; slots follow.
+pub const LEN: usize = 4096;
+
+/// Offset of the kind, u32.
+pub const KIND: usize = 8;
+/// Offset of the state, u32.
+pub const STATE: usize = 12;
+/// Offset of the size of a slot in bytes, u64.
+pub const SLOT_SIZE: usize = 16;
+/// Offset of the number of slots, u64.
+pub const SLOTS: usize = 24;
+/// Offset of the number of slots that were begun and ended, u64.
+pub const DONE: usize = 32;
+/// Offset of the number of slots that were moved out, u64.
+pub const TAKEN: usize = 40;
+/// Offset of the number of discarded events, u64.
+pub const DISCARDED: usize = 48;
+/// Offset of the process id, u32.
+pub const PID: usize = 56;
+/// Offset of the thread id, u32.
+pub const TID: usize = 60;
+/// Offset of the clock value before which nothing comes any more, u64.
+pub const BEACON: usize = 64;
+/// Offset of the UUID of the trace, 16 bytes.
+pub const UUID: usize = 72;
+/// Offset of the mode, u64.
+pub const MODE: usize = 88;
+/// Offset of the frequency of the clock in Hz, u64.
+pub const FREQUENCY: usize = 192;
+/// Offset of the number of clock pairs so far, u64.
+pub const PAIR_COUNT: usize = 200;
+/// Offset of the last clock pairs.
+pub const PAIRS: usize = 208;
+/// Number of clock pairs that are kept.
+pub const PAIRS_KEPT: u64 = 32;
+/// Length of a clock pair in bytes.
+pub const PAIR_LEN: usize = 24;
+
+/// Smallest and largest size of a slot in bytes.
+pub const SLOT_SIZES: std::ops::RangeInclusive<u64> = 4096..=16 << 20;
+
+/// State: no thread writes.
+pub const FREE: u32 = 0;
+/// State: a thread writes.
+pub const WRITING: u32 = 1;
+/// State: its thread ended.
+pub const ENDED: u32 = 2;
+/// State: closed in order.
+pub const CLOSED: u32 = 3;

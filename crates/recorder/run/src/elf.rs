@@ -1,0 +1,161 @@
+//! Symbols, build id and instrumentation of ELF files of 64 bits, little endian.
+//!
+//! Files are somebody's: every number is checked against the bytes that are there.
+
+use std::collections::BTreeMap;
+
+/// What is read of an ELF file.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Elf {
+    /// The build id, in hexadecimal.
+    pub(crate) build_id: Option<String>,
+    /// Functions and data by their address from the beginning of the file in memory: a letter as `nm` has it, the end, and
+    /// the name.
+    pub(crate) symbols: BTreeMap<u64, (char, u64, String)>,
+    /// Names of functions that it calls and does not have.
+    pub(crate) wanted: Vec<String>,
+    /// Has it entries that can be patched?
+    pub(crate) is_patchable: bool,
+}
+
+struct Section {
+    kind: u32,
+    name: u64,
+    offset: u64,
+    size: u64,
+    link: u64,
+}
+
+fn number<const N: usize>(bytes: &[u8], at: u64) -> Option<[u8; N]> {
+    bytes.get(usize::try_from(at).ok()?..)?.first_chunk().copied()
+}
+
+fn u16_at(bytes: &[u8], at: u64) -> Option<u64> {
+    number(bytes, at).map(|chunk| u16::from_le_bytes(chunk).into())
+}
+
+fn u32_at(bytes: &[u8], at: u64) -> Option<u64> {
+    number(bytes, at).map(|chunk| u32::from_le_bytes(chunk).into())
+}
+
+fn u64_at(bytes: &[u8], at: u64) -> Option<u64> {
+    number(bytes, at).map(u64::from_le_bytes)
+}
+
+fn text_at(bytes: &[u8], at: u64) -> Option<String> {
+    let rest = bytes.get(usize::try_from(at).ok()?..)?;
+    let end = rest.iter().position(|&byte| byte == 0)?;
+    Some(String::from_utf8_lossy(&rest[..end]).into_owned())
+}
+
+impl Elf {
+    /// Reads a file; `None` when it is no ELF file of this kind.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Elf> {
+        if !bytes.starts_with(b"\x7fELF\x02\x01") {
+            return None;
+        }
+        let mut elf = Elf::default();
+        let (programs, program_len, program_count) = (u64_at(bytes, 32)?, u16_at(bytes, 54)?, u16_at(bytes, 56)?);
+        let program = |at: u64| Some((u32_at(bytes, at)?, u64_at(bytes, at + 16)?));
+        let loads = (0..program_count).filter_map(|n| program(programs.checked_add(n * program_len)?));
+        // The first segment begins where the file does, on a page.
+        let base = loads.filter(|(kind, _)| *kind == 1).map(|(_, address)| address & !0xfff).min().unwrap_or(0);
+        let sections = sections(bytes)?;
+        let names = sections.get(usize::try_from(u16_at(bytes, 62)?).ok()?).map_or(0, |section| section.offset);
+        let has_all = sections.iter().any(|section| section.kind == 2);
+        for section in &sections {
+            let name = names.checked_add(section.name).and_then(|at| text_at(bytes, at)).unwrap_or_default();
+            elf.is_patchable |= name == "__patchable_function_entries" && section.size > 0;
+            match section.kind {
+                7 if name == ".note.gnu.build-id" => elf.build_id = build_id(bytes, section),
+                // The table for the loader has less, and the same.
+                2 => elf.add_symbols(bytes, section, &sections, base, true),
+                11 => elf.add_symbols(bytes, section, &sections, base, !has_all),
+                _ => {}
+            }
+        }
+        Some(elf)
+    }
+
+    fn add_symbols(&mut self, bytes: &[u8], table: &Section, sections: &[Section], base: u64, are_kept: bool) {
+        let texts = usize::try_from(table.link).ok().and_then(|at| sections.get(at)).map_or(0, |text| text.offset);
+        let end = table.offset.saturating_add(table.size).min(bytes.len() as u64);
+        for at in (table.offset..end).step_by(24) {
+            let symbol = (
+                u32_at(bytes, at),
+                u16_at(bytes, at + 4),
+                u16_at(bytes, at + 6),
+                u64_at(bytes, at + 8),
+                u64_at(bytes, at + 16),
+            );
+            let (Some(name), Some(info), Some(section), Some(value), Some(size)) = symbol else { return };
+            let Some(name) = texts.checked_add(name).and_then(|at| text_at(bytes, at)).filter(|name| !name.is_empty())
+            else {
+                continue;
+            };
+            // Versions of symbols are no part of their names.
+            let name = name.split('@').next().unwrap_or_default().to_string();
+            let (kind, binding) = (info & 0xf, info >> 4 & 0xf);
+            if section == 0 {
+                self.wanted.push(name);
+                continue;
+            }
+            let letter = match (kind, binding) {
+                (2 | 10, 0) => 't',
+                (2 | 10, 2) => 'w',
+                (2 | 10, _) => 'T',
+                (1, 0) => 'd',
+                (1, 2) => 'v',
+                (1, _) => 'D',
+                _ => continue,
+            };
+            if let Some(address) = value.checked_sub(base).filter(|_| are_kept && size > 0) {
+                self.symbols.entry(address).or_insert((letter, address.saturating_add(size), name));
+            }
+        }
+    }
+}
+
+fn sections(bytes: &[u8]) -> Option<Vec<Section>> {
+    let (at, len, count) = (u64_at(bytes, 40)?, u16_at(bytes, 58)?, u16_at(bytes, 60)?);
+    let section = |number: u64| {
+        let at = at.checked_add(number * len)?;
+        Some(Section {
+            name: u32_at(bytes, at)?,
+            kind: u32_at(bytes, at + 4)? as u32,
+            offset: u64_at(bytes, at + 24)?,
+            size: u64_at(bytes, at + 32)?,
+            link: u32_at(bytes, at + 40)?,
+        })
+    };
+    Some((0..count).map_while(section).collect())
+}
+
+fn build_id(bytes: &[u8], section: &Section) -> Option<String> {
+    let (name, len) = (u32_at(bytes, section.offset)?, u32_at(bytes, section.offset + 4)?);
+    let begin = usize::try_from(section.offset + 12 + name.next_multiple_of(4)).ok()?;
+    let id = bytes.get(begin..begin.checked_add(usize::try_from(len.min(64)).ok()?)?)?;
+    // Readers want 20 bytes.
+    (id.len() == 20).then(|| id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_program_has_symbols() {
+        let bytes = std::fs::read(std::env::current_exe().expect("a path")).expect("it can be read");
+        let elf = Elf::read(&bytes).expect("it is an ELF file");
+        assert!(elf.symbols.values().any(|(letter, _, name)| *letter == 'T' && name == "main"));
+        assert!(!elf.is_patchable && !elf.wanted.is_empty());
+        for cut in [0, 5, 16, 63, 64, 100, bytes.len() / 2] {
+            let _ = Elf::read(&bytes[..cut]);
+        }
+        for at in 0..64 {
+            let mut bad = bytes.clone();
+            bad[at] ^= 0xff;
+            let _ = Elf::read(&bad);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! The files of a data folder beside those of its tasks: `info`, symbols, build ids in maps.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::elf::Elf;
+
+/// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
+/// there.
+const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 9;
+
+/// What `info` says of the run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Run {
+    pub(crate) program: PathBuf,
+    pub(crate) command: Vec<String>,
+    /// As `wait` gives it.
+    pub(crate) status: Option<i32>,
+    pub(crate) elapsed: Duration,
+    pub(crate) depth: u16,
+}
+
+/// Writes the beginning of `info`, which says that the recording is not complete.
+pub(crate) fn begin(folder: &Path, depth: u16) -> io::Result<()> {
+    fs::write(folder.join("info"), header(0, depth))
+}
+
+fn header(info: u64, depth: u16) -> Vec<u8> {
+    let mut bytes = b"Ftrace!\0".to_vec();
+    bytes.extend_from_slice(&4_u32.to_le_bytes());
+    bytes.extend_from_slice(&40_u16.to_le_bytes());
+    bytes.extend_from_slice(&[1, 2]);
+    bytes.extend_from_slice(&FEATURES.to_le_bytes());
+    bytes.extend_from_slice(&info.to_le_bytes());
+    bytes.extend_from_slice(&depth.to_le_bytes());
+    bytes.resize(40, 0);
+    bytes
+}
+
+/// Writes what can be said only at the end.
+pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
+    let symbols = write_symbols(folder)?;
+    let mut text = String::new();
+    let mut mask = 0;
+    let mut add = |bit: u32, lines: &str| {
+        mask |= 1_u64 << bit;
+        text.push_str(lines);
+        text.push('\n');
+    };
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let value = |text: &str, key: &str| {
+        let line = text.lines().find(|line| line.split([':', '=']).next().is_some_and(|name| name.trim() == key))?;
+        line.split_once([':', '=']).map(|(_, value)| value.trim().to_string())
+    };
+    add(0, &format!("exename:{}", run.program.display()));
+    if let Some(id) = symbols.get(&run.program) {
+        add(1, &format!("build_id:{id}"));
+    }
+    if let Some(status) = run.status {
+        add(2, &format!("exit_status:{status}"));
+    }
+    add(3, &format!("cmdline:{}", run.command.join(" ").replace('\\', "\\\\").replace('"', "\\\"")));
+    let cpus = read("/proc/cpuinfo");
+    let online = cpus.lines().filter(|line| line.starts_with("processor")).count();
+    let model = value(&cpus, "model name").unwrap_or_default();
+    add(4, &format!("cpuinfo:lines=2\ncpuinfo:nr_cpus={online} / {online} (online/possible)\ncpuinfo:desc={model}"));
+    let memory = read("/proc/meminfo");
+    let gigabytes = |key: &str| {
+        let kilobytes = value(&memory, key).and_then(|text| text.split(' ').next()?.parse::<f64>().ok());
+        kilobytes.unwrap_or(0.0) / f64::from(1 << 20)
+    };
+    add(5, &format!("meminfo:{:.1} / {:.1} GB (free / total)", gigabytes("MemFree"), gigabytes("MemTotal")));
+    let kernel = read("/proc/sys/kernel/osrelease");
+    let (host, release) = (read("/proc/sys/kernel/hostname"), read("/etc/os-release"));
+    let name = value(&release, "PRETTY_NAME").unwrap_or_else(|| "\"Linux\"".into());
+    add(
+        6,
+        &format!(
+            "osinfo:lines=3\nosinfo:kernel=Linux {}\nosinfo:hostname={}\nosinfo:distro={name}",
+            kernel.trim(),
+            host.trim()
+        ),
+    );
+    let tids = tids(folder)?;
+    let list: Vec<String> = tids.iter().map(u64::to_string).collect();
+    add(7, &format!("taskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}", tids.len(), list.join(",")));
+    let load = read("/proc/loadavg");
+    add(9, &format!("loadinfo:{}", load.split(' ').take(3).collect::<Vec<_>>().join(" / ")));
+    let elapsed = run.elapsed;
+    let date = date(std::time::SystemTime::now());
+    add(11, &format!("record_date:{date}\nelapsed_time:{}.{:09} sec", elapsed.as_secs(), elapsed.subsec_nanos()));
+    add(12, "pattern_type:regex");
+    add(13, concat!("uftrace_version:tracemill ", env!("CARGO_PKG_VERSION")));
+    let mut bytes = header(mask, run.depth);
+    bytes.extend_from_slice(text.as_bytes());
+    // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.
+    fs::write(folder.join(".info.new"), bytes)?;
+    fs::rename(folder.join(".info.new"), folder.join("info"))
+}
+
+/// Threads with a file, in the order of their ids.
+fn tids(folder: &Path) -> io::Result<BTreeSet<u64>> {
+    let mut tids = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        tids.extend(name.to_string_lossy().strip_suffix(".dat").and_then(|tid| tid.parse::<u64>().ok()));
+    }
+    Ok(tids)
+}
+
+/// Writes the symbols of all files that the maps and the list of tasks name, and the build ids to the maps. Returns those.
+fn write_symbols(folder: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
+    let (mut ids, mut names) = (BTreeMap::new(), BTreeMap::new());
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !name.starts_with("sid-") || !name.ends_with(".map") {
+            continue;
+        }
+        let map = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+        let mut with_ids = String::new();
+        for line in map.lines() {
+            with_ids.push_str(line);
+            if let Some(at) = line.find('/').filter(|_| !line.contains(" build-id:")) {
+                let file = PathBuf::from(&line[at..]);
+                write_symbols_of(folder, &file, &mut names, &mut ids)?;
+                if let Some(id) = ids.get(&file) {
+                    with_ids.push_str(&format!(" build-id:{id}"));
+                }
+            }
+            with_ids.push('\n');
+        }
+        fs::write(&path, with_ids)?;
+    }
+    let tasks = fs::read(folder.join("task.txt")).unwrap_or_default();
+    for line in String::from_utf8_lossy(&tasks).lines().filter(|line| line.starts_with("DLOP ")) {
+        let library = line.split_once("libname=\"").and_then(|(_, rest)| rest.strip_suffix('"'));
+        if let Some(library) = library.map(PathBuf::from).filter(|path| path.is_file()) {
+            write_symbols_of(folder, &library, &mut names, &mut ids)?;
+        }
+    }
+    Ok(ids)
+}
+
+/// Writes the symbols of a file, once. Files that cannot be read have none.
+fn write_symbols_of(
+    folder: &Path,
+    path: &Path,
+    names: &mut BTreeMap<String, PathBuf>,
+    ids: &mut BTreeMap<PathBuf, String>,
+) -> io::Result<()> {
+    if names.values().any(|known| known == path) {
+        return Ok(());
+    }
+    let Some(elf) = fs::read(path).ok().and_then(|bytes| Elf::read(&bytes)) else { return Ok(()) };
+    let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = if names.contains_key(&base) { format!("{base}-{}", suffix(path, &elf)) } else { base };
+    let mut file = io::BufWriter::new(fs::File::create(folder.join(format!("{name}.sym")))?);
+    writeln!(file, "# symbols: {}", elf.symbols.len())?;
+    writeln!(file, "# path name: {}", path.display())?;
+    if let Some(id) = &elf.build_id {
+        writeln!(file, "# build-id: {id}")?;
+        ids.insert(path.to_path_buf(), id.clone());
+    }
+    let mut end = 0;
+    for (address, (letter, symbol_end, symbol)) in &elf.symbols {
+        writeln!(file, "{address:016x} {letter} {symbol}")?;
+        end = end.max(*symbol_end);
+    }
+    writeln!(file, "{end:016x} ? __sym_end")?;
+    file.flush()?;
+    names.insert(name, path.to_path_buf());
+    Ok(())
+}
+
+/// What is behind the name of the second of two files of one name.
+fn suffix(path: &Path, elf: &Elf) -> String {
+    match &elf.build_id {
+        Some(id) => id[..4].to_string(),
+        None => {
+            let sum =
+                path.as_os_str().as_encoded_bytes().iter().fold(0_u16, |sum, &byte| sum.wrapping_add(byte.into()));
+            format!("{sum:04x}")
+        }
+    }
+}
+
+/// A date as `ctime` writes it, in UTC.
+fn date(time: std::time::SystemTime) -> String {
+    let seconds = time.duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    let weekday = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"][(days % 7) as usize];
+    let is_leap = |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let (mut year, mut day) = (1970, days);
+    while day >= 365 + u64::from(is_leap(year)) {
+        day -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while day >= lengths[month] {
+        day -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{weekday} {} {:2} {hour:02}:{minute:02}:{second:02} {year}", months[month], day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_ctime() {
+        let date = |seconds| date(std::time::UNIX_EPOCH + Duration::from_secs(seconds));
+        assert_eq!(date(0), "Thu Jan  1 00:00:00 1970");
+        assert_eq!(date(1_709_210_096), "Thu Feb 29 12:34:56 2024");
+        assert_eq!(date(1_795_435_199), "Mon Nov 23 11:59:59 2026");
+    }
+}

@@ -1,0 +1,19 @@
+//! Records the function calls of programs that were built for tracing: it runs them with a library that is loaded before
+//! theirs, takes records out of the rings of their threads, and writes a data folder as uftrace does.
+//!
+//! | module | |
+//! |---|---|
+//! | `command` | the program: how it was built, how it is run, the loop beside it |
+//! | `rings` | records of rings to files of tasks |
+//! | `times` | clock values to times |
+//! | `elf` | symbols and build ids |
+//! | `folder` | the other files of the folder |
+#![forbid(unsafe_code)]
+
+mod command;
+mod elf;
+mod folder;
+mod rings;
+mod times;
+
+pub use command::{Built, Options, Recorded, WhenFull, built, record, recover};
