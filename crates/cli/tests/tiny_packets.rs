@@ -23,3 +23,17 @@ fn an_event_in_a_packet_of_its_own_takes_no_room_for_thousands() {
         assert!(run.stdout.ends_with(&format!("n = {} }}\n", PACKETS - 1)), "{options}");
     }
 }
+
+/// More packets than tasks, and not as many for each.
+#[test]
+fn packets_are_counted_whatever_their_number() {
+    for packets in [1u32, 4096, 4097, 9001] {
+        let folder = Folder::new();
+        let bytes: Vec<u8> = (0..packets).flat_map(|n| ticks_packet(&[(u64::from(n) * 10, n)], 0)).collect();
+        folder.file("tiny/metadata", ticks_metadata("freq = 1000000000;")).file("tiny/stream", bytes);
+        for jobs in [1, 3] {
+            let run = folder.run(&format!("info --count --jobs {jobs} tiny")).ends(0, &[]);
+            assert!(run.stdout.contains(&format!(" {packets} event")), "{packets}: {}", run.stdout);
+        }
+    }
+}

@@ -141,13 +141,9 @@ fn count_events(session: &Session, at: usize, trace: &OpenTrace, jobs: usize, su
         .iter()
         .enumerate()
         .flat_map(|(at, stream)| {
-            let step = if packets_stand_alone(stream) {
-                stream.packets.len().div_ceil(MAX_TASKS)
-            } else {
-                stream.packets.len()
-            }
-            .max(1);
-            (0..stream.packets.len()).step_by(step).map(move |from| (at, from..from + step))
+            let len = stream.packets.len();
+            let step = if packets_stand_alone(stream) { len.div_ceil(MAX_TASKS) } else { len };
+            (0..len).step_by(step.max(1)).map(move |from| (at, from..(from + step).min(len)))
         })
         .collect();
     let next = AtomicUsize::new(0);
