@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-/// CPUs of the machine.
-const CPUS: u32 = 4;
+/// CPUs of the machine, unless another number is wanted.
+pub(crate) const CPUS: u32 = 4;
 /// Threads that each CPU has all the time.
 const THREADS: i32 = 12;
 /// Bytes of a packet.
@@ -84,11 +84,11 @@ classes! {
 }
 
 /// Writes the trace; its metadata last, so that a trace that has them is whole.
-pub(crate) fn write_trace(path: &Path, events: u64) -> std::io::Result<()> {
+pub(crate) fn write_trace(path: &Path, events: u64, cpus: u32) -> std::io::Result<()> {
     fs::create_dir_all(path)?;
-    for cpu in 0..CPUS {
+    for cpu in 0..cpus {
         let mut of = Cpu::new(cpu, File::create(path.join(format!("channel0_{cpu}")))?);
-        let count = events / u64::from(CPUS) + u64::from(u64::from(cpu) < events % u64::from(CPUS));
+        let count = events / u64::from(cpus) + u64::from(u64::from(cpu) < events % u64::from(cpus));
         // A slice may be some events too long: those do not matter.
         while of.count < count {
             of.slice()?;

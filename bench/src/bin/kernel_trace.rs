@@ -1,6 +1,6 @@
 //! Writes a trace in the shape of LTTng's kernel tracer, of any size, for benchmarks:
 //!
-//!     cargo run -p tracemill-bench --release --bin kernel_trace -- OUT_DIR EVENTS
+//!     cargo run -p tracemill-bench --release --bin kernel_trace -- OUT_DIR EVENTS [CPUS]
 #![forbid(unsafe_code)]
 
 #[path = "../kernel.rs"]
@@ -12,11 +12,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let events = arguments.get(1).and_then(|text| text.replace('_', "").parse::<u64>().ok());
-    let (Some(out), Some(events)) = (arguments.first(), events) else {
-        eprintln!("usage: kernel_trace OUT_DIR EVENTS");
+    let cpus = arguments.get(2).map_or(Some(kernel::CPUS), |text| text.parse::<u32>().ok().filter(|&cpus| cpus > 0));
+    let (Some(out), Some(events), Some(cpus)) = (arguments.first(), events, cpus) else {
+        eprintln!("usage: kernel_trace OUT_DIR EVENTS [CPUS]");
         return ExitCode::from(2);
     };
-    match kernel::write_trace(Path::new(out), events) {
+    match kernel::write_trace(Path::new(out), events, cpus) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("kernel_trace: {out}: {error}");
