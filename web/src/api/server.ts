@@ -3,7 +3,7 @@ import { ApiError, Unreachable, encodeQuery, type Query, type Source } from './s
 import type { ErrorBody, Progress } from './types';
 
 const BUSY_WAIT_MS = 150;
-const BUSY_TRIES = 20;
+const BUSY_TRIES = 100;
 
 export class Server implements Source {
   constructor(private readonly token: string) {}

@@ -26,11 +26,11 @@ export const SelectionTools = (): JSX.Element => (
   </>
 );
 
-/** The time between events of a name and the next of it, for the histogram. */
+/** The time between events of a name and the next of it, for the histogram: asked for when a name is chosen. */
 interface Pairs { rows?: unknown[]; points?: { begin: string; duration: string }[] }
 const gapsAnswer = answer<Pairs>(() => {
   const name = chosenName.value;
-  if (name === null || state.value.tab !== 'selection' || !(session.value?.features.includes('pairs') ?? false)) return null;
+  if (name === null || state.value.tab !== 'selection') return null;
   const { selection, filter } = state.value;
   const query = { from: name, to: name, begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, filter };
   return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('pairs', query, abort) };

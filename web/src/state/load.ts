@@ -427,9 +427,7 @@ function hear(progress: Progress): void {
       if (progress.filter === state.peek().filter) { filterDone.value = progress.done; if (progress.done >= 1) { filteredTiles.markInexact(); tilesStale.value = tilesStale.peek() + 1; } }
       break;
     case 'grown':
-      plainTiles.markAll();
-      filteredTiles.markAll();
-      void refresh();
+      refresh().catch(reportFailure);
       break;
     case 'end': phase.value = 'ended'; break;
   }
@@ -440,10 +438,11 @@ export const filterDone = signal<number | null>(null);
 function hearIndex(index: IndexProgress): void {
   const before = session.peek();
   if (!before) return;
-  if (index.state === 'complete') {
-    if (before.index.state !== 'complete') void refresh();
+  if (index.state !== before.index.state || before.begin === null) {
+    refresh().catch(reportFailure);
     return;
   }
+  if (index.state === 'complete') return;
   session.value = { ...before, index };
   indexTimer ??= setTimeout(() => {
     indexTimer = null;
@@ -456,12 +455,16 @@ function hearIndex(index: IndexProgress): void {
 export async function refresh(): Promise<void> {
   const before = session.peek();
   const now = await ask<Session>('session');
-  const same = before && String(before.generation) === String(now.generation) && before.index.state === now.index.state;
-  if (same) return;
+  const sameGeneration = before !== null && String(before.generation) === String(now.generation);
+  if (sameGeneration && before.index.state === now.index.state && before.begin === now.begin) return;
   batch(() => {
     session.value = now;
-    plainTiles.markInexact();
-    filteredTiles.markInexact();
+    for (const store of [plainTiles, filteredTiles]) {
+      // Tiles count from the origin.
+      if (before && before.origin !== now.origin) store.clear();
+      else if (sameGeneration) store.markInexact();
+      else store.markAll();
+    }
     refined.clear();
     epoch.value = epoch.peek() + 1;
     tilesStale.value = tilesStale.peek() + 1;
