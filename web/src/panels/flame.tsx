@@ -11,7 +11,7 @@ import { colourOf } from '../state/names';
 import { state } from '../state/store';
 import { duration, grouped } from '../time/format';
 import { spanOf } from '../time/range';
-import { range } from './selection';
+import { rangeShown } from './ranges';
 import { saveFile, Chip, clipped } from './parts';
 import { Shapes } from '../draw/shapes';
 import { theme } from './settings';
@@ -78,7 +78,7 @@ const tree = (): Frame | null => {
 
 export const FlameTools = (): JSX.Element => (
   <>
-    <span>{state.value.selection ? `Of the selection, ${duration(spanOf(range()))}` : 'Of the whole trace'}</span>
+    <span>{state.value.selection ? `Of the selection, ${duration(spanOf(rangeShown()))}` : 'Of the whole trace'}</span>
     <button type="button" class="ib out small" onClick={() => { inside.value = !inside.value; zoomed.value = []; }}>{inside.value ? 'From the outside' : 'From the inside'}</button>
     <button type="button" class="ib out small" aria-pressed={asTable.value} onClick={() => { asTable.value = !asTable.value; }}>As a table</button>
     <button type="button" class="ib out small" onClick={saveSvg}>SVG</button>

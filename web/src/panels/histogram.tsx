@@ -18,7 +18,7 @@ export function byPowerOfTwo(values: readonly number[]): { first: number; counts
   return { first, counts };
 }
 
-export function Histogram({ title, values, pick }: { title: string; values: readonly number[]; pick: () => void }): JSX.Element {
+export function Histogram({ title, values, pick }: { title: string; values: readonly number[]; pick?: () => void }): JSX.Element {
   const ref = useRef<HTMLCanvasElement>(null);
   const { first, counts } = byPowerOfTwo(values);
   const colours = theme.value;
@@ -48,8 +48,10 @@ export function Histogram({ title, values, pick }: { title: string; values: read
     for (let power = 1; power <= 2 ** 62; power *= 10) {
       const x = (Math.log2(power) - first) * bar;
       if (x < -1 || x > counts.length * bar || x < last + 46) continue;
+      const text = shortDuration(BigInt(power));
+      if (x - 4 + g.measureText(text).width > width) break;
       last = x;
-      g.fillText(shortDuration(BigInt(power)), Math.max(0, x - 4), HEIGHT_PX - 8);
+      g.fillText(text, Math.max(0, x - 4), HEIGHT_PX - 8);
     }
     g.fillStyle = colours.line2;
     g.fillRect(0, HEIGHT_PX - FOOT_PX, width, 1);
@@ -59,7 +61,7 @@ export function Histogram({ title, values, pick }: { title: string; values: read
     <div class="chart">
       <h3 class="h4">{title}</h3>
       <canvas ref={ref} class="hist" role="img" aria-label={said} />
-      <button type="button" class="ib out small" onClick={pick}>Filter by name</button>
+      {pick ? <button type="button" class="ib out small" onClick={pick}>Filter by name</button> : null}
     </div>
   );
 }

@@ -5,22 +5,30 @@ import { answer } from '../state/answers';
 import { ask, epoch, hasCalls, selectAnswer } from '../state/load';
 import { selected } from '../state/load';
 import { applyFilter } from '../state/load';
-import { session, state, timeContext, whole } from '../state/store';
+import { session, state, timeContext } from '../state/store';
 import { duration, grouped, point } from '../time/format';
-import { spanOf, type Range } from '../time/range';
+import { spanOf } from '../time/range';
 import type { CallStatistics, NameStatistics } from '../api/types';
+import { Between, OutliersView } from './between';
 import { cutTrace, saveStatistics } from './export';
 import { Histogram } from './histogram';
 import { Chip, clipped } from './parts';
+import { rangeShown } from './ranges';
 
 /** Names beyond this many are counted, not listed. */
 const MOST_NAMES = 1000;
 
-export const range = (): Range => state.value.selection ?? whole.value;
 const chosenName = signal<string | null>(null);
+
+type Mode = 'names' | 'between' | 'outliers';
+const mode = signal<Mode>('names');
+const MODES: readonly (readonly [Mode, string])[] = [['names', 'Names'], ['between', 'Between'], ['outliers', 'Outliers']];
 
 export const SelectionTools = (): JSX.Element => (
   <>
+    {state.value.tab === 'selection' ? MODES.map(([m, label]) => (
+      <button type="button" class="ib out small" aria-pressed={mode.value === m} onClick={() => { mode.value = m; }}>{label}</button>
+    )) : null}
     {session.value?.features.includes('export') ? <button type="button" class="ib out small" onClick={() => void cutTrace()}>Cut trace</button> : null}
     <button type="button" class="ib out small" onClick={() => void saveStatistics()}>CSV</button>
   </>
@@ -46,9 +54,10 @@ export function Selection(): JSX.Element {
   if (state.value.tab !== 'selection' || !value) {
     return <div class="panel" {...attributes}>{state.value.tab === 'selection' ? <p class="nothing">Counting…</p> : null}</div>;
   }
+  if (mode.value !== 'names') return <div class="panel" {...attributes}><Summary />{mode.value === 'between' ? <Between /> : <OutliersView />}</div>;
   const events = value.events;
   const most = value.names[0]?.events ?? 1;
-  const seconds = Number(spanOf(range())) / 1e9;
+  const seconds = Number(spanOf(rangeShown())) / 1e9;
   const name = chosenName.value ?? value.names[0]?.name ?? null;
   const points = gapsAnswer.value.value?.points;
   return (
@@ -86,7 +95,7 @@ function Spread({ names, name }: { names: readonly NameStatistics[]; name: strin
 export function Summary(): JSX.Element | null {
   const { value } = selectAnswer.value;
   if (!value) return null;
-  const { begin, end } = range();
+  const { begin, end } = rangeShown();
   const { chosen } = state.value;
   const span = end - begin;
   const rate = span > 0n ? Math.round(value.events / (Number(span) / 1e9)) : null;
