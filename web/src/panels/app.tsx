@@ -57,13 +57,13 @@ function Whole(): JSX.Element {
         <Divider size="bottom" label="Height of the panel" />
         <Bottom />
         <Divider size="side" label="Width of the details" />
+        <Menu />
       </main>
       <Details />
       <Status />
       <Announce />
       {phase.value === 'ended' ? <Ended /> : null}
       <Dialogs />
-      <Menu />
     </>
   );
 }

@@ -6,7 +6,8 @@ import { directly, drawAtFrames, requestDraw, shown } from '../draw/frame';
 import { drawOverview, handles } from '../draw/overview';
 import { drawRuler } from '../draw/ruler';
 import { resize } from '../draw/plain';
-import { scaleOf } from '../draw/scale';
+import { scaleOf, type Scale } from '../draw/scale';
+import type { Bookmark } from '../state/state';
 import { goToBookmark, panBy, removeBookmark, select } from '../state/actions';
 import { problemsAnswer, tilesArrived, viewport } from '../state/load';
 import { change, format, session, show, state, timeContext, view, whole } from '../state/store';
@@ -120,6 +121,21 @@ export function RulerLabel(): JSX.Element {
   return <div class="rull"><small>{date}</small><span>{point(begin, timeContext.value, digits)}{f === 'utc' ? ' UTC' : ''}</span></div>;
 }
 
+const FLAG_PX = 24;
+const SIGN_PX = 6.4;
+
+/** Where the flags of bookmarks are; one that the next one would cover has no room to be clicked. */
+function flags(scale: Scale): { b: Bookmark; left: number; width: number; hidden: boolean }[] {
+  const list = state.value.bookmarks.map((b) => ({ b, x: scale.x(b.ns) }));
+  return list.map(({ b, x }, i) => {
+    const left = Math.round(Math.max(0, Math.min(scale.width - FLAG_PX, x)));
+    const wanted = Math.max(FLAG_PX, Math.min(260, b.label.length * SIGN_PX + 14)) + Math.min(0, x);
+    const room = Math.min(scale.width, list[i + 1]?.x ?? Infinity) - left;
+    const width = Math.floor(Math.min(wanted, room));
+    return { b, left, width, hidden: x > scale.width || width < FLAG_PX };
+  });
+}
+
 export function Ruler(): JSX.Element {
   const ref = useDrawing((g, width, height, ratio) => { drawRuler(g, rulerInput(width, height, ratio)); }, () => {
     void [shown.value, state.value, theme.value, session.value, dragged.value];
@@ -150,11 +166,10 @@ export function Ruler(): JSX.Element {
   return (
     <div class="rul" onPointerDown={onPointerDown}>
       <canvas ref={ref} aria-hidden="true" />
-      {state.value.bookmarks.map((b) => {
-        const x = scale.x(b.ns);
+      {flags(scale).map(({ b, left, width, hidden }) => {
         return (
           <button type="button" class="bookmark" data-testid="bookmark" data-ns={String(b.ns)} data-label={b.label} key={String(b.ns)}
-            style={{ left: `${Math.round(Math.max(-1000, Math.min(scale.width - 24, x)))}px`, width: `${Math.max(24, Math.min(260, b.label.length * 6.4 + 14))}px`, visibility: x < -200 || x > scale.width ? 'hidden' : 'visible' }}
+            style={{ left: `${left}px`, width: `${width}px`, visibility: hidden ? 'hidden' : 'visible' }}
             aria-label={`Bookmark ${b.label}`} title={`${b.label}, ${point(b.ns, timeContext.value)}`} onClick={() => goToBookmark(b.ns)}
             onContextMenu={(e) => {
               e.preventDefault();
