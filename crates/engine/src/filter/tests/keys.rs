@@ -55,9 +55,17 @@ fn integers_at_fixed_places_are_cheap() {
 }
 
 #[test]
+fn what_a_packet_decides_is_cheap() {
+    let input = kernel();
+    assert_eq!(values(&input, "cpu"), (integers(&[2; 6]), 6));
+    // Not together with a field of each event.
+    let (found, cheap) = keys(&input, &paths(&input, "cpu, vtid"));
+    assert_eq!((&found[0][1].1, cheap), (&KeyValue::Integer(4711), 0));
+}
+
+#[test]
 fn everything_else_is_visited() {
     let input = kernel();
-    assert_eq!(values(&input, "cpu"), (integers(&[2; 6]), 0));
     assert_eq!(values(&input, "header.id"), (integers(&[0, 0, 1, 1, 2, 3]), 0));
     assert_eq!(values(&input, "args[2]").0[..3], [&integers(&[-3, 6])[..], &[KeyValue::Absent]].concat());
     assert_eq!(values(&input, "procname").0, vec![text("prog"); 6]);
