@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod settings;
 mod sql;
+mod view;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
 pub(crate) use self::sql::{SqlFormat, Text};
+pub(crate) use self::view::ViewOptions;
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
 #[derive(Parser)]
@@ -64,6 +66,8 @@ pub(crate) enum Command {
     Sql(Deferred<SqlCommand>),
     /// Ask one question in SQL: `tracemill query TRACE... SQL`
     Query(Deferred<QueryCommand>),
+    /// Show traces in the browser
+    View(Deferred<ViewOptions>),
     /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
     /// Draw a flame graph of all calls: an SVG with search and zoom

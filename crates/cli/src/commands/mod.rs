@@ -26,3 +26,4 @@ pub(crate) mod report_calls;
 mod report_forms;
 mod select;
 pub(crate) mod sql;
+pub(crate) mod view;

@@ -1,0 +1,41 @@
+//! The options of `tracemill view`.
+
+use std::net::IpAddr;
+
+use clap::Args;
+
+use super::{EventOptions, InputOptions, parse_duration};
+
+/// `tracemill view`.
+#[derive(Args)]
+#[command(
+    after_help = "The page is reached from this machine only, by the address that is printed: it holds a secret. \
+It ends after Ctrl-C, or with the button End server. From elsewhere: ssh -L PORT:127.0.0.1:PORT HOST."
+)]
+pub(crate) struct ViewOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) events: EventOptions,
+
+    /// Do not open a browser
+    #[arg(long)]
+    pub(crate) no_open: bool,
+
+    /// Port to listen on; 0 is a free one
+    #[arg(long, value_name = "N", default_value = "0")]
+    pub(crate) port: u16,
+
+    /// Address to listen on; others than this machine's own are not encrypted
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1")]
+    pub(crate) listen: IpAddr,
+
+    /// Answer requests for a server of this name too; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) allow_host: Vec<String>,
+
+    /// End when no page was open for this long
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) idle_exit: Option<u64>,
+}

@@ -1,0 +1,117 @@
+//! `tracemill view`: traces in the browser.
+
+#[cfg(feature = "viewer")]
+pub(crate) use shown::run;
+
+#[cfg(not(feature = "viewer"))]
+use tracemill_model::error::Error;
+
+#[cfg(not(feature = "viewer"))]
+use crate::args::ViewOptions;
+#[cfg(not(feature = "viewer"))]
+use crate::report::Outcome;
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "viewer"))]
+pub(crate) fn run(_: &ViewOptions) -> Result<Outcome, Error> {
+    Err(Error::unsupported(
+        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
+    ))
+}
+
+#[cfg(feature = "viewer")]
+mod shown {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tracemill_engine::selection::streams;
+    use tracemill_engine::survey::ends;
+    use tracemill_model::error::Error;
+    use tracemill_model::schema::ClockOrigin;
+    use tracemill_server::{Input, Settings, Traces, listen};
+
+    use super::super::{open, select};
+    use crate::args::ViewOptions;
+    use crate::report::Outcome;
+
+    /// Serves a page about traces until it is asked to end.
+    pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
+        let choice = select::parse(&options.events)?;
+        let Some(opened) = open::open(&options.input)? else { return Ok(Outcome::Nothing) };
+        let open::Opened { session, reporter, .. } = opened;
+        let wanted = select::bind(&choice, false, &options.input, &session)?;
+        let streams = streams(&session, &options.events.stream)?;
+        let (first, last) = ends(&session, (true, true));
+        let within = |ns: i128| {
+            let from = wanted.selection.begin_ns.map_or(ns, |begin| ns.max(begin));
+            wanted.selection.end_ns.map_or(from, |end| from.min(end))
+        };
+        let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
+        let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
+        let problems = (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
+        let is_unix = session.traces.iter().flat_map(|trace| trace.schema.clocks());
+        let is_unix = is_unix.into_iter().any(|clock| clock.origin == ClockOrigin::Unix);
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let input = Input {
+            traces: Traces {
+                session: Arc::new(session),
+                streams,
+                selection: wanted.selection.clone(),
+                filter: wanted.filter,
+                ends: (first.map(within), last.map(within)),
+                is_unix,
+            },
+            problems,
+            program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
+            command: words.map(quoted).collect::<Vec<_>>().join(" "),
+        };
+        let settings = Settings {
+            address: options.listen,
+            port: options.port,
+            hosts: options.allow_host.clone(),
+            idle_exit: options.idle_exit.map(Duration::from_nanos),
+        };
+        let server = listen(input, &settings)?;
+        if !options.listen.is_loopback() {
+            reporter.warning(
+                &"the connection is not encrypted; `ssh -L PORT:127.0.0.1:PORT HOST` reaches a server that listens on \
+                  its own machine only",
+            );
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{}", server.url()).and_then(|()| out.flush()).map_err(|error| {
+            Error::new(tracemill_model::error::ErrorKind::Io, format!("cannot print the address: {error}"))
+        })?;
+        drop(out);
+        if !options.no_open
+            && let Some(url) = server.url_with_ticket()
+        {
+            show(&url);
+        }
+        server.run()?;
+        Ok(Outcome::Done)
+    }
+
+    /// Opens the address in the browser of the user, when there is a display. What goes wrong there is no error: the
+    /// address was printed.
+    fn show(url: &str) {
+        let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+        let has_display = cfg!(target_os = "macos")
+            || ["DISPLAY", "WAYLAND_DISPLAY"].into_iter().any(|name| std::env::var_os(name).is_some());
+        if has_display {
+            let mut command = Command::new(opener);
+            let command = command.arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+            if let Ok(mut child) = command.spawn() {
+                std::thread::spawn(move || drop(child.wait()));
+            }
+        }
+    }
+
+    /// A word as a shell takes it.
+    fn quoted(word: String) -> String {
+        let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./,:=+@%".contains(sign);
+        if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
+    }
+}

@@ -1,0 +1,93 @@
+//! Events counted in buckets: runs of them for one question, and a coarse level that is kept for all tracks.
+
+use crate::index::Index;
+
+/// A bucket in which events are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Bucket {
+    pub(crate) at: u64,
+    pub(crate) events: u64,
+    /// The commonest name.
+    pub(crate) name: u32,
+}
+
+/// Buckets of a track, made event by event.
+#[derive(Default)]
+pub(crate) struct Buckets {
+    done: Vec<Bucket>,
+    at: Option<u64>,
+    /// Names in the open bucket, and how often.
+    names: Vec<(u32, u64)>,
+    is_unsorted: bool,
+}
+
+impl Buckets {
+    /// Counts events in a bucket.
+    #[inline]
+    pub(crate) fn add(&mut self, at: u64, name: u32, events: u64) {
+        if self.at != Some(at) {
+            self.close();
+            self.at = Some(at);
+        }
+        match self.names.iter_mut().find(|(own, _)| *own == name) {
+            Some((_, count)) => *count += events,
+            None => self.names.push((name, events)),
+        }
+    }
+
+    fn close(&mut self) {
+        let Some(at) = self.at.take() else { return };
+        self.is_unsorted |= self.done.last().is_some_and(|last| last.at >= at);
+        let events = self.names.iter().map(|(_, count)| count).sum();
+        let name = self.names.iter().max_by_key(|(name, count)| (*count, u32::MAX - name)).map_or(0, |(name, _)| *name);
+        self.done.push(Bucket { at, events, name });
+        self.names.clear();
+    }
+
+    /// The buckets in order, each once.
+    pub(crate) fn finish(mut self) -> Vec<Bucket> {
+        self.close();
+        if !self.is_unsorted {
+            return self.done;
+        }
+        self.done.sort_by_key(|bucket| bucket.at);
+        let mut buckets: Vec<Bucket> = Vec::with_capacity(self.done.len());
+        for bucket in self.done {
+            match buckets.last_mut().filter(|last| last.at == bucket.at) {
+                Some(last) => {
+                    if bucket.events > last.events {
+                        last.name = bucket.name;
+                    }
+                    last.events += bucket.events;
+                }
+                None => buckets.push(bucket),
+            }
+        }
+        buckets
+    }
+}
+
+/// Buckets of the coarse level over the whole timeline, at most.
+const BUCKETS: i128 = 1 << 15;
+
+/// All tracks at one level: coarser ones are made of it.
+#[derive(Default)]
+pub(crate) struct Coarse {
+    pub(crate) level: u32,
+    pub(crate) tracks: Vec<Vec<Bucket>>,
+}
+
+impl Coarse {
+    pub(crate) fn new(index: &Index) -> Coarse {
+        let mut level = 0;
+        while (index.end - index.origin) >> level >= BUCKETS {
+            level += 1;
+        }
+        let mut tracks: Vec<Buckets> = index.tracks.iter().map(|_| Buckets::default()).collect();
+        index.columns.for_each(Some((0, i64::MAX)), |_, time, kind| {
+            let kind = index.kinds[kind as usize];
+            tracks[kind.track as usize].add((time >> level) as u64, kind.name, 1);
+        });
+        Coarse { level, tracks: tracks.into_iter().map(Buckets::finish).collect() }
+    }
+}

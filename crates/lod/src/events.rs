@@ -1,0 +1,267 @@
+//! Times and kinds of all events, in their order.
+
+/// Events of a block.
+pub(crate) const BLOCK: usize = 4096;
+
+/// Times and kinds of events, by their number. Times are ns since the origin.
+#[derive(Default)]
+pub(crate) struct Columns {
+    blocks: Vec<Block>,
+    /// The block that is being filled.
+    open: (Vec<i64>, Vec<u32>),
+    len: usize,
+}
+
+struct Block {
+    /// The smallest time in it.
+    base: i64,
+    times: Times,
+    kinds: Kinds,
+    /// The smallest and largest time; `None` without any.
+    range: Option<(i64, i64)>,
+}
+
+enum Times {
+    /// Added to the base; the largest number stands for no time.
+    Narrow(Box<[u32]>),
+    Wide(Box<[i64]>),
+}
+
+enum Kinds {
+    Narrow(Box<[u16]>),
+    Wide(Box<[u32]>),
+}
+
+/// Stands for no time.
+pub(crate) const UNTIMED: i64 = i64::MIN;
+
+impl Block {
+    fn new(times: &[i64], kinds: &[u32]) -> Block {
+        let timed = || times.iter().copied().filter(|time| *time != UNTIMED);
+        let range = timed().min().zip(timed().max());
+        let base = range.map_or(0, |(first, _)| first);
+        let is_narrow = range.is_none_or(|(first, last)| last.abs_diff(first) < u64::from(u32::MAX));
+        let narrow = |time: &i64| if *time == UNTIMED { u32::MAX } else { (time - base) as u32 };
+        let times = match is_narrow {
+            true => Times::Narrow(times.iter().map(narrow).collect()),
+            false => Times::Wide(times.into()),
+        };
+        let kinds = match kinds.iter().all(|kind| *kind <= u32::from(u16::MAX)) {
+            true => Kinds::Narrow(kinds.iter().map(|kind| *kind as u16).collect()),
+            false => Kinds::Wide(kinds.into()),
+        };
+        Block { base, times, kinds, range }
+    }
+
+    fn time(&self, at: usize) -> i64 {
+        match &self.times {
+            Times::Narrow(times) => match times[at] {
+                u32::MAX => UNTIMED,
+                more => self.base + i64::from(more),
+            },
+            Times::Wide(times) => times[at],
+        }
+    }
+
+    fn kind(&self, at: usize) -> u32 {
+        match &self.kinds {
+            Kinds::Narrow(kinds) => kinds[at].into(),
+            Kinds::Wide(kinds) => kinds[at],
+        }
+    }
+
+    fn len(&self) -> usize {
+        match &self.times {
+            Times::Narrow(times) => times.len(),
+            Times::Wide(times) => times.len(),
+        }
+    }
+}
+
+impl Columns {
+    pub(crate) fn push(&mut self, time: Option<i64>, kind: u32) {
+        self.open.0.push(time.unwrap_or(UNTIMED));
+        self.open.1.push(kind);
+        self.len += 1;
+        if self.open.0.len() == BLOCK {
+            self.seal();
+        }
+    }
+
+    /// Ends the last block.
+    pub(crate) fn seal(&mut self) {
+        if !self.open.0.is_empty() {
+            self.blocks.push(Block::new(&self.open.0, &self.open.1));
+            self.open.0.clear();
+            self.open.1.clear();
+        }
+    }
+
+    /// Adds to all times, which are in sealed blocks.
+    pub(crate) fn move_by(&mut self, more: i64) {
+        for block in self.blocks.iter_mut().filter(|_| more != 0) {
+            block.base = block.base.saturating_add(more);
+            block.range = block.range.map(|(first, last)| (first.saturating_add(more), last.saturating_add(more)));
+            if let Times::Wide(times) = &mut block.times {
+                times.iter_mut().filter(|time| **time != UNTIMED).for_each(|time| *time = time.saturating_add(more));
+            }
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn time(&self, at: usize) -> Option<i64> {
+        Some(self.blocks.get(at / BLOCK)?.time(at % BLOCK)).filter(|time| *time != UNTIMED)
+    }
+
+    pub(crate) fn kind(&self, at: usize) -> Option<u32> {
+        let block = self.blocks.get(at / BLOCK)?;
+        (at % BLOCK < block.len()).then(|| block.kind(at % BLOCK))
+    }
+
+    /// Shows number, time and kind of each event whose time is in a range, both ends included, in order. Without a range,
+    /// of all events, with [`UNTIMED`] for those without time.
+    pub(crate) fn for_each(&self, range: Option<(i64, i64)>, mut each: impl FnMut(usize, i64, u32)) {
+        for (number, block) in self.blocks.iter().enumerate() {
+            let is_outside =
+                |(begin, end): (i64, i64)| block.range.is_none_or(|(first, last)| last < begin || end < first);
+            if range.is_some_and(is_outside) {
+                continue;
+            }
+            for at in 0..block.len() {
+                let time = block.time(at);
+                if range.is_none_or(|(begin, end)| time != UNTIMED && begin <= time && time <= end) {
+                    each(number * BLOCK + at, time, block.kind(at));
+                }
+            }
+        }
+    }
+
+    /// The number of the first event that has a time, and one that is not before this one.
+    pub(crate) fn first_from(&self, time: i64) -> Option<usize> {
+        for (number, block) in self.blocks.iter().enumerate() {
+            if block.range.is_some_and(|(_, last)| last >= time) {
+                let own = |at: &usize| block.time(*at) != UNTIMED && block.time(*at) >= time;
+                return (0..block.len()).find(own).map(|at| number * BLOCK + at);
+            }
+        }
+        None
+    }
+}
+
+/// A set of events, by number.
+#[derive(Clone, Default)]
+pub struct EventSet {
+    words: Vec<u64>,
+    len: usize,
+    /// Events in the set before each 64 words.
+    before: Vec<usize>,
+}
+
+/// Words between counts.
+const STEP: usize = 64;
+
+impl EventSet {
+    /// Adds an event behind those that are in the set.
+    pub fn push(&mut self, event: usize) {
+        let word = event / 64;
+        while self.words.len() <= word {
+            if self.words.len().is_multiple_of(STEP) {
+                self.before.push(self.len);
+            }
+            self.words.push(0);
+        }
+        self.words[word] |= 1 << (event % 64);
+        self.len += 1;
+    }
+
+    /// Is an event in it?
+    pub fn has(&self, event: usize) -> bool {
+        self.words.get(event / 64).is_some_and(|word| word >> (event % 64) & 1 == 1)
+    }
+
+    /// Events in it.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Is no event in it?
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many of its events stand before this one.
+    pub fn rank(&self, event: usize) -> usize {
+        let word = (event / 64).min(self.words.len());
+        let step = word / STEP;
+        let start = self.before.get(step).copied().unwrap_or(self.len);
+        if step >= self.before.len() {
+            return self.len;
+        }
+        let whole: u32 = self.words[step * STEP..word].iter().map(|word| word.count_ones()).sum();
+        let rest = self.words.get(word).map_or(0, |bits| (bits & ((1 << (event % 64)) - 1)).count_ones());
+        start + whole as usize + rest as usize
+    }
+
+    /// The event of this rank.
+    pub fn select(&self, rank: usize) -> Option<usize> {
+        if rank >= self.len {
+            return None;
+        }
+        let step = self.before.partition_point(|before| *before <= rank) - 1;
+        let mut left = rank - self.before[step];
+        for (at, word) in self.words.iter().enumerate().skip(step * STEP) {
+            let ones = word.count_ones() as usize;
+            if left < ones {
+                let mut bits = *word;
+                (0..left).for_each(|_| bits &= bits - 1);
+                return Some(at * 64 + bits.trailing_zeros() as usize);
+            }
+            left -= ones;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_and_events_of_a_set_fit() {
+        let events: Vec<usize> = (0..20_000).filter(|at| at % 7 == 3 || at / 640 == 9).collect();
+        let mut set = EventSet::default();
+        events.iter().for_each(|event| set.push(*event));
+        assert_eq!(set.len(), events.len());
+        for (rank, event) in events.iter().enumerate() {
+            assert_eq!((set.select(rank), set.rank(*event)), (Some(*event), rank));
+            assert!(set.has(*event));
+        }
+        assert_eq!((set.select(events.len()), set.rank(1 << 40)), (None, events.len()));
+        assert!(!set.has(0) && !set.has(1 << 40) && EventSet::default().is_empty());
+    }
+
+    #[test]
+    fn columns_give_back_what_was_put() {
+        let mut columns = Columns::default();
+        let time = |at: usize| match at {
+            5000 => None,
+            at if at > 9000 => Some(at as i64 * 10_000_000_000),
+            at => Some(at as i64 - 100),
+        };
+        let kind = |at: usize| if at > 6000 { 70_000 } else { at as u32 % 9 };
+        (0..10_000).for_each(|at| columns.push(time(at), kind(at)));
+        columns.seal();
+        assert_eq!(columns.len(), 10_000);
+        for at in 0..10_000 {
+            assert_eq!((columns.time(at), columns.kind(at)), (time(at), Some(kind(at))));
+        }
+        assert_eq!(columns.kind(10_000), None);
+        let mut found = Vec::new();
+        columns.for_each(Some((4899, 4902)), |at, time, _| found.push((at, time)));
+        assert_eq!(found, [(4999, 4899), (5001, 4901), (5002, 4902)]);
+        assert_eq!((columns.first_from(4900), columns.first_from(i64::MAX)), (Some(5001), None));
+    }
+}

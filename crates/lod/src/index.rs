@@ -1,0 +1,390 @@
+//! Reading a session once, and what is kept of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tracemill_engine::event::Event;
+use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::merge::Note;
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
+use tracemill_model::error::Error;
+use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::schema::EventClassId;
+use tracemill_semantics::Semantics;
+
+use crate::coarse::Coarse;
+use crate::events::{Columns, EventSet};
+
+/// A base track: every event of the session stands on one of them.
+#[derive(Clone, Debug)]
+pub struct Track {
+    /// Index of its trace in the session.
+    pub trace: usize,
+    /// The stream, by index in the trace; `None` for a track that the trace numbers itself.
+    pub stream: Option<usize>,
+    /// Its name.
+    pub name: String,
+    /// Its events.
+    pub events: u64,
+    /// Those of them that have no time.
+    pub untimed: u64,
+    /// Times of the first and the last event, in ns.
+    pub range: Option<(i128, i128)>,
+}
+
+/// What is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LossKind {
+    /// Events that the producer discarded.
+    Events,
+    /// Packets that are not there.
+    Packets,
+}
+
+/// A stretch of time in which events are missing.
+#[derive(Clone, Debug)]
+pub struct Loss {
+    /// The base track; `None` when its stream has none.
+    pub track: Option<usize>,
+    /// What is missing.
+    pub kind: LossKind,
+    /// How many, when that is known.
+    pub count: Option<u64>,
+    /// Its beginning in ns, when that is known.
+    pub begin: Option<i128>,
+    /// Its end.
+    pub end: Option<i128>,
+}
+
+/// A part of the session that could not be read.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What is wrong, and where.
+    pub error: Arc<Error>,
+    /// The time of the event before it, in ns.
+    pub after: Option<i128>,
+}
+
+/// How far a reading is, and whether it is still wanted; shared between threads.
+#[derive(Default)]
+pub struct Progress {
+    /// Events so far.
+    pub events: AtomicU64,
+    /// Set by whoever wants the reading to end.
+    pub stop: AtomicBool,
+}
+
+/// A kind of events: a track and a name.
+#[derive(Clone, Copy)]
+pub(crate) struct Kind {
+    pub(crate) track: u32,
+    pub(crate) name: u32,
+}
+
+/// The index of a session.
+pub struct Index {
+    /// The base tracks, in the order of traces and streams.
+    pub tracks: Vec<Track>,
+    /// Names of events.
+    pub names: Vec<String>,
+    /// Time of the first event in ns: buckets are counted from here.
+    pub origin: i128,
+    /// Time of the last event.
+    pub end: i128,
+    /// What is missing.
+    pub losses: Vec<Loss>,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+    /// Do times never go back?
+    pub is_in_order: bool,
+    /// Events without time.
+    pub untimed: u64,
+    pub(crate) columns: Columns,
+    pub(crate) kinds: Vec<Kind>,
+    pub(crate) coarse: Coarse,
+}
+
+/// Reads all wanted events once. `None` when [`Progress::stop`] was set on the way.
+pub fn read(
+    session: &Session,
+    streams: &[StreamOf],
+    selection: &Selection,
+    filter: Option<&Filter>,
+    progress: &Progress,
+) -> Option<Index> {
+    let mut reading = Reading::new(session, streams);
+    let mut events = Events::new(session, streams, selection, filter);
+    while let Some(step) = events.next() {
+        match step {
+            Step::Event(stream, event) => reading.take(stream, &event),
+            Step::Note(note) => reading.note(streams, note),
+        }
+        if reading.index.columns.len().is_multiple_of(4096) {
+            progress.events.store(reading.index.columns.len() as u64, Ordering::Relaxed);
+            if progress.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+        }
+    }
+    Some(reading.finish())
+}
+
+/// The events, by number, that a filter leaves. `None` when [`Progress::stop`] was set on the way.
+pub fn matching(
+    session: &Session,
+    streams: &[StreamOf],
+    selection: &Selection,
+    wanted: Option<&Filter>,
+    filter: &Filter,
+    progress: &Progress,
+) -> Option<EventSet> {
+    let mut set = EventSet::default();
+    let (mut matcher, mut number) = (filter.matcher(), 0);
+    let mut events = Events::new(session, streams, selection, wanted);
+    while let Some(step) = events.next() {
+        let Step::Event(_, event) = step else { continue };
+        if matcher.matches(&event) {
+            set.push(number);
+        }
+        number += 1;
+        if number.is_multiple_of(4096) && progress.stop.load(Ordering::Relaxed) {
+            return None;
+        }
+    }
+    Some(set)
+}
+
+/// Not looked up yet, and different for each event.
+const UNKNOWN: u32 = u32::MAX;
+const OWN: u32 = u32::MAX - 1;
+
+struct Reading {
+    index: Index,
+    /// For each stream, its base track.
+    track_of: Vec<Option<u32>>,
+    /// For each stream and class, the kind of its events.
+    kind_of: Vec<Vec<u32>>,
+    of_pair: HashMap<(u32, u32), u32>,
+    of_name: HashMap<Box<[u8]>, u32>,
+    /// Tracks that traces number themselves.
+    of_number: HashMap<(usize, i128), u32>,
+    keys: KeyReader,
+    has_own_tracks: Vec<bool>,
+    key: Vec<u8>,
+    name: Vec<u8>,
+    latest: Option<i128>,
+}
+
+impl Reading {
+    fn new(session: &Session, streams: &[StreamOf]) -> Reading {
+        let mut has_own_tracks = Vec::new();
+        let fields = session.traces.iter().map(|trace| {
+            let semantics = Semantics::new(&trace.schema);
+            let mut has_tracks = false;
+            let classes = (0..trace.schema.events().len()).map(|class| -> ClassFields {
+                let who = semantics.who(EventClassId(class as u32));
+                if !who.is_track {
+                    return Vec::new();
+                }
+                has_tracks = true;
+                [(0, who.id), (1, who.name)].into_iter().filter_map(|(at, path)| Some((at, path?))).collect()
+            });
+            let classes = classes.collect();
+            has_own_tracks.push(has_tracks);
+            classes
+        });
+        let fields = KeyBy::Fields(Arc::new(fields.collect()));
+        let keys = KeyReader::new(session, &fields);
+        let mut tracks = Vec::new();
+        let track_of = streams.iter().map(|of| {
+            if has_own_tracks[of.trace] {
+                return None;
+            }
+            let name = of.stream.name.clone();
+            tracks.push(Track { trace: of.trace, stream: Some(of.index), name, events: 0, untimed: 0, range: None });
+            Some(tracks.len() as u32 - 1)
+        });
+        let track_of = track_of.collect();
+        let classes = |of: &StreamOf| vec![UNKNOWN; session.traces[of.trace].schema.events().len()];
+        Reading {
+            index: Index {
+                tracks,
+                names: Vec::new(),
+                origin: 0,
+                end: 0,
+                losses: Vec::new(),
+                faults: Vec::new(),
+                is_in_order: true,
+                untimed: 0,
+                columns: Columns::default(),
+                kinds: Vec::new(),
+                coarse: Coarse::default(),
+            },
+            track_of,
+            kind_of: streams.iter().map(classes).collect(),
+            of_pair: HashMap::new(),
+            of_name: HashMap::new(),
+            of_number: HashMap::new(),
+            keys,
+            has_own_tracks,
+            key: Vec::new(),
+            name: Vec::new(),
+            latest: None,
+        }
+    }
+
+    fn take(&mut self, stream: usize, event: &Event<'_>) {
+        let class = event.raw.class().0 as usize;
+        let known = self.kind_of[stream].get(class).copied().unwrap_or(OWN);
+        let kind = match known {
+            OWN => self.look_up(stream, event),
+            UNKNOWN => {
+                let kind = self.look_up(stream, event);
+                let is_own = self.has_own_tracks[event.trace] || event.class().name.is_none();
+                self.kind_of[stream][class] = if is_own { OWN } else { kind };
+                kind
+            }
+            kind => kind,
+        };
+        let index = &mut self.index;
+        let track = &mut index.tracks[index.kinds[kind as usize].track as usize];
+        track.events += 1;
+        let time = event.ns.and_then(|ns| {
+            if self.latest.is_none() {
+                index.origin = ns;
+            }
+            index.is_in_order &= self.latest.is_none_or(|latest| latest <= ns);
+            self.latest = Some(self.latest.map_or(ns, |latest| latest.max(ns)));
+            track.range = Some(track.range.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
+            // Times that are centuries apart have no place on one timeline.
+            i64::try_from(ns - index.origin).ok().filter(|time| *time != i64::MIN)
+        });
+        if time.is_none() {
+            track.untimed += 1;
+            index.untimed += 1;
+        }
+        index.columns.push(time, kind);
+    }
+
+    /// The kind of an event.
+    #[cold]
+    fn look_up(&mut self, stream: usize, event: &Event<'_>) -> u32 {
+        let track = match self.track_of[stream] {
+            Some(track) => track,
+            None => self.own_track(event),
+        };
+        let name = event.name(&mut self.name).unwrap_or_default();
+        let name = match self.of_name.get(name) {
+            Some(name) => *name,
+            None => {
+                let number = self.index.names.len() as u32;
+                self.index.names.push(String::from_utf8_lossy(name).into_owned());
+                self.of_name.insert(name.into(), number);
+                number
+            }
+        };
+        let Reading { index, of_pair, .. } = self;
+        *of_pair.entry((track, name)).or_insert_with(|| {
+            index.kinds.push(Kind { track, name });
+            index.kinds.len() as u32 - 1
+        })
+    }
+
+    /// The track of an event whose trace numbers tracks itself.
+    fn own_track(&mut self, event: &Event<'_>) -> u32 {
+        let values = self.keys.values(event, &mut self.key);
+        let value = |at: usize| values.iter().find(|(own, _)| *own == at).map(|(_, value)| value);
+        let number = match value(0) {
+            Some(KeyValue::Integer(number)) => *number,
+            _ => -1,
+        };
+        let name = match value(1) {
+            Some(KeyValue::Text(name)) => String::from_utf8_lossy(name).into_owned(),
+            _ => format!("track {number}"),
+        };
+        let tracks = &mut self.index.tracks;
+        *self.of_number.entry((event.trace, number)).or_insert_with(|| {
+            tracks.push(Track { trace: event.trace, stream: None, name, events: 0, untimed: 0, range: None });
+            tracks.len() as u32 - 1
+        })
+    }
+
+    fn note(&mut self, streams: &[StreamOf], note: Note) {
+        match note {
+            Note::Gap(stream, gap) => {
+                let at = stream.0 as usize;
+                let Gap { kind, count, begin_cycles, end_cycles } = gap;
+                let clock = streams[at].clock.as_ref();
+                let ns = |cycles: Option<u64>| cycles.zip(clock).map(|(cycles, clock)| clock.ns(cycles));
+                let kind = match kind {
+                    GapKind::DiscardedEvents => LossKind::Events,
+                    GapKind::LostPackets => LossKind::Packets,
+                };
+                let track = self.track_of[at].map(|track| track as usize);
+                self.index.losses.push(Loss { track, kind, count, begin: ns(begin_cycles), end: ns(end_cycles) });
+            }
+            Note::Fault(error) => {
+                self.index.faults.push(Fault { error: Arc::new(error), after: self.latest });
+            }
+            Note::Warning(_) => {}
+        }
+    }
+
+    fn finish(mut self) -> Index {
+        self.index.columns.seal();
+        self.index.end = self.latest.unwrap_or(0);
+        let ranges = || self.index.tracks.iter().filter_map(|track| track.range);
+        // The first event of all may have a later time than one behind it.
+        let first = ranges().map(|(first, _)| first).min().unwrap_or(self.index.origin);
+        let below = (self.index.origin - first).try_into().unwrap_or(0);
+        self.index.origin = first;
+        self.index.columns.move_by(below);
+        self.index.coarse = Coarse::new(&self.index);
+        self.index
+    }
+}
+
+impl Index {
+    /// Number of all events.
+    pub fn events(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The time of an event in ns.
+    pub fn ns(&self, event: usize) -> Option<i128> {
+        self.columns.time(event).map(|time| self.origin + i128::from(time))
+    }
+
+    /// Name of an event, and its base track.
+    pub fn kind(&self, event: usize) -> Option<(&str, usize)> {
+        let kind = self.kinds[self.columns.kind(event)? as usize];
+        Some((&self.names[kind.name as usize], kind.track as usize))
+    }
+
+    /// The number of the first event that is not before a time.
+    pub fn first_from(&self, ns: i128) -> Option<usize> {
+        let time = i64::try_from(ns - self.origin).unwrap_or(if ns < self.origin { i64::MIN + 1 } else { i64::MAX });
+        self.columns.first_from(time)
+    }
+
+    /// Where to read from to meet an event: a time from which on everything is read, and how many events come before it
+    /// then. `None` when only reading from the beginning meets it in its place.
+    pub fn restart(&self, event: usize) -> Option<(i128, usize)> {
+        if !self.is_in_order || self.untimed > 0 {
+            return None;
+        }
+        let ns = self.ns(event)?;
+        let first = self.first_from(ns)?;
+        Some((ns, event - first))
+    }
+
+    /// The part of the timeline from one time to another, in ns since the origin.
+    pub(crate) fn range(&self, begin: i128, end: i128) -> (i64, i64) {
+        let time = |ns: i128| (ns - self.origin).clamp((i64::MIN + 1).into(), i64::MAX.into()) as i64;
+        (time(begin), time(end))
+    }
+}

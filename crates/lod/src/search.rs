@@ -1,0 +1,78 @@
+//! Events whose names hold a text.
+
+use crate::events::EventSet;
+use crate::index::Index;
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    /// The event.
+    pub event: Option<usize>,
+    /// How many there are before it.
+    pub index: usize,
+    /// How many there are.
+    pub count: usize,
+}
+
+/// The next event, or the previous one, whose name holds a text, whatever the case. `from` is not found itself: -1 is
+/// before all.
+pub fn find(index: &Index, text: &str, from: i64, is_next: bool, set: Option<&EventSet>) -> Found {
+    let text = text.to_lowercase();
+    let holds: Vec<bool> = index.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
+    let is_meant: Vec<bool> = index.kinds.iter().map(|kind| holds[kind.name as usize]).collect();
+    let mut found = Found::default();
+    index.columns.for_each(None, |number, _, kind| {
+        if !is_meant[kind as usize] || set.is_some_and(|set| !set.has(number)) {
+            return;
+        }
+        let at = number as i64;
+        if is_next && at > from && found.event.is_none() || !is_next && at < from {
+            (found.event, found.index) = (Some(number), found.count);
+        }
+        found.count += 1;
+    });
+    found
+}
+
+/// Where to look for an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// Behind a time.
+    Next,
+    /// Before it.
+    Previous,
+    /// On either side.
+    Nearest,
+}
+
+/// The event of a track that is next to a time: its number and its time in ns.
+pub fn locate(
+    index: &Index,
+    track: usize,
+    ns: i128,
+    direction: Direction,
+    set: Option<&EventSet>,
+) -> Option<(usize, i128)> {
+    let (at, _) = index.range(ns, ns);
+    let (mut before, mut here, mut behind) = (None, None, None);
+    index.columns.for_each(Some((i64::MIN + 1, i64::MAX)), |number, time, kind| {
+        if index.kinds[kind as usize].track as usize != track || set.is_some_and(|set| !set.has(number)) {
+            return;
+        }
+        match time.cmp(&at) {
+            std::cmp::Ordering::Less if before.is_none_or(|(_, last)| time >= last) => before = Some((number, time)),
+            std::cmp::Ordering::Equal if here.is_none() => here = Some((number, time)),
+            std::cmp::Ordering::Greater if behind.is_none_or(|(_, first)| time < first) => {
+                behind = Some((number, time))
+            }
+            _ => {}
+        }
+    });
+    let distance = |found: &(usize, i64)| found.1.abs_diff(at);
+    let found = match direction {
+        Direction::Next => behind,
+        Direction::Previous => before,
+        Direction::Nearest => here.or_else(|| [before, behind].into_iter().flatten().min_by_key(distance)),
+    };
+    found.map(|(number, time)| (number, index.origin + i128::from(time)))
+}

@@ -1,0 +1,632 @@
+//! Answers to the questions of a page.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::{Map, Value, json};
+use tracemill_lod::calls::{Calls, OfFunction};
+use tracemill_lod::search::{self, Direction};
+use tracemill_lod::statistics::{self, Part};
+use tracemill_lod::tiles::{self, MAX_LEVEL};
+use tracemill_lod::{EventSet, Index, Loss, LossKind};
+
+use crate::error::{Answer, ApiError};
+use crate::rows::{self, Row};
+use crate::shared::Shared;
+
+/// The parameters of a question.
+pub(crate) struct Query(Vec<(String, String)>);
+
+impl Query {
+    pub(crate) fn parse(text: &str) -> Query {
+        Query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+    }
+
+    /// The value of a parameter; an empty one is none.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
+        let parse =
+            |text: &str| text.parse().map_err(|_| ApiError::request(format!("`{name}` is no number: `{text}`")));
+        self.get(name).map(parse).transpose()
+    }
+
+    fn needed<T: FromStr>(&self, name: &str) -> Answer<T> {
+        self.number(name)?.ok_or_else(|| ApiError::request(format!("`{name}` is missing")))
+    }
+
+    fn is_on(&self, name: &str) -> bool {
+        self.get(name).is_some_and(|value| value != "0")
+    }
+}
+
+/// The answer to a question.
+pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer {
+    let set = || query.get("filter").map(|text| shared.set(text)).transpose();
+    match path {
+        "session" => Ok(session(shared)),
+        "tracks" => tracks(shared, set()?.as_deref()),
+        "tiles" => tiles_of(shared, query, set()?.as_deref()),
+        "events" => events(shared, query, set()?.as_deref()),
+        "select" => select(shared, query, set()?.as_deref()),
+        "flame" => flame(shared, query),
+        "search" => find(shared, query, set()?.as_deref()),
+        "locate" => locate(shared, query, set()?.as_deref()),
+        "problems" => Ok(problems(shared)),
+        _ => match path.split_once('/') {
+            Some(("event", number)) => event(shared, number),
+            Some(("call", place)) => call(shared, place),
+            _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
+        },
+    }
+}
+
+fn ns(ns: impl ToString) -> Value {
+    Value::String(ns.to_string())
+}
+
+fn some_ns(time: Option<impl ToString>) -> Value {
+    time.map_or(Value::Null, ns)
+}
+
+// ---- Session and tracks -------------------------------------------------------------------------------------------
+
+/// How far the index is.
+pub(crate) fn progress(shared: &Shared) -> Value {
+    match shared.index() {
+        Some(_) => json!({ "state": "complete", "done": 1 }),
+        None => json!({
+            "state": "counting", "done": 0, "events": shared.progress.events.load(Ordering::Relaxed)
+        }),
+    }
+}
+
+fn session(shared: &Shared) -> Value {
+    let input = &shared.input;
+    let index = shared.index();
+    let (begin, end) = shared.ends();
+    let traces = input.traces.session.traces.iter().enumerate().map(|(at, trace)| {
+        let own = || index.into_iter().flat_map(|index| &index.tracks).filter(move |track| track.trace == at);
+        let ranges = || own().filter_map(|track| track.range);
+        json!({
+            "index": at,
+            "name": trace.name,
+            "path": trace.path.display().to_string(),
+            "format": trace.schema.format,
+            "begin": some_ns(ranges().map(|(first, _)| first).min()),
+            "end": some_ns(ranges().map(|(_, last)| last).max()),
+            "events": index.map(|_| own().map(|track| track.events).sum::<u64>()),
+        })
+    });
+    let lost = |kind: LossKind| {
+        let losses = index.into_iter().flat_map(|index| &index.losses).filter(move |loss| loss.kind == kind);
+        losses.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
+    };
+    let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
+    let mut features = vec!["select", "search"];
+    if shared.calls().is_some() {
+        features.push("calls");
+    }
+    json!({
+        "api": 1,
+        "program": input.program,
+        "clock": if input.traces.is_unix { "unix" } else { "none" },
+        "origin": ns(begin.unwrap_or(0)),
+        "begin": some_ns(begin),
+        "end": some_ns(end),
+        "events": index.map(|index| index.events()),
+        "traces": traces.collect::<Vec<_>>(),
+        "losses": { "events": lost(LossKind::Events), "packets": lost(LossKind::Packets) },
+        "faults": faults,
+        "index": progress(shared),
+        "features": features,
+        "command": input.command,
+    })
+}
+
+/// The id of a base track, of the calls of a task, of the group of a trace.
+fn base_id(track: usize) -> String {
+    format!("b{track}")
+}
+
+fn calls_id(task: usize) -> String {
+    format!("c{task}")
+}
+
+fn group_id(trace: usize) -> String {
+    format!("g{trace}")
+}
+
+/// Something that an id names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Base(usize),
+    Calls(usize),
+    Group(usize),
+}
+
+fn named(shared: &Shared, id: &str) -> Answer<Named> {
+    let found = id.split_at_checked(1).and_then(|(kind, number)| {
+        let number: usize = number.parse().ok()?;
+        match kind {
+            "b" => (number < shared.index()?.tracks.len()).then_some(Named::Base(number)),
+            "c" => (number < shared.calls()?.tasks.len()).then_some(Named::Calls(number)),
+            "g" => (number < shared.input.traces.session.traces.len()).then_some(Named::Group(number)),
+            _ => None,
+        }
+    });
+    found.ok_or_else(|| ApiError::new(404, "track", format!("there is no track `{id}`")))
+}
+
+/// The tracks of a list of ids.
+fn named_in(shared: &Shared, query: &Query) -> Answer<Option<Vec<Named>>> {
+    let Some(list) = query.get("tracks") else { return Ok(None) };
+    list.split(',').map(|id| named(shared, id)).collect::<Answer<Vec<_>>>().map(Some)
+}
+
+/// The base track of a task: the stream of its name.
+fn base_of(index: &Index, calls: &Calls, task: usize) -> Option<usize> {
+    let task = &calls.tasks[task];
+    let name = task.tid.to_string();
+    index.tracks.iter().position(|track| track.trace == task.trace && track.name == name)
+}
+
+fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
+    let Some(index) = shared.index() else { return Ok(json!({ "tracks": [] })) };
+    let counts: Option<Vec<u64>> = set.map(|set| {
+        let mut counts = vec![0; index.tracks.len()];
+        (0..set.len()).filter_map(|rank| index.kind(set.select(rank)?)).for_each(|(_, track)| counts[track] += 1);
+        counts
+    });
+    let events_of = |track: usize| counts.as_ref().map_or(index.tracks[track].events, |counts| counts[track]);
+    let losses = |track: usize| {
+        let of = |kind: LossKind| {
+            let own = index.losses.iter().filter(move |loss| loss.track == Some(track) && loss.kind == kind);
+            own.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
+        };
+        json!({ "events": of(LossKind::Events), "packets": of(LossKind::Packets) })
+    };
+    let mut list = Vec::new();
+    let mut bases: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    index.tracks.iter().enumerate().for_each(|(at, track)| bases.entry(track.trace).or_default().push(at));
+    for (at, trace) in shared.input.traces.session.traces.iter().enumerate() {
+        let bases = bases.get(&at).map_or(&[][..], |bases| bases);
+        let events: u64 = bases.iter().map(|base| events_of(*base)).sum();
+        list.push(json!({
+            "id": group_id(at), "parent": null, "kind": "group", "base": false, "name": trace.name, "trace": at,
+            "events": events,
+        }));
+        let tasks = shared.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
+        for (task, of) in tasks.filter(|(_, of)| of.trace == at && of.calls > 0) {
+            let base = shared.calls().and_then(|calls| base_of(index, calls, task));
+            let name = if of.name.is_empty() { of.tid.to_string() } else { format!("{} {}", of.name, of.tid) };
+            list.push(json!({
+                "id": calls_id(task), "parent": group_id(at), "kind": "calls", "base": false, "name": name, "trace": at,
+                "events": null, "calls": of.calls, "depth": of.depth, "of": base.map(base_id),
+            }));
+        }
+        for &base in bases {
+            let track = &index.tracks[base];
+            list.push(json!({
+                "id": base_id(base), "parent": group_id(at), "kind": "events", "base": true, "name": track.name,
+                "trace": at, "events": events_of(base), "untimed": track.untimed, "losses": losses(base),
+            }));
+        }
+    }
+    Ok(json!({ "tracks": list }))
+}
+
+// ---- Tiles --------------------------------------------------------------------------------------------------------
+
+/// Names that an answer uses, by number.
+#[derive(Default)]
+struct Names(Map<String, Value>);
+
+impl Names {
+    /// The number of a name; `first` keeps those of different lists apart.
+    fn put(&mut self, number: u32, first: u32, name: &str) -> u32 {
+        let number = first + number;
+        self.0.entry(number.to_string()).or_insert_with(|| name.into());
+        number
+    }
+}
+
+fn gaps_of(index: &Index, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
+    let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
+    tiles::gaps(index, track, level, range).map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
+}
+
+fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let level: u32 = query.needed("level")?;
+    let (from, to): (u64, u64) = (query.needed("from")?, query.needed("to")?);
+    if level > MAX_LEVEL || from > to || to - from >= 4096 || to > 1 << 53 {
+        return Err(ApiError::request("tiles are asked by levels up to 62, at most 4,096 of them"));
+    }
+    let Some(index) = shared.index() else {
+        let ids = query.get("tracks").unwrap_or_default().split(',');
+        let empty =
+            |id| json!({ "id": id, "kind": "events", "exact": false, "at": [], "n": [], "name": [], "gaps": [] });
+        return Ok(json!({
+            "level": level, "from": from, "to": to, "names": {}, "tracks": ids.map(empty).collect::<Vec<_>>()
+        }));
+    };
+    let ids: Vec<&str> = query.get("tracks").unwrap_or_default().split(',').collect();
+    if ids.len() > 64 {
+        return Err(ApiError::request("at most 64 tracks are asked for at once"));
+    }
+    let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
+    let bases: Vec<usize> =
+        asked.iter().filter_map(|one| if let Named::Base(at) = one { Some(*at) } else { None }).collect();
+    let tasks: Vec<usize> =
+        asked.iter().filter_map(|one| if let Named::Calls(at) = one { Some(*at) } else { None }).collect();
+    let mut names = Names::default();
+    let mut of_base: BTreeMap<usize, Value> = BTreeMap::new();
+    for (track, density) in bases.iter().zip(tiles::density(index, &bases, level, (from, to), set)) {
+        let numbers: Vec<u32> =
+            density.names.iter().map(|name| names.put(*name, 0, &index.names[*name as usize])).collect();
+        of_base.insert(*track, json!({ "at": density.at, "n": density.events, "name": numbers }));
+    }
+    let mut of_task: BTreeMap<usize, Value> = BTreeMap::new();
+    if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
+        let (begin, end) = tiles::range(level, from, to);
+        let absolute = |time: i64| (index.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let slices = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
+        for (task, slices) in tasks.iter().zip(slices) {
+            let column = |of: &dyn Fn(&tracemill_lod::calls::Slice) -> Value| slices.iter().map(of).collect::<Vec<_>>();
+            let first = index.names.len() as u32;
+            let numbers: Vec<u32> =
+                slices.iter().map(|slice| names.put(slice.name, first, &calls.names[slice.name as usize])).collect();
+            of_task.insert(
+                *task,
+                json!({
+                    "at": column(&|slice| slice.at.max(-(1 << 52)).into()),
+                    "len": column(&|slice| slice.len.unwrap_or(-1).into()),
+                    "depth": column(&|slice| slice.depth.into()),
+                    "name": numbers,
+                    "n": column(&|slice| slice.n.into()),
+                    "busy": column(&|slice| slice.busy.into()),
+                }),
+            );
+        }
+    }
+    let tracks = ids.iter().zip(&asked).map(|(id, one)| {
+        let (kind, columns, gaps) = match one {
+            Named::Base(at) => ("events", of_base.get(at), gaps_of(index, *at, level, (from, to))),
+            Named::Calls(at) => ("calls", of_task.get(at), Vec::new()),
+            Named::Group(_) => ("group", None, Vec::new()),
+        };
+        let mut track = Map::new();
+        track.insert("id".to_string(), (*id).into());
+        track.insert("kind".to_string(), kind.into());
+        track.insert("exact".to_string(), true.into());
+        match columns {
+            Some(Value::Object(columns)) => track.extend(columns.clone()),
+            _ => track.extend([
+                ("at".to_string(), json!([])),
+                ("n".to_string(), json!([])),
+                ("name".to_string(), json!([])),
+            ]),
+        }
+        track.insert("gaps".to_string(), gaps.into());
+        Value::Object(track)
+    });
+    let tracks: Vec<Value> = tracks.collect();
+    Ok(json!({ "level": level, "from": from, "to": to, "names": names.0, "tracks": tracks }))
+}
+
+// ---- Events -------------------------------------------------------------------------------------------------------
+
+fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>, with_json: bool) -> Value {
+    let time = index.ns(row.event);
+    let (name, track) = index.kind(row.event).unwrap_or_default();
+    let since = before.flatten().zip(time).map(|(before, time)| time - before);
+    let mut value = json!({
+        "event": row.event,
+        "ns": some_ns(time),
+        "since": some_ns(since),
+        "name": name,
+        "title": name,
+        "trace": index.tracks[track].trace,
+        "track": base_id(track),
+        "cpu": row.value.get("cpu").cloned().unwrap_or_default(),
+        "text": row.text,
+    });
+    if with_json {
+        value["json"] = row.json.clone().into();
+    }
+    value
+}
+
+fn events(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let limit = query.number("limit")?.unwrap_or(100usize).min(1000);
+    let at: Option<i128> = query.number("at")?;
+    let from: Option<usize> = query.number("from")?;
+    let index = shared.whole_index()?;
+    let total = set.map_or(index.events(), EventSet::len);
+    let from = match (at, from) {
+        (Some(at), _) => index.first_from(at).map_or(total, |event| set.map_or(event, |set| set.rank(event))),
+        (None, from) => from.unwrap_or(0),
+    };
+    let event = |rank: usize| set.map_or((rank < total).then_some(rank), |set| set.select(rank));
+    let wanted: Vec<usize> = (from..from.saturating_add(limit).min(total)).filter_map(event).collect();
+    let read = rows::read(shared, index, &wanted)?;
+    let mut before = from.checked_sub(1).and_then(event).map(|event| index.ns(event));
+    let with_json = query.is_on("json");
+    let rows = read.iter().map(|row| {
+        let value = row_json(index, row, before, with_json);
+        before = Some(index.ns(row.event));
+        value
+    });
+    let rows: Vec<Value> = rows.collect();
+    Ok(json!({ "total": total, "from": from, "rows": rows }))
+}
+
+fn event(shared: &Shared, number: &str) -> Answer {
+    let number: usize = number.parse().map_err(|_| ApiError::request(format!("`{number}` is no number")))?;
+    let index = shared.whole_index()?;
+    if number >= index.events() {
+        return Err(ApiError::new(404, "event", format!("there is no event {number}")));
+    }
+    let before = number.checked_sub(1).map(|before| index.ns(before));
+    let read = rows::read(shared, index, &[number])?;
+    let row = &read[0];
+    let mut value = row_json(index, row, before, true);
+    let fields = rows::fields(&row.value).into_iter();
+    let fields = fields.map(|(path, text, kind)| json!({ "path": path, "text": text, "kind": kind, "base": 10 }));
+    value["cycles"] = some_ns(row.cycles);
+    value["fields"] = fields.collect::<Vec<_>>().into();
+    let place = &row.place;
+    value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
+    value["call"] = Value::Null;
+    Ok(value)
+}
+
+// ---- Statistics ---------------------------------------------------------------------------------------------------
+
+/// A wanted range in ns: `None` for everything.
+fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
+    let (begin, end): (Option<i128>, Option<i128>) = (query.number("begin")?, query.number("end")?);
+    if begin.is_none() && end.is_none() {
+        return Ok(None);
+    }
+    let range = (begin.unwrap_or(index.origin), end.unwrap_or(index.end));
+    if range.0 > range.1 {
+        return Err(ApiError::request("the range ends before it begins"));
+    }
+    Ok(Some(range))
+}
+
+/// The base tracks and the tasks of a question: a base track stands for its calls too, and a group for all of its trace.
+fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<usize>, Vec<usize>)>> {
+    let Some(list) = named_in(shared, query)? else { return Ok(None) };
+    let (mut bases, mut tasks) = (Vec::new(), Vec::new());
+    let count = shared.calls().map_or(0, |calls| calls.tasks.len());
+    let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(index, calls, task));
+    for one in list {
+        match one {
+            Named::Base(base) => {
+                bases.push(base);
+                tasks.extend((0..count).filter(|task| base_of_task(*task) == Some(base)));
+            }
+            Named::Calls(task) => {
+                tasks.push(task);
+                bases.extend(base_of_task(task));
+            }
+            Named::Group(trace) => {
+                bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
+                let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
+                tasks.extend((0..count).filter(own));
+            }
+        }
+    }
+    for list in [&mut bases, &mut tasks] {
+        list.sort_unstable();
+        list.dedup();
+    }
+    Ok(Some((bases, tasks)))
+}
+
+fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
+    let (begin, end) = range.unwrap_or((index.origin, index.end));
+    let time = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    (time(begin), time(end))
+}
+
+fn function_json(calls: &Calls, mut of: OfFunction) -> Value {
+    let durations = of.durations();
+    let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
+    json!({
+        "name": calls.names[of.name as usize],
+        "calls": of.calls,
+        "whole": of.whole(),
+        "total": ns(of.total),
+        "self": ns(of.own),
+        "min": some_ns(durations.map(|(min, _, _)| min)),
+        "mean": some_ns(durations.map(|(_, mean, _)| mean)),
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+        "max": some_ns(durations.map(|(_, _, max)| max)),
+    })
+}
+
+fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = shared.whole_index()?;
+    let range = range_of(query, index)?;
+    let chosen = chosen(shared, index, query)?;
+    let (bases, tasks) = (chosen.as_ref().map(|(bases, _)| &**bases), chosen.as_ref().map(|(_, tasks)| &**tasks));
+    let sums = statistics::sums(index, Part { range, tracks: bases, set });
+    let names = sums.names.iter().map(|of| {
+        let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
+        json!({
+            "name": index.names[of.name as usize], "events": of.events,
+            "gap_min": gap(|gaps| gaps.0), "gap_p50": gap(|gaps| gaps.1), "gap_max": gap(|gaps| gaps.2),
+        })
+    });
+    let names: Vec<Value> = names.collect();
+    let (begin, end) = range.unwrap_or((index.origin, index.end));
+    let mut answer = json!({
+        "begin": ns(begin),
+        "end": ns(end),
+        "events": sums.events,
+        "tracks": bases.map_or(index.tracks.len(), <[usize]>::len),
+        "losses": { "events": sums.losses.0, "packets": sums.losses.1, "intervals": sums.losses.2 },
+        "complete": true,
+        "names": names,
+    });
+    if let Some(calls) = shared.calls() {
+        let rows = calls.statistics(absolute(range, index), tasks);
+        answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
+    }
+    Ok(answer)
+}
+
+fn flame(shared: &Shared, query: &Query) -> Answer {
+    let index = shared.whole_index()?;
+    let range = absolute(range_of(query, index)?, index);
+    let chosen = chosen(shared, index, query)?;
+    let Some(calls) = shared.calls() else { return Ok(json!({ "nodes": [] })) };
+    let stacks = calls.stacks(range, chosen.as_ref().map(|(_, tasks)| &**tasks));
+    let nodes = stacks.iter().enumerate().map(|(at, of)| {
+        json!({
+            "id": at,
+            "parent": (at > 0).then_some(of.parent),
+            "name": of.name.map_or("", |name| &calls.names[name as usize]),
+            "calls": of.calls,
+            "total": ns(of.total),
+            "self": ns(of.own),
+        })
+    });
+    Ok(json!({ "nodes": nodes.collect::<Vec<_>>() }))
+}
+
+fn call(shared: &Shared, place: &str) -> Answer {
+    let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
+    let (track, number) = place.split_once('/').ok_or_else(wrong)?;
+    let (Named::Calls(task), Some(calls)) = (named(shared, track)?, shared.calls()) else { return Err(wrong()) };
+    let number: u32 = number.parse().map_err(|_| wrong())?;
+    let call = calls.list.get(number as usize).filter(|call| call.task as usize == task).ok_or_else(wrong)?;
+    let children = calls.list[number as usize..].iter().filter(|child| child.parent == Some(number));
+    let of_children: i64 = children.filter_map(|child| Some(child.end? - child.begin)).sum();
+    let whole = (calls.list.first().map_or(0, |first| first.begin), calls.end);
+    let of_name = calls.statistics(whole, None).into_iter().find(|of| of.name == call.name);
+    let duration = call.end.map(|end| end - call.begin);
+    Ok(json!({
+        "name": calls.names[call.name as usize],
+        "symbol": calls.names[call.name as usize],
+        "begin": ns(call.begin),
+        "end": some_ns(call.end),
+        "duration": some_ns(duration),
+        "self": some_ns(duration.map(|duration| duration - of_children)),
+        "parent": call.parent,
+        "depth": call.depth,
+        "args": null,
+        "retval": null,
+        "module": null,
+        "all": of_name.map(|of| function_json(calls, of)),
+    }))
+}
+
+// ---- Search and problems ------------------------------------------------------------------------------------------
+
+fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let text = query.get("q").unwrap_or_default();
+    let from: i64 = query.number("from")?.unwrap_or(-1);
+    let is_next = match query.get("direction") {
+        None | Some("next") => true,
+        Some("previous") => false,
+        Some(other) => return Err(ApiError::request(format!("`direction` is next or previous, not `{other}`"))),
+    };
+    let index = shared.whole_index()?;
+    let found = search::find(index, text, from, is_next, set);
+    let matched = found.event.and_then(|event| {
+        let (name, track) = index.kind(event)?;
+        Some(json!({ "event": event, "ns": some_ns(index.ns(event)), "track": base_id(track), "name": name }))
+    });
+    let at = matched.as_ref().map(|_| found.index);
+    Ok(json!({ "match": matched, "index": at, "count": found.count }))
+}
+
+fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = shared.whole_index()?;
+    let at: i128 = query.needed("at")?;
+    let direction = match query.get("direction") {
+        Some("next") => Direction::Next,
+        Some("previous") => Direction::Previous,
+        None | Some("nearest") => Direction::Nearest,
+        Some(other) => return Err(ApiError::request(format!("`direction` is not `{other}`"))),
+    };
+    let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
+    let found = match named(shared, id)? {
+        Named::Base(track) => search::locate(index, track, at, direction, set).map(|(event, time)| {
+            let name = index.kind(event).map(|(name, _)| name);
+            json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name })
+        }),
+        Named::Calls(task) => {
+            shared.calls().and_then(|calls| locate_call(calls, task, at, direction)).map(|(at, call, calls)| {
+                json!({
+                    "call": at, "track": id, "ns": ns(call.begin), "begin": ns(call.begin), "end": some_ns(call.end),
+                    "name": calls.names[call.name as usize],
+                })
+            })
+        }
+        Named::Group(_) => None,
+    };
+    Ok(found.unwrap_or_else(|| json!({ "event": null, "begin": null, "end": null })))
+}
+
+fn locate_call(
+    calls: &Arc<Calls>,
+    task: usize,
+    at: i128,
+    direction: Direction,
+) -> Option<(usize, &tracemill_lod::calls::Call, &Calls)> {
+    let own = || calls.list.iter().enumerate().filter(|(_, call)| call.task as usize == task);
+    let begin = |call: &tracemill_lod::calls::Call| i128::from(call.begin);
+    let before = || own().filter(|(_, call)| begin(call) < at).max_by_key(|(_, call)| call.begin);
+    let behind = || own().filter(|(_, call)| begin(call) > at).min_by_key(|(_, call)| call.begin);
+    let inside = || {
+        let holds =
+            |call: &tracemill_lod::calls::Call| begin(call) <= at && call.end.is_none_or(|end| i128::from(end) >= at);
+        own().filter(|(_, call)| holds(call)).max_by_key(|(_, call)| call.depth)
+    };
+    let found = match direction {
+        Direction::Next => behind(),
+        Direction::Previous => before(),
+        Direction::Nearest => inside().or_else(before).or_else(behind),
+    };
+    found.map(|(at, call)| (at, call, &**calls))
+}
+
+fn problems(shared: &Shared) -> Value {
+    let index = shared.index();
+    let losses = index.into_iter().flat_map(|index| &index.losses).map(|loss| {
+        json!({
+            "track": loss.track.map(base_id),
+            "kind": if loss.kind == LossKind::Events { "events" } else { "packets" },
+            "count": loss.count,
+            "begin": some_ns(loss.begin.or(loss.end)),
+            "end": some_ns(loss.end.or(loss.begin)),
+        })
+    });
+    let fault = |error: &tracemill_model::error::Error, after: Option<i128>| {
+        json!({
+            "file": error.place().file.as_ref().map(|file| file.display().to_string()),
+            "offset": some_ns(error.place().offset),
+            "reason": error.message(),
+            "track": null,
+            "ns": some_ns(after),
+        })
+    };
+    let of_opening = shared.input.problems.0.iter().map(|error| fault(error, None));
+    let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, of.after));
+    json!({
+        "losses": losses.collect::<Vec<_>>(),
+        "faults": of_opening.chain(of_reading).collect::<Vec<_>>(),
+        "warnings": shared.input.problems.1,
+    })
+}

@@ -1,0 +1,45 @@
+//! Errors of requests.
+
+use serde_json::{Value, json};
+use tracemill_model::error::Error;
+
+/// Why a request has no answer.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: u16,
+    code: &'static str,
+    message: String,
+    help: Option<String>,
+    /// The part of an expression that is meant, in characters.
+    span: Option<(usize, usize)>,
+}
+
+/// The answer to a request, or why it has none.
+pub(crate) type Answer<T = Value> = Result<T, ApiError>;
+
+impl ApiError {
+    pub(crate) fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
+        ApiError { status, code, message: message.into(), help: None, span: None }
+    }
+
+    /// A request that nobody can mean.
+    pub(crate) fn request(message: impl Into<String>) -> ApiError {
+        ApiError::new(400, "request", message)
+    }
+
+    /// A mistake in an expression.
+    pub(crate) fn filter(text: &str, error: &Error) -> ApiError {
+        let chars = |bytes: usize| text.get(..bytes).map_or(text.chars().count(), |text| text.chars().count());
+        let place = error.place().text.as_ref();
+        let span = place.map_or((0, text.chars().count()), |place| {
+            (chars(place.offset), chars((place.offset + place.len).min(text.len())))
+        });
+        let help = error.help().map(str::to_string);
+        ApiError { help, span: Some(span), ..ApiError::new(400, "filter", error.message()) }
+    }
+
+    pub(crate) fn body(&self) -> Value {
+        let ApiError { code, message, help, span, .. } = self;
+        json!({ "error": { "code": code, "message": message, "help": help, "span": span.map(|(from, to)| [from, to]) } })
+    }
+}

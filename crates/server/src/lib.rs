@@ -1,0 +1,18 @@
+//! The server of the viewer (`docs/view.md`): it answers what a page in the browser asks about traces.
+//!
+//! It listens on this machine only, and answers below `/api/` whoever has its token. The page and its assets are a table in
+//! the program; no file is served by its path.
+//!
+//! A part of the program `tracemill`: this API may change at any time.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod assets;
+mod error;
+mod guard;
+mod rows;
+mod shared;
+mod web;
+
+pub use shared::{Input, Traces};
+pub use web::{Listening, Settings, listen};

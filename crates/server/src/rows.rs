@@ -1,0 +1,231 @@
+//! Events as rows: read again where they stand, and shown as `print` shows them.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tracemill_engine::merge::{Batch, Merger, Run};
+use tracemill_engine::timeline::{Selection, merger};
+use tracemill_lod::Index;
+use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
+
+use crate::error::{Answer, ApiError};
+use crate::shared::{Shared, Traces};
+
+/// An event that was read.
+pub(crate) struct Row {
+    pub(crate) event: usize,
+    /// The line of `print --format jsonl`.
+    pub(crate) json: String,
+    /// The same, read.
+    pub(crate) value: Value,
+    /// The payload as `print` shows it.
+    pub(crate) text: String,
+    pub(crate) cycles: Option<u64>,
+    pub(crate) place: Place,
+}
+
+/// Where an event stands in its file.
+pub(crate) struct Place {
+    pub(crate) file: String,
+    pub(crate) packet: u64,
+    pub(crate) byte: u64,
+    pub(crate) bit: u64,
+}
+
+/// Events between two wanted ones that are read through, instead of beginning anew.
+const THROUGH: usize = 16_384;
+/// Events that are read at once.
+const BATCH: usize = 4096;
+
+/// Reads these events, which stand in their order.
+pub(crate) fn read(shared: &Shared, index: &Index, events: &[usize]) -> Answer<Vec<Row>> {
+    let mut rows = Vec::with_capacity(events.len());
+    let mut reader: Option<Reader> = None;
+    for (at, event) in events.iter().enumerate() {
+        let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
+        if !is_near || at == 0 {
+            reader = Some(Reader::new(shared, index, *event));
+        }
+        let Some(row) = reader.as_mut().and_then(|reader| reader.read(*event)) else {
+            return Err(ApiError::new(404, "event", format!("event {event} is not there any more")));
+        };
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+struct Reader<'s> {
+    shared: &'s Shared,
+    merger: Merger,
+    /// Does a filter leave out events that the merger gives?
+    matcher: Option<tracemill_engine::filter::Matcher>,
+    batch: Batch,
+    run: usize,
+    at: u32,
+    /// Number of the next event.
+    next: usize,
+    json: LineRenderer,
+    text: LineRenderer,
+}
+
+impl<'s> Reader<'s> {
+    /// A reader that meets an event soon.
+    fn new(shared: &'s Shared, index: &Index, event: usize) -> Self {
+        let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
+        let restart = index.restart(event);
+        let begin_ns = restart.map(|(ns, _)| ns).or(selection.begin_ns);
+        let selection = Selection { begin_ns, jobs: 1, ..selection.clone() };
+        let plan = |format| {
+            let many_traces = session.traces.len() > 1;
+            Arc::new(LinePlan { format, streams: streams.clone(), filter: None, many_traces, with_ends: false })
+        };
+        Reader {
+            shared,
+            merger: merger(session, streams, &selection),
+            matcher: filter.as_ref().map(tracemill_engine::filter::Filter::matcher),
+            batch: Batch::default(),
+            run: 0,
+            at: 0,
+            next: restart.map_or(0, |(_, before)| event - before),
+            json: LineRenderer::new(plan(LineFormat::Jsonl), session),
+            text: LineRenderer::new(plan(LineFormat::Text(Arc::default())), session),
+        }
+    }
+
+    fn read(&mut self, event: usize) -> Option<Row> {
+        let streams = &self.shared.input.traces.streams;
+        loop {
+            let Some(run) = self.batch.runs.get(self.run) else {
+                self.batch = self.merger.next_batch(BATCH)?;
+                (self.run, self.at) = (0, 0);
+                continue;
+            };
+            let at = run.from + self.at;
+            if at >= run.to {
+                (self.run, self.at) = (self.run + 1, 0);
+                continue;
+            }
+            self.at += 1;
+            let (stream, ready) = &self.batch.chunks[run.chunk as usize];
+            let of = &streams[stream.0 as usize];
+            let found = of.event(ready.chunk.event(at as usize));
+            if self.matcher.as_mut().is_some_and(|matcher| !matcher.matches(&found)) {
+                continue;
+            }
+            self.next += 1;
+            if self.next <= event {
+                continue;
+            }
+            let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.body_bits(at as usize));
+            let place = Place {
+                file: of.stream.files[packet.file as usize].path.display().to_string(),
+                packet: packet.index,
+                byte: packet.offset_bytes + bits / 8,
+                bit: bits % 8,
+            };
+            let cycles = of.clock.as_ref().map(|_| found.raw.cycles());
+            let one = Run { chunk: 0, from: at, to: at + 1 };
+            let one = Batch { chunks: vec![(*stream, ready.clone())], runs: vec![one], events: 1, notes: Vec::new() };
+            let line = |renderer: &mut LineRenderer| {
+                let rendered = renderer.render(&one, Rendered::default());
+                String::from_utf8_lossy(rendered.out.written()).trim_end_matches('\n').to_string()
+            };
+            let json = line(&mut self.json);
+            let text = payload(&line(&mut self.text)).to_string();
+            let value = serde_json::from_str(&json).unwrap_or(Value::Null);
+            return Some(Row { event, json, value, text, cycles, place });
+        }
+    }
+}
+
+/// The last group of fields of a line of text, without its braces.
+fn payload(line: &str) -> &str {
+    let (mut depth, mut is_quoted, mut is_escaped, mut last) = (0, false, false, None);
+    for (at, sign) in line.char_indices() {
+        match sign {
+            _ if is_escaped => is_escaped = false,
+            '\\' if is_quoted => is_escaped = true,
+            '"' => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            '{' => {
+                if depth == 0 {
+                    last = Some((at + 1, line.len()));
+                }
+                depth += 1;
+            }
+            '}' => {
+                depth = (depth - 1).max(0);
+                if depth == 0
+                    && let Some((from, to)) = &mut last
+                    && *to == line.len()
+                {
+                    *to = at.max(*from);
+                }
+            }
+            _ => {}
+        }
+    }
+    last.map_or("", |(from, to)| line[from..to].trim())
+}
+
+/// Every single value of a line: its path and text, and what kind of value it is.
+pub(crate) fn fields(line: &Value) -> Vec<(String, String, &'static str)> {
+    const SCOPES: [&str; 5] = ["header", "packet_context", "stream_context", "event_context", "payload"];
+    let mut fields = Vec::new();
+    for scope in SCOPES {
+        if let Some(Value::Object(members)) = line.get(scope) {
+            members.iter().for_each(|(name, value)| put_fields(&format!("{scope}.{name}"), value, &mut fields));
+        }
+    }
+    fields
+}
+
+fn put_fields(path: &str, value: &Value, out: &mut Vec<(String, String, &'static str)>) {
+    let mut put = |text: String, kind| out.push((path.to_string(), text, kind));
+    match value {
+        Value::Null => put("null".to_string(), "null"),
+        Value::Bool(value) => put(value.to_string(), "boolean"),
+        Value::Number(number) => {
+            let text = number.to_string();
+            let kind = if text.contains(['.', 'e', 'E']) { "real" } else { "integer" };
+            put(text, kind);
+        }
+        Value::String(text) => put(text.clone(), "string"),
+        Value::Array(elements) => {
+            elements.iter().enumerate().for_each(|(at, element)| put_fields(&format!("{path}[{at}]"), element, out));
+        }
+        Value::Object(members) => {
+            let labels = ["labels", "flags"].into_iter().find_map(|name| Some((name, members.get(name)?.as_array()?)));
+            match (members.get("value"), labels) {
+                (Some(Value::Number(number)), Some((_, labels))) => {
+                    let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
+                    let text =
+                        if labels.is_empty() { number.to_string() } else { format!("{} ({number})", labels.join(" ")) };
+                    put(text, "enumeration");
+                }
+                _ => members.iter().for_each(|(name, value)| put_fields(&format!("{path}.{name}"), value, out)),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_payload_is_the_last_group() {
+        assert_eq!(payload(r#"[1] n: { cpu_id = 0 }, { a = "}{", b = { c = 1 } }"#), r#"a = "}{", b = { c = 1 }"#);
+        assert_eq!(payload(r#"n: { cpu_id = 0 }, { a = "\"}" }"#), r#"a = "\"}""#);
+        assert_eq!((payload("n: { }"), payload("n"), payload("}{"), payload("{")), ("", "", "", ""));
+    }
+
+    #[test]
+    fn fields_are_single_values() {
+        let line =
+            r#"{"payload":{"a":[1,{"b":null}],"e":{"value":3,"labels":["X","Y"]},"f":{"value":4,"flags":[]},"t":"x"}}"#;
+        let fields = fields(&serde_json::from_str(line).unwrap());
+        let texts: Vec<String> = fields.iter().map(|(path, text, _)| format!("{path}={text}")).collect();
+        assert_eq!(texts, ["payload.a[0]=1", "payload.a[1].b=null", "payload.e=X Y (3)", "payload.f=4", "payload.t=x"]);
+    }
+}

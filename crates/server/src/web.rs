@@ -1,0 +1,341 @@
+//! Requests and responses.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+use crate::answers::{self, Query};
+use crate::assets::Asset;
+use crate::error::{Answer, ApiError};
+use crate::guard::{Guard, check_method};
+use crate::shared::{Input, News, Shared};
+
+/// How a server is reached.
+pub struct Settings {
+    /// The address to listen on.
+    pub address: IpAddr,
+    /// The port; 0 for a free one.
+    pub port: u16,
+    /// Names in `Host` beside those of this machine.
+    pub hosts: Vec<String>,
+    /// After how long without a page the server ends.
+    pub idle_exit: Option<Duration>,
+}
+
+/// A server that listens, and answers when it runs.
+pub struct Listening {
+    runtime: tokio::runtime::Runtime,
+    listener: tokio::net::TcpListener,
+    shared: Arc<Shared>,
+    address: SocketAddr,
+    idle_exit: Option<Duration>,
+}
+
+/// Bytes of a query and of a body at most.
+const MAX_QUERY: usize = 16 << 10;
+const MAX_BODY: usize = 64 << 10;
+/// Requests at once.
+const AT_ONCE: usize = 64;
+
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
+                      connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
+                      frame-ancestors 'none'";
+
+/// Listens; what comes waits until the server [runs](Listening::run).
+///
+/// # Errors
+/// When the address cannot be had.
+pub fn listen(input: Input, settings: &Settings) -> Result<Listening> {
+    let failed = |what: &str, error: std::io::Error| Error::new(ErrorKind::Io, format!("cannot {what}: {error}"));
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(|error| failed("start the server", error))?;
+    let wanted = SocketAddr::new(settings.address, settings.port);
+    let listener = runtime
+        .block_on(tokio::net::TcpListener::bind(wanted))
+        .map_err(|error| failed(&format!("listen on {wanted}"), error).with_help("--port 0 takes a free port"))?;
+    let address = listener.local_addr().map_err(|error| failed("listen", error))?;
+    let mut hosts = settings.hosts.clone();
+    if !settings.address.is_loopback() {
+        hosts.push(match settings.address {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => format!("[{address}]"),
+        });
+    }
+    let shared = Arc::new(Shared::new(input, Guard::new(&hosts)?));
+    Ok(Listening { runtime, listener, shared, address, idle_exit: settings.idle_exit })
+}
+
+struct App {
+    shared: Arc<Shared>,
+    room: Semaphore,
+    /// Streams of progress: pages that are open.
+    pages: AtomicUsize,
+}
+
+impl Listening {
+    /// The address for people, with the token.
+    pub fn url(&self) -> String {
+        format!("http://{}/#token={}", self.address, self.shared.guard.token)
+    }
+
+    /// The address for a browser that is started: it holds no token, as other users see command lines.
+    pub fn url_with_ticket(&self) -> Option<String> {
+        Some(format!("http://{}/#ticket={}", self.address, self.shared.guard.ticket()?))
+    }
+
+    /// Answers until it is asked to end.
+    ///
+    /// # Errors
+    /// When the system lets it not go on.
+    pub fn run(self) -> Result<()> {
+        let Listening { runtime, listener, shared, idle_exit, .. } = self;
+        let reader = {
+            let shared = shared.clone();
+            std::thread::spawn(move || shared.read())
+        };
+        let app = Arc::new(App { shared: shared.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
+        let router = axum::Router::new().fallback(answer).with_state(app.clone());
+        let ended = runtime.block_on(async {
+            let server = axum::serve(listener, router);
+            tokio::select! {
+                ended = server => ended,
+                () = asked_to_end(&shared) => Ok(()),
+                () = idle(&app, idle_exit) => Ok(()),
+            }
+        });
+        shared.end();
+        runtime.shutdown_timeout(Duration::from_millis(500));
+        let _ = reader.join();
+        ended.map_err(|error| Error::new(ErrorKind::Io, format!("the server cannot go on: {error}")))
+    }
+}
+
+/// Until a signal or a request says to end.
+async fn asked_to_end(shared: &Shared) {
+    let mut news = shared.news.subscribe();
+    let told = async {
+        // A moment for the answer to the request that said so.
+        if news.wait_for(|news| *news == News::End).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    #[cfg(unix)]
+    let terminated = async {
+        match tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    tokio::select! {
+        () = told => {}
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+}
+
+/// Until no page was open for so long.
+async fn idle(app: &App, limit: Option<Duration>) {
+    let Some(limit) = limit else { return std::future::pending().await };
+    let mut since = Instant::now();
+    while since.elapsed() < limit {
+        tokio::time::sleep(limit.min(Duration::from_millis(200))).await;
+        if app.pages.load(Ordering::Relaxed) > 0 {
+            since = Instant::now();
+        }
+    }
+}
+
+async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
+    let is_api = request.uri().path().starts_with("/api/");
+    let mut response = match respond(&app, request, is_api).await {
+        Ok(response) => response,
+        Err(error) => {
+            let mut response = json_response(&error.body(), None);
+            *response.status_mut() = StatusCode::from_u16(error.status).unwrap_or(StatusCode::BAD_REQUEST);
+            if error.status == 503 {
+                response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            response
+        }
+    };
+    let headers = response.headers_mut();
+    for (name, value) in [
+        ("content-security-policy", POLICY),
+        ("x-content-type-options", "nosniff"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+        ("cross-origin-resource-policy", "same-origin"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if !headers.contains_key(header::CACHE_CONTROL) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
+    response
+}
+
+async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Response> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_string();
+    app.shared.guard.check_origin(&parts.headers, is_api)?;
+    if !is_api {
+        check_method(&parts.method, false)?;
+        return page(&path, &parts.headers);
+    }
+    let path = path.trim_start_matches("/api/").to_string();
+    let is_post = matches!(&*path, "login" | "stop" | "export" | "clock");
+    if path != "login" {
+        app.shared.guard.check_token(&parts.headers)?;
+    }
+    check_method(&parts.method, is_post)?;
+    let query = parts.uri.query().unwrap_or_default();
+    if query.len() > MAX_QUERY {
+        return Err(ApiError::new(414, "size", "the query is too long"));
+    }
+    if is_post {
+        return post(app, &path, &parts.headers, body).await;
+    }
+    let Ok(_room) = app.room.try_acquire() else {
+        return Err(ApiError::new(503, "busy", "too many questions at once"));
+    };
+    if path == "progress" {
+        return Ok(progress(app));
+    }
+    let query = Query::parse(query);
+    let is_kept = path == "tiles" && query.get("g") == Some(app.shared.generation());
+    let shared = app.shared.clone();
+    let answer = tokio::task::spawn_blocking(move || answers::answer(&shared, &path, &query)).await;
+    let mut answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
+    if let Value::Object(members) = &mut answer {
+        members.entry("generation").or_insert_with(|| app.shared.generation().into());
+    }
+    let is_exact = answer["tracks"].as_array().is_none_or(|tracks| tracks.iter().all(|track| track["exact"] != false));
+    let mut response = json_response(&answer, Some(&parts.headers));
+    if is_kept && is_exact {
+        let kept = HeaderValue::from_static("private, max-age=31536000, immutable");
+        response.headers_mut().insert(header::CACHE_CONTROL, kept);
+    }
+    Ok(response)
+}
+
+async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> Answer<Response> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.split(';').next().map(str::trim) != Some("application/json") {
+        return Err(ApiError::new(415, "type", "the body must be application/json"));
+    }
+    let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::new(413, "size", "the body is too long"))?;
+    let body: Value = serde_json::from_slice(&body).map_err(|_| ApiError::request("the body is no JSON"))?;
+    let answer = match path {
+        "login" => {
+            let ticket = body["ticket"].as_str().unwrap_or_default();
+            let token = app.shared.guard.redeem(ticket);
+            json!({ "token": token.ok_or_else(|| ApiError::new(401, "token", "the ticket was used, or is too old"))? })
+        }
+        "stop" => {
+            app.shared.end();
+            json!({})
+        }
+        _ => return Err(ApiError::new(404, "path", format!("`{path}` is not answered by this program yet"))),
+    };
+    Ok(json_response(&answer, None))
+}
+
+fn page(path: &str, headers: &HeaderMap) -> Answer<Response> {
+    let asset = Asset::find(path).ok_or_else(|| ApiError::new(404, "path", "there is no such page"))?;
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let (encoding, bytes) = asset.encoded(accepted);
+    let tag = tag_of(bytes);
+    let response = Response::builder()
+        .header(header::CONTENT_TYPE, asset.kind)
+        .header(header::CONTENT_ENCODING, encoding)
+        .header(header::VARY, "Accept-Encoding")
+        .header(header::CACHE_CONTROL, "no-cache")
+        .header(header::ETAG, &tag);
+    let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    Ok(match is_known {
+        true => built(response.status(StatusCode::NOT_MODIFIED), Body::empty()),
+        false => built(response, Body::from(bytes)),
+    })
+}
+
+fn json_response(value: &Value, asked: Option<&HeaderMap>) -> Response {
+    let text = value.to_string();
+    let tag = tag_of(text.as_bytes());
+    let response =
+        Response::builder().header(header::CONTENT_TYPE, "application/json; charset=utf-8").header(header::ETAG, &tag);
+    let known = asked.and_then(|headers| headers.get(header::IF_NONE_MATCH));
+    match known.is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+        true => built(response.status(StatusCode::NOT_MODIFIED), Body::empty()),
+        false => built(response, Body::from(text)),
+    }
+}
+
+fn built(response: axum::http::response::Builder, body: Body) -> Response {
+    response.body(body).unwrap_or_default()
+}
+
+/// Names the content of a response: FNV-1a of its bytes.
+fn tag_of(bytes: &[u8]) -> String {
+    let sum =
+        bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
+    format!("\"{sum:016x}\"")
+}
+
+/// A page that is open, as long as its stream of progress is.
+struct OpenPage(Arc<App>);
+
+impl Drop for OpenPage {
+    fn drop(&mut self) {
+        self.0.pages.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Server-sent events: how far the index is, and the end.
+fn progress(app: &Arc<App>) -> Response {
+    app.pages.fetch_add(1, Ordering::Relaxed);
+    let page = OpenPage(app.clone());
+    let news = app.shared.news.subscribe();
+    let stream = futures_util::stream::unfold((page, news, None), async |(page, mut news, last)| {
+        loop {
+            let now = *news.borrow_and_update();
+            if last == Some(News::End) {
+                return None;
+            }
+            if last != Some(now) {
+                let shared = &page.0.shared;
+                let text = match now {
+                    News::End => "event: end\ndata: {}\n\n".to_string(),
+                    _ => {
+                        let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
+                        format!("event: index\ndata: {body}\n\n")
+                    }
+                };
+                return Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), (page, news, Some(now))));
+            }
+            let wait = if now == News::Counting { Duration::from_millis(250) } else { Duration::from_secs(15) };
+            match tokio::time::timeout(wait, news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return None,
+                Err(_) if now == News::Counting => {
+                    let body = json!({ "index": answers::progress(&page.0.shared), "generation": "1" });
+                    let text = format!("event: index\ndata: {body}\n\n");
+                    return Some((Ok(Bytes::from(text)), (page, news, last)));
+                }
+                Err(_) => return Some((Ok(Bytes::from_static(b": still here\n\n")), (page, news, last))),
+            }
+        }
+    });
+    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream; charset=utf-8");
+    built(response, Body::from_stream(stream))
+}
