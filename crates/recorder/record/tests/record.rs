@@ -231,7 +231,7 @@ fn events_without_room_are_counted() {
 fn snapshots_are_sound_while_events_are_written() {
     let _one = lock();
     let folder = Folder::new("snapshots");
-    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 1000 } else { 12 };
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 200 } else { 12 };
     for mode in [Mode::Flight, Mode::Block] {
         let path = folder.join(&format!("{mode:?}"));
         let mut options = Recorder::options(&path).flight(32 << 10).packet(4096);
@@ -402,7 +402,9 @@ fn what_was_written_survives_a_kill() {
                     snapshot(&path, &folder.join("copy")).expect("a copy of a dead trace");
                     assert_eq!(numbers(&folder.join("copy")), kept, "{what}");
                     let recovered = recover(&path).expect("it can be recovered");
-                    assert!(recovered.packets > 0 && recovered.damaged.is_empty(), "{recovered:?}");
+                    // Of a stream all may have been moved, when the next packet was only begun.
+                    let has_packets = recovered.packets > 0 || mode == "stream";
+                    assert!(has_packets && recovered.damaged.is_empty(), "{recovered:?}");
                     assert!(!path.join(".ring").exists());
                 }
             }
