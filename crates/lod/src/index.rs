@@ -367,8 +367,7 @@ impl Index {
 
     /// The number of the first event that is not before a time.
     pub fn first_from(&self, ns: i128) -> Option<usize> {
-        let time = i64::try_from(ns - self.origin).unwrap_or(if ns < self.origin { i64::MIN + 1 } else { i64::MAX });
-        self.columns.first_from(time)
+        self.columns.first_from(since(self.origin, ns))
     }
 
     /// Where to read from to meet an event: a time from which on everything is read, and how many events come before it
@@ -384,7 +383,24 @@ impl Index {
 
     /// The part of the timeline from one time to another, in ns since the origin.
     pub(crate) fn range(&self, begin: i128, end: i128) -> (i64, i64) {
-        let time = |ns: i128| (ns - self.origin).clamp((i64::MIN + 1).into(), i64::MAX.into()) as i64;
-        (time(begin), time(end))
+        (since(self.origin, begin), since(self.origin, end))
+    }
+}
+
+/// Ns since the origin, as near as the columns can hold them: people may ask for any time.
+fn since(origin: i128, ns: i128) -> i64 {
+    ns.saturating_sub(origin).clamp((i64::MIN + 1).into(), i64::MAX.into()) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_time_may_be_asked_for() {
+        let origin = 1_795_249_870_212_652_163;
+        assert_eq!(since(origin, origin + 5), 5);
+        assert_eq!((since(origin, i128::MIN), since(origin, i128::MAX)), (i64::MIN + 1, i64::MAX));
+        assert_eq!((since(-origin, i128::MIN), since(-origin, i128::MAX)), (i64::MIN + 1, i64::MAX));
     }
 }
