@@ -11,6 +11,8 @@ use crate::error::{Answer, ApiError};
 /// The secrets of a server.
 pub(crate) struct Guard {
     pub(crate) token: String,
+    /// Tells this run from others; no secret.
+    pub(crate) run: String,
     /// Good once, and not for long: other users of the machine see the command line of the browser.
     ticket: Mutex<Option<(String, Instant)>>,
     /// Names in `Host`, without a port.
@@ -28,7 +30,8 @@ impl Guard {
     pub(crate) fn new(hosts: &[String]) -> Result<Guard> {
         let own = ["127.0.0.1", "localhost", "[::1]"];
         let hosts = own.into_iter().chain(hosts.iter().map(String::as_str)).map(str::to_ascii_lowercase).collect();
-        Ok(Guard { token: secret()?, ticket: Mutex::new(Some((secret()?, Instant::now()))), hosts })
+        let run = secret()?[..12].to_string();
+        Ok(Guard { token: secret()?, run, ticket: Mutex::new(Some((secret()?, Instant::now()))), hosts })
     }
 
     /// The ticket, for the address that is given to a browser.

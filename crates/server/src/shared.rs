@@ -113,9 +113,10 @@ impl Shared {
         self.calls.get()?.as_ref()
     }
 
-    /// Changes whenever answers may.
-    pub(crate) fn generation(&self) -> &'static str {
-        if self.index().is_some() { "2" } else { "1" }
+    /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this
+    /// port may show another trace.
+    pub(crate) fn generation(&self) -> String {
+        format!("{}-{}", self.guard.run, if self.index().is_some() { 2 } else { 1 })
     }
 
     /// The first and last time of the timeline.

@@ -63,15 +63,19 @@ pub fn listen(input: Input, settings: &Settings) -> Result<Listening> {
         .block_on(tokio::net::TcpListener::bind(wanted))
         .map_err(|error| failed(&format!("listen on {wanted}"), error).with_help("--port 0 takes a free port"))?;
     let address = listener.local_addr().map_err(|error| failed("listen", error))?;
-    let mut hosts = settings.hosts.clone();
-    if !settings.address.is_loopback() {
-        hosts.push(match settings.address {
-            IpAddr::V4(address) => address.to_string(),
-            IpAddr::V6(address) => format!("[{address}]"),
-        });
-    }
+    let hosts = hosts_of(settings);
     let shared = Arc::new(Shared::new(input, Guard::new(&hosts)?));
     Ok(Listening { runtime, listener, shared, address, idle_exit: settings.idle_exit })
+}
+
+/// The names by which the server may be called: those that were allowed, and the address that it listens on, which is
+/// printed, and may be one of this machine beside 127.0.0.1.
+fn hosts_of(settings: &Settings) -> Vec<String> {
+    let own = match settings.address {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => format!("[{address}]"),
+    };
+    settings.hosts.iter().cloned().chain([own]).collect()
 }
 
 struct App {
@@ -213,7 +217,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         return Ok(progress(app));
     }
     let query = Query::parse(query);
-    let is_kept = path == "tiles" && query.get("g") == Some(app.shared.generation());
+    let is_kept = path == "tiles" && query.get("g") == Some(&*app.shared.generation());
     let shared = app.shared.clone();
     let answer = tokio::task::spawn_blocking(move || answers::answer(&shared, &path, &query)).await;
     let mut answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
@@ -328,7 +332,8 @@ fn progress(app: &Arc<App>) -> Response {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
                 Err(_) if now == News::Counting => {
-                    let body = json!({ "index": answers::progress(&page.0.shared), "generation": "1" });
+                    let body =
+                        json!({ "index": answers::progress(&page.0.shared), "generation": page.0.shared.generation() });
                     let text = format!("event: index\ndata: {body}\n\n");
                     return Some((Ok(Bytes::from(text)), (page, news, last)));
                 }
@@ -338,4 +343,19 @@ fn progress(app: &Arc<App>) -> Response {
     });
     let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream; charset=utf-8");
     built(response, Body::from_stream(stream))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_address_that_is_printed_is_a_name_of_the_server() {
+        let hosts = |address: &str| {
+            let address = address.parse().expect("an address");
+            hosts_of(&Settings { address, port: 0, hosts: vec!["build".to_string()], idle_exit: None })
+        };
+        assert_eq!(hosts("127.0.0.2"), ["build", "127.0.0.2"]);
+        assert_eq!(hosts("fe80::1"), ["build", "[fe80::1]"]);
+    }
 }
