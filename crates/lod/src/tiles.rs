@@ -48,16 +48,28 @@ pub fn density(index: &Index, tracks: &[usize], level: u32, tiles: (u64, u64), s
             buckets[at].add(((time >> level) - first) as u64, kind.name, 1);
         });
     }
-    let columns = |buckets: Buckets| {
-        let mut density = Density::default();
-        for bucket in buckets.finish() {
-            density.at.push(bucket.at);
-            density.events.push(bucket.events);
-            density.names.push(bucket.name);
-        }
-        density
-    };
     buckets.into_iter().map(columns).collect()
+}
+
+/// Several tracks as one.
+pub fn together(tracks: &[Density]) -> Density {
+    let mut buckets = Buckets::default();
+    for track in tracks {
+        for ((at, events), name) in track.at.iter().zip(&track.events).zip(&track.names) {
+            buckets.add(*at, *name, *events);
+        }
+    }
+    columns(buckets)
+}
+
+fn columns(buckets: Buckets) -> Density {
+    let mut density = Density::default();
+    for bucket in buckets.finish() {
+        density.at.push(bucket.at);
+        density.events.push(bucket.events);
+        density.names.push(bucket.name);
+    }
+    density
 }
 
 /// Places and lengths, in buckets from the beginning of the first tile, of the losses of a track in some tiles.

@@ -240,6 +240,12 @@ fn gaps_of(index: &Index, track: usize, level: u32, range: (u64, u64)) -> Vec<Va
     tiles::gaps(index, track, level, range).map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
 }
 
+fn density_json(density: &tiles::Density, index: &Index, names: &mut Names) -> Value {
+    let numbers: Vec<u32> =
+        density.names.iter().map(|name| names.put(*name, 0, &index.names[*name as usize])).collect();
+    json!({ "at": density.at, "n": density.events, "name": numbers })
+}
+
 fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let level: u32 = query.needed("level")?;
     let (from, to): (u64, u64) = (query.needed("from")?, query.needed("to")?);
@@ -266,9 +272,14 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let mut names = Names::default();
     let mut of_base: BTreeMap<usize, Value> = BTreeMap::new();
     for (track, density) in bases.iter().zip(tiles::density(index, &bases, level, (from, to), set)) {
-        let numbers: Vec<u32> =
-            density.names.iter().map(|name| names.put(*name, 0, &index.names[*name as usize])).collect();
-        of_base.insert(*track, json!({ "at": density.at, "n": density.events, "name": numbers }));
+        of_base.insert(*track, density_json(&density, index, &mut names));
+    }
+    let mut of_group: BTreeMap<usize, Value> = BTreeMap::new();
+    for one in &asked {
+        let Named::Group(trace) = one else { continue };
+        let own: Vec<usize> = (0..index.tracks.len()).filter(|at| index.tracks[*at].trace == *trace).collect();
+        let density = tiles::together(&tiles::density(index, &own, level, (from, to), set));
+        of_group.insert(*trace, density_json(&density, index, &mut names));
     }
     let mut of_task: BTreeMap<usize, Value> = BTreeMap::new();
     if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
@@ -297,7 +308,10 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         let (kind, columns, gaps) = match one {
             Named::Base(at) => ("events", of_base.get(at), gaps_of(index, *at, level, (from, to))),
             Named::Calls(at) => ("calls", of_task.get(at), Vec::new()),
-            Named::Group(_) => ("group", None, Vec::new()),
+            Named::Group(at) => {
+                let own = (0..index.tracks.len()).filter(|track| index.tracks[*track].trace == *at);
+                ("group", of_group.get(at), own.flat_map(|track| gaps_of(index, track, level, (from, to))).collect())
+            }
         };
         let mut track = Map::new();
         track.insert("id".to_string(), (*id).into());
