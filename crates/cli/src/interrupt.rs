@@ -23,6 +23,10 @@ pub(crate) fn watch() {
     static SEEN: AtomicBool = AtomicBool::new(false);
     // Without a handler an interrupt ends the program as it does by default.
     let _ = ctrlc::set_handler(|| {
+        if ENDS_QUERY.load(Ordering::SeqCst) {
+            STOP.store(true, Ordering::SeqCst);
+            return;
+        }
         // The reader of a pipe may never take the rest: a second interrupt does not wait for it.
         if SEEN.swap(true, Ordering::Relaxed) {
             std::process::exit(STATUS);
@@ -46,6 +50,19 @@ pub(crate) fn leave_to_children() {
 
 /// Set when an interrupt ends the program: writers stop by themselves.
 static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Set while a shell works: an interrupt ends what it does, not the program.
+static ENDS_QUERY: AtomicBool = AtomicBool::new(false);
+
+/// Does some work of a shell, which an interrupt ends without ending the program.
+#[cfg(feature = "sql")]
+pub(crate) fn only_this<T>(work: impl FnOnce() -> T) -> T {
+    STOP.store(false, Ordering::SeqCst);
+    ENDS_QUERY.store(true, Ordering::SeqCst);
+    let result = work();
+    ENDS_QUERY.store(false, Ordering::SeqCst);
+    result
+}
 
 /// Set when no writer is left.
 static STOPPED: AtomicBool = AtomicBool::new(false);

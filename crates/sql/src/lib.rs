@@ -10,6 +10,7 @@
 
 mod calls;
 mod catalog;
+pub mod complete;
 pub mod database;
 mod errors;
 mod exact;

@@ -23,6 +23,8 @@ use crate::text::Json;
 pub enum Form {
     /// For people: columns below each other.
     Table,
+    /// For people: a line for each value of a row.
+    Records,
     /// Comma-separated values.
     Csv,
     /// An object a line.
@@ -177,6 +179,20 @@ impl<W: Write + Send + 'static> Writer<W> {
                         out.put_byte(b'\n');
                     }
                 }
+                Form::Records => {
+                    let number = self.rows + row as u64 + 1;
+                    if self.shown.is_some_and(|shown| number > shown as u64) {
+                        break;
+                    }
+                    out.put_fmt(format_args!("-[ {number} ]-\n"));
+                    let width = self.names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
+                    for (name, column) in self.names.iter().zip(&columns) {
+                        let mut cell = Out::default();
+                        column.put_cell(&mut cell, row);
+                        let line = format!("{name:width$} | {}", plain(cell.written()));
+                        out.put_fmt(format_args!("{}\n", line.trim_end()));
+                    }
+                }
                 _ => {
                     out.put(b"|");
                     for column in &columns {
@@ -202,8 +218,7 @@ impl<W: Write + Send + 'static> Writer<W> {
             let cell = |column: &Json| {
                 let mut out = Out::default();
                 column.put_cell(&mut out, row);
-                let text = String::from_utf8_lossy(out.written()).into_owned();
-                text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>()
+                plain(out.written())
             };
             if self.table.at_right.is_empty() {
                 self.table.at_right = columns.iter().map(Json::is_number).collect();
@@ -214,6 +229,16 @@ impl<W: Write + Send + 'static> Writer<W> {
             }
         }
         Ok(())
+    }
+
+    /// Says how many rows are not shown.
+    fn put_left(&mut self, shown: u64) -> Result<(), Error> {
+        let left = self.rows.saturating_sub(shown);
+        if left == 0 {
+            return Ok(());
+        }
+        let rows = if left == 1 { "row" } else { "rows" };
+        self.put(format!("({left} more {rows}; `--rows all` shows them)\n").as_bytes())
     }
 
     fn put_table(&mut self) -> Result<(), Error> {
@@ -248,6 +273,11 @@ impl<W: Write + Send + 'static> Writer<W> {
         }
         self.put(out.written())
     }
+}
+
+/// A cell without signs that a terminal obeys.
+fn plain(cell: &[u8]) -> String {
+    String::from_utf8_lossy(cell).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
 fn refused(error: ArrowError) -> Error {
@@ -302,7 +332,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
         self.schema = Arc::new(Schema::new(fields));
         // A text may have two columns of one name.
         self.names = match self.form {
-            Form::Csv | Form::Table | Form::Markdown => {
+            Form::Csv | Form::Table | Form::Records | Form::Markdown => {
                 schema.fields().iter().map(|field| field.name().clone()).collect()
             }
             _ => names,
@@ -325,6 +355,13 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
             Form::Table => {
                 self.table = Table::default();
                 if is_later { self.put(b"\n") } else { Ok(()) }
+            }
+            Form::Records => {
+                if is_later {
+                    self.put(b"\n")
+                } else {
+                    Ok(())
+                }
             }
             Form::Markdown => {
                 let head: Vec<String> =
@@ -353,7 +390,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
 
     fn rows(&mut self, batch: &RecordBatch) -> Result<ControlFlow<()>, Error> {
         match self.form {
-            Form::Csv | Form::Jsonl | Form::Json | Form::Markdown => self.lines(batch)?,
+            Form::Csv | Form::Jsonl | Form::Json | Form::Markdown | Form::Records => self.lines(batch)?,
             Form::Table => self.wait(batch)?,
             Form::Parquet | Form::Arrow { .. } => {
                 let batch = RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec()).map_err(refused)?;
@@ -384,13 +421,9 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
             Form::Json => self.put(b"]\n"),
             Form::Table => {
                 self.put_table()?;
-                let left = self.rows - (self.table.printed as u64).min(self.rows);
-                if left > 0 {
-                    let rows = if left == 1 { "row" } else { "rows" };
-                    self.put(format!("({left} more {rows}; `--rows all` shows them)\n").as_bytes())?;
-                }
-                Ok(())
+                self.put_left(self.table.printed as u64)
             }
+            Form::Records => self.put_left(self.shown.map_or(self.rows, |shown| shown as u64)),
             Form::Parquet => {
                 self.out = self.parquet.take().map(ArrowWriter::into_inner).transpose().map_err(failed)?;
                 Ok(())

@@ -82,8 +82,8 @@ pub enum Failure {
 /// Asks a database.
 pub struct Queries {
     database: Arc<Database>,
-    context: SessionContext,
-    runtime: tokio::runtime::Runtime,
+    pub(crate) context: SessionContext,
+    pub(crate) runtime: tokio::runtime::Runtime,
     parameters: HashMap<String, ScalarValue>,
     /// Are conditions left to scans? Tests compare.
     pub pushes_down: bool,

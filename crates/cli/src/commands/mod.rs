@@ -25,5 +25,7 @@ pub(crate) mod report;
 pub(crate) mod report_calls;
 mod report_forms;
 mod select;
+#[cfg(feature = "sql")]
+mod shell;
 pub(crate) mod sql;
 pub(crate) mod view;

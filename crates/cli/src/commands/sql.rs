@@ -1,7 +1,7 @@
 //! `tracemill sql` and `tracemill query`.
 
 #[cfg(feature = "sql")]
-pub(crate) use asked::run;
+pub(crate) use asked::{Output, read, run, tell};
 
 #[cfg(not(feature = "sql"))]
 use tracemill_model::error::Error;
@@ -33,7 +33,7 @@ mod asked {
     use tracemill_sql::saved;
 
     use super::super::open::{jobs, open};
-    use super::super::select;
+    use super::super::{select, shell};
     use crate::args::{SqlFormat, SqlOptions, Text};
     use crate::report::{Detail, Outcome, Reporter, Sink};
     use crate::{interrupt, progress};
@@ -69,11 +69,8 @@ mod asked {
             };
             texts.push(query.text.clone());
         }
-        if texts.is_empty() {
-            if std::io::stdin().is_terminal() {
-                let error = Error::misuse("nothing is asked");
-                return Err(error.with_help("give SQL with -c or -f, or on stdin: a shell is not there yet"));
-            }
+        let is_shell = texts.is_empty() && std::io::stdin().is_terminal();
+        if texts.is_empty() && !is_shell {
             texts.push(read(Path::new("-"))?);
         }
         let form = form(options)?;
@@ -88,7 +85,7 @@ mod asked {
         // Times without a zone are universal time.
         let wanted = select::bind(&choice, true, &options.input, &session)?;
         streams(&session, &options.events.stream)?;
-        let shown = progress::show(&options.input, &session.progress, options.output.is_none());
+        let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
         let database =
             Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;
         let limits = Limits {
@@ -104,12 +101,13 @@ mod asked {
             };
             queries.set_parameter(name.trim_start_matches('$'), value);
         }
-        let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
-        let (pipe, end) = channel();
-        let mut writer = Writer::new(form, BufWriter::with_capacity(1 << 16, pipe), options.rows.0);
+        if is_shell {
+            return shell::run(options, queries, reporter, form);
+        }
+        let mut output = Output::open(form, options.rows.0, options.output.as_deref(), &options.input.traces)?;
         let mut failure = None;
         for text in &texts {
-            let asked = queries.run(text, &mut PassOn { writer: &mut writer, sink: &mut sink, end: &end });
+            let asked = output.ask(&mut queries, text);
             if let Err(Failure::Stopped) = asked {
                 // What was written for want of memory is removed with the queries.
                 interrupt::end_if_stopped(queries);
@@ -120,25 +118,63 @@ mod asked {
                 failure = Some(error);
                 break;
             }
-            if writer.is_closed() || sink.is_closed {
+            if output.is_closed() {
                 return Ok(Outcome::Done);
             }
         }
         drop(shown);
         if let Some(failure) = failure {
-            sink.flush()?;
+            output.sink.flush()?;
             return Err(match failure {
                 Failure::Wrong(error) | Failure::Failed(error) => error,
                 Failure::Stopped => Error::unsupported("the query was stopped"),
             });
         }
-        writer.finish()?;
-        sink.write(&end.take())?;
-        sink.end()?;
+        let is_closed = output.end()?;
         for lost in queries.database().losses() {
             reporter.warning(&lost);
         }
-        Ok(if sink.is_closed { Outcome::Done } else { reporter.outcome() })
+        Ok(if is_closed { Outcome::Done } else { reporter.outcome() })
+    }
+
+    /// Where answers go, and in which form.
+    pub(crate) struct Output {
+        writer: Writer<BufWriter<Pipe>>,
+        sink: Sink,
+        end: Pipe,
+    }
+
+    impl Output {
+        /// An output on stdout or into a file; a table shows this many rows at most.
+        pub(crate) fn open(
+            form: Form,
+            rows: Option<usize>,
+            path: Option<&Path>,
+            inputs: &[std::path::PathBuf],
+        ) -> Result<Output, Error> {
+            let sink = Sink::open(path, inputs)?;
+            let (pipe, end) = channel();
+            Ok(Output { writer: Writer::new(form, BufWriter::with_capacity(1 << 16, pipe), rows), sink, end })
+        }
+
+        /// Runs a text.
+        pub(crate) fn ask(&mut self, queries: &mut Queries, text: &str) -> Result<(), Failure> {
+            queries.run(text, &mut PassOn { writer: &mut self.writer, sink: &mut self.sink, end: &self.end })
+        }
+
+        /// Has the reader gone?
+        pub(crate) fn is_closed(&self) -> bool {
+            self.writer.is_closed() || self.sink.is_closed
+        }
+
+        /// Completes the output. True when the reader has gone.
+        pub(crate) fn end(self) -> Result<bool, Error> {
+            let Output { writer, mut sink, end } = self;
+            writer.finish()?;
+            sink.write(&end.take())?;
+            sink.end()?;
+            Ok(sink.is_closed)
+        }
     }
 
     /// Memory that queries have at most, unless the user says otherwise.
@@ -153,7 +189,7 @@ mod asked {
     }
 
     /// Tells what reading met.
-    fn tell(queries: &Queries, reporter: &mut Reporter) {
+    pub(crate) fn tell(queries: &Queries, reporter: &mut Reporter) {
         let (faults, warnings) = queries.database().collector.take();
         faults.iter().for_each(|fault| {
             reporter.fault(fault);
@@ -161,7 +197,7 @@ mod asked {
         warnings.iter().for_each(|warning| reporter.warning(warning));
     }
 
-    fn read(path: &Path) -> Result<String, Error> {
+    pub(crate) fn read(path: &Path) -> Result<String, Error> {
         if path == Path::new("-") {
             let mut text = String::new();
             let read = std::io::stdin().read_to_string(&mut text);
@@ -219,7 +255,7 @@ mod asked {
 
     /// A buffer between the writer of answers and the output, which holds interrupts back while it writes.
     #[derive(Clone, Default)]
-    struct Pipe(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    pub(crate) struct Pipe(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
     fn channel() -> (Pipe, Pipe) {
         let pipe = Pipe::default();
