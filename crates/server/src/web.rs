@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -102,10 +102,9 @@ impl Listening {
     /// When the system lets it not go on.
     pub fn run(self) -> Result<()> {
         let Listening { runtime, listener, shared, idle_exit, .. } = self;
-        let reader = {
-            let shared = shared.clone();
-            std::thread::spawn(move || shared.read())
-        };
+        // It is not waited for at the end: between two events that match a filter it looks at nothing else.
+        let reader = shared.clone();
+        std::thread::spawn(move || reader.read());
         let app = Arc::new(App { shared: shared.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
         let router = axum::Router::new().fallback(answer).with_state(app.clone());
         let ended = runtime.block_on(async {
@@ -118,7 +117,6 @@ impl Listening {
         });
         shared.end();
         runtime.shutdown_timeout(Duration::from_millis(500));
-        let _ = reader.join();
         ended.map_err(|error| Error::new(ErrorKind::Io, format!("the server cannot go on: {error}")))
     }
 }
@@ -199,6 +197,9 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     }
     let path = path.trim_start_matches("/api/").to_string();
     let is_post = matches!(&*path, "login" | "stop" | "export" | "clock");
+    if parts.method == Method::OPTIONS {
+        check_method(&parts.method, is_post)?;
+    }
     if path != "login" {
         app.shared.guard.check_token(&parts.headers)?;
     }
