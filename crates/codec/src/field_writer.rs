@@ -345,7 +345,7 @@ impl<'a> FieldWriter<'a> {
             Some(&Step::Unsigned { len_bits, order }) if value <= mask(len_bits.into()) => {
                 self.integer(value, len_bits, order);
             }
-            _ => self.refuse(format_args!("{value}")),
+            _ => return self.refuse(format_args!("{value}")),
         }
         self
     }
@@ -363,8 +363,8 @@ impl<'a> FieldWriter<'a> {
             Some(&Step::Signed { len_bits, order }) if sign_extend(value as u64, len_bits.into()) == value => {
                 self.integer(value as u64, len_bits, order);
             }
-            Some(Step::Signed { .. }) => self.refuse(format_args!("{value}")),
-            _ => self.refuse(format_args!("the signed integer {value}")),
+            Some(Step::Signed { .. }) => return self.refuse(format_args!("{value}")),
+            _ => return self.refuse(format_args!("the signed integer {value}")),
         }
         self
     }
@@ -383,7 +383,6 @@ impl<'a> FieldWriter<'a> {
             Some(&(value, _)) => self.any_integer(value),
             None => self.refuse(format_args!("the label `{label}`")),
         }
-        self
     }
 
     /// A boolean.
@@ -394,7 +393,7 @@ impl<'a> FieldWriter<'a> {
                 put_uint(self.out, value.into(), number.len_bytes.into(), number.order);
                 self.at += 1;
             }
-            _ => self.refuse(format_args!("{value}")),
+            _ => return self.refuse(format_args!("{value}")),
         }
         self
     }
@@ -407,7 +406,7 @@ impl<'a> FieldWriter<'a> {
                 put_uint(self.out, value.to_bits(), 8, order);
                 self.at += 1;
             }
-            _ => self.refuse(format_args!("a number of 64 bits, {value}")),
+            _ => return self.refuse(format_args!("a number of 64 bits, {value}")),
         }
         self
     }
@@ -434,7 +433,7 @@ impl<'a> FieldWriter<'a> {
                 self.out.push(0);
                 self.at += 1;
             }
-            _ => self.refuse(format_args!("the string {text:?}")),
+            _ => return self.refuse(format_args!("the string {text:?}")),
         }
         self
     }
@@ -448,10 +447,7 @@ impl<'a> FieldWriter<'a> {
             Some(&Step::Blob(Count::Stored(number))) if number.holds(len) => {
                 put_uint(self.out, len, number.len_bytes.into(), number.order);
             }
-            _ => {
-                self.refuse(format_args!("{len} bytes"));
-                return self;
-            }
+            _ => return self.refuse(format_args!("{len} bytes")),
         }
         self.out.extend_from_slice(bytes);
         self.at += 1;
@@ -468,8 +464,7 @@ impl<'a> FieldWriter<'a> {
     ) -> &mut Self {
         let array = self.at;
         let Some(&Step::Array { count, next }) = self.layout.steps.get(array) else {
-            self.refuse(format_args!("an array"));
-            return self;
+            return self.refuse(format_args!("an array"));
         };
         let place = self.out.len();
         match count {
@@ -490,10 +485,7 @@ impl<'a> FieldWriter<'a> {
         match count {
             Count::Stored(number) if number.holds(done) => number.set(self.out, place, done),
             Count::Fixed(count) if count == done => {}
-            _ => {
-                self.refuse(format_args!("{done} elements"));
-                return self;
-            }
+            _ => return self.refuse(format_args!("{done} elements")),
         }
         self.at = next as usize;
         self
@@ -504,8 +496,7 @@ impl<'a> FieldWriter<'a> {
     #[inline]
     pub fn optional<T>(&mut self, value: Option<T>, content: impl FnOnce(&mut Self, T) -> &mut Self) -> &mut Self {
         let Some(&Step::Optional { flag, next }) = self.layout.steps.get(self.at) else {
-            self.refuse(format_args!("an optional value"));
-            return self;
+            return self.refuse(format_args!("an optional value"));
         };
         put_uint(self.out, value.is_some().into(), flag.len_bytes.into(), flag.order);
         if let Some(value) = value {
@@ -528,10 +519,7 @@ impl<'a> FieldWriter<'a> {
         };
         match index {
             Some(index) => self.option_at(index, content),
-            None => {
-                self.refuse(format_args!("the option `{option}`"));
-                self
-            }
+            None => self.refuse(format_args!("the option `{option}`")),
         }
     }
 
@@ -545,8 +533,7 @@ impl<'a> FieldWriter<'a> {
             _ => None,
         };
         let Some((tag, option, last, next)) = found else {
-            self.refuse(format_args!("option {index} of a variant"));
-            return self;
+            return self.refuse(format_args!("option {index} of a variant"));
         };
         put_uint(self.out, option.tag, tag.len_bytes.into(), tag.order);
         self.at = option.first as usize;
@@ -587,29 +574,26 @@ impl<'a> FieldWriter<'a> {
                 Some(value) => self.any_integer(value),
                 None => self.refuse(format_args!("{}", wide.to_decimal())),
             },
-            Value::Boolean(value) => return self.bool(*value),
+            Value::Boolean(value) => self.bool(*value),
             Value::Real(value) => {
                 let narrow = *value as f32;
                 let is_same = f64::from(narrow) == *value || value.is_nan();
                 let is_narrow = matches!(self.layout.steps.get(self.at), Some(Step::Float32(_)));
-                return if is_narrow && is_same { self.f32(narrow) } else { self.f64(*value) };
+                if is_narrow && is_same { self.f32(narrow) } else { self.f64(*value) }
             }
             Value::Text(bytes) => match std::str::from_utf8(bytes) {
-                Ok(text) => return self.str(text),
+                Ok(text) => self.str(text),
                 Err(_) => self.refuse(format_args!("a string that is not UTF-8")),
             },
-            Value::Blob(bytes) => return self.bytes(bytes),
-            Value::List(elements) => {
-                return self.array(elements, |e, element| {
-                    e.opened = (e.at, 0);
-                    e.value(element)
-                });
-            }
+            Value::Blob(bytes) => self.bytes(bytes),
+            Value::List(elements) => self.array(elements, |e, element| {
+                e.opened = (e.at, 0);
+                e.value(element)
+            }),
             Value::Struct(_) => self.refuse(format_args!("a structure")),
-            Value::Option(index, _, value) => return self.option_at(*index, |e| e.value(value)),
+            Value::Option(index, _, value) => self.option_at(*index, |e| e.value(value)),
             Value::Null => self.refuse(format_args!("nothing")),
         }
-        self
     }
 
     /// Begins a structure here that no value was given for?
@@ -623,15 +607,12 @@ impl<'a> FieldWriter<'a> {
         opens
     }
 
-    fn any_integer(&mut self, value: i128) {
+    fn any_integer(&mut self, value: i128) -> &mut Self {
         match (self.layout.steps.get(self.at), u64::try_from(value), i64::try_from(value)) {
             (Some(Step::Unsigned { .. }), Ok(value), _) => self.u64(value),
             (Some(Step::Signed { .. }), _, Ok(value)) => self.i64(value),
-            _ => {
-                self.refuse(format_args!("{value}"));
-                self
-            }
-        };
+            _ => self.refuse(format_args!("{value}")),
+        }
     }
 
     #[inline]
@@ -661,9 +642,9 @@ impl<'a> FieldWriter<'a> {
 
     /// Remembers the first thing that does not fit.
     #[cold]
-    fn refuse(&mut self, given: fmt::Arguments<'_>) {
+    fn refuse(&mut self, given: fmt::Arguments<'_>) -> &mut Self {
         if self.error.is_some() {
-            return;
+            return self;
         }
         let (step, path) = (self.layout.steps.get(self.at), self.layout.paths.get(self.at));
         let error = match step {
@@ -674,6 +655,7 @@ impl<'a> FieldWriter<'a> {
         self.error = Some(path.into_iter().fold(error, |error, path| error.in_field(&**path)));
         // No step is there: nothing is taken any more.
         self.at = usize::MAX;
+        self
     }
 }
 

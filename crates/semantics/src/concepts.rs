@@ -11,35 +11,9 @@ use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 use crate::fields::member;
 use crate::recording::Recording;
 
-/// Declares an enumeration whose variants have names in the table.
-macro_rules! named {
-    ($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-        pub enum $name {
-            $($(#[$of])* $variant,)*
-        }
-
-        impl $name {
-            /// All of them, in the order in which they are declared.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
-
-            /// Its name in the table.
-            pub fn name(self) -> &'static str {
-                match self { $($name::$variant => $text,)* }
-            }
-
-            /// The one of this name.
-            pub fn of_name(name: &str) -> Option<Self> {
-                match name { $($text => Some($name::$variant),)* _ => None }
-            }
-        }
-    };
-}
-
-named! {
+crate::named! {
     /// What an event says about a machine.
-    Concept {
+    pub Concept {
         /// A CPU turns from one thread to another.
         Switch = "switch",
         /// A thread becomes runnable.
@@ -143,9 +117,9 @@ named! {
     }
 }
 
-named! {
+crate::named! {
     /// A field of a concept.
-    Field {
+    pub Field {
         /// The thread that the CPU leaves.
         Prev = "prev",
         /// The thread that the CPU turns to.

@@ -27,6 +27,7 @@ mod class;
 mod concepts;
 mod cpu;
 mod fields;
+mod named;
 pub mod names;
 mod place;
 mod recording;

@@ -34,20 +34,19 @@ pub(super) const KNOWN: Known = Known {
     },
 };
 
-/// What a system call does with files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Class {
-    Open,
-    Read,
-    Write,
-    Sync,
-    Copy,
-    Close,
+tracemill_semantics::named! {
+    /// What a system call does with files.
+    pub(super) Class {
+        Open = "open",
+        Read = "read",
+        Write = "write",
+        Sync = "sync",
+        Copy = "copy",
+        Close = "close",
+    }
 }
 
 impl Class {
-    const ALL: [Class; 6] = [Class::Open, Class::Read, Class::Write, Class::Sync, Class::Copy, Class::Close];
-
     /// The class of a system call.
     pub(super) fn of(name: &str) -> Option<Class> {
         Some(match name {
@@ -62,17 +61,6 @@ impl Class {
             "close" => Class::Close,
             _ => return None,
         })
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Class::Open => "open",
-            Class::Read => "read",
-            Class::Write => "write",
-            Class::Sync => "sync",
-            Class::Copy => "copy",
-            Class::Close => "close",
-        }
     }
 
     /// Bytes that a call of a name has moved.
@@ -522,7 +510,7 @@ mod tests {
         ] {
             assert_eq!(Class::of(name), class, "{name}");
         }
-        for (at, class) in Class::ALL.into_iter().enumerate() {
+        for (at, class) in Class::ALL.iter().copied().enumerate() {
             assert_eq!(
                 (class as usize, Class::of(class.name())),
                 (at, if class == Class::Copy { None } else { Some(class) })

@@ -24,40 +24,25 @@ impl Current {
     }
 }
 
-/// What a CPU does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum CpuStatus {
-    /// Nothing tells.
-    Unknown,
-    /// Nothing.
-    Idle,
-    /// It runs a program.
-    User,
-    /// It runs a system call.
-    Syscall,
-    /// It handles a trap.
-    Trap,
-    /// It runs a thread of the kernel.
-    Kernel,
-    /// It handles an interrupt.
-    Irq,
-    /// It handles a soft interrupt.
-    Softirq,
-}
-
-impl CpuStatus {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            CpuStatus::Unknown => "unknown",
-            CpuStatus::Idle => "idle",
-            CpuStatus::User => "user",
-            CpuStatus::Syscall => "syscall",
-            CpuStatus::Trap => "trap",
-            CpuStatus::Kernel => "kernel",
-            CpuStatus::Irq => "irq",
-            CpuStatus::Softirq => "softirq",
-        }
+crate::named! {
+    /// What a CPU does.
+    pub CpuStatus {
+        /// Nothing tells.
+        Unknown = "unknown",
+        /// Nothing.
+        Idle = "idle",
+        /// It runs a program.
+        User = "user",
+        /// It runs a system call.
+        Syscall = "syscall",
+        /// It handles a trap.
+        Trap = "trap",
+        /// It runs a thread of the kernel.
+        Kernel = "kernel",
+        /// It handles an interrupt.
+        Irq = "irq",
+        /// It handles a soft interrupt.
+        Softirq = "softirq",
     }
 }
 

@@ -43,40 +43,25 @@ pub struct Credit {
     pub to: Ns,
 }
 
-/// Why a thread was woken: decision K7.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Reason {
-    /// By a thread.
-    Thread,
-    /// By a timer.
-    Timer,
-    /// By an interrupt from another CPU.
-    Ipi,
-    /// By an interrupt.
-    Irq,
-    /// By the network.
-    Network,
-    /// By a disk.
-    Disk,
-    /// By another soft interrupt.
-    Softirq,
-    /// Nothing tells.
-    Unknown,
-}
-
-impl Reason {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            Reason::Thread => "thread",
-            Reason::Timer => "timer",
-            Reason::Ipi => "ipi",
-            Reason::Irq => "irq",
-            Reason::Network => "network",
-            Reason::Disk => "disk",
-            Reason::Softirq => "softirq",
-            Reason::Unknown => "unknown",
-        }
+crate::named! {
+    /// Why a thread was woken: decision K7.
+    pub Reason {
+        /// By a thread.
+        Thread = "thread",
+        /// By a timer.
+        Timer = "timer",
+        /// By an interrupt from another CPU.
+        Ipi = "ipi",
+        /// By an interrupt.
+        Irq = "irq",
+        /// By the network.
+        Network = "network",
+        /// By a disk.
+        Disk = "disk",
+        /// By another soft interrupt.
+        Softirq = "softirq",
+        /// Nothing tells.
+        Unknown = "unknown",
     }
 }
 

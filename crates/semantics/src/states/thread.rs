@@ -5,57 +5,39 @@ use std::sync::Arc;
 use super::observer::Woken;
 use super::{CpuIndex, Ns, ThreadIndex};
 
-/// What a thread does.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum ThreadState {
-    /// Nothing tells.
-    Unknown,
-    /// It was made, and not yet woken.
-    WaitFork,
-    /// It could run, and does not.
-    WaitCpu,
-    /// It is blocked, stopped or parked.
-    Wait,
-    /// It runs its program.
-    RunUser,
-    /// It runs a system call.
-    RunSyscall,
-    /// It handles a trap.
-    RunTrap,
-    /// It runs in the kernel, of which it is a thread.
-    RunKernel,
-    /// It runs, in a mode that nothing tells.
-    RunUnknown,
-    /// It is interrupted.
-    Interrupted,
-    /// It runs after its end.
-    Exit,
-    /// It has ended.
-    Zombie,
-    /// The kernel has forgotten it.
-    Dead,
+crate::named! {
+    /// What a thread does.
+    pub ThreadState {
+        /// Nothing tells.
+        Unknown = "UNKNOWN",
+        /// It was made, and not yet woken.
+        WaitFork = "WAIT_FORK",
+        /// It could run, and does not.
+        WaitCpu = "WAIT_CPU",
+        /// It is blocked, stopped or parked.
+        Wait = "WAIT",
+        /// It runs its program.
+        RunUser = "RUN/user",
+        /// It runs a system call.
+        RunSyscall = "RUN/syscall",
+        /// It handles a trap.
+        RunTrap = "RUN/trap",
+        /// It runs in the kernel, of which it is a thread.
+        RunKernel = "RUN/kernel",
+        /// It runs, in a mode that nothing tells.
+        RunUnknown = "RUN/unknown",
+        /// It is interrupted.
+        Interrupted = "INTERRUPTED",
+        /// It runs after its end.
+        Exit = "EXIT",
+        /// It has ended.
+        Zombie = "ZOMBIE",
+        /// The kernel has forgotten it.
+        Dead = "DEAD",
+    }
 }
 
 impl ThreadState {
-    /// Its name in tables.
-    pub fn name(self) -> &'static str {
-        match self {
-            ThreadState::Unknown => "UNKNOWN",
-            ThreadState::WaitFork => "WAIT_FORK",
-            ThreadState::WaitCpu => "WAIT_CPU",
-            ThreadState::Wait => "WAIT",
-            ThreadState::RunUser => "RUN/user",
-            ThreadState::RunSyscall => "RUN/syscall",
-            ThreadState::RunTrap => "RUN/trap",
-            ThreadState::RunKernel => "RUN/kernel",
-            ThreadState::RunUnknown => "RUN/unknown",
-            ThreadState::Interrupted => "INTERRUPTED",
-            ThreadState::Exit => "EXIT",
-            ThreadState::Zombie => "ZOMBIE",
-            ThreadState::Dead => "DEAD",
-        }
-    }
-
     /// Is it the thread of a CPU?
     pub fn is_running(self) -> bool {
         use ThreadState::{Exit, Interrupted, RunKernel, RunSyscall, RunTrap, RunUnknown, RunUser};

@@ -1,0 +1,30 @@
+//! Enumerations whose variants have names.
+
+/// Declares an enumeration whose variants have names in tables.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! named {
+    ($(#[$doc:meta])* $vis:vis $name:ident { $($(#[$of:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        $vis enum $name {
+            $($(#[$of])* $variant,)*
+        }
+
+        #[allow(dead_code, reason = "not all of them are looked up by their names")]
+        impl $name {
+            /// All of them, in the order in which they are declared.
+            $vis const ALL: &'static [$name] = &[$($name::$variant),*];
+
+            /// Its name in tables.
+            $vis fn name(self) -> &'static str {
+                match self { $($name::$variant => $text,)* }
+            }
+
+            /// The one of this name.
+            $vis fn of_name(name: &str) -> Option<Self> {
+                match name { $($text => Some($name::$variant),)* _ => None }
+            }
+        }
+    };
+}
