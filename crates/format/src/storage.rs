@@ -43,7 +43,10 @@ pub trait Storage: Send + Sync {
     /// The content of a file, for as long as it is needed.
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>>;
     /// The first bytes of a file, at most `len`.
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>>;
+    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
+        Ok(self.open(file)?.bytes().iter().take(len).copied().collect())
+    }
+
     /// The path without links in it: two paths of one folder become the same. The path itself where there are no links.
     fn canonical(&self, path: &Path) -> PathBuf {
         path.to_path_buf()

@@ -189,10 +189,6 @@ impl Memory {
         let name = path.strip_prefix(&self.root).ok()?;
         self.files.iter().find(|(known, _)| Path::new(known) == name).map(|(_, bytes)| bytes)
     }
-
-    fn missing(path: &Path) -> Error {
-        Error::new(ErrorKind::Io, "there is no such file").in_file(path)
-    }
 }
 
 impl Storage for Memory {
@@ -215,12 +211,7 @@ impl Storage for Memory {
     }
 
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
-        let bytes = self.file(file).ok_or_else(|| Memory::missing(file))?;
-        Ok(bytes.clone())
-    }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        let bytes = self.file(file).ok_or_else(|| Memory::missing(file))?;
-        Ok(bytes[..len.min(bytes.len())].to_vec())
+        let missing = || Error::new(ErrorKind::Io, "there is no such file").in_file(file);
+        Ok(self.file(file).ok_or_else(missing)?.clone())
     }
 }

@@ -29,10 +29,6 @@ impl Storage for OneFile {
     fn open(&self, _: &Path) -> Result<Arc<dyn Bytes>> {
         Ok(self.0.clone())
     }
-
-    fn read_start(&self, _: &Path, len: usize) -> Result<Vec<u8>> {
-        Ok(self.0[..len.min(self.0.len())].to_vec())
-    }
 }
 
 fn try_open(bytes: Vec<u8>) -> Result<OpenTrace> {

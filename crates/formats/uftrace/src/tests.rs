@@ -39,11 +39,6 @@ impl Storage for Folder {
         let bytes = self.0.get(name).ok_or_else(|| Error::new(ErrorKind::Io, "no such file"))?;
         Ok(Arc::new(bytes.clone()))
     }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        let bytes = self.open(file)?;
-        Ok(bytes.bytes().iter().take(len).copied().collect())
-    }
 }
 
 /// How numbers are written.

@@ -34,11 +34,6 @@ impl Storage for Files {
             None => Err(Error::new(ErrorKind::Io, "no such file").in_file(path)),
         }
     }
-
-    fn read_start(&self, path: &Path, len: usize) -> Result<Vec<u8>> {
-        let file = self.open(path)?;
-        Ok(file.bytes()[..len.min(file.bytes().len())].to_vec())
-    }
 }
 
 const FILE: &str = "log";

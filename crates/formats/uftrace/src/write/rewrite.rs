@@ -383,11 +383,6 @@ impl Storage for PartFiles<'_> {
         let missing = || Error::new(ErrorKind::Io, format!("the trace does not say what its file {file:?} was"));
         Ok(Arc::new(self.find(file).ok_or_else(missing)?.bytes.to_vec()))
     }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        let bytes = self.open(file)?;
-        Ok(bytes.bytes().iter().take(len).copied().collect())
-    }
 }
 
 #[cfg(test)]

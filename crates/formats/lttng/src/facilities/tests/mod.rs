@@ -61,11 +61,6 @@ impl Storage for Folder {
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
         Ok(Arc::new(self.get(file).ok_or_else(|| Error::malformed("no such file"))?.clone()))
     }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        let bytes = self.get(file).ok_or_else(|| Error::malformed("no such file"))?;
-        Ok(bytes[..len.min(bytes.len())].to_vec())
-    }
 }
 
 /// The machine that was traced.

@@ -288,9 +288,4 @@ impl Storage for Folder {
         let bytes = self.0.get(file).ok_or_else(|| Error::new(ErrorKind::Io, "no such file"))?;
         Ok(bytes.clone())
     }
-
-    fn read_start(&self, file: &Path, len: usize) -> Result<Vec<u8>> {
-        let bytes = self.open(file)?;
-        Ok(bytes.bytes().iter().copied().take(len).collect())
-    }
 }
