@@ -217,7 +217,9 @@ pub fn zero_at(bytes: &[u8]) -> Option<usize> {
     const LOW: u64 = u64::MAX / 255;
     const HIGH: u64 = LOW << 7;
     for at in [0, 8] {
-        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else {
+            return bytes[at..].iter().position(|&byte| byte == 0).map(|zero| at + zero);
+        };
         let word = u64::from_le_bytes(*word);
         // The lowest set bit marks the first zero byte; marks above it may be false.
         let zeros = word.wrapping_sub(LOW) & !word & HIGH;
@@ -225,7 +227,7 @@ pub fn zero_at(bytes: &[u8]) -> Option<usize> {
             return Some(at + zeros.trailing_zeros() as usize / 8);
         }
     }
-    memchr::memchr(0, bytes)
+    memchr::memchr(0, &bytes[16..]).map(|zero| 16 + zero)
 }
 
 /// The low `len_bits` bits set; `len_bits` is 1 to 64.

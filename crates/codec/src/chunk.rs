@@ -611,6 +611,20 @@ impl EventFields<'_> {
         self.run(section, state, visitor)
     }
 
+    /// Shows all scopes before the payload in one go; none of them was shown before.
+    ///
+    /// # Errors
+    /// As for a visit of each.
+    #[inline]
+    pub fn visit_contexts<V: Visitor>(&mut self, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
+        let contexts = 0..Scope::Payload as usize - Scope::CommonContext as usize;
+        if self.is_cut {
+            return contexts.into_iter().try_for_each(|section| self.run(section, state, visitor));
+        }
+        self.next = contexts.end;
+        self.plan.run_sections(contexts, self.input, &mut self.pos, state, visitor)
+    }
+
     #[inline]
     fn run<V: Visitor>(&mut self, section: usize, state: &mut State, visitor: &mut V) -> Result<(), Fault> {
         self.next = section + 1;

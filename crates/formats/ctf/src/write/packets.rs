@@ -220,16 +220,11 @@ impl StreamWriter {
         let fillers = of.fillers.as_deref().filter(|_| is_cut).unwrap_or(&[]);
         let nodes = of.nodes.as_deref().unwrap_or(&[]);
         let mut fields = event.fields(&mut self.state);
-        let mut selectors_at = 0;
-        for scope in [Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-            if scope == Scope::Payload {
-                selectors_at = self.packet.bytes.len();
-                self.packet.bytes.resize(selectors_at + of.selectors, 0);
-            }
-            let encoder = self.packet.encoder(nodes);
-            fields.visit(scope, &mut self.state, &mut Encoder { selectors_at, fillers, ..encoder })?;
-        }
-        Ok(())
+        fields.visit_contexts(&mut self.state, &mut Encoder { fillers, ..self.packet.encoder(nodes) })?;
+        let selectors_at = self.packet.bytes.len();
+        self.packet.bytes.resize(selectors_at + of.selectors, 0);
+        let encoder = self.packet.encoder(nodes);
+        fields.visit(Scope::Payload, &mut self.state, &mut Encoder { selectors_at, fillers, ..encoder })
     }
 
     /// Something is missing here.
