@@ -168,11 +168,11 @@ fn named_in(shared: &Shared, query: &Query) -> Answer<Option<Vec<Named>>> {
     list.split(',').map(|id| named(shared, id)).collect::<Answer<Vec<_>>>().map(Some)
 }
 
-/// The base track of a task: the stream of its name.
+/// The base track of a task: the stream that is called like it, up to a point.
 fn base_of(index: &Index, calls: &Calls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
     let name = task.tid.to_string();
-    index.tracks.iter().position(|track| track.trace == task.trace && track.name == name)
+    index.tracks.iter().position(|track| track.trace == task.trace && track.name.split('.').next() == Some(&*name))
 }
 
 fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
