@@ -1,7 +1,7 @@
 //! Queries: from text to answers.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Deref};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -83,7 +83,7 @@ pub enum Failure {
 pub struct Queries {
     database: Arc<Database>,
     pub(crate) context: SessionContext,
-    pub(crate) runtime: tokio::runtime::Runtime,
+    pub(crate) runtime: Threads,
     parameters: HashMap<String, ScalarValue>,
     /// Are conditions left to scans? Tests compare.
     pub pushes_down: bool,
@@ -100,6 +100,46 @@ pub struct Limits {
     pub spills: bool,
 }
 
+/// The threads of queries. A query that was stopped may hold one for a while, as it only looks up between its steps: the end
+/// of a program does not wait for that.
+pub(crate) struct Threads(Option<tokio::runtime::Runtime>);
+
+impl Threads {
+    fn new(count: usize) -> std::result::Result<Threads, Error> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(count).enable_time().build();
+        let failed = |error| Error::unsupported(format!("no threads for queries: {error}"));
+        runtime.map(|runtime| Threads(Some(runtime))).map_err(failed)
+    }
+}
+
+impl Deref for Threads {
+    type Target = tokio::runtime::Runtime;
+
+    fn deref(&self) -> &tokio::runtime::Runtime {
+        match &self.0 {
+            Some(runtime) => runtime,
+            None => unreachable!("they are there until they are dropped"),
+        }
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A task that ends at its next step when nobody wants its results any more.
+struct Aborted(tokio::task::JoinHandle<()>);
+
+impl Drop for Aborted {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 /// Nobody stops a query.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -113,9 +153,7 @@ impl Queries {
     /// When the system has no threads for them.
     pub fn new(database: Database, limits: Limits) -> std::result::Result<Queries, Error> {
         let database = Arc::new(database);
-        let mut runtime = tokio::runtime::Builder::new_multi_thread();
-        let runtime = runtime.worker_threads(database.jobs).enable_time().build();
-        let runtime = runtime.map_err(|error| Error::unsupported(format!("no threads for queries: {error}")))?;
+        let runtime = Threads::new(database.jobs)?;
         let mut config = SessionConfig::new()
             .with_default_catalog_and_schema(CATALOG, MAIN)
             .with_create_default_catalog_and_schema(false)
@@ -173,7 +211,12 @@ impl Queries {
         let parser = DFParserBuilder::new(text).with_dialect(&GenericDialect).build();
         let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(wrong)?;
         for statement in statements {
-            self.runtime.block_on(self.statement(text, statement, answers))?;
+            let result = self.runtime.block_on(self.statement(text, statement, answers));
+            if let Err(Failure::Stopped) = result {
+                // The threads of a query that was stopped may be busy for a while: the next one has its own.
+                self.runtime = Threads::new(self.database.jobs).map_err(Failure::Failed)?;
+            }
+            result?;
         }
         Ok(())
     }
@@ -202,12 +245,21 @@ impl Queries {
             let schema = physical.schema();
             let stream = execute_stream(physical, state.task_ctx());
             let mut stream = stream.map_err(failed)?;
+            // One step of a stream may take long, so it is not made by the thread that looks at `stop`.
+            let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
+            let _steps = Aborted(tokio::spawn(async move {
+                while let Some(next) = stream.next().await {
+                    if sender.send(next).await.is_err() {
+                        break;
+                    }
+                }
+            }));
             let result = loop {
                 let next = loop {
                     if self.stop.load(Ordering::Relaxed) {
                         return Err(Failure::Stopped);
                     }
-                    if let Ok(next) = tokio::time::timeout(PATIENCE, stream.next()).await {
+                    if let Ok(next) = tokio::time::timeout(PATIENCE, receiver.recv()).await {
                         break next;
                     }
                 };
