@@ -72,8 +72,8 @@ impl Buffer {
 struct Counters {
     discarded: u64,
     sequence: u64,
-    /// The end of missing events or packets that no packet shows yet, when that is known.
-    pending: Option<Option<u64>>,
+    /// The stretch of missing events or packets that no packet shows yet: its begin and its end, when they are known.
+    pending: Option<[Option<u64>; 2]>,
 }
 
 /// The packet that is being built.
@@ -241,7 +241,7 @@ impl StreamWriter {
             GapKind::LostPackets => self.counters.sequence = self.counters.sequence.wrapping_add(count),
         }
         let stream = &mapping.streams[self.class.0 as usize];
-        self.counters.pending = Some(gap.end_cycles.map(|cycles| stream.time(cycles)));
+        self.counters.pending = Some([gap.begin_cycles, gap.end_cycles].map(|of| of.map(|cycles| stream.time(cycles))));
         Ok(())
     }
 
@@ -384,7 +384,7 @@ impl StreamWriter {
     pub(super) fn end(&mut self, mapping: &Mapping) -> Result<()> {
         self.end_packet(mapping, !self.is_part)?;
         self.input = None;
-        if let Some(end) = self.counters.pending.take() {
+        if let Some([gap_begin, gap_end]) = self.counters.pending.take() {
             let class = self.class;
             // A packet without events shows what is missing behind the last one, whose kept members it has.
             let stream = &mapping.streams[class.0 as usize];
@@ -394,10 +394,13 @@ impl StreamWriter {
                 self.losses.add(Lost::LastGaps, 1);
                 return self.file.end();
             }
-            let end = end.unwrap_or(self.latest).max(self.latest);
+            let begin = if self.counters.sequence == 0 { gap_begin.unwrap_or(0) } else { self.latest };
+            // The packet that told of the stretch ends behind its own events, which the next part may hold: a part claims
+            // no time that it holds no event of.
+            let end = gap_end.filter(|_| !self.is_part).unwrap_or(begin).max(begin);
             let kept = last.as_ref().map_or_else(Kept::default, |last| self.kept_of(mapping, last));
             self.header(mapping, class, last.as_deref(), &kept);
-            let open = Open { class, begin: self.latest, end, kept: Kept::default(), cpu: None };
+            let open = Open { class, begin, end, kept: Kept::default(), cpu: None };
             self.flush(mapping, &open)?;
         }
         self.packet.bytes = Vec::new();
