@@ -42,7 +42,7 @@ struct Meant {
     ends: Verdict,
 }
 
-/// What the events of a class are.
+/// Role of the events of a class.
 #[derive(Clone, Copy)]
 enum Is {
     Always(Role),

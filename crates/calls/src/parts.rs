@@ -94,7 +94,7 @@ fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Vec<usiz
     Some(parts.into_iter().map(in_order).collect())
 }
 
-/// What parts met, as the number of the part and the place in its list, in the order in which one follower would have met
+/// Calls and events that parts met, as the number of the part and the place in its list, in the order in which one follower would have met
 /// it: `met` has the moments of each part, in the order of its list.
 pub(crate) fn in_order(met: impl Iterator<Item = Vec<Moment>>) -> Vec<(usize, usize)> {
     let mut all: Vec<(Moment, usize, usize)> = met

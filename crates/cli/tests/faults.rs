@@ -23,7 +23,7 @@ fn targets() -> Vec<String> {
     written.filter_map(|format| format["name"].as_str().map(str::to_string)).collect()
 }
 
-/// What is in a folder, also what begins with a dot.
+/// Names in a folder, also those that begin with a dot.
 fn names(folder: &Folder) -> Vec<String> {
     let entries = fs::read_dir(folder.path(".")).expect("it is a folder").flatten();
     let mut names: Vec<_> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

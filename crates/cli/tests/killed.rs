@@ -37,7 +37,7 @@ fn source(folder: &Folder, name: &str, events: u32) {
     plain_trace(folder, name, CLASSES, &bytes);
 }
 
-/// What is written, with the options of `convert`.
+/// Formats that are written, with the options of `convert`.
 fn targets() -> Vec<String> {
     let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
     let formats = list["formats"].as_array().expect("a list").iter();
@@ -52,7 +52,7 @@ fn targets() -> Vec<String> {
     names.into_iter().chain(split).map(|name| format!("convert -q --force --to {name}")).collect()
 }
 
-/// What is in a folder beside the sources, also what begins with a dot.
+/// Names in a folder beside the sources, also those that begin with a dot.
 fn names(folder: &Folder) -> Vec<String> {
     let entries = fs::read_dir(folder.path(".")).expect("it is a folder").flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());

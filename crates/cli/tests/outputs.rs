@@ -7,7 +7,7 @@ use std::fs;
 use serde_json::Value;
 use util::{Folder, Run, demo, plain_trace};
 
-/// What is in a folder, sorted.
+/// Names in a folder, sorted.
 fn names(folder: &Folder, path: &str) -> Vec<String> {
     let entries = fs::read_dir(folder.path(path)).expect("it is a folder").flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();

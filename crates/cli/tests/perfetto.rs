@@ -126,7 +126,7 @@ struct Thread {
 #[derive(Message)]
 struct Counter {}
 
-/// What is shown: the names of strings, and each event with its track.
+/// The names of strings, and each event with its track.
 struct Shown {
     names: HashMap<u64, String>,
     keys: HashMap<u64, String>,

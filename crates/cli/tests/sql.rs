@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use util::command;
 
-/// What a run of the program gave.
+/// Result of a run of the program.
 struct Run {
     status: i32,
     stdout: String,

@@ -354,7 +354,7 @@ impl<'a> Scanner<'a> {
     /// Finds events as long as their headers have this form, which ends with a byte, and their classes are of whole bytes;
     /// the others are left to [`Self::scan_one`]. Is the sink full?
     ///
-    /// What nearly all events of nearly all traces are: nothing here is looked up twice, or kept in memory.
+    /// The event of nearly all traces: nothing here is looked up twice, or kept in memory.
     #[inline(always)]
     fn scan_words<S: SpineSink>(
         self,

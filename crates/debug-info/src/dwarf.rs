@@ -43,7 +43,7 @@ pub(crate) fn has_unit(info: &[u8], big: bool) -> bool {
     gimli::DebugInfo::new(info, endian(big)).units().next().is_ok_and(|unit| unit.is_some())
 }
 
-/// What stands at an address. An error in what is read for one answer leaves that answer out.
+/// Functions and lines at an address. An error in what is read for one answer leaves that answer out.
 pub(crate) fn find<'a>(section: impl Fn(&str) -> &'a [u8], big: bool, address: u64) -> Found {
     let load = |id: gimli::SectionId| Ok::<_, Error>(EndianSlice::new(section(id.name()), endian(big)));
     let Ok(dwarf) = Dwarf::load(load) else { return Found::default() };

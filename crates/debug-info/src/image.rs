@@ -19,7 +19,7 @@ const DEBUG_DIR: &str = "/usr/lib/debug";
 /// A byte of a deflated stream stands for so many at most.
 const MOST_INFLATED: u64 = 1032;
 
-/// What a trace says about a file of a program.
+/// A trace's statement about a file of a program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     pub(crate) path: PathBuf,
@@ -44,7 +44,7 @@ struct Debug {
     unpacked: HashMap<String, Vec<u8>>,
 }
 
-/// What stands at an address.
+/// Function and line at an address.
 #[derive(Debug, PartialEq, Eq, Default)]
 pub(crate) struct Found {
     pub(crate) function: Option<String>,
@@ -79,7 +79,7 @@ impl Image {
         self.is_foreign
     }
 
-    /// What stands at an address of the file.
+    /// Function and line at an address of the file.
     pub(crate) fn find(&self, address: u64) -> Found {
         let Some(debug) = &self.debug else {
             return Found { function: self.nearest_symbol(address), line: None };

@@ -29,7 +29,7 @@ pub struct Options {
     pub full_path: bool,
 }
 
-/// What is known of an address: file, function and line.
+/// Description of an address: file, function and line.
 type Origin = Arc<[(&'static str, String); 3]>;
 
 fn origin(bin: String, func: String, src: String) -> Origin {
@@ -62,7 +62,7 @@ struct Mapped {
 /// Addresses of a file that are remembered.
 const MOST_FOUND: usize = 1 << 16;
 
-/// What an event says about the files of a process.
+/// An event's statement about the files of a process.
 #[derive(Clone, Copy)]
 enum Says {
     /// All that was said before is over.
@@ -236,7 +236,7 @@ impl Origins for DebugInfo {
     }
 }
 
-/// What the events of each class say.
+/// Meaning of the events of each class.
 fn said(schema: &Schema) -> Vec<Option<Says>> {
     let of = |name: &str| EVENTS.iter().find(|(event, _)| *event == name).map(|(_, says)| *says);
     schema.events().iter().map(|class| of(class.name.as_deref()?)).collect()

@@ -78,7 +78,7 @@ struct Stream {
     parts: VecDeque<Part>,
     /// The number of the first of them.
     first: usize,
-    /// What is left to divide.
+    /// Packets that are left to divide.
     rest: Option<Rest>,
 }
 

@@ -102,7 +102,7 @@ impl Choice {
     }
 }
 
-/// What times in conditions are resolved with. Reads the packets at the ends of streams when an event is needed.
+/// Facts that times in conditions are resolved with. Reads the packets at the ends of streams when an event is needed.
 pub fn times(session: &Session, gmt: bool, needs: Needs) -> TimeContext {
     let needs = (needs.first, needs.last);
     let (first_ns, last_ns) = if needs == (false, false) { (None, None) } else { ends(session, needs) };

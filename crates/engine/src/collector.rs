@@ -1,4 +1,4 @@
-//! What several readers of one session meet beside events, collected once.
+//! Errors and warnings that several readers of one session meet, collected once.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};

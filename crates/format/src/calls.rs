@@ -201,7 +201,7 @@ pub trait CallSource: Send + Sync {
     /// Known facts about the recording.
     fn recording(&self) -> Recording;
 
-    /// What the recorder tells of the run, as its own program shows it.
+    /// The recorder's account of the run, as its own program shows it.
     fn summary(&self) -> Option<Vec<u8>> {
         None
     }

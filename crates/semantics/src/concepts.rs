@@ -12,7 +12,7 @@ use crate::fields::member;
 use crate::recording::Recording;
 
 crate::named! {
-    /// What an event says about a machine.
+    /// Meaning of an event for a machine.
     pub Concept {
         /// A CPU turns from one thread to another.
         Switch = "switch",
@@ -268,7 +268,7 @@ pub struct Named {
     pub name: String,
 }
 
-/// What a line says about an event class; `P` is the place of a field.
+/// A line's statement about an event class; `P` is the place of a field.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tie<P = FieldPath> {
     /// The concept.

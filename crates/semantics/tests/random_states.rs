@@ -451,7 +451,7 @@ fn feed(machines: &mut Machines, stream: &Stream, step: &Step, heard: &mut Heard
     }
 }
 
-/// What the machine says of a stream.
+/// Reports of the machine on a stream.
 fn said_by_machine(stream: &Stream, steps: &[Step]) -> Said {
     let (mut machines, mut heard) = (Machines::new(1), Heard::default());
     for step in steps {
@@ -1010,7 +1010,7 @@ impl Naive {
         self.lives[at].named = Some(now);
     }
 
-    /// What happens on a CPU, or to the thread that it runs.
+    /// Something that happens on a CPU, or to the thread that it runs.
     fn happens_on(&mut self, concept: Concept, step: &Step, number: u64) {
         let now = self.now;
         let nr = step.number(Field::Nr);

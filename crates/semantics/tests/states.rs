@@ -35,7 +35,7 @@ impl Values for Fields<'_> {
 /// Pieces of something, in their order: begin, end, name.
 type Pieces = Vec<(Ns, Ns, String)>;
 
-/// What a machine told.
+/// Reports of a machine.
 #[derive(Default)]
 struct Seen {
     threads: BTreeMap<(i64, u32), Pieces>,
@@ -149,7 +149,7 @@ impl Seen {
         shown(self.cpus.get(&number))
     }
 
-    /// What is known of the newest life of a thread: pid, ppid, comm, and whether it is one of the kernel.
+    /// Facts about the newest life of a thread: pid, ppid, comm, and whether it is one of the kernel.
     fn person(&self, tid: i64) -> String {
         let machines = self.machines.as_ref().expect("the stream was played");
         let thread = machines.thread(machines.find_thread(0, tid).expect("it was met"));

@@ -62,7 +62,7 @@ fn random_chunk(schema: &Arc<Schema>, rng: &mut Rng) -> Option<Chunk> {
     (!chunk.is_empty()).then_some(chunk)
 }
 
-/// What is compared of an event: its name, its time, its fields.
+/// The parts of an event that are compared: its name, its time, its fields.
 fn shown(event: EventRef<'_>, has_clock: bool) -> String {
     let schema = event.chunk.packet.plans.schema();
     let mut text = format!("{:?}", schema.event(event.class()).name);

@@ -174,7 +174,7 @@ fn without_own(value: &Value) -> Value {
     }
 }
 
-/// What a reader sees of an event.
+/// An event as a reader sees it.
 #[derive(Debug, PartialEq)]
 struct Seen {
     stream: String,

@@ -234,7 +234,7 @@ fn damaged_logs_are_written_as_they_are_read() {
     assert!(compared > 100 || is_chosen(), "{compared} are too few");
 }
 
-/// What a field of a flat schema is.
+/// Kind of a field of a flat schema.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Unsigned(u32),

@@ -48,7 +48,7 @@ struct Call {
     argument: Option<Rc<str>>,
 }
 
-/// What a call that succeeds does to the descriptors of its process.
+/// Effect of a call that succeeds on the descriptors of its process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
     None,

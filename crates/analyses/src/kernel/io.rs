@@ -35,7 +35,7 @@ pub(super) const KNOWN: Known = Known {
 };
 
 tracemill_semantics::named! {
-    /// What a system call does with files.
+    /// Effect of a system call on files.
     pub(super) Class {
         Open = "open",
         Read = "read",
@@ -82,7 +82,7 @@ struct Calls {
     names: Names,
 }
 
-/// What system calls moved, and how many of them failed.
+/// Bytes that system calls moved, and how many of them failed.
 #[derive(Clone, Default)]
 struct Moved {
     bytes: u128,
@@ -236,7 +236,7 @@ struct Issue {
     is_wanted: bool,
 }
 
-/// What a disk did.
+/// Work of a disk.
 #[derive(Clone, Default)]
 struct Requests {
     completed: u64,

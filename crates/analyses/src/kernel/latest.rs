@@ -1,4 +1,4 @@
-//! What has begun and not ended: a map that forgets its oldest entries.
+//! Things that have begun and not ended: a map that forgets its oldest entries.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;

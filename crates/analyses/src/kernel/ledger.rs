@@ -1,4 +1,4 @@
-//! What is kept for each thread and step: as bytes when the thread has ended, or the step lies behind.
+//! Accounts of each thread and step: as bytes when the thread has ended, or the step lies behind.
 
 use std::cmp::Ordering;
 use std::marker::PhantomData;

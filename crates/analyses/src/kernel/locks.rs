@@ -68,7 +68,7 @@ struct Open {
     waker: Option<ThreadIndex>,
 }
 
-/// What is counted beside the durations.
+/// Counts beside the durations.
 #[derive(Clone, Default)]
 struct Waits {
     /// The thread of one wait.

@@ -52,7 +52,7 @@ struct Object {
     site: i128,
 }
 
-/// What was allocated and freed: events, and pages or bytes.
+/// Allocations and frees: events, and pages or bytes.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     allocs: u64,
@@ -111,7 +111,7 @@ impl Memory {
         }
     }
 
-    /// What an event allocates or frees, and where the object of it was made.
+    /// Memory that an event allocates or frees, and where the object of it was made.
     fn sums(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, i128)> {
         let integer = |field| happening.values.integer(field);
         let unknown = i128::from(NO_KEY);
@@ -221,7 +221,7 @@ mod tests {
         }
     }
 
-    /// What an analysis says of some events.
+    /// Result of an analysis of some events.
     fn table(asked: &Asked, events: &[(Concept, &[(Field, i128)])]) -> Table {
         let (mut machines, mut memory) = (Machines::new(1), Memory::new(asked));
         for (concept, numbers) in events {

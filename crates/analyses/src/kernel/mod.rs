@@ -82,7 +82,7 @@ pub trait Analysis: Observer {
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
 
-    /// What it has seen. `range` is that of the events, cut to the wanted one; `None` without events.
+    /// Its result so far. `range` is that of the events, cut to the wanted one; `None` without events.
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table;
 }
 
@@ -90,7 +90,7 @@ pub trait Analysis: Observer {
 pub struct Known {
     /// Its name.
     pub name: &'static str,
-    /// What it says, in one line.
+    /// Its purpose in one line.
     pub about: &'static str,
     /// Groups, the first one is the default.
     pub by: &'static [&'static str],
@@ -136,7 +136,7 @@ impl Known {
     }
 }
 
-/// What is read.
+/// Input of a reading.
 #[derive(Clone)]
 pub struct Input<'a> {
     /// The traces.
@@ -250,7 +250,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What changes while events are read.
+/// State that changes while events are read.
 struct State {
     reader: Reader,
     machines: Machines,
@@ -331,7 +331,7 @@ impl State {
     }
 }
 
-/// What the reading itself counts.
+/// Counts of the reading itself.
 #[derive(Default)]
 struct LeftOut {
     lost: u64,

@@ -130,7 +130,7 @@ struct Found {
     state: &'static str,
 }
 
-/// What is left to do, the last one first.
+/// Stretches that are left to explain, the last one first.
 enum Todo {
     Search(Search),
     Found(Found),

@@ -20,7 +20,7 @@ impl Values for Fields<'_> {
     }
 }
 
-/// What an analysis says of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of
+/// Result of an analysis of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of
 /// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one that tells of lost events.
 pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
     let mut analysis = (known.make)(asked);

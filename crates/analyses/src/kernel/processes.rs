@@ -53,7 +53,7 @@ struct Life {
     was_there: bool,
 }
 
-/// What a life spent its time on.
+/// Times of a life by state.
 #[derive(Default)]
 struct Spent {
     user: Ns,

@@ -28,7 +28,7 @@ pub(crate) struct Reader {
     machines: Vec<u32>,
 }
 
-/// What the events of a class say.
+/// Meaning of the events of a class.
 #[derive(Default)]
 struct Class {
     tie: Option<Bound>,

@@ -31,7 +31,7 @@ const WIDE: u8 = 7;
 const END: u8 = 8;
 /// An integer of one byte; those behind it have up to eight.
 const INTEGER: u8 = 9;
-/// What is to be added to the base, in one byte; those behind it have up to eight.
+/// A number to be added to the base, in one byte; those behind it have up to eight.
 const FROM_BASE: u8 = 17;
 const SMALL: u8 = 25;
 

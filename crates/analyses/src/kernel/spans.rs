@@ -12,7 +12,7 @@ use crate::durations::Durations;
 /// The percentiles of all statistics.
 pub const PERCENTS: [u32; 4] = [50, 90, 95, 99];
 
-/// What names a group: numbers, or numbers that stand for names.
+/// Key of a group: numbers, or numbers that stand for names.
 pub(crate) type Key = [i64; 4];
 
 /// Stands for a part of a key that is not known.
@@ -43,7 +43,7 @@ pub(crate) fn statistic_cells(durations: &mut Durations) -> Vec<Cell> {
     cells
 }
 
-/// What a group adds up.
+/// Sums of a group.
 pub(crate) trait More: Default {
     /// Adds what another group has.
     fn add(&mut self, other: Self);
@@ -56,7 +56,7 @@ impl<M: More> More for (Durations, M) {
     }
 }
 
-/// What a group has beside the durations of its spans.
+/// Figures of a group beside the durations of its spans.
 pub(crate) trait Extra: More + Clone {
     /// The columns of it.
     const COLUMNS: Listed<'static>;

@@ -56,7 +56,7 @@ struct Row {
     what: What,
 }
 
-/// What a row says.
+/// Contents of a row.
 #[derive(Clone)]
 enum What {
     Cpu { tid: Option<i64>, status: CpuStatus },

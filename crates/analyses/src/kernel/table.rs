@@ -53,7 +53,7 @@ impl<T: Into<i128>> From<T> for Cell {
     }
 }
 
-/// What the values of a column are.
+/// Kind of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A name or a number that names something.
@@ -134,7 +134,7 @@ impl PeriodOf {
     }
 }
 
-/// What an analysis says.
+/// Result of an analysis.
 #[derive(Clone, Default)]
 pub struct Table {
     /// Name of the analysis.
@@ -153,7 +153,7 @@ pub struct Table {
     pub all: Vec<(Column, Cell)>,
     /// A second table: its name, columns and rows.
     pub totals: Option<(Vec<Column>, Vec<Vec<Cell>>)>,
-    /// What was left out or did not fit together.
+    /// Things that were left out or did not fit together.
     pub notes: Vec<(&'static str, u64)>,
     /// CPUs that lost events.
     pub lost_on: Vec<u64>,

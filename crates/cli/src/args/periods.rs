@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Arg, ArgAction, ArgMatches};
 
-/// What a use of one of the options says.
+/// One use of one of the options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PeriodOption {
     /// `--period`.

@@ -71,7 +71,7 @@ pub(crate) struct RecordOptions {
     pub(crate) size: Option<usize>,
 }
 
-/// What happens when a ring is full.
+/// Behaviour when a ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum RecordMode {
     /// Packets are moved to files all the time; events are discarded, and counted, when that is too slow.
@@ -82,7 +82,7 @@ pub(crate) enum RecordMode {
     Block,
 }
 
-/// What happens when a ring of calls is full.
+/// Behaviour when a ring of calls is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum WhenFull {
     /// The program waits.

@@ -51,7 +51,7 @@ pub(crate) struct SqlOptions {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 
-    /// What is run, in the order in which it was typed.
+    /// Statements and files that are run, in the order in which they were typed.
     #[arg(skip)]
     pub(crate) texts: Vec<Text>,
 }

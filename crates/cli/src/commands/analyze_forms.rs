@@ -355,7 +355,7 @@ fn count(text: &[u8]) -> usize {
 /// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
 const MAX_INDENT: i128 = 20;
 
-/// What stands before a name at a depth of a tree.
+/// Prefix of a name at a depth of a tree.
 fn indent(depth: &Cell) -> String {
     match depth {
         Cell::Integer(depth) => "  ".repeat((*depth).clamp(0, MAX_INDENT) as usize),
@@ -467,7 +467,7 @@ fn bar(length: f64) -> String {
 
 // ---- The list of analyses -----------------------------------------------------------------------------------------
 
-/// What the traces can feed.
+/// Analyses that the traces can feed.
 pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeFormat) -> String {
     if format != AnalyzeFormat::Table {
         let one = |known: &tracemill_analyses::kernel::Known| {

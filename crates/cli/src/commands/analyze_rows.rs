@@ -94,7 +94,7 @@ fn put_json_cell(out: &mut Out, cell: &Cell) {
 
 /// Rows as objects. Rows of different kinds in one table have the members of their kind.
 struct Objects {
-    /// What stands before each value: a comma, its key, a colon.
+    /// Text before each value: a comma, its key, a colon.
     keys: Vec<Piece>,
     /// The columns of the thread and of the status, when there are rows of different kinds.
     mixed: Option<(Option<usize>, usize)>,

@@ -100,7 +100,7 @@ fn history_file() -> Option<PathBuf> {
     Some(base.join("tracemill/sql_history"))
 }
 
-/// What a shell remembers between lines.
+/// Memory of a shell between lines.
 struct Shell {
     form: Form,
     /// The form before `\x`.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
 
-/// What a run of the program gave.
+/// Result of a run of the program.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -38,7 +38,7 @@ pub(crate) fn run_with(arguments: &str, more: &[&str]) -> Run {
     Run::of(command().args(arguments.split_whitespace()).args(more).output().expect("the program starts"))
 }
 
-/// What a successful run says on stdout; stderr must be empty.
+/// Output of a successful run on stdout; stderr must be empty.
 pub(crate) fn stdout(arguments: &str, more: &[&str]) -> String {
     let run = run_with(arguments, more);
     assert_eq!((run.code, &*run.stderr), (Some(0), ""), "tracemill {arguments} {more:?}");

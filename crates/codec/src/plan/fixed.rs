@@ -19,7 +19,7 @@ pub struct FixedText {
     len_bytes: Option<usize>,
 }
 
-/// What stands at a fixed place.
+/// Field at a fixed place.
 enum Fixed {
     Integer(FixedInteger),
     Text(FixedText),

@@ -183,7 +183,7 @@ pub(crate) enum FlatSections {
     All,
     /// The common context.
     First,
-    /// What follows it.
+    /// Operations behind it.
     BehindFirst,
 }
 

@@ -27,7 +27,7 @@ pub(super) enum Labels<'a> {
     Flags(&'a [Mapping]),
 }
 
-/// What knows the values of paths, or some of them.
+/// A source of the values of paths, or of some of them.
 pub(super) trait Source {
     /// The value of a path by its index.
     fn find(&self, path: usize) -> Found<'_>;

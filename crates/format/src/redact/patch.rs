@@ -17,7 +17,7 @@ use crate::remap::{owner_of, places};
 /// Events move by multiples of this, which keeps the alignment of their fields.
 pub(super) const ALIGN_BYTES: usize = 64;
 
-/// What becomes of a text.
+/// Replacement of a text.
 #[derive(Clone, Copy)]
 enum Text {
     Hidden(Encoding),
@@ -25,7 +25,7 @@ enum Text {
     Dropped(usize),
 }
 
-/// What changes in the events of a class.
+/// Changes in the events of a class.
 #[derive(Default)]
 struct Patch {
     /// Integers that are hidden: where they stand, and where what stands for them does.
@@ -38,7 +38,7 @@ struct Patch {
     texts: Box<[Option<Text>]>,
 }
 
-/// What changes in each event class.
+/// Changes in each event class.
 pub(super) struct Patches {
     classes: Vec<Patch>,
     /// Do fields get longer or shorter, or go? Then all that follows moves.

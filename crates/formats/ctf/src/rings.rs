@@ -35,7 +35,7 @@ pub(super) struct RingFile {
     pub(super) name: String,
     /// The packets.
     pub(super) bytes: Vec<u8>,
-    /// What is wrong with slots that are left out.
+    /// Reasons why slots are left out.
     pub(super) faults: Vec<Error>,
 }
 

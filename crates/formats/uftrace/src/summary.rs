@@ -1,4 +1,4 @@
-//! What the recorder wrote about the run, as `uftrace info` shows it.
+//! The recorder's notes on the run, as `uftrace info` shows it.
 
 use std::fmt::Write;
 
@@ -111,7 +111,7 @@ fn numbers<const N: usize>(info: &Info, key: &str) -> Option<[f64; N]> {
     Some(std::array::from_fn(|_| parts.next().unwrap_or(0.0)))
 }
 
-/// What the status of an ended process says, as `wait` gives it.
+/// Meaning of the status of an ended process, as `wait` gives it.
 fn exit_status(status: i64) -> String {
     /// The recorder stopped by a trigger, and did not wait for the end.
     const FINISHED: i64 = 1 << 16;

@@ -76,12 +76,12 @@ pub struct TextOptions {
     pub origins: Option<Arc<dyn Origins>>,
 }
 
-/// What the files of programs say about addresses that events hold in their common contexts.
+/// Facts from the files of programs about addresses that events hold in their common contexts.
 pub trait Origins: Debug + Send + Sync {
     /// Which members of the common context of a trace's class hold process and address; `None` when it has not both.
     fn members(&self, trace: usize, class: EventClassId) -> Option<[usize; 2]>;
 
-    /// What is shown of an address that a process used at a time in ns: file, function, line, each with its name.
+    /// Description of an address that a process used at a time in ns: file, function, line, each with its name.
     fn origin(&self, trace: usize, process: i64, address: u64, ns: i128) -> Arc<[(&'static str, String); 3]>;
 
     /// The name of all that.

@@ -1,4 +1,4 @@
-//! What programs' files say about addresses, behind the fields of common contexts.
+//! Facts from programs' files about addresses, behind the fields of common contexts.
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ impl Current {
 }
 
 crate::named! {
-    /// What a CPU does.
+    /// State of a CPU.
     pub CpuStatus {
         /// Nothing tells.
         Unknown = "unknown",
@@ -46,7 +46,7 @@ crate::named! {
     }
 }
 
-/// What stands on the stack of a CPU.
+/// Entry on the stack of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum InterruptKind {
     /// An interrupt.

@@ -74,7 +74,7 @@ impl Happening<'_> {
     }
 }
 
-/// What did not fit together, counted: section 3, `notes`.
+/// Contradictions, counted: section 3, `notes`.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Events that were taken or passed by.
@@ -145,7 +145,7 @@ impl Machines {
         self.count
     }
 
-    /// What did not fit together so far.
+    /// Contradictions so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }

@@ -1,4 +1,4 @@
-//! What a [`Machines`] tells while it takes events.
+//! Reports of a [`Machines`] while it takes events.
 
 use super::{CpuIndex, CpuStatus, Happening, InterruptKind, Machines, Ns, ThreadIndex, ThreadState};
 

@@ -6,7 +6,7 @@ use super::observer::Woken;
 use super::{CpuIndex, Ns, ThreadIndex};
 
 crate::named! {
-    /// What a thread does.
+    /// State of a thread.
     pub ThreadState {
         /// Nothing tells.
         Unknown = "UNKNOWN",
@@ -45,7 +45,7 @@ impl ThreadState {
     }
 }
 
-/// What a thread does, without the mode of one that runs.
+/// State of a thread without the mode of one that runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Base {
     #[default]
@@ -58,7 +58,7 @@ pub(super) enum Base {
     Dead,
 }
 
-/// What stands on the stack of a thread.
+/// Entry on the stack of a thread.
 #[derive(Clone, Debug)]
 pub(super) struct Frame {
     pub(super) is_trap: bool,
@@ -114,7 +114,7 @@ pub struct Thread {
     pub comm: Option<Arc<str>>,
     /// Is it known to be one of the kernel?
     pub is_kernel: bool,
-    /// What is kept while it lives.
+    /// Facts that are kept while it lives.
     pub(super) live: Option<Box<Live>>,
 }
 

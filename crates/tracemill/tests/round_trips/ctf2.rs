@@ -131,7 +131,7 @@ struct Event {
     payload: Option<Type>,
 }
 
-/// What a line must show.
+/// Contents that a line must show.
 #[derive(Debug)]
 pub(crate) struct Want {
     pub(crate) name: Option<String>,
@@ -165,7 +165,7 @@ struct Maker<'r> {
     budget: u32,
     /// May there be numbers of more than 64 bits?
     has_wide: bool,
-    /// What every format can hold: no other byte orders, no wide numbers, plain names.
+    /// Traces that every format can hold: no other byte orders, no wide numbers, plain names.
     is_plain: bool,
 }
 
@@ -899,7 +899,7 @@ fn encoded(text: &str, encoding: &str) -> Vec<u8> {
     }
 }
 
-/// What a line shows of a text, which ends at a zero.
+/// A text as a line shows it: it ends at a zero.
 fn decoded(bytes: &[u8], encoding: &str) -> String {
     let text = match encoding {
         "utf-16le" => {

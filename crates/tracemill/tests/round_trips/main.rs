@@ -140,7 +140,7 @@ fn compare(wants: &[Vec<ctf2::Want>], lines: &[String], shape: Shape) -> Result<
     Ok(())
 }
 
-/// What is counted as lost, by kind; how often something was compared all the same.
+/// Losses by kind, and how often something was compared all the same.
 #[derive(Default, Debug)]
 struct Tally {
     compared: BTreeMap<String, u64>,

@@ -57,7 +57,7 @@ pub(crate) fn open_all(paths: &[PathBuf], options: &OpenOptions) -> Result<Sessi
 pub(crate) struct Shown {
     pub(crate) lines: Vec<String>,
     pub(crate) faults: Vec<String>,
-    /// What is missing, by kind.
+    /// Missing things by kind.
     pub(crate) gaps: BTreeMap<String, u64>,
 }
 

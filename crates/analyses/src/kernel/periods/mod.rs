@@ -86,7 +86,7 @@ impl BoundPeriods {
     }
 }
 
-/// What the CPU of an event does.
+/// State of the CPU of an event.
 struct StateOf<'a> {
     machines: &'a Machines,
     cpu: Option<CpuIndex>,
@@ -108,7 +108,7 @@ impl Lookup for StateOf<'_> {
     }
 }
 
-/// What tells apart the open periods.
+/// Key that tells apart the open periods.
 type OpenKey = (usize, u32, Rc<[KeyValue]>);
 
 struct Found {

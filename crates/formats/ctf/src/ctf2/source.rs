@@ -48,7 +48,7 @@ impl<'a> Source<'a> {
         Ok(())
     }
 
-    /// What was noted, in the order of reading.
+    /// Notes in the order of reading.
     pub(super) fn into_warnings(self) -> Vec<Error> {
         let Oddities { mut shown, count } = self.oddities.into_inner();
         if count > MAX_SHOWN {

@@ -36,7 +36,7 @@ struct Stream {
     /// The part that it belongs to.
     part: usize,
     out: StreamWriter,
-    /// What is lost of it alone.
+    /// Losses of it alone.
     losses: Losses,
 }
 
