@@ -82,13 +82,25 @@ struct Said {
 impl EventCalls {
     /// The calls of a session, `None` when it has no events that are calls.
     pub fn open(session: &Arc<Session>) -> Option<EventCalls> {
+        Self::of(session, |_| true)
+    }
+
+    /// The calls of one of its traces, as if it stood alone: threads of other traces are other threads.
+    pub fn of_trace(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
+        Self::of(session, |at| at == trace)
+    }
+
+    fn of(session: &Arc<Session>, is_meant: impl Fn(usize) -> bool) -> Option<EventCalls> {
         let (mut symbols, mut fields) = (Vec::new(), Vec::new());
         let mut by_name: HashMap<String, u32> = HashMap::new();
         // Id 0 is no symbol.
         symbols.push(symbol_of(String::new(), None));
         let mut has_calls = false;
-        let meanings = session.traces.iter().map(|trace| {
-            let (kinds, modules) = (trace.reader.call_events(), trace.reader.module_events());
+        let meanings = session.traces.iter().enumerate().map(|(at, trace)| {
+            let (kinds, modules) = match is_meant(at) {
+                true => (trace.reader.call_events(), trace.reader.module_events()),
+                false => Default::default(),
+            };
             let semantics = Semantics::new(&trace.schema);
             let mut of_trace = vec![Vec::new(); trace.schema.events().len()];
             let classes = trace.schema.events().iter().enumerate().map(|(at, class)| {
@@ -131,7 +143,8 @@ impl EventCalls {
         if !has_calls {
             return None;
         }
-        let streams = selection::streams(session, &[]).ok()?;
+        let mut streams = selection::streams(session, &[]).ok()?;
+        streams.retain(|of| is_meant(of.trace));
         let classes = meanings.iter().map(|classes| {
             let is_wanted = |class: usize| classes.get(class).is_some_and(|&meaning| meaning != Meaning::None);
             Some(Arc::new(ClassSet::new(classes.len(), is_wanted)))
@@ -153,6 +166,11 @@ impl EventCalls {
         calls.survey();
         // Some formats describe calls in every trace.
         (!calls.tasks.is_empty()).then_some(calls)
+    }
+
+    /// The time in ns that is 0 in the records.
+    pub fn base_ns(&self) -> i128 {
+        self.base_ns
     }
 
     /// Finds tasks and functions.

@@ -1,15 +1,17 @@
 //! Calls of a session as slices: begin, end, depth, name.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tracemill_calls::CallOptions;
+use tracemill_calls::follow::Follower;
 use tracemill_engine::calls::EventCalls;
+use tracemill_engine::collector::Collector;
 use tracemill_engine::session::Session;
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, CallStream};
+use tracemill_format::calls::{CallKind, CallOrigin, CallSource};
 use tracemill_format::open_calls::{Level, OpenCalls};
-use tracemill_model::clock::ClockMap;
+use tracemill_model::error::Error;
 
 use crate::index::Progress;
 use crate::statistics::rank;
@@ -46,7 +48,7 @@ pub struct Call {
     pub depth: u32,
 }
 
-/// The calls of a session, in the order of their beginnings.
+/// The calls of a session, trace by trace in the order of their beginnings.
 #[derive(Default)]
 pub struct Calls {
     /// The tasks.
@@ -57,64 +59,52 @@ pub struct Calls {
     pub list: Vec<Call>,
     /// The time of the last record: calls without an end last until then.
     pub end: i64,
+    /// Calls that were met when no more were kept.
+    pub left_out: u64,
+    /// What could not be read while calls were followed.
+    pub faults: Vec<Error>,
+    /// What is to be known of them, and no error.
+    pub warnings: Vec<Error>,
 }
 
-/// Calls that are followed. A call takes 48 bytes, and what shows them is given so much memory.
+/// Calls that are kept. A call takes 48 bytes, and what shows them is given so much memory.
 const MAX_CALLS: usize = 4 << 20;
 
-/// Follows the calls of all traces. `None` when there are none, or when [`Progress::stop`] was set.
+/// The calls that are open in a task: the innermost one that is kept, and how many of those there are. What is not shown
+/// stands between them like the others.
+#[derive(Clone, Copy)]
+struct Open {
+    call: Option<u32>,
+    depth: u32,
+    is_kept: bool,
+}
+
+/// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
+/// when [`Progress::stop`] was set.
 pub fn follow(session: &Arc<Session>, progress: &Progress) -> Option<Calls> {
+    let collector = &Collector::default();
     let mut calls = Calls::default();
     let mut has_source = false;
     for (trace, of) in session.traces.iter().enumerate() {
-        let Some(source) = of.reader.calls() else { continue };
-        has_source = true;
-        let clock = of.streams.first().and_then(|stream| session.clock_map(trace, stream.class));
-        calls.add(source, trace, clock.as_ref(), progress)?;
-    }
-    if !has_source {
-        calls.add(&EventCalls::open(session)?, 0, None, progress)?;
-    }
-    Some(calls)
-}
-
-/// Records that are read ahead of each stream of a source.
-struct Ahead<'s> {
-    streams: Vec<(Box<dyn CallStream + 's>, VecDeque<CallRecord>)>,
-    /// Time and stream of the next record of each stream.
-    next: BinaryHeap<Reverse<(u64, usize)>>,
-    read: Vec<CallRecord>,
-}
-
-impl<'s> Ahead<'s> {
-    fn new(source: &'s dyn CallSource) -> Self {
-        let streams: Vec<_> = (0..source.stream_count()).map(|at| (source.open(at), VecDeque::new())).collect();
-        let mut ahead = Ahead { next: BinaryHeap::new(), read: Vec::new(), streams };
-        (0..ahead.streams.len()).for_each(|at| ahead.look(at, 0));
-        ahead
-    }
-
-    /// Puts the next record of a stream into the order. One without time follows the one before it.
-    fn look(&mut self, at: usize, latest: u64) {
-        let (stream, records) = &mut self.streams[at];
-        while records.is_empty() {
-            let is_more = stream.fill(&mut self.read);
-            records.extend(self.read.drain(..));
-            if !is_more {
-                break;
-            }
-        }
-        if let Some(record) = records.front() {
-            self.next.push(Reverse((record.time.max(latest), at)));
+        if let Some(source) = of.reader.calls() {
+            has_source = true;
+            let clock = of.streams.first().and_then(|stream| session.clock_map(trace, stream.class));
+            let ns = |time: u64| clock.as_ref().map_or(i128::from(time), |clock| clock.ns(time));
+            calls.add(source, trace, ns, collector, progress)?;
+        } else if !of.reader.call_events().is_empty()
+            && let Some(source) = EventCalls::of_trace(session, trace)
+        {
+            has_source = true;
+            let base = source.base_ns();
+            calls.add(&source, trace, |time| base + i128::from(time), collector, progress)?;
         }
     }
-
-    fn next(&mut self) -> Option<CallRecord> {
-        let Reverse((time, at)) = self.next.pop()?;
-        let record = self.streams[at].1.pop_front()?;
-        self.look(at, time);
-        Some(record)
+    if calls.left_out > 0 {
+        let message = format!("{} calls are not shown: the first {MAX_CALLS} are", calls.left_out);
+        collector.warning(Error::unsupported(message).with_help("--begin and --end show a part of the trace"));
     }
+    (calls.faults, calls.warnings) = collector.take();
+    has_source.then_some(calls)
 }
 
 impl Calls {
@@ -122,7 +112,8 @@ impl Calls {
         &mut self,
         source: &dyn CallSource,
         trace: usize,
-        clock: Option<&ClockMap>,
+        ns: impl Fn(u64) -> i128,
+        collector: &Collector,
         progress: &Progress,
     ) -> Option<()> {
         let first_task = self.tasks.len() as u32;
@@ -131,34 +122,35 @@ impl Calls {
             let name = String::from_utf8_lossy(name).into_owned();
             Task { trace, tid: task.tid, name, calls: 0, depth: 0 }
         }));
-        let mut open: Vec<OpenCalls<u32>> = source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
+        let mut open: Vec<OpenCalls<Open>> =
+            source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
         let mut of_symbol: HashMap<(u32, u64), u32> = HashMap::new();
         let mut of_name: HashMap<String, u32> =
             self.names.iter().zip(0..).map(|(name, at)| (name.clone(), at)).collect();
-        let ns = |time: u64| {
-            let ns = clock.map_or(i128::from(time), |clock| clock.ns(time));
-            ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64
-        };
-        let mut records = Ahead::new(source);
+        let mut follower = Follower::new(source, CallOptions::default());
         let mut count = 0u64;
-        while let Some(record) = records.next() {
+        while let Some(record) = follower.next() {
             count += 1;
             if count.is_multiple_of(4096) && progress.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let Some(of_task) = open.get_mut(record.task as usize) else { continue };
-            if !record.is_call() {
-                continue;
-            }
-            let time = ns(record.time);
-            self.end = self.end.max(time);
+            let is_shown = follower.step(&record).is_some();
+            let Some(of_task) = open.get_mut(record.task as usize).filter(|_| record.is_call()) else { continue };
             let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
+            let time = ns(record.time).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            self.end = self.end.max(time);
             for _ in 0..of_task.abandoned_at(Some(level)) {
-                if let Some(call) = of_task.pop() {
+                if let Some(Open { call: Some(call), is_kept: true, .. }) = of_task.pop() {
                     self.list[call as usize].end = Some(time);
                 }
             }
-            if record.kind == CallKind::Exit || self.list.len() >= MAX_CALLS {
+            if record.kind == CallKind::Exit {
+                continue;
+            }
+            let below = of_task.last().copied().unwrap_or(Open { call: None, depth: 0, is_kept: false });
+            if !is_shown || self.list.len() >= MAX_CALLS {
+                of_task.begin(Some(level), Open { is_kept: false, ..below });
+                self.left_out += u64::from(is_shown);
                 continue;
             }
             // A name of its own says what the address is only without a symbol.
@@ -170,16 +162,18 @@ impl Calls {
                     self.names.len() as u32 - 1
                 })
             });
-            let (parent, depth) = (of_task.last().copied(), of_task.len() as u32);
             let call = self.list.len() as u32;
-            if of_task.begin(Some(level), call) {
+            if of_task.begin(Some(level), Open { call: Some(call), depth: below.depth + 1, is_kept: true }) {
                 let task = first_task + record.task;
-                self.list.push(Call { begin: time, end: None, task, name, parent, depth });
+                self.list.push(Call { begin: time, end: None, task, name, parent: below.call, depth: below.depth });
                 let task = &mut self.tasks[task as usize];
                 task.calls += 1;
-                task.depth = task.depth.max(u64::from(depth) + 1);
+                task.depth = task.depth.max(u64::from(below.depth) + 1);
             }
         }
+        let findings = follower.take_findings();
+        findings.faults.into_iter().for_each(|fault| collector.fault(fault));
+        findings.warnings.into_iter().for_each(|warning| collector.warning(warning));
         Some(())
     }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
@@ -99,6 +100,8 @@ pub struct Index {
     pub losses: Vec<Loss>,
     /// What could not be read.
     pub faults: Vec<Fault>,
+    /// What is to be known of the reading, and no error; each once.
+    pub warnings: Vec<Error>,
     /// Do times never go back?
     pub is_in_order: bool,
     /// Events without time.
@@ -177,6 +180,7 @@ struct Reading {
     key: Vec<u8>,
     name: Vec<u8>,
     latest: Option<i128>,
+    warnings: Collector,
 }
 
 impl Reading {
@@ -218,6 +222,7 @@ impl Reading {
                 end: 0,
                 losses: Vec::new(),
                 faults: Vec::new(),
+                warnings: Vec::new(),
                 is_in_order: true,
                 untimed: 0,
                 columns: Columns::default(),
@@ -234,6 +239,7 @@ impl Reading {
             key: Vec::new(),
             name: Vec::new(),
             latest: None,
+            warnings: Collector::default(),
         }
     }
 
@@ -330,12 +336,13 @@ impl Reading {
             Note::Fault(error) => {
                 self.index.faults.push(Fault { error: Arc::new(error), after: self.latest });
             }
-            Note::Warning(_) => {}
+            Note::Warning(warning) => self.warnings.warning(warning),
         }
     }
 
     fn finish(mut self) -> Index {
         self.index.columns.seal();
+        (_, self.index.warnings) = self.warnings.take();
         self.index.end = self.latest.unwrap_or(0);
         let ranges = || self.index.tracks.iter().filter_map(|track| track.range);
         // The first event of all may have a later time than one behind it.

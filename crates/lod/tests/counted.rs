@@ -1,15 +1,14 @@
 //! Tiles, sums and searches of the demo's traces, against counting by hand.
 
+mod made;
+
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_engine::events::{Events, Step};
-use tracemill_engine::selection::{StreamOf, streams};
-use tracemill_engine::session::{OpenOptions, Session};
-use tracemill_engine::source::FileSystem;
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
-use tracemill_formats::FORMATS;
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index, Progress, calls, index, tiles};
@@ -25,12 +24,7 @@ const TRACES: [&str; 7] = [
 ];
 
 fn open(names: &[&str]) -> (Arc<Session>, Vec<StreamOf>) {
-    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo");
-    let paths: Vec<PathBuf> = names.iter().map(|name| demo.join(name)).collect();
-    let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
-    assert!(session.failures.is_empty(), "{:?}", session.failures);
-    let streams = streams(&session, &[]).expect("all streams");
-    (Arc::new(session), streams)
+    made::open(&names.iter().map(|name| made::demo(name)).collect::<Vec<_>>())
 }
 
 fn indexed(session: &Session, streams: &[StreamOf]) -> Index {
@@ -138,6 +132,28 @@ fn own_times_of_calls_add_up() {
         let slices = calls.slices(&tasks, level, (first, last));
         let count: u64 = slices.iter().flatten().map(|slice| slice.n).sum();
         assert_eq!(count, calls.list.len() as u64, "level {level}");
+    }
+}
+
+#[test]
+fn calls_of_different_traces_stand_beside_each_other() {
+    let folder = made::Folder::new();
+    let event = |at: u64| (if at % 4 < 2 { made::ENTRY } else { made::EXIT }, 10 + at, 7);
+    let events = |count: u64| vec![made::Packet::new((0..count).map(event).collect())];
+    let tasting = made::demo("calls/tasting");
+    let paths = [tasting, folder.trace("a", &[events(8)]), folder.trace("b", &[events(12)])];
+    let of_tasting = calls::follow(&made::open(&paths[..1]).0, &Progress::default()).expect("it has calls").list.len();
+    for order in [[0, 1, 2], [2, 1, 0]] {
+        let (session, _) = made::open(&order.map(|at| paths[at].clone()));
+        let calls = calls::follow(&session, &Progress::default()).expect("all have calls");
+        for (trace, of) in session.traces.iter().enumerate() {
+            let own = paths.iter().position(|path| of.path == *path).expect("one of them");
+            let count = calls.list.iter().filter(|call| calls.tasks[call.task as usize].trace == trace).count();
+            assert_eq!(count, [of_tasting, 4, 6][own], "{order:?}: {own}");
+            let depth = calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.depth).max();
+            assert!(own == 0 || depth == Some(2), "{depth:?}");
+        }
+        assert_eq!(calls.left_out, 0);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Answers to the questions of a page.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -77,9 +77,9 @@ fn some_ns(time: Option<impl ToString>) -> Value {
 
 /// How far the index is.
 pub(crate) fn progress(shared: &Shared) -> Value {
-    match shared.index() {
-        Some(_) => json!({ "state": "complete", "done": 1 }),
-        None => json!({
+    match shared.is_complete() {
+        true => json!({ "state": "complete", "done": 1 }),
+        false => json!({
             "state": "counting", "done": 0, "events": shared.progress.events.load(Ordering::Relaxed)
         }),
     }
@@ -489,7 +489,7 @@ fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         "events": sums.events,
         "tracks": bases.map_or(index.tracks.len(), <[usize]>::len),
         "losses": { "events": sums.losses.0, "packets": sums.losses.1, "intervals": sums.losses.2 },
-        "complete": true,
+        "complete": shared.is_complete(),
         "names": names,
     });
     if let Some(calls) = shared.calls() {
@@ -526,7 +526,7 @@ fn call(shared: &Shared, place: &str) -> Answer {
     let call = calls.list.get(number as usize).filter(|call| call.task as usize == task).ok_or_else(wrong)?;
     let children = calls.list[number as usize..].iter().filter(|child| child.parent == Some(number));
     let of_children: i64 = children.filter_map(|child| Some(child.end? - child.begin)).sum();
-    let whole = (calls.list.first().map_or(0, |first| first.begin), calls.end);
+    let whole = (calls.list.iter().map(|call| call.begin).min().unwrap_or(0), calls.end);
     let of_name = calls.statistics(whole, None).into_iter().find(|of| of.name == call.name);
     let duration = call.end.map(|end| end - call.begin);
     Ok(json!({
@@ -641,9 +641,22 @@ fn problems(shared: &Shared) -> Value {
     };
     let of_opening = shared.input.problems.0.iter().map(|error| fault(error, None));
     let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, of.after));
+    // Those who follow calls read the same packets.
+    let known: HashSet<String> =
+        index.into_iter().flat_map(|index| &index.faults).map(|of| of.error.to_string()).collect();
+    let of_calls = shared.calls().into_iter().flat_map(|calls| &calls.faults);
+    let of_calls = of_calls.filter(|error| !known.contains(&error.to_string())).map(|error| fault(error, None));
+    let mut warnings = shared.input.problems.1.clone();
+    let of_index = index.into_iter().flat_map(|index| &index.warnings);
+    let of_index = of_index.chain(shared.calls().into_iter().flat_map(|calls| &calls.warnings));
+    for warning in of_index.map(|warning| warning.message().to_string()) {
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
     json!({
         "losses": losses.collect::<Vec<_>>(),
-        "faults": of_opening.chain(of_reading).collect::<Vec<_>>(),
-        "warnings": shared.input.problems.1,
+        "faults": of_opening.chain(of_reading).chain(of_calls).collect::<Vec<_>>(),
+        "warnings": warnings,
     })
 }

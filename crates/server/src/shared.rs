@@ -79,14 +79,22 @@ impl Shared {
         }
     }
 
-    /// Reads the traces; calls of threads before all events, as they are fewer questions away.
+    /// Reads the traces: events are counted and calls are followed at the same time.
     pub(crate) fn read(&self) {
         let Traces { session, streams, selection, filter, .. } = &self.input.traces;
-        let found = calls::follow(session, &self.progress).map(Arc::new);
-        // Nothing is ever put there twice.
-        let _ = self.calls.set(found);
-        let Some(index) = index::read(session, streams, selection, filter.as_ref(), &self.progress) else { return };
-        let _ = self.index.set(Arc::new(index));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let found = calls::follow(session, &self.progress).map(Arc::new);
+                // Nothing is ever put there twice.
+                let _ = self.calls.set(found);
+            });
+            if let Some(index) = index::read(session, streams, selection, filter.as_ref(), &self.progress) {
+                let _ = self.index.set(Arc::new(index));
+            }
+        });
+        if self.index().is_none() {
+            return;
+        }
         self.news.send_if_modified(|news| {
             let is_new = *news == News::Counting;
             *news = if is_new { News::Complete } else { *news };
@@ -113,10 +121,16 @@ impl Shared {
         self.calls.get()?.as_ref()
     }
 
+    /// Is nothing left to be read?
+    pub(crate) fn is_complete(&self) -> bool {
+        self.index.get().is_some() && self.calls.get().is_some()
+    }
+
     /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this
     /// port may show another trace.
     pub(crate) fn generation(&self) -> String {
-        format!("{}-{}", self.guard.run, if self.index().is_some() { 2 } else { 1 })
+        let known = [self.index.get().is_some(), self.calls.get().is_some()].into_iter().filter(|known| *known).count();
+        format!("{}-{}", self.guard.run, 1 + known)
     }
 
     /// The first and last time of the timeline.

@@ -32,7 +32,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("export", &["columnar", "engine", "format", "semantics", "codec", "model"]),
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["engine", "format", "semantics", "codec", "model"]),
-    ("lod", &["engine", "format", "semantics", "model"]),
+    ("lod", &["calls", "engine", "format", "semantics", "model"]),
     ("server", &["lod", "render", "engine", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
 ];
