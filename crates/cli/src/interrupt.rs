@@ -48,6 +48,12 @@ pub(crate) fn leave_to_children() {
     let _ = ctrlc::set_handler(|| {});
 }
 
+/// From now on an interrupt sets [`stop`] and nothing else: what goes on until then is finished in order.
+pub(crate) fn only_stop() {
+    // Without a handler an interrupt ends the program, and what it has so far can be recovered.
+    let _ = ctrlc::set_handler(|| STOP.store(true, Ordering::SeqCst));
+}
+
 /// Set when an interrupt ends the program: writers stop by themselves.
 static STOP: AtomicBool = AtomicBool::new(false);
 

@@ -18,6 +18,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("record", &["ring"]),
     ("preload", &[]),
     ("run", &["record", "ring"]),
+    ("kernel", &["ftrace", "codec", "model"]),
     ("ctf", &["ring", "format", "semantics", "codec", "model"]),
     ("lttng", &["format", "semantics", "codec", "model"]),
     ("cpel", &["format", "semantics", "codec", "model"]),

@@ -14,10 +14,23 @@ use super::parse_size;
 )]
 pub(crate) struct RecordOptions {
     /// The program to record, and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required_unless_present_any = ["recover", "snapshot"])]
+    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required_unless_present_any = ["recover", "snapshot", "all_tasks"])]
     pub(crate) program: Vec<OsString>,
 
-    /// Finish the trace in this folder, whose recorder was killed
+    /// Record events of the kernel into `trace.dat`: SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is
+    /// the kernel's own filter, as in 'sched:sched_switch if prev_pid > 0'
+    #[arg(long = "event", short = 'E', value_name = "PATTERN")]
+    pub(crate) kernel_events: Vec<String>,
+
+    /// With -E: record all tasks, while PROGRAM runs, or without one until an interrupt
+    #[arg(long, short, requires = "kernel_events")]
+    pub(crate) all_tasks: bool,
+
+    /// With -E: size of the kernel's buffer of each CPU
+    #[arg(long, short = 'B', value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    pub(crate) kernel_buffer: usize,
+
+    /// Finish the trace in this folder, whose recorder was killed; of kernel events the name of their file
     #[arg(long, value_name = "DIR", conflicts_with_all = ["program", "snapshot"])]
     pub(crate) recover: Option<PathBuf>,
 
@@ -26,8 +39,8 @@ pub(crate) struct RecordOptions {
     pub(crate) snapshot: Option<PathBuf>,
 
     /// The folder of the trace: `uftrace.data` for calls, whose predecessor becomes `.old`; `trace.ctf` for events, which
-    /// must not exist
-    #[arg(long, short, short_alias = 'd', value_name = "DIR")]
+    /// must not exist; the file `trace.dat` for events of the kernel
+    #[arg(long, short, short_alias = 'd', value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 
     /// Leave out calls deeper than this

@@ -1,9 +1,11 @@
 //! `tracemill record`: programs that record themselves, and what they leave when they are killed.
 
+use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::Ordering;
 
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
@@ -29,6 +31,11 @@ pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
         let _ = writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
         return Ok(Outcome::Done);
     }
+    if let Some(output) = options.recover.as_ref().filter(|output| tracemill_kernel::has_parts(output)) {
+        let recorded = tracemill_kernel::recover(output, None).map_err(|error| not_recovered(output, error))?;
+        let _ = writeln!(std::io::stderr(), "{}: {} pages of {} CPUs", output.display(), recorded.pages, recorded.cpus);
+        return Ok(Outcome::Done);
+    }
     if let Some(folder) = &options.recover {
         let recovered = tracemill_record::recover(folder).map_err(|error| not_recovered(folder, error))?;
         return Ok(tell(folder, &recovered));
@@ -50,7 +57,7 @@ pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
 
 fn not_recovered(folder: &Path, error: std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::NotFound => {
+        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
             let error =
                 Error::new(ErrorKind::Misuse, "there are no rings: the trace is finished, or is none").in_file(folder);
             error.with_help("only a folder in which a recorder was killed can be recovered")
@@ -107,13 +114,55 @@ fn status_of(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0))
 }
 
-/// Runs a program that records its own events, and gives its status.
-fn record(options: &RecordOptions) -> Result<i32, Error> {
-    let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
-    let path = find(Path::new(program)).ok_or_else(|| {
+/// Records events of the kernel, while a program runs when one is named, and gives its status.
+fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
+    let command = match options.program.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(found(program)?);
+            command.args(arguments);
+            interrupt::leave_to_children();
+            Some(command)
+        }
+        None => {
+            interrupt::only_stop();
+            None
+        }
+    };
+    let mut how = tracemill_kernel::Options::default();
+    if let Some(output) = &options.output {
+        how.output.clone_from(output);
+    }
+    how.events.clone_from(&options.kernel_events);
+    how.all_tasks = options.all_tasks;
+    how.buffer_kib = (options.kernel_buffer as u64).div_ceil(1024).max(1);
+    let is_alone = command.is_none();
+    let recorded = tracemill_kernel::record(command, &how, &|| interrupt::stop().load(Ordering::SeqCst))?;
+    let mut stderr = std::io::stderr().lock();
+    let output = how.output.display();
+    // Nobody may read it.
+    let _ = match recorded.lost {
+        0 if is_alone => writeln!(stderr, "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus),
+        0 => Ok(()),
+        lost => writeln!(stderr, "{output}: {lost} events were lost; --kernel-buffer makes room for more"),
+    };
+    Ok(recorded.status.map_or(0, status_of))
+}
+
+/// The file of a program, or the error that there is none.
+fn found(program: &OsStr) -> Result<PathBuf, Error> {
+    find(Path::new(program)).ok_or_else(|| {
         let error = Error::new(ErrorKind::Io, "there is no such program").in_file(Path::new(program));
         error.with_help("programs without a `/` are looked for in PATH")
-    })?;
+    })
+}
+
+/// Runs a program that records its own events, and gives its status.
+fn record(options: &RecordOptions) -> Result<i32, Error> {
+    if !options.kernel_events.is_empty() {
+        return record_kernel(options);
+    }
+    let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
+    let path = found(program)?;
     let built = tracemill_run::built(&path);
     if built == Built::ForCalls {
         return record_calls(&path, options);

@@ -183,7 +183,7 @@ pub(crate) enum FlatSections {
     All,
     /// The common context.
     First,
-    /// Operations behind it.
+    /// The sections behind it.
     BehindFirst,
 }
 

@@ -11,6 +11,7 @@
 //! ring_buffer                 pages: where records are, and when
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
+//! write                       a new file, for a recorder
 //! ```
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
@@ -32,6 +33,7 @@ pub mod ring_buffer;
 mod tests;
 mod v6;
 mod v7;
+pub mod write;
 
 use tracemill_format::Format;
 

@@ -1,0 +1,81 @@
+//! Files of a recording that is not finished, in a hidden folder beside the output, and the `trace.dat` that they become.
+//!
+//! | file | |
+//! |---|---|
+//! | `head` | the output up to the names of tasks |
+//! | `comms` | names of tasks |
+//! | `options` | options, as the output holds them |
+//! | `page_bytes` | the size of a page, as a decimal number |
+//! | `instance` | name of the instance of the tracer |
+//! | `cpuN` | pages of CPU N |
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use tracemill_ftrace::write;
+
+use crate::recording::Recorded;
+
+pub(crate) const HEAD: &str = "head";
+pub(crate) const COMMS: &str = "comms";
+pub(crate) const OPTIONS: &str = "options";
+pub(crate) const PAGE_BYTES: &str = "page_bytes";
+pub(crate) const INSTANCE: &str = "instance";
+
+/// The folder of the parts of an output.
+pub(crate) fn folder(output: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(output.file_name().unwrap_or_default());
+    name.push(".parts");
+    output.with_file_name(name)
+}
+
+/// Are there parts of this output, which a killed recorder left?
+pub fn has_parts(output: &Path) -> bool {
+    folder(output).join(HEAD).is_file()
+}
+
+/// The size of a page.
+pub(crate) fn page_bytes(parts: &Path) -> io::Result<u32> {
+    let bytes = fs::read_to_string(parts.join(PAGE_BYTES))?.trim().parse().ok().filter(|bytes| *bytes > 0);
+    bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the size of pages is damaged"))
+}
+
+/// Makes the output of its parts, and removes them.
+pub(crate) fn finish(output: &Path) -> io::Result<Recorded> {
+    let parts = folder(output);
+    let page_bytes = page_bytes(&parts)?;
+    let (comms, options) = (fs::read(parts.join(COMMS))?, fs::read(parts.join(OPTIONS))?);
+    let mut cpus = Vec::new();
+    // CPUs that never had a buffer have no pages.
+    let numbers = fs::read_dir(&parts)?.flatten().filter_map(|entry| number(&entry.file_name()));
+    for cpu in 0..numbers.max().map_or(0, |last| last + 1) {
+        let file = File::open(parts.join(format!("cpu{cpu}")));
+        let bytes = file.as_ref().map_or(Ok(0), |file| file.metadata().map(|of| of.len()))?;
+        // A recorder that was killed may have left a part of a page.
+        cpus.push((file.ok(), bytes - bytes % u64::from(page_bytes)));
+    }
+    let sizes: Vec<u64> = cpus.iter().map(|(_, size)| *size).collect();
+    let unnamed = parts.join("output");
+    let mut out = File::create(&unnamed)?;
+    let head_bytes = io::copy(&mut File::open(parts.join(HEAD))?, &mut out)?;
+    let (tail, places) = write::tail(head_bytes, &comms, &options, &sizes, page_bytes);
+    out.write_all(&tail)?;
+    for ((file, size), place) in cpus.into_iter().zip(places) {
+        let Some(mut file) = file else { continue };
+        out.seek(SeekFrom::Start(place))?;
+        io::copy(&mut io::Read::take(&mut file, size), &mut out)?;
+    }
+    out.sync_data()?;
+    fs::rename(&unnamed, output)?;
+    fs::remove_dir_all(&parts)?;
+    let pages = sizes.iter().sum::<u64>() / u64::from(page_bytes);
+    Ok(Recorded { pages, cpus: sizes.len() as u32, ..Recorded::default() })
+}
+
+fn number(name: &std::ffi::OsStr) -> Option<u32> {
+    // The kernel numbers at most some thousand.
+    name.to_str()?.strip_prefix("cpu")?.parse().ok().filter(|cpu| *cpu < 1 << 16)
+}
