@@ -28,5 +28,6 @@ pub mod source;
 pub mod split;
 pub mod survey;
 pub mod timeline;
+pub mod typed;
 
 pub use tracemill_codec::text::pattern;

@@ -5,6 +5,7 @@
 
 pub mod cells;
 pub mod csv;
+pub mod info;
 pub mod lines;
 pub mod print;
 pub mod text;

@@ -15,6 +15,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
+use crate::catalog::own_names;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.
@@ -144,6 +145,16 @@ impl Database {
             counted: OnceLock::new(),
             session,
         })
+    }
+
+    /// The session that it is asked of.
+    pub fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// The names of all tables: those that are always there, then those of event classes in their order.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        own_names().map(|name| -> &str { name }).chain(self.by_name.iter().map(|(name, _)| name.as_str()))
     }
 
     /// Number of a class among those of all traces.

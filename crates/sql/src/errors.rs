@@ -17,27 +17,44 @@ pub(crate) enum Wrong {
     Way,
 }
 
+/// An error in words, and its parts for programs.
+#[derive(Clone, Debug)]
+pub struct Explained {
+    /// The error as people read it, with its place and its help.
+    pub error: Error,
+    /// Line and column in the text of the query, from 1.
+    pub place: Option<(u32, u32)>,
+    /// What to try.
+    pub help: Option<String>,
+}
+
 /// The error in words.
 pub(crate) fn explained(database: &Database, text: &str, error: DataFusionError, when: Wrong) -> Error {
+    in_parts(database, text, error, when).error
+}
+
+/// The error in words, and its parts.
+pub(crate) fn in_parts(database: &Database, text: &str, error: DataFusionError, when: Wrong) -> Explained {
     let found = found(database, text, &error);
-    let message = match &found.place {
+    let place = found.place.as_ref().map(|span| span.place(text));
+    let message = match &place {
         // The place stands at the end, as the mark follows it.
-        Some(span) => {
-            let place = span.place(text);
+        Some(place) => {
             let mark = "^".repeat(place.len.clamp(1, place.excerpt.chars().count().saturating_sub(place.caret).max(1)));
             let line = format!("\n  | {}\n  | {}{mark}", place.excerpt, " ".repeat(place.caret));
             format!("{} (line {}, column {}){line}", found.message, place.line, place.column)
         }
         None => found.message,
     };
-    let message = match found.help {
+    let message = match &found.help {
         Some(help) => format!("{message}\n  {help}"),
         None => message,
     };
-    match when {
+    let error = match when {
         Wrong::Text => Error::misuse(message),
         Wrong::Way => Error::new(ErrorKind::Unsupported, message),
-    }
+    };
+    Explained { error, place: place.map(|place| (place.line, place.column)), help: found.help }
 }
 
 struct Found {

@@ -24,6 +24,7 @@ mod pairs;
 pub mod query;
 mod read;
 mod rewrite;
+pub mod rows;
 pub mod saved;
 mod scan;
 mod surround;

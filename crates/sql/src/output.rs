@@ -304,7 +304,7 @@ fn put_csv(out: &mut Out, cell: &[u8]) {
 }
 
 /// Names of columns, each once: the second one of a name is `NAME_2`.
-fn unique(schema: &Schema) -> Vec<String> {
+pub(crate) fn unique(schema: &Schema) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for field in schema.fields() {
         let (mut name, mut number) = (field.name().clone(), 2);

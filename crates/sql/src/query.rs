@@ -105,7 +105,7 @@ pub struct Limits {
 pub(crate) struct Threads(Option<tokio::runtime::Runtime>);
 
 impl Threads {
-    fn new(count: usize) -> std::result::Result<Threads, Error> {
+    pub(crate) fn new(count: usize) -> std::result::Result<Threads, Error> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(count).enable_time().build();
         let failed = |error| Error::unsupported(format!("no threads for queries: {error}"));
         runtime.map(|runtime| Threads(Some(runtime))).map_err(failed)
@@ -184,6 +184,11 @@ impl Queries {
     /// The database.
     pub fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// The database, for those who read it longer than they ask.
+    pub(crate) fn database_of_rows(&self) -> Arc<Database> {
+        self.database.clone()
     }
 
     /// Gives the value of `$name`: a number, `true`, `false`, `null`, otherwise a text.
@@ -290,7 +295,7 @@ impl Queries {
     }
 
     /// What the scans of a query must know.
-    fn asked(&self, plan: &LogicalPlan) -> QueryContext {
+    pub(crate) fn asked(&self, plan: &LogicalPlan) -> QueryContext {
         let plan = match plan {
             LogicalPlan::Explain(explain) => &explain.plan,
             LogicalPlan::Analyze(analyze) => &analyze.input,
@@ -324,7 +329,7 @@ fn is_plain(plan: &LogicalPlan) -> bool {
 }
 
 /// A statement without rows.
-fn is_command(plan: &LogicalPlan) -> bool {
+pub(crate) fn is_command(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::Ddl(_) => true,
         LogicalPlan::Statement(statement) => {
@@ -334,7 +339,7 @@ fn is_command(plan: &LogicalPlan) -> bool {
     }
 }
 
-fn is_out_of_order(error: &DataFusionError) -> bool {
+pub(crate) fn is_out_of_order(error: &DataFusionError) -> bool {
     match error {
         DataFusionError::External(inner) => inner.is::<OutOfOrder>(),
         DataFusionError::Context(_, inner) => is_out_of_order(inner),

@@ -9,6 +9,7 @@ use tracemill_engine::redact::Redactions;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::{TraceSurvey, survey};
+use tracemill_engine::typed::default_jobs;
 use tracemill_format::redact::FieldPlace;
 use tracemill_format::{Format, OpenTrace, Storage};
 use tracemill_formats::FORMATS;
@@ -55,8 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        let jobs = std::thread::available_parallelism().map_or(1, |count| count.get()).min(16);
-        Options { open: OpenOptions::new(FORMATS), settings: Vec::new(), jobs }
+        Options { open: OpenOptions::new(FORMATS), settings: Vec::new(), jobs: default_jobs() }
     }
 }
 

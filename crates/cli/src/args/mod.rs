@@ -17,6 +17,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracemill_engine::split::SplitBy;
+use tracemill_engine::typed::size as parse_size;
 
 pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions};
 pub(crate) use self::calls::{
@@ -483,20 +484,6 @@ pub(crate) enum HeaderField {
     /// Accepted and without effect, as in babeltrace2.
     #[value(hide = true)]
     Callsite,
-}
-
-/// Bytes with an optional binary suffix: `64M`, `1GiB`.
-fn parse_size(text: &str) -> Result<usize, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        _ => return Err("expected a number of bytes with K, M or G".into()),
-    };
-    let number: usize = digits.parse().map_err(|_| "expected a number of bytes with K, M or G".to_string())?;
-    number.checked_mul(1 << shift).filter(|&size| size > 0).ok_or_else(|| "out of range".to_string())
 }
 
 /// Criterion by which an output is split.

@@ -5,8 +5,8 @@ use tracemill_engine::check::{Finding, Severity, check};
 use tracemill_engine::session::Session;
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
+use tracemill_render::info::add_exact;
 
-use super::info::add_exact;
 use super::open::{jobs, open_options};
 use crate::args::CheckOptions;
 use crate::progress;

@@ -4,6 +4,7 @@ use tracemill_engine::align::{Messages, align};
 use tracemill_engine::selection::{StreamOf, stream_of_fault};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::typed::{Unit, clock_offset, default_jobs};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
@@ -132,60 +133,12 @@ fn duration(ns: f64) -> String {
 
 /// Threads to use: as many as were typed.
 pub(crate) fn jobs(typed: Option<u16>) -> usize {
-    let default = || std::thread::available_parallelism().map_or(1, |count| count.get()).min(16);
-    typed.map_or_else(default, usize::from)
+    typed.map_or_else(default_jobs, usize::from)
 }
 
 /// Corrections of clocks, in the order of seconds, then ns.
 fn clock_offsets(options: &InputOptions) -> Result<Vec<(Option<String>, i64)>, Error> {
-    let seconds = options.clock_offset.iter().map(|text| named(text, "--clock-offset", parse_seconds));
-    let parse_ns = |number: &str| number.parse().ok();
-    let ns = options.clock_offset_ns.iter().map(|text| named(text, "--clock-offset-ns", parse_ns));
+    let seconds = options.clock_offset.iter().map(|text| clock_offset(text, "--clock-offset", Unit::Seconds));
+    let ns = options.clock_offset_ns.iter().map(|text| clock_offset(text, "--clock-offset-ns", Unit::Ns));
     seconds.chain(ns).collect()
-}
-
-fn named(text: &str, option: &str, parse: impl Fn(&str) -> Option<i64>) -> Result<(Option<String>, i64), Error> {
-    let (name, number) = match text.rsplit_once('=') {
-        Some((name, number)) => (Some(name.to_string()), number),
-        None => (None, text),
-    };
-    let offset = parse(number).ok_or_else(|| {
-        let what = if option.ends_with("ns") { "nanoseconds" } else { "seconds with at most nine digits of fraction" };
-        Error::misuse(format!("`{number}` is no number of {what}, in {option} `{text}`"))
-            .with_help(format!("for example {option} -5 or {option} TRACE=12"))
-    })?;
-    Ok((name, offset))
-}
-
-/// Seconds with a decimal fraction, as ns.
-fn parse_seconds(text: &str) -> Option<i64> {
-    let (is_negative, digits) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text.strip_prefix('+').unwrap_or(text)),
-    };
-    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-    let only_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() && fraction.is_empty() || !only_digits(whole) || !only_digits(fraction) || fraction.len() > 9 {
-        return None;
-    }
-    let seconds: i64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    let ns: i64 = format!("{fraction:0<9}").parse().ok()?;
-    let total = seconds.checked_mul(1_000_000_000)?.checked_add(ns)?;
-    Some(if is_negative { -total } else { total })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse_seconds;
-
-    #[test]
-    fn seconds_are_exact() {
-        assert_eq!(parse_seconds("1.5"), Some(1_500_000_000));
-        assert_eq!(parse_seconds("-0.000000001"), Some(-1));
-        assert_eq!(parse_seconds(".25"), Some(250_000_000));
-        assert_eq!(parse_seconds("1.0000000001"), None);
-        assert_eq!(parse_seconds("."), None);
-        assert_eq!(parse_seconds("1e3"), None);
-        assert_eq!(parse_seconds("99999999999999"), None);
-    }
 }

@@ -26,6 +26,7 @@ mod asked {
 
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::Session;
+    use tracemill_engine::typed::default_query_memory;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, Writer};
@@ -89,7 +90,7 @@ mod asked {
         let database =
             Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;
         let limits = Limits {
-            memory_bytes: options.input.memory.unwrap_or_else(|| (free_memory() / 2).min(MOST_MEMORY)),
+            memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),
         };
         let mut queries = Queries::new(database, limits)?;
@@ -175,17 +176,6 @@ mod asked {
             sink.end()?;
             Ok(sink.is_closed)
         }
-    }
-
-    /// Memory that queries have at most, unless the user says otherwise.
-    const MOST_MEMORY: usize = 4 << 30;
-
-    /// Memory that is free, as far as the system says so.
-    fn free_memory() -> usize {
-        let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
-        let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<usize>().ok());
-        kib.map_or(2 * MOST_MEMORY, |kib| kib << 10)
     }
 
     /// Tells what reading met.

@@ -1,0 +1,307 @@
+//! Answers for those who ask for rows: planned first, run when somebody wants them, any number of times.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow_array::RecordBatch;
+use arrow_schema::{Field, Schema, SchemaRef};
+use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{Explain, LogicalPlan};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::DFParserBuilder;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use futures::StreamExt;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
+use tracemill_model::error::Error;
+
+pub use crate::errors::Explained;
+use crate::errors::{Wrong, in_parts};
+use crate::output::unique;
+use crate::query::{Queries, QueryContext, Threads, is_command, is_out_of_order};
+use crate::rewrite::rewritten;
+
+/// The value of a parameter, `$name` in a query.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Parameter {
+    /// NULL.
+    Null,
+    /// True or false.
+    Boolean(bool),
+    /// An integer.
+    Integer(i64),
+    /// An integer that only fits without a sign.
+    Unsigned(u64),
+    /// A floating point number.
+    Real(f64),
+    /// A text, also when it looks like a number.
+    Text(String),
+}
+
+impl From<&Parameter> for ScalarValue {
+    fn from(value: &Parameter) -> ScalarValue {
+        match value {
+            Parameter::Null => ScalarValue::Null,
+            Parameter::Boolean(value) => ScalarValue::Boolean(Some(*value)),
+            Parameter::Integer(value) => ScalarValue::Int64(Some(*value)),
+            Parameter::Unsigned(value) => ScalarValue::UInt64(Some(*value)),
+            Parameter::Real(value) => ScalarValue::Float64(Some(*value)),
+            Parameter::Text(text) => ScalarValue::Utf8(Some(text.clone())),
+        }
+    }
+}
+
+/// A query that was planned, and not run.
+#[derive(Clone)]
+pub struct Prepared {
+    text: Arc<str>,
+    plan: Answer,
+    columns: Vec<String>,
+}
+
+#[derive(Clone)]
+enum Answer {
+    /// The text had no statement with rows.
+    Nothing,
+    Plan(Box<LogicalPlan>),
+    /// A statement that writes was run; what it said.
+    Done(SchemaRef, Vec<RecordBatch>),
+}
+
+impl Prepared {
+    /// The names of its columns, each once.
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+}
+
+/// Rows of a query, made when they are asked for. A query whose rows are dropped ends.
+pub struct Rows {
+    schema: SchemaRef,
+    state: State,
+}
+
+enum State {
+    Waiting(Box<Run>),
+    Running(Receiver<Result<RecordBatch, Explained>>, JoinHandle<()>, Threads),
+    Done(std::vec::IntoIter<RecordBatch>),
+}
+
+/// The next piece of an answer.
+#[derive(Debug)]
+pub enum Next {
+    /// Some rows.
+    Batch(RecordBatch),
+    /// There is none yet.
+    Later,
+    /// There are no more.
+    End,
+}
+
+impl Queries {
+    /// Plans the one statement of a text that gives rows. Those before it, which give none (`create view`, `set`), are run,
+    /// and so is a statement that writes. Of traces only headers are read.
+    ///
+    /// # Errors
+    /// When a statement is wrong, when one of those that are run fails, and when there are two that give rows.
+    pub fn prepare(&self, text: &str, parameters: &HashMap<String, Parameter>) -> Result<Prepared, Explained> {
+        let wrong = |error| in_parts(self.database(), text, error, Wrong::Text);
+        let parser = DFParserBuilder::new(text).with_dialect(&GenericDialect).build();
+        let statements = parser.and_then(|mut parser| parser.parse_statements()).map_err(wrong)?;
+        let parameters = parameters.iter().map(|(name, value)| (name.clone(), value.into())).collect();
+        let mut prepared = Prepared { text: text.into(), plan: Answer::Nothing, columns: Vec::new() };
+        self.runtime.block_on(async {
+            for statement in statements {
+                if !matches!(prepared.plan, Answer::Nothing) {
+                    let error = "only the last statement may give rows, as there is one answer";
+                    return Err(wrong(DataFusionError::Plan(error.into())));
+                }
+                let statement = rewritten(&self.context, statement, &parameters).await.map_err(wrong)?;
+                let plan = self.context.state().statement_to_plan(statement).await.map_err(wrong)?;
+                if is_command(&plan) {
+                    self.context.execute_logical_plan(plan).await.map_err(wrong)?;
+                    continue;
+                }
+                prepared.columns = unique(plan.schema().as_arrow());
+                prepared.plan = match &plan {
+                    LogicalPlan::Copy(_) | LogicalPlan::Dml(_) => {
+                        let failed = |error| in_parts(self.database(), text, error, Wrong::Way);
+                        let frame = self.context.execute_logical_plan(plan).await.map_err(failed)?;
+                        let schema = Arc::new(frame.schema().as_arrow().clone());
+                        Answer::Done(schema, frame.collect().await.map_err(failed)?)
+                    }
+                    _ => Answer::Plan(Box::new(plan)),
+                };
+            }
+            Ok(prepared)
+        })
+    }
+
+    /// Begins to answer: plans in full, and reads nothing before the first [`Rows::next`].
+    ///
+    /// # Errors
+    /// When the query cannot be planned.
+    pub fn rows(&self, prepared: &Prepared) -> Result<Rows, Explained> {
+        let plan = match &prepared.plan {
+            Answer::Nothing => {
+                return Ok(Rows { schema: Arc::new(Schema::empty()), state: State::Done(Vec::new().into_iter()) });
+            }
+            Answer::Done(schema, batches) => {
+                return Ok(Rows { schema: named(schema), state: State::Done(batches.clone().into_iter()) });
+            }
+            Answer::Plan(plan) => plan,
+        };
+        let asked = self.asked(plan);
+        let mut run = Run {
+            database: self.database_of_rows(),
+            text: prepared.text.clone(),
+            state: self.context.state(),
+            plan: (**plan).clone(),
+            asked,
+            physical: None,
+            schema: Arc::new(Schema::empty()),
+        };
+        let wrong = |error| in_parts(self.database(), &prepared.text, error, Wrong::Text);
+        self.runtime.block_on(run.plan()).map_err(wrong)?;
+        Ok(Rows { schema: run.schema.clone(), state: State::Waiting(Box::new(run)) })
+    }
+
+    /// The plan of a query as text, with figures of a run when `analyze`.
+    ///
+    /// # Errors
+    /// When the query fails.
+    pub fn explain(&self, prepared: &Prepared, analyze: bool) -> Result<Prepared, Explained> {
+        let wrong = |error| in_parts(self.database(), &prepared.text, error, Wrong::Text);
+        let Answer::Plan(plan) = &prepared.plan else {
+            return Err(wrong(DataFusionError::Plan("there is no plan: the statement has been run".into())));
+        };
+        if matches!(**plan, LogicalPlan::Explain(Explain { .. }) | LogicalPlan::Analyze(_)) {
+            return Ok(prepared.clone());
+        }
+        let frame = DataFrame::new(self.context.state(), (**plan).clone());
+        let frame = frame.explain(false, analyze).map_err(wrong)?;
+        let plan = frame.logical_plan().clone();
+        let columns = unique(plan.schema().as_arrow());
+        Ok(Prepared { text: prepared.text.clone(), plan: Answer::Plan(Box::new(plan)), columns })
+    }
+}
+
+impl Rows {
+    /// The schema of all batches; no two columns have one name.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// The next rows; waits for them this long.
+    ///
+    /// # Errors
+    /// When the query fails; it has ended then.
+    pub fn next(&mut self, patience: Duration) -> Result<Next, Explained> {
+        if let State::Waiting(_) = &self.state
+            && let State::Waiting(run) = std::mem::replace(&mut self.state, State::Done(Vec::new().into_iter()))
+        {
+            // Threads of its own: a query that is dropped may hold them for a while, and holds up nobody else.
+            let threads = Threads::new(run.database.jobs).map_err(alone)?;
+            let (sender, receiver) = channel(1);
+            let task = threads.spawn(run.all(sender));
+            self.state = State::Running(receiver, task, threads);
+        }
+        let batch = match &mut self.state {
+            State::Waiting(_) => None,
+            State::Done(batches) => batches.next(),
+            State::Running(receiver, task, threads) => {
+                let next = threads.block_on(async { tokio::time::timeout(patience, receiver.recv()).await });
+                match next {
+                    Err(_) => return Ok(Next::Later),
+                    // A task that breaks off sends no error.
+                    Ok(None) if threads.block_on(task).is_err() => {
+                        self.state = State::Done(Vec::new().into_iter());
+                        return Err(alone(Error::unsupported("the query broke off: this is a mistake of tracemill")));
+                    }
+                    Ok(next) => next.transpose()?,
+                }
+            }
+        };
+        let Some(batch) = batch else {
+            self.state = State::Done(Vec::new().into_iter());
+            return Ok(Next::End);
+        };
+        let batch = RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec());
+        let contradicts = |error| Error::unsupported(format!("the rows contradict their plan: {error}"));
+        batch.map(Next::Batch).map_err(|error| alone(contradicts(error)))
+    }
+}
+
+/// An error without a place in the text.
+fn alone(error: Error) -> Explained {
+    Explained { error, place: None, help: None }
+}
+
+/// A schema whose columns have different names.
+fn named(schema: &SchemaRef) -> SchemaRef {
+    let names = unique(schema);
+    let fields = schema.fields().iter().zip(names);
+    let fields: Vec<Field> = fields.map(|(field, name)| field.as_ref().clone().with_name(name)).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+/// A query that runs.
+struct Run {
+    database: Arc<crate::database::Database>,
+    text: Arc<str>,
+    state: SessionState,
+    plan: LogicalPlan,
+    asked: QueryContext,
+    physical: Option<Arc<dyn ExecutionPlan>>,
+    schema: SchemaRef,
+}
+
+impl Run {
+    async fn plan(&mut self) -> Result<(), DataFusionError> {
+        self.state.config_mut().set_extension(Arc::new(self.asked));
+        let physical = DataFrame::new(self.state.clone(), self.plan.clone()).create_physical_plan().await?;
+        self.schema = named(&physical.schema());
+        self.physical = Some(physical);
+        Ok(())
+    }
+
+    /// Sends all rows, or the error that ended them.
+    async fn all(mut self: Box<Self>, sender: Sender<Result<RecordBatch, Explained>>) {
+        if let Err(error) = self.send(&sender).await {
+            let error = in_parts(&self.database, &self.text, error, Wrong::Way);
+            // Nobody may want it any more.
+            let _ = sender.send(Err(error)).await;
+        }
+    }
+
+    async fn send(&mut self, sender: &Sender<Result<RecordBatch, Explained>>) -> Result<(), DataFusionError> {
+        let mut has_rows = false;
+        loop {
+            if self.physical.is_none() {
+                self.plan().await?;
+            }
+            let Some(physical) = self.physical.take() else { return Ok(()) };
+            let mut stream = execute_stream(physical, self.state.task_ctx())?;
+            let error = loop {
+                match stream.next().await {
+                    None => return Ok(()),
+                    Some(Err(error)) => break error,
+                    Some(Ok(batch)) => {
+                        has_rows = true;
+                        if sender.send(Ok(batch)).await.is_err() {
+                            return Ok(());
+                        }
+                    }
+                }
+            };
+            // An event contradicts its packet: once more, with a sort.
+            if !is_out_of_order(&error) || has_rows || !self.asked.is_ordered {
+                return Err(error);
+            }
+            self.asked.is_ordered = false;
+        }
+    }
+}
