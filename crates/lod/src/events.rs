@@ -97,17 +97,6 @@ impl Columns {
         }
     }
 
-    /// Adds to all times, which are in sealed blocks.
-    pub(crate) fn move_by(&mut self, more: i64) {
-        for block in self.blocks.iter_mut().filter(|_| more != 0) {
-            block.base = block.base.saturating_add(more);
-            block.range = block.range.map(|(first, last)| (first.saturating_add(more), last.saturating_add(more)));
-            if let Times::Wide(times) = &mut block.times {
-                times.iter_mut().filter(|time| **time != UNTIMED).for_each(|time| *time = time.saturating_add(more));
-            }
-        }
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.len
     }

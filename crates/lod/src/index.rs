@@ -6,19 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
-use tracemill_engine::events::{Events, Step};
-use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::events::Step;
+use tracemill_engine::filter::Filter;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
-use tracemill_engine::session::Session;
-use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
-use tracemill_model::schema::EventClassId;
-use tracemill_semantics::Semantics;
 
-use crate::coarse::Coarse;
 use crate::events::{Columns, EventSet};
+use crate::timeline::{Source, Timeline, TrackOf, TrackReader, in_reach};
 
 /// A base track: every event of the session stands on one of them.
 #[derive(Clone, Debug)]
@@ -73,7 +69,9 @@ pub struct Fault {
 /// How far a reading is, and whether it is still wanted; shared between threads.
 #[derive(Default)]
 pub struct Progress {
-    /// Events so far.
+    /// Events that were counted so far.
+    pub counted: AtomicU64,
+    /// Events that got their numbers so far.
     pub events: AtomicU64,
     /// Set by whoever wants the reading to end.
     pub stop: AtomicBool,
@@ -92,8 +90,10 @@ pub struct Index {
     pub tracks: Vec<Track>,
     /// Names of events.
     pub names: Vec<String>,
-    /// Time of the first event in ns: buckets are counted from here.
+    /// Buckets are counted from here, in ns.
     pub origin: i128,
+    /// Time of the first event in ns.
+    pub begin: i128,
     /// Time of the last event.
     pub end: i128,
     /// What is missing.
@@ -108,23 +108,16 @@ pub struct Index {
     pub untimed: u64,
     pub(crate) columns: Columns,
     pub(crate) kinds: Vec<Kind>,
-    pub(crate) coarse: Coarse,
 }
 
-/// Reads all wanted events once. `None` when [`Progress::stop`] was set on the way.
-pub fn read(
-    session: &Session,
-    streams: &[StreamOf],
-    selection: &Selection,
-    filter: Option<&Filter>,
-    progress: &Progress,
-) -> Option<Index> {
-    let mut reading = Reading::new(session, streams);
-    let mut events = Events::new(session, streams, selection, filter);
+/// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
+pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
+    let mut reading = Reading::new(timeline, source);
+    let mut events = source.events(source.selection.jobs);
     while let Some(step) = events.next() {
         match step {
             Step::Event(stream, event) => reading.take(stream, &event),
-            Step::Note(note) => reading.note(streams, note),
+            Step::Note(note) => reading.note(source.streams, note),
         }
         if reading.index.columns.len().is_multiple_of(4096) {
             progress.events.store(reading.index.columns.len() as u64, Ordering::Relaxed);
@@ -137,17 +130,10 @@ pub fn read(
 }
 
 /// The events, by number, that a filter leaves. `None` when [`Progress::stop`] was set on the way.
-pub fn matching(
-    session: &Session,
-    streams: &[StreamOf],
-    selection: &Selection,
-    wanted: Option<&Filter>,
-    filter: &Filter,
-    progress: &Progress,
-) -> Option<EventSet> {
+pub fn matching(source: &Source<'_>, filter: &Filter, progress: &Progress) -> Option<EventSet> {
     let mut set = EventSet::default();
     let (mut matcher, mut number) = (filter.matcher(), 0);
-    let mut events = Events::new(session, streams, selection, wanted);
+    let mut events = source.events(source.selection.jobs);
     while let Some(step) = events.next() {
         let Step::Event(_, event) = step else { continue };
         if matcher.matches(&event) {
@@ -165,78 +151,59 @@ pub fn matching(
 const UNKNOWN: u32 = u32::MAX;
 const OWN: u32 = u32::MAX - 1;
 
-struct Reading {
+struct Reading<'t> {
+    timeline: &'t Timeline,
     index: Index,
     /// For each stream, its base track.
     track_of: Vec<Option<u32>>,
     /// For each stream and class, the kind of its events.
     kind_of: Vec<Vec<u32>>,
     of_pair: HashMap<(u32, u32), u32>,
-    of_name: HashMap<Box<[u8]>, u32>,
     /// Tracks that traces number themselves.
     of_number: HashMap<(usize, i128), u32>,
-    keys: KeyReader,
-    has_own_tracks: Vec<bool>,
-    key: Vec<u8>,
+    reader: TrackReader,
     name: Vec<u8>,
     latest: Option<i128>,
     warnings: Collector,
 }
 
-impl Reading {
-    fn new(session: &Session, streams: &[StreamOf]) -> Reading {
-        let mut has_own_tracks = Vec::new();
-        let fields = session.traces.iter().map(|trace| {
-            let semantics = Semantics::new(&trace.schema);
-            let mut has_tracks = false;
-            let classes = (0..trace.schema.events().len()).map(|class| -> ClassFields {
-                let who = semantics.who(EventClassId(class as u32));
-                if !who.is_track {
-                    return Vec::new();
-                }
-                has_tracks = true;
-                [(0, who.id), (1, who.name)].into_iter().filter_map(|(at, path)| Some((at, path?))).collect()
-            });
-            let classes = classes.collect();
-            has_own_tracks.push(has_tracks);
-            classes
-        });
-        let fields = KeyBy::Fields(Arc::new(fields.collect()));
-        let keys = KeyReader::new(session, &fields);
-        let mut tracks = Vec::new();
-        let track_of = streams.iter().map(|of| {
-            if has_own_tracks[of.trace] {
-                return None;
+impl<'t> Reading<'t> {
+    fn new(timeline: &'t Timeline, source: &Source<'_>) -> Reading<'t> {
+        let mut track_of = vec![None; source.streams.len()];
+        let mut of_number = HashMap::new();
+        let tracks = timeline.tracks();
+        for (at, track) in tracks.iter().enumerate() {
+            match track.number() {
+                Some(number) => drop(of_number.insert((track.who(source).0, number), at as u32)),
+                None => track.streams().iter().for_each(|stream| track_of[*stream] = Some(at as u32)),
             }
-            let name = of.stream.name.clone();
-            tracks.push(Track { trace: of.trace, stream: Some(of.index), name, events: 0, untimed: 0, range: None });
-            Some(tracks.len() as u32 - 1)
-        });
-        let track_of = track_of.collect();
-        let classes = |of: &StreamOf| vec![UNKNOWN; session.traces[of.trace].schema.events().len()];
+        }
+        let empty = |track: &TrackOf<'_>| {
+            let counted = track.counted()?;
+            Some(Track { events: 0, untimed: 0, range: None, ..counted.clone() })
+        };
+        let classes = |of: &StreamOf| vec![UNKNOWN; source.session.traces[of.trace].schema.events().len()];
         Reading {
+            timeline,
             index: Index {
-                tracks,
-                names: Vec::new(),
-                origin: 0,
+                tracks: tracks.iter().filter_map(empty).collect(),
+                origin: timeline.origin,
+                begin: 0,
                 end: 0,
                 losses: Vec::new(),
                 faults: Vec::new(),
                 warnings: Vec::new(),
                 is_in_order: true,
                 untimed: 0,
+                names: Vec::new(),
                 columns: Columns::default(),
                 kinds: Vec::new(),
-                coarse: Coarse::default(),
             },
             track_of,
-            kind_of: streams.iter().map(classes).collect(),
+            kind_of: source.streams.iter().map(classes).collect(),
             of_pair: HashMap::new(),
-            of_name: HashMap::new(),
-            of_number: HashMap::new(),
-            keys,
-            has_own_tracks,
-            key: Vec::new(),
+            of_number,
+            reader: TrackReader::new(source.session),
             name: Vec::new(),
             latest: None,
             warnings: Collector::default(),
@@ -250,7 +217,7 @@ impl Reading {
             OWN => self.look_up(stream, event),
             UNKNOWN => {
                 let kind = self.look_up(stream, event);
-                let is_own = self.has_own_tracks[event.trace] || event.class().name.is_none();
+                let is_own = self.track_of[stream].is_none() || event.class().name.is_none();
                 self.kind_of[stream][class] = if is_own { OWN } else { kind };
                 kind
             }
@@ -260,14 +227,10 @@ impl Reading {
         let track = &mut index.tracks[index.kinds[kind as usize].track as usize];
         track.events += 1;
         let time = event.ns.and_then(|ns| {
-            if self.latest.is_none() {
-                index.origin = ns;
-            }
             index.is_in_order &= self.latest.is_none_or(|latest| latest <= ns);
             self.latest = Some(self.latest.map_or(ns, |latest| latest.max(ns)));
             track.range = Some(track.range.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
-            // Times that are centuries apart have no place on one timeline.
-            i64::try_from(ns - index.origin).ok().filter(|time| *time != i64::MIN)
+            in_reach(index.origin, ns).then_some((ns - index.origin) as i64)
         });
         if time.is_none() {
             track.untimed += 1;
@@ -283,16 +246,7 @@ impl Reading {
             Some(track) => track,
             None => self.own_track(event),
         };
-        let name = event.name(&mut self.name).unwrap_or_default();
-        let name = match self.of_name.get(name) {
-            Some(name) => *name,
-            None => {
-                let number = self.index.names.len() as u32;
-                self.index.names.push(String::from_utf8_lossy(name).into_owned());
-                self.of_name.insert(name.into(), number);
-                number
-            }
-        };
+        let name = self.timeline.names().number(event.name(&mut self.name).unwrap_or_default());
         let Reading { index, of_pair, .. } = self;
         *of_pair.entry((track, name)).or_insert_with(|| {
             index.kinds.push(Kind { track, name });
@@ -302,16 +256,7 @@ impl Reading {
 
     /// The track of an event whose trace numbers tracks itself.
     fn own_track(&mut self, event: &Event<'_>) -> u32 {
-        let values = self.keys.values(event, &mut self.key);
-        let value = |at: usize| values.iter().find(|(own, _)| *own == at).map(|(_, value)| value);
-        let number = match value(0) {
-            Some(KeyValue::Integer(number)) => *number,
-            _ => -1,
-        };
-        let name = match value(1) {
-            Some(KeyValue::Text(name)) => String::from_utf8_lossy(name).into_owned(),
-            _ => format!("track {number}"),
-        };
+        let (number, name) = self.reader.track(event);
         let tracks = &mut self.index.tracks;
         *self.of_number.entry((event.trace, number)).or_insert_with(|| {
             tracks.push(Track { trace: event.trace, stream: None, name, events: 0, untimed: 0, range: None });
@@ -342,15 +287,12 @@ impl Reading {
 
     fn finish(mut self) -> Index {
         self.index.columns.seal();
+        self.index.names = self.timeline.names().list().iter().map(|name| name.to_string()).collect();
         (_, self.index.warnings) = self.warnings.take();
         self.index.end = self.latest.unwrap_or(0);
         let ranges = || self.index.tracks.iter().filter_map(|track| track.range);
         // The first event of all may have a later time than one behind it.
-        let first = ranges().map(|(first, _)| first).min().unwrap_or(self.index.origin);
-        let below = (self.index.origin - first).try_into().unwrap_or(0);
-        self.index.origin = first;
-        self.index.columns.move_by(below);
-        self.index.coarse = Coarse::new(&self.index);
+        self.index.begin = ranges().map(|(first, _)| first).min().unwrap_or(self.index.origin);
         self.index
     }
 }

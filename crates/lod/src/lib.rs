@@ -1,19 +1,26 @@
 //! The index of a timeline: which events are where, at every level of detail.
 //!
-//! A session is read once in the order of time. What is kept of an event is its time and what it is, six to twelve bytes;
-//! [`tiles`] counts events in buckets of any width from that, [`statistics`] sums a range up, [`search`] finds names. Nothing
-//! here knows how it is shown, and no name of an event stands here.
+//! Where events are is estimated from packets first ([`Timeline`]), then counted, stream by stream: some 0.3 bytes an event are
+//! kept, in trees of buckets. Then the session is read once more in the order of time: its events get their numbers. What is
+//! kept of an event is its time and what it is, six to twelve bytes; [`statistics`] sums a range up, [`search`] finds names.
+//! [`tiles`] tells how many events are in buckets of any width. Nothing here knows how it is shown, and no name of an event
+//! stands here.
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod buckets;
 pub mod calls;
-mod coarse;
+mod estimate;
 mod events;
 pub mod index;
 pub mod search;
 pub mod statistics;
 pub mod tiles;
+pub mod timeline;
+mod tree;
+mod window;
 
 pub use events::EventSet;
 pub use index::{Fault, Index, Loss, LossKind, Progress, Track};
+pub use timeline::{Source, Timeline};

@@ -5,13 +5,15 @@ mod made;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use made::Packet;
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
+use tracemill_engine::survey;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
-use tracemill_lod::{EventSet, Index, Progress, calls, index, tiles};
+use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, calls, index, tiles};
 
 const TRACES: [&str; 7] = [
     "traces/mill",
@@ -27,8 +29,31 @@ fn open(names: &[&str]) -> (Arc<Session>, Vec<StreamOf>) {
     made::open(&names.iter().map(|name| made::demo(name)).collect::<Vec<_>>())
 }
 
-fn indexed(session: &Session, streams: &[StreamOf]) -> Index {
-    index::read(session, streams, &Selection::default(), None, &Progress::default()).expect("nobody stops it")
+/// A timeline whose events are counted by some threads, as far as `ends` say where it begins.
+fn counted(session: &Session, streams: &[StreamOf], jobs: usize) -> Timeline {
+    let selection = Selection { jobs, ..Selection::default() };
+    let source = Source { session, streams, selection: &selection, filter: None };
+    let mut ends = survey::ends(session, (true, true));
+    loop {
+        let timeline = Timeline::new(&source, ends);
+        match timeline.count(&source, &Progress::default()) {
+            Ok(is_whole) => assert!(is_whole, "nobody stops it"),
+            Err(first) => {
+                assert!(ends.0.is_some_and(|began| began > first));
+                ends.0 = Some(first);
+                continue;
+            }
+        }
+        return timeline;
+    }
+}
+
+fn indexed(session: &Session, streams: &[StreamOf]) -> (Timeline, Index) {
+    let timeline = counted(session, streams, 1);
+    let selection = Selection::default();
+    let source = Source { session, streams, selection: &selection, filter: None };
+    let index = index::read(&timeline, &source, &Progress::default()).expect("nobody stops it");
+    (timeline, index)
 }
 
 /// Name and time of all events.
@@ -48,8 +73,10 @@ fn listed(session: &Session, streams: &[StreamOf]) -> Vec<(String, Option<i128>)
 fn tiles_of_every_level_hold_every_event_once() {
     for name in TRACES {
         let (session, streams) = open(&[name]);
-        let (index, list) = (indexed(&session, &streams), listed(&session, &streams));
-        assert_eq!(index.events(), list.len());
+        let ((timeline, index), list) = (indexed(&session, &streams), listed(&session, &streams));
+        assert_eq!((index.events(), timeline.events()), (list.len(), Some(list.len() as u64)));
+        let selection = Selection::default();
+        let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
         let all: Vec<usize> = (0..index.tracks.len()).collect();
         let sum: u64 = index.tracks.iter().map(|track| track.events).sum();
         assert_eq!(sum, list.len() as u64, "{name}");
@@ -70,8 +97,11 @@ fn tiles_of_every_level_hold_every_event_once() {
                         *expected.entry(((time - begin) >> level) as u64).or_default() += 1;
                     }
                 }
-                let tracks = tiles::density(&index, &all, level, span, wanted);
-                let found = tiles::together(&tracks);
+                let found = tiles::together(&match wanted {
+                    Some(set) => tiles::density_in(&index, &all, level, span, set),
+                    None => tiles::density(&timeline, &source, &all, level, span, true),
+                });
+                assert!(found.is_exact);
                 let found: BTreeMap<u64, u64> = found.at.into_iter().zip(found.events).collect();
                 assert_eq!(found, expected, "{name}, level {level}");
             }
@@ -79,11 +109,99 @@ fn tiles_of_every_level_hold_every_event_once() {
     }
 }
 
+/// Streams in which everything is odd, and which are many packets long.
+fn odd_streams() -> Vec<Vec<Packet>> {
+    // A small generator: every run makes the same.
+    let mut state = 3u64;
+    let mut below = move |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let kinds = |at: u64| (2 + at % 7 % 3) as u8;
+    let cut = |times: Vec<u64>, size: usize| -> Vec<Packet> {
+        let events = |times: &[u64]| times.iter().map(|time| (kinds(time / 3), *time, 1)).collect();
+        times.chunks(size).map(|times| Packet::new(events(times))).collect()
+    };
+    let start = 5_000_000_000u64;
+    let dense: Vec<u64> = (0..3000).map(|at| start + at).chain((0..500).map(|_| start + 4000)).collect();
+    let (mut burst, mut time) = (Vec::new(), start);
+    for at in 0..6000 {
+        time += if at % 1500 == 0 { 1 << 33 } else { below(300) };
+        burst.push(time);
+    }
+    let shaken: Vec<u64> = burst.iter().map(|time| time - below(20_000)).collect();
+    let mut moved = cut(burst.iter().map(|time| time + 7).collect(), 400);
+    moved.swap(0, 3);
+    moved.swap(5, 12);
+    let lone = vec![start + 11, start + (1 << 35)];
+    vec![cut(dense, 1000), cut(burst, 700), cut(shaken, 700), moved, vec![Packet::new(Vec::new())], cut(lone, 1)]
+}
+
+#[test]
+fn tiles_of_odd_streams_hold_what_is_there() {
+    let folder = made::Folder::new();
+    let (session, streams) = made::open(&[folder.trace("odd", &odd_streams())]);
+    let timelines = [1, 8].map(|jobs| counted(&session, &streams, jobs));
+    let (timeline, selection) = (&timelines[0], Selection::default());
+    let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
+    let all: Vec<usize> = (0..streams.len()).collect();
+    let mut times: Vec<Vec<i64>> = vec![Vec::new(); streams.len()];
+    let mut events = Events::new(&session, &streams, &selection, None);
+    while let Some(step) = events.next() {
+        if let Step::Event(stream, event) = step {
+            times[stream].push((event.ns.expect("it has a time") - timeline.origin) as i64);
+        }
+    }
+    let estimated = Timeline::new(&source, (Some(timeline.origin), timeline.ends().map(|(_, last)| last)));
+    for level in 0..=tiles::MAX_LEVEL {
+        // The whole, a dense place, and one behind a silence.
+        let whole = (0, (times.iter().flatten().max().unwrap() >> level >> 10) as u64);
+        let at = |time: i64| (time >> level >> 10) as u64;
+        for span in [whole, (at(2000), at(2000)), (at(times[1][2000]), at(times[1][2000]) + 1)] {
+            if span.1 - span.0 > 4000 {
+                continue;
+            }
+            let (begin, end) = tiles::range(level, span.0, span.1);
+            let exact = tiles::density(timeline, &source, &all, level, span, true);
+            let quick = tiles::density(timeline, &source, &all, level, span, false);
+            let named = |timeline: &Timeline, density: &tiles::Density| -> Vec<String> {
+                density.names.iter().map(|name| timeline.name(*name).to_string()).collect()
+            };
+            let others = tiles::density(&timelines[1], &source, &all, level, span, true);
+            let guessed = tiles::density(&estimated, &source, &all, level, span, false);
+            for track in 0..all.len() {
+                let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
+                times[track].iter().filter(|time| (begin..=end).contains(time)).for_each(|time| {
+                    *expected.entry(((time - begin) >> level) as u64).or_default() += 1;
+                });
+                let found: BTreeMap<u64, u64> =
+                    exact[track].at.iter().copied().zip(exact[track].events.iter().copied()).collect();
+                assert_eq!(
+                    (exact[track].is_exact, &found),
+                    (true, &expected),
+                    "stream {track}, level {level}, {span:?}"
+                );
+                assert!(!quick[track].is_exact || quick[track] == exact[track], "stream {track}, level {level}");
+                assert!(expected.keys().all(|at| quick[track].at.contains(at)));
+                assert_eq!(named(timeline, &exact[track]), named(&timelines[1], &others[track]));
+                assert_eq!((&exact[track].at, &exact[track].events), (&others[track].at, &others[track].events));
+                assert!(!guessed[track].is_exact);
+                // Many buckets are given as one.
+                if span.1 - span.0 < 8 {
+                    assert!(expected.keys().all(|at| guessed[track].at.contains(at)), "stream {track}, level {level}");
+                }
+            }
+        }
+    }
+    assert!(timeline.bytes() < 60_000, "{}", timeline.bytes());
+    assert_eq!(timeline.tracks().len(), streams.len());
+}
+
 #[test]
 fn sums_and_searches_are_those_of_the_list() {
     for name in TRACES {
         let (session, streams) = open(&[name]);
-        let (index, list) = (indexed(&session, &streams), listed(&session, &streams));
+        let ((_, index), list) = (indexed(&session, &streams), listed(&session, &streams));
         let (begin, end) = (index.origin + (index.end - index.origin) / 4, index.end - (index.end - index.origin) / 3);
         let inside = |ns: &Option<i128>| ns.is_some_and(|ns| begin <= ns && ns <= end);
         let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
@@ -139,7 +257,7 @@ fn own_times_of_calls_add_up() {
 fn calls_of_different_traces_stand_beside_each_other() {
     let folder = made::Folder::new();
     let event = |at: u64| (if at % 4 < 2 { made::ENTRY } else { made::EXIT }, 10 + at, 7);
-    let events = |count: u64| vec![made::Packet::new((0..count).map(event).collect())];
+    let events = |count: u64| vec![Packet::new((0..count).map(event).collect())];
     let tasting = made::demo("calls/tasting");
     let paths = [tasting, folder.trace("a", &[events(8)]), folder.trace("b", &[events(12)])];
     let of_tasting = calls::follow(&made::open(&paths[..1]).0, &Progress::default()).expect("it has calls").list.len();
@@ -163,6 +281,11 @@ fn a_reading_that_is_stopped_gives_nothing() {
     let progress = Progress::default();
     progress.stop.store(true, std::sync::atomic::Ordering::Relaxed);
     // It is looked at now and then, at the latest when all is read.
-    let found = index::read(&session, &streams, &Selection::default(), None, &progress);
+    let selection = Selection::default();
+    let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
+    let timeline = counted(&session, &streams, 1);
+    let found = index::read(&timeline, &source, &progress);
     assert!(found.is_none_or(|index| index.events() < 4096));
+    let timeline = Timeline::new(&source, (None, None));
+    assert_ne!(timeline.count(&source, &progress), Ok(true));
 }

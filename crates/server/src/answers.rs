@@ -1,6 +1,6 @@
 //! Answers to the questions of a page.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use tracemill_lod::calls::{Calls, OfFunction};
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::tiles::{self, MAX_LEVEL};
-use tracemill_lod::{EventSet, Index, Loss, LossKind};
+use tracemill_lod::{EventSet, Index, Loss, LossKind, Timeline};
 
 use crate::error::{Answer, ApiError};
 use crate::rows::{self, Row};
@@ -77,29 +77,36 @@ fn some_ns(time: Option<impl ToString>) -> Value {
 
 /// How far the index is.
 pub(crate) fn progress(shared: &Shared) -> Value {
-    match shared.is_complete() {
-        true => json!({ "state": "complete", "done": 1 }),
-        false => json!({
-            "state": "counting", "done": 0, "events": shared.progress.events.load(Ordering::Relaxed)
-        }),
+    if shared.is_complete() {
+        return json!({ "state": "complete", "done": 1 });
     }
+    let timeline = shared.timeline();
+    let numbered = shared.progress.events.load(Ordering::Relaxed);
+    let all = timeline.events();
+    // Counting and numbering take about as long as each other.
+    let done = timeline.done(&shared.progress) / 2.0 + all.map_or(0.0, |all| numbered as f64 / all.max(1) as f64 / 2.0);
+    let (is_begun, _) = timeline.is_counted();
+    json!({ "state": if is_begun { "counting" } else { "estimate" }, "done": done.min(0.99), "events": all })
 }
 
 fn session(shared: &Shared) -> Value {
     let input = &shared.input;
-    let index = shared.index();
+    let (index, timeline) = (shared.index(), shared.timeline());
+    let tracks = timeline.tracks();
     let (begin, end) = shared.ends();
+    let source = input.traces.source();
     let traces = input.traces.session.traces.iter().enumerate().map(|(at, trace)| {
-        let own = || index.into_iter().flat_map(|index| &index.tracks).filter(move |track| track.trace == at);
-        let ranges = || own().filter_map(|track| track.range);
+        let own = || tracks.iter().filter(|track| track.who(&source).0 == at).map(|track| track.counted());
+        let ranges = || own().flatten().filter_map(|track| track.range);
+        let is_known = timeline.is_known(&source, at);
         json!({
             "index": at,
             "name": trace.name,
             "path": trace.path.display().to_string(),
             "format": trace.schema.format,
-            "begin": some_ns(ranges().map(|(first, _)| first).min()),
-            "end": some_ns(ranges().map(|(_, last)| last).max()),
-            "events": index.map(|_| own().map(|track| track.events).sum::<u64>()),
+            "begin": some_ns(ranges().map(|(first, _)| first).min().filter(|_| is_known)),
+            "end": some_ns(ranges().map(|(_, last)| last).max().filter(|_| is_known)),
+            "events": is_known.then(|| own().flatten().map(|track| track.events).sum::<u64>()),
         })
     });
     let lost = |kind: LossKind| {
@@ -115,10 +122,10 @@ fn session(shared: &Shared) -> Value {
         "api": 1,
         "program": input.program,
         "clock": if input.traces.is_unix { "unix" } else { "none" },
-        "origin": ns(begin.unwrap_or(0)),
+        "origin": ns(timeline.origin),
         "begin": some_ns(begin),
         "end": some_ns(end),
-        "events": index.map(|index| index.events()),
+        "events": timeline.events(),
         "traces": traces.collect::<Vec<_>>(),
         "losses": { "events": lost(LossKind::Events), "packets": lost(LossKind::Packets) },
         "faults": faults,
@@ -153,7 +160,7 @@ fn named(shared: &Shared, id: &str) -> Answer<Named> {
     let found = id.split_at_checked(1).and_then(|(kind, number)| {
         let number: usize = number.parse().ok()?;
         match kind {
-            "b" => (number < shared.index()?.tracks.len()).then_some(Named::Base(number)),
+            "b" => (number < shared.timeline().tracks().len()).then_some(Named::Base(number)),
             "c" => (number < shared.calls()?.tasks.len()).then_some(Named::Calls(number)),
             "g" => (number < shared.input.traces.session.traces.len()).then_some(Named::Group(number)),
             _ => None,
@@ -169,40 +176,49 @@ fn named_in(shared: &Shared, query: &Query) -> Answer<Option<Vec<Named>>> {
 }
 
 /// The base track of a task: the stream that is called like it, up to a point.
-fn base_of(index: &Index, calls: &Calls, task: usize) -> Option<usize> {
+fn base_of(shared: &Shared, calls: &Calls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
-    let name = task.tid.to_string();
-    index.tracks.iter().position(|track| track.trace == task.trace && track.name.split('.').next() == Some(&*name))
+    let (timeline, source, name) = (shared.timeline(), shared.input.traces.source(), task.tid.to_string());
+    let is_it = |(trace, own): (usize, &str)| trace == task.trace && own.split('.').next() == Some(&*name);
+    timeline.tracks().iter().position(|track| is_it(track.who(&source)))
 }
 
 fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
-    let Some(index) = shared.index() else { return Ok(json!({ "tracks": [] })) };
-    let counts: Option<Vec<u64>> = set.map(|set| {
+    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
+    let (index, known) = (shared.index(), timeline.tracks());
+    let counts: Option<Vec<u64>> = index.zip(set).map(|(index, set)| {
         let mut counts = vec![0; index.tracks.len()];
         (0..set.len()).filter_map(|rank| index.kind(set.select(rank)?)).for_each(|(_, track)| counts[track] += 1);
         counts
     });
-    let events_of = |track: usize| counts.as_ref().map_or(index.tracks[track].events, |counts| counts[track]);
+    let events_of = |track: usize| match &counts {
+        Some(counts) => Some(counts[track]),
+        None => known[track].counted().map(|track| track.events),
+    };
     let losses = |track: usize| {
         let of = |kind: LossKind| {
-            let own = index.losses.iter().filter(move |loss| loss.track == Some(track) && loss.kind == kind);
+            let losses = index.into_iter().flat_map(|index| &index.losses);
+            let own = losses.filter(move |loss| loss.track == Some(track) && loss.kind == kind);
             own.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
         };
         json!({ "events": of(LossKind::Events), "packets": of(LossKind::Packets) })
     };
     let mut list = Vec::new();
     let mut bases: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
-    index.tracks.iter().enumerate().for_each(|(at, track)| bases.entry(track.trace).or_default().push(at));
+    known.iter().enumerate().for_each(|(at, track)| bases.entry(track.who(&source).0).or_default().push(at));
     for (at, trace) in shared.input.traces.session.traces.iter().enumerate() {
         let bases = bases.get(&at).map_or(&[][..], |bases| bases);
-        let events: u64 = bases.iter().map(|base| events_of(*base)).sum();
+        let events: Option<u64> = match timeline.is_known(&source, at) {
+            true => bases.iter().map(|base| events_of(*base)).sum(),
+            false => None,
+        };
         list.push(json!({
             "id": group_id(at), "parent": null, "kind": "group", "base": false, "name": trace.name, "trace": at,
             "events": events,
         }));
         let tasks = shared.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
         for (task, of) in tasks.filter(|(_, of)| of.trace == at && of.calls > 0) {
-            let base = shared.calls().and_then(|calls| base_of(index, calls, task));
+            let base = shared.calls().and_then(|calls| base_of(shared, calls, task));
             let name = if of.name.is_empty() { of.tid.to_string() } else { format!("{} {}", of.name, of.tid) };
             list.push(json!({
                 "id": calls_id(task), "parent": group_id(at), "kind": "calls", "base": false, "name": name, "trace": at,
@@ -210,10 +226,11 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
             }));
         }
         for &base in bases {
-            let track = &index.tracks[base];
+            let track = &known[base];
             list.push(json!({
-                "id": base_id(base), "parent": group_id(at), "kind": "events", "base": true, "name": track.name,
-                "trace": at, "events": events_of(base), "untimed": track.untimed, "losses": losses(base),
+                "id": base_id(base), "parent": group_id(at), "kind": "events", "base": true,
+                "name": track.who(&source).1, "trace": at, "events": events_of(base),
+                "untimed": track.counted().map(|track| track.untimed), "losses": losses(base),
             }));
         }
     }
@@ -222,28 +239,34 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
 
 // ---- Tiles --------------------------------------------------------------------------------------------------------
 
-/// Names that an answer uses, by number.
+/// Names that an answer uses, numbered as they come up.
 #[derive(Default)]
-struct Names(Map<String, Value>);
+struct Names {
+    list: Map<String, Value>,
+    known: HashMap<(bool, u32), usize>,
+}
 
 impl Names {
-    /// The number of a name; `first` keeps those of different lists apart.
-    fn put(&mut self, number: u32, first: u32, name: &str) -> u32 {
-        let number = first + number;
-        self.0.entry(number.to_string()).or_insert_with(|| name.into());
-        number
+    /// The number of a name: of an event, or of a function.
+    fn put(&mut self, is_function: bool, number: u32, name: impl FnOnce() -> Value) -> usize {
+        let next = self.list.len();
+        *self.known.entry((is_function, number)).or_insert_with(|| {
+            self.list.insert(next.to_string(), name());
+            next
+        })
     }
 }
 
-fn gaps_of(index: &Index, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
+fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
     let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
-    tiles::gaps(index, track, level, range).map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
+    let gaps = shared.index().into_iter().flat_map(|index| tiles::gaps(index, track, level, range));
+    gaps.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
 }
 
-fn density_json(density: &tiles::Density, index: &Index, names: &mut Names) -> Value {
-    let numbers: Vec<u32> =
-        density.names.iter().map(|name| names.put(*name, 0, &index.names[*name as usize])).collect();
-    json!({ "at": density.at, "n": density.events, "name": numbers })
+fn density_json(density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Value {
+    let number = |name: &u32| names.put(false, *name, || Value::String(timeline.name(*name).to_string()));
+    let numbers: Vec<usize> = density.names.iter().map(number).collect();
+    json!({ "exact": density.is_exact, "at": density.at, "n": density.events, "name": numbers })
 }
 
 fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
@@ -252,45 +275,44 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     if level > MAX_LEVEL || from > to || to - from >= 4096 || to > 1 << 53 {
         return Err(ApiError::request("tiles are asked by levels up to 62, at most 4,096 of them"));
     }
-    let Some(index) = shared.index() else {
-        let ids = query.get("tracks").unwrap_or_default().split(',');
-        let empty =
-            |id| json!({ "id": id, "kind": "events", "exact": false, "at": [], "n": [], "name": [], "gaps": [] });
-        return Ok(json!({
-            "level": level, "from": from, "to": to, "names": {}, "tracks": ids.map(empty).collect::<Vec<_>>()
-        }));
-    };
     let ids: Vec<&str> = query.get("tracks").unwrap_or_default().split(',').collect();
     if ids.len() > 64 {
         return Err(ApiError::request("at most 64 tracks are asked for at once"));
     }
     let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
-    let bases: Vec<usize> =
-        asked.iter().filter_map(|one| if let Named::Base(at) = one { Some(*at) } else { None }).collect();
     let tasks: Vec<usize> =
         asked.iter().filter_map(|one| if let Named::Calls(at) = one { Some(*at) } else { None }).collect();
+    let (timeline, source, range) = (shared.timeline(), shared.input.traces.source(), (from, to));
+    let known = timeline.tracks();
+    let of_trace =
+        |trace: usize| -> Vec<usize> { (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect() };
+    // Each track once, however many groups hold it.
+    let mut wanted: Vec<usize> = asked
+        .iter()
+        .flat_map(|one| match one {
+            Named::Base(at) => vec![*at],
+            Named::Group(trace) => of_trace(*trace),
+            Named::Calls(_) => Vec::new(),
+        })
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let densities = match shared.index().zip(set) {
+        Some((index, set)) => tiles::density_in(index, &wanted, level, range, set),
+        None => tiles::density(&timeline, &source, &wanted, level, range, query.is_on("exact")),
+    };
+    let density_of = |track: usize| wanted.binary_search(&track).ok().map(|at| &densities[at]);
     let mut names = Names::default();
-    let mut of_base: BTreeMap<usize, Value> = BTreeMap::new();
-    for (track, density) in bases.iter().zip(tiles::density(index, &bases, level, (from, to), set)) {
-        of_base.insert(*track, density_json(&density, index, &mut names));
-    }
-    let mut of_group: BTreeMap<usize, Value> = BTreeMap::new();
-    for one in &asked {
-        let Named::Group(trace) = one else { continue };
-        let own: Vec<usize> = (0..index.tracks.len()).filter(|at| index.tracks[*at].trace == *trace).collect();
-        let density = tiles::together(&tiles::density(index, &own, level, (from, to), set));
-        of_group.insert(*trace, density_json(&density, index, &mut names));
-    }
     let mut of_task: BTreeMap<usize, Value> = BTreeMap::new();
     if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
         let (begin, end) = tiles::range(level, from, to);
-        let absolute = |time: i64| (index.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+        let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let slices = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
         for (task, slices) in tasks.iter().zip(slices) {
             let column = |of: &dyn Fn(&tracemill_lod::calls::Slice) -> Value| slices.iter().map(of).collect::<Vec<_>>();
-            let first = index.names.len() as u32;
-            let numbers: Vec<u32> =
-                slices.iter().map(|slice| names.put(slice.name, first, &calls.names[slice.name as usize])).collect();
+            let text = |name: u32| Value::String(calls.names[name as usize].clone());
+            let number = |slice: &tracemill_lod::calls::Slice| names.put(true, slice.name, || text(slice.name));
+            let numbers: Vec<usize> = slices.iter().map(number).collect();
             of_task.insert(
                 *task,
                 json!({
@@ -306,11 +328,18 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     }
     let tracks = ids.iter().zip(&asked).map(|(id, one)| {
         let (kind, columns, gaps) = match one {
-            Named::Base(at) => ("events", of_base.get(at), gaps_of(index, *at, level, (from, to))),
-            Named::Calls(at) => ("calls", of_task.get(at), Vec::new()),
+            Named::Base(at) => {
+                let columns = density_of(*at).map(|density| density_json(density, &timeline, &mut names));
+                ("events", columns, gaps_of(shared, *at, level, range))
+            }
+            Named::Calls(at) => ("calls", of_task.get(at).cloned(), Vec::new()),
             Named::Group(at) => {
-                let own = (0..index.tracks.len()).filter(|track| index.tracks[*track].trace == *at);
-                ("group", of_group.get(at), own.flat_map(|track| gaps_of(index, track, level, (from, to))).collect())
+                let own = of_trace(*at);
+                let mut all: Vec<tiles::Density> = own.iter().filter_map(|at| density_of(*at)).cloned().collect();
+                all.extend(tiles::estimate_of(&timeline, &source, *at, level, range));
+                let columns = density_json(&tiles::together(&all), &timeline, &mut names);
+                let gaps = own.into_iter().flat_map(|track| gaps_of(shared, track, level, range));
+                ("group", Some(columns), gaps.collect())
             }
         };
         let mut track = Map::new();
@@ -318,18 +347,14 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         track.insert("kind".to_string(), kind.into());
         track.insert("exact".to_string(), true.into());
         match columns {
-            Some(Value::Object(columns)) => track.extend(columns.clone()),
-            _ => track.extend([
-                ("at".to_string(), json!([])),
-                ("n".to_string(), json!([])),
-                ("name".to_string(), json!([])),
-            ]),
+            Some(Value::Object(columns)) => track.extend(columns),
+            _ => track.extend(["at", "n", "name"].map(|column| (column.to_string(), json!([])))),
         }
         track.insert("gaps".to_string(), gaps.into());
         Value::Object(track)
     });
     let tracks: Vec<Value> = tracks.collect();
-    Ok(json!({ "level": level, "from": from, "to": to, "names": names.0, "tracks": tracks }))
+    Ok(json!({ "level": level, "from": from, "to": to, "names": names.list, "tracks": tracks }))
 }
 
 // ---- Events -------------------------------------------------------------------------------------------------------
@@ -407,7 +432,7 @@ fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
     if begin.is_none() && end.is_none() {
         return Ok(None);
     }
-    let range = (begin.unwrap_or(index.origin), end.unwrap_or(index.end));
+    let range = (begin.unwrap_or(index.begin), end.unwrap_or(index.end));
     if range.0 > range.1 {
         return Err(ApiError::request("the range ends before it begins"));
     }
@@ -419,7 +444,7 @@ fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<u
     let Some(list) = named_in(shared, query)? else { return Ok(None) };
     let (mut bases, mut tasks) = (Vec::new(), Vec::new());
     let count = shared.calls().map_or(0, |calls| calls.tasks.len());
-    let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(index, calls, task));
+    let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(shared, calls, task));
     for one in list {
         match one {
             Named::Base(base) => {
@@ -445,7 +470,7 @@ fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<u
 }
 
 fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
-    let (begin, end) = range.unwrap_or((index.origin, index.end));
+    let (begin, end) = range.unwrap_or((index.begin, index.end));
     let time = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     (time(begin), time(end))
 }
@@ -482,7 +507,7 @@ fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         })
     });
     let names: Vec<Value> = names.collect();
-    let (begin, end) = range.unwrap_or((index.origin, index.end));
+    let (begin, end) = range.unwrap_or((index.begin, index.end));
     let mut answer = json!({
         "begin": ns(begin),
         "end": ns(end),

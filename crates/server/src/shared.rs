@@ -1,7 +1,7 @@
 //! What all requests share: the traces, and what is known of them so far.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tracemill_engine::choice;
@@ -10,7 +10,7 @@ use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::calls::{self, Calls};
-use tracemill_lod::{EventSet, Index, Progress, index};
+use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::Error;
 
 use crate::error::{Answer, ApiError};
@@ -32,6 +32,14 @@ pub struct Traces {
     pub is_unix: bool,
 }
 
+impl Traces {
+    /// What is read.
+    pub(crate) fn source(&self) -> Source<'_> {
+        let Traces { session, streams, selection, filter, .. } = self;
+        Source { session, streams, selection, filter: filter.as_ref() }
+    }
+}
+
 /// What a server is about.
 pub struct Input {
     /// The traces.
@@ -51,6 +59,10 @@ pub(crate) struct Shared {
     pub(crate) input: Input,
     pub(crate) guard: Guard,
     pub(crate) progress: Progress,
+    /// What is known of the density of all tracks. Another one takes its place when an event is found before its origin.
+    timeline: Mutex<Arc<Timeline>>,
+    /// How often what answers are made of was added to.
+    changes: AtomicUsize,
     index: OnceLock<Arc<Index>>,
     calls: OnceLock<Option<Arc<Calls>>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
@@ -68,7 +80,10 @@ pub(crate) enum News {
 
 impl Shared {
     pub(crate) fn new(input: Input, guard: Guard) -> Shared {
+        let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
         Shared {
+            timeline: Mutex::new(Arc::new(timeline)),
+            changes: AtomicUsize::new(0),
             input,
             guard,
             progress: Progress::default(),
@@ -79,17 +94,23 @@ impl Shared {
         }
     }
 
-    /// Reads the traces: events are counted and calls are followed at the same time.
+    /// Reads the traces: events are counted, then numbered; meanwhile calls are followed.
     pub(crate) fn read(&self) {
-        let Traces { session, streams, selection, filter, .. } = &self.input.traces;
+        let Traces { session, .. } = &self.input.traces;
+        let change = || self.changes.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let found = calls::follow(session, &self.progress).map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);
+                change();
             });
-            if let Some(index) = index::read(session, streams, selection, filter.as_ref(), &self.progress) {
+            let source = self.input.traces.source();
+            let Some(timeline) = self.counted(&source) else { return };
+            change();
+            if let Some(index) = index::read(&timeline, &source, &self.progress) {
                 let _ = self.index.set(Arc::new(index));
+                change();
             }
         });
         if self.index().is_none() {
@@ -100,6 +121,28 @@ impl Shared {
             *news = if is_new { News::Complete } else { *news };
             is_new
         });
+    }
+
+    /// The timeline when all events are counted; `None` when the server ends before.
+    fn counted(&self, source: &Source<'_>) -> Option<Arc<Timeline>> {
+        loop {
+            let timeline = self.timeline();
+            match timeline.count(source, &self.progress) {
+                Ok(is_whole) => return is_whole.then_some(timeline),
+                Err(first) => {
+                    // Packets did not say that something is before their beginnings.
+                    self.progress.counted.store(0, Ordering::Relaxed);
+                    let ends = (Some(first), self.input.traces.ends.1);
+                    let timeline = Arc::new(Timeline::new(source, ends));
+                    *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = timeline;
+                    self.changes.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn timeline(&self) -> Arc<Timeline> {
+        self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the server, and what it does.
@@ -129,16 +172,20 @@ impl Shared {
     /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this
     /// port may show another trace.
     pub(crate) fn generation(&self) -> String {
-        let known = [self.index.get().is_some(), self.calls.get().is_some()].into_iter().filter(|known| *known).count();
-        format!("{}-{}", self.guard.run, 1 + known)
+        format!("{}-{}", self.guard.run, 1 + self.changes.load(Ordering::Relaxed))
     }
 
     /// The first and last time of the timeline.
     pub(crate) fn ends(&self) -> (Option<i128>, Option<i128>) {
-        match self.index() {
-            Some(index) if index.events() as u64 > index.untimed => (Some(index.origin), Some(index.end)),
-            Some(_) => (None, None),
-            None => self.input.traces.ends,
+        match (self.index(), self.timeline().ends()) {
+            (Some(index), _) if index.events() as u64 > index.untimed => (Some(index.begin), Some(index.end)),
+            (Some(_), _) => (None, None),
+            (None, counted) => {
+                let (first, last) = self.input.traces.ends;
+                // What was counted may reach further than what packets said.
+                let first = first.into_iter().chain(counted.map(|(first, _)| first)).min();
+                (first, last.max(counted.map(|(_, last)| last)))
+            }
         }
     }
 
@@ -151,12 +198,12 @@ impl Shared {
         if let Some(set) = known(&self.sets.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(set);
         }
-        let Traces { session, streams, selection, filter, .. } = &self.input.traces;
+        let Traces { session, .. } = &self.input.traces;
         let mistake = |error: Error| ApiError::filter(text, &error);
         let expression = Expression::parse(text).map_err(mistake)?;
         let times = choice::times(session, false, expression.needs());
         let wanted = expression.bind(session, &times).map_err(mistake)?;
-        let set = index::matching(session, streams, selection, filter.as_ref(), &wanted, &self.progress);
+        let set = index::matching(&self.input.traces.source(), &wanted, &self.progress);
         let set = Arc::new(set.ok_or_else(|| ApiError::new(503, "busy", "the server ends"))?);
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         sets.push_back((text.to_string(), set.clone()));

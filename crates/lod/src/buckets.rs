@@ -1,6 +1,4 @@
-//! Events counted in buckets: runs of them for one question, and a coarse level that is kept for all tracks.
-
-use crate::index::Index;
+//! Events counted in buckets, for one question.
 
 /// A bucket in which events are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,30 +62,5 @@ impl Buckets {
             }
         }
         buckets
-    }
-}
-
-/// Buckets of the coarse level over the whole timeline, at most.
-const BUCKETS: i128 = 1 << 15;
-
-/// All tracks at one level: coarser ones are made of it.
-#[derive(Default)]
-pub(crate) struct Coarse {
-    pub(crate) level: u32,
-    pub(crate) tracks: Vec<Vec<Bucket>>,
-}
-
-impl Coarse {
-    pub(crate) fn new(index: &Index) -> Coarse {
-        let mut level = 0;
-        while (index.end - index.origin) >> level >= BUCKETS {
-            level += 1;
-        }
-        let mut tracks: Vec<Buckets> = index.tracks.iter().map(|_| Buckets::default()).collect();
-        index.columns.for_each(Some((0, i64::MAX)), |_, time, kind| {
-            let kind = index.kinds[kind as usize];
-            tracks[kind.track as usize].add((time >> level) as u64, kind.name, 1);
-        });
-        Coarse { level, tracks: tracks.into_iter().map(Buckets::finish).collect() }
     }
 }

@@ -1,0 +1,410 @@
+//! What is known of the density of all tracks so far: estimated from packets, then counted.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use tracemill_engine::event::Event;
+use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
+use tracemill_model::schema::EventClassId;
+use tracemill_semantics::Semantics;
+
+use crate::estimate::Estimate;
+use crate::index::{Progress, Track};
+use crate::tree::{Builder, Tree};
+
+/// The events that are shown: those of some streams of a session that are selected and match a filter.
+#[derive(Clone, Copy)]
+pub struct Source<'a> {
+    /// The session.
+    pub session: &'a Session,
+    /// The streams.
+    pub streams: &'a [StreamOf],
+    /// The times and classes of them.
+    pub selection: &'a Selection,
+    /// A filter beside that.
+    pub filter: Option<&'a Filter>,
+}
+
+impl<'a> Source<'a> {
+    /// The events in order. `jobs` threads read.
+    pub(crate) fn events(&self, jobs: usize) -> Events<'a> {
+        let selection = Selection { jobs, ..self.selection.clone() };
+        Events::new(self.session, self.streams, &selection, self.filter)
+    }
+}
+
+/// Names by number. A number is never given twice.
+#[derive(Default)]
+pub(crate) struct Names {
+    list: Vec<Arc<str>>,
+    of_name: HashMap<Box<[u8]>, u32>,
+}
+
+impl Names {
+    pub(crate) fn number(&mut self, name: &[u8]) -> u32 {
+        if let Some(number) = self.of_name.get(name) {
+            return *number;
+        }
+        let number = self.list.len() as u32;
+        self.list.push(String::from_utf8_lossy(name).into());
+        self.of_name.insert(name.into(), number);
+        number
+    }
+
+    pub(crate) fn list(&self) -> &[Arc<str>] {
+        &self.list
+    }
+}
+
+/// A base track that was counted.
+pub(crate) struct Counted {
+    pub(crate) track: Track,
+    pub(crate) trees: Vec<Tree>,
+    /// Names by the numbers in the trees.
+    pub(crate) names: Vec<u32>,
+}
+
+/// What is read in one go: a stream, or all streams of a trace that numbers its tracks itself.
+struct Part {
+    streams: Vec<usize>,
+    has_own_tracks: bool,
+    estimate: Estimate,
+    counted: OnceLock<Vec<Counted>>,
+    /// The numbers of its tracks, where the trace gives them.
+    numbers: OnceLock<Vec<i128>>,
+}
+
+/// The tracks of a session, and how many events are where, as far as that is known.
+pub struct Timeline {
+    /// Buckets are counted from here, in ns.
+    pub origin: i128,
+    parts: Vec<Part>,
+    names: Mutex<Names>,
+    /// Buckets above this level are exact, however few events they hold.
+    always: u32,
+}
+
+/// The whole timeline is shown by so many buckets, exactly.
+const WHOLE: i128 = 1 << 13;
+
+/// Fields by which a trace numbers its tracks: for each class, number and name.
+fn own_tracks(session: &Session) -> (KeyBy, Vec<bool>) {
+    let mut has_own_tracks = Vec::new();
+    let fields = session.traces.iter().map(|trace| {
+        let semantics = Semantics::new(&trace.schema);
+        let mut has_tracks = false;
+        let classes = (0..trace.schema.events().len()).map(|class| -> ClassFields {
+            let who = semantics.who(EventClassId(class as u32));
+            if !who.is_track {
+                return Vec::new();
+            }
+            has_tracks = true;
+            [(0, who.id), (1, who.name)].into_iter().filter_map(|(at, path)| Some((at, path?))).collect()
+        });
+        let classes = classes.collect();
+        has_own_tracks.push(has_tracks);
+        classes
+    });
+    (KeyBy::Fields(Arc::new(fields.collect())), has_own_tracks)
+}
+
+/// Which track an event is on, where its trace numbers tracks itself.
+pub(crate) struct TrackReader {
+    keys: KeyReader,
+    key: Vec<u8>,
+}
+
+impl TrackReader {
+    pub(crate) fn new(session: &Session) -> TrackReader {
+        TrackReader { keys: KeyReader::new(session, &own_tracks(session).0), key: Vec::new() }
+    }
+
+    /// Number and name.
+    pub(crate) fn track(&mut self, event: &Event<'_>) -> (i128, String) {
+        let values = self.keys.values(event, &mut self.key);
+        let value = |at: usize| values.iter().find(|(own, _)| *own == at).map(|(_, value)| value);
+        let number = match value(0) {
+            Some(KeyValue::Integer(number)) => *number,
+            _ => -1,
+        };
+        let name = match value(1) {
+            Some(KeyValue::Text(name)) => String::from_utf8_lossy(name).into_owned(),
+            _ => format!("track {number}"),
+        };
+        (number, name)
+    }
+}
+
+/// Not looked up yet, and different for each event.
+const UNKNOWN: u32 = u32::MAX;
+const OWN: u32 = u32::MAX - 1;
+
+impl Timeline {
+    /// What packets say. `ends`: the times of the first and the last event, as far as they are known.
+    pub fn new(source: &Source<'_>, ends: (Option<i128>, Option<i128>)) -> Timeline {
+        let origin = ends.0.unwrap_or(0);
+        let length = ends.1.unwrap_or(origin).saturating_sub(origin);
+        let mut always = 0;
+        while length >> always >= WHOLE && always < 62 {
+            always += 2;
+        }
+        let (_, has_own_tracks) = own_tracks(source.session);
+        let mut names = Names::default();
+        let named = source.session.traces.iter().flat_map(|trace| trace.schema.events());
+        for name in named.filter_map(|class| class.name.as_deref()) {
+            names.number(name.as_bytes());
+        }
+        let mut parts: Vec<Part> = Vec::new();
+        for (at, of) in source.streams.iter().enumerate() {
+            let has_own_tracks = has_own_tracks[of.trace];
+            let estimate = Estimate::new(source, at, &mut names);
+            let known =
+                parts.iter_mut().rfind(|part| has_own_tracks && source.streams[part.streams[0]].trace == of.trace);
+            match known {
+                Some(part) => {
+                    part.streams.push(at);
+                    part.estimate.join(estimate);
+                }
+                None => {
+                    let (counted, numbers) = (OnceLock::new(), OnceLock::new());
+                    parts.push(Part { streams: vec![at], has_own_tracks, estimate, counted, numbers });
+                }
+            }
+        }
+        Timeline { origin, parts, names: Mutex::new(names), always }
+    }
+
+    pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
+        // Who panics leaves whole names behind.
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A name of an event.
+    pub fn name(&self, number: u32) -> Arc<str> {
+        self.names().list.get(number as usize).cloned().unwrap_or_default()
+    }
+
+    /// Counts the events of all tracks, by some threads; false when [`Progress::stop`] was set on the way. An event that is
+    /// before the origin has no place: then its time is given, and a timeline that begins there has to be made.
+    pub fn count(&self, source: &Source<'_>, progress: &Progress) -> Result<bool, i128> {
+        let mut order: Vec<&Part> = self.parts.iter().collect();
+        // Long ones first: the others fill up what is left of the time.
+        order.sort_by_key(|part| std::cmp::Reverse(part.estimate.bits()));
+        let (next, first) = (AtomicUsize::new(0), Mutex::new(self.origin));
+        let work = || {
+            while let Some(part) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let Some(begin) = self.count_part(part, source, progress) else { return };
+                let mut first = first.lock().unwrap_or_else(PoisonError::into_inner);
+                *first = begin.min(*first);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..source.selection.jobs.clamp(1, self.parts.len().max(1)) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let first = first.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match first < self.origin {
+            true => Err(first),
+            false => Ok(!progress.stop.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Counts a part; gives the time of its first event.
+    fn count_part(&self, part: &Part, source: &Source<'_>, progress: &Progress) -> Option<i128> {
+        let streams: Vec<StreamOf> = part.streams.iter().map(|at| source.streams[*at].clone()).collect();
+        let own = Source { streams: &streams, ..*source };
+        let mut tracks: Vec<(Track, Builder)> = Vec::new();
+        let mut numbers: HashMap<i128, usize> = HashMap::new();
+        let track = |stream, name| {
+            let trace = streams[0].trace;
+            (Track { trace, stream, name, events: 0, untimed: 0, range: None }, Builder::new(self.always))
+        };
+        if !part.has_own_tracks {
+            tracks.push(track(Some(streams[0].index), streams[0].stream.name.clone()));
+        }
+        let mut reader = part.has_own_tracks.then(|| TrackReader::new(source.session));
+        let mut own_names: HashMap<Vec<u8>, u32> = HashMap::new();
+        let mut name_list: Vec<u32> = Vec::new();
+        let mut of_class: Vec<u32> = vec![UNKNOWN; source.session.traces[streams[0].trace].schema.events().len()];
+        let (mut storage, mut first, mut count) = (Vec::new(), i128::MAX, 0u64);
+        let mut events = own.events(1);
+        while let Some(step) = events.next() {
+            let Step::Event(_, event) = step else { continue };
+            count += 1;
+            if count.is_multiple_of(4096) {
+                progress.counted.fetch_add(4096, Ordering::Relaxed);
+                if progress.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
+            }
+            let class = event.raw.class().0 as usize;
+            let name = match of_class.get(class).copied().unwrap_or(OWN) {
+                known @ (UNKNOWN | OWN) => {
+                    let name = event.name(&mut storage).unwrap_or_default();
+                    let number = match own_names.get(name) {
+                        Some(number) => *number,
+                        None => {
+                            name_list.push(self.names().number(name));
+                            own_names.insert(name.to_vec(), name_list.len() as u32 - 1);
+                            name_list.len() as u32 - 1
+                        }
+                    };
+                    if known == UNKNOWN && event.class().name.is_some() {
+                        of_class[class] = number;
+                    } else if known == UNKNOWN {
+                        of_class[class] = OWN;
+                    }
+                    number
+                }
+                number => number,
+            };
+            let at = match &mut reader {
+                None => 0,
+                Some(reader) => {
+                    let (number, name) = reader.track(&event);
+                    *numbers.entry(number).or_insert_with(|| {
+                        tracks.push(track(None, name));
+                        tracks.len() - 1
+                    })
+                }
+            };
+            let (track, builder) = &mut tracks[at];
+            track.events += 1;
+            let Some(time) = event.ns.filter(|ns| in_reach(self.origin, *ns)) else {
+                track.untimed += 1;
+                continue;
+            };
+            first = first.min(time);
+            track.range = Some(track.range.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
+            // Those before the origin make all of this void.
+            builder.push((time - self.origin).max(0) as u64, name);
+        }
+        progress.counted.fetch_add(count % 4096, Ordering::Relaxed);
+        let mut by_place = vec![0; tracks.len()];
+        numbers.into_iter().for_each(|(number, at)| by_place[at] = number);
+        let _ = part.numbers.set(by_place);
+        let counted = tracks.into_iter().map(|(track, builder)| Counted {
+            track,
+            trees: builder.finish(),
+            names: name_list.clone(),
+        });
+        let _ = part.counted.set(counted.collect());
+        Some(first)
+    }
+
+    /// The base tracks: first those that are streams, then those that traces number, as far as these are known.
+    pub fn tracks(&self) -> Vec<TrackOf<'_>> {
+        let streams = self.parts.iter().filter(|part| !part.has_own_tracks);
+        let own = || self.parts.iter().filter(|part| part.has_own_tracks);
+        let mut tracks: Vec<TrackOf<'_>> = streams.map(|part| TrackOf { part, at: 0 }).collect();
+        // Their ids are their places here.
+        if own().all(|part| part.counted.get().is_some()) {
+            tracks.extend(own().flat_map(|part| (0..part.len()).map(move |at| TrackOf { part, at })));
+        }
+        tracks
+    }
+
+    /// How much of the counting is done, from 0 to 1.
+    pub fn done(&self, progress: &Progress) -> f64 {
+        let of_part = |part: &Part| match part.counted.get() {
+            Some(counted) => counted.iter().map(|of| of.track.events as f64).sum(),
+            None => part.estimate.events(),
+        };
+        let all: f64 = self.parts.iter().map(of_part).sum();
+        (progress.counted.load(Ordering::Relaxed) as f64 / all.max(1.0)).min(1.0)
+    }
+
+    /// The events of all tracks, when they are counted.
+    pub fn events(&self) -> Option<u64> {
+        let counted = |part: &Part| Some(part.counted.get()?.iter().map(|of| of.track.events).sum::<u64>());
+        self.parts.iter().map(counted).sum()
+    }
+
+    /// Times of the first and the last event that was counted.
+    pub fn ends(&self) -> Option<(i128, i128)> {
+        let counted = self.parts.iter().filter_map(|part| part.counted.get()).flatten();
+        counted.filter_map(|of| of.track.range).reduce(|(first, last), (from, to)| (first.min(from), last.max(to)))
+    }
+
+    /// Memory of what was counted, in bytes.
+    pub fn bytes(&self) -> usize {
+        let counted = self.parts.iter().filter_map(|part| part.counted.get()).flatten();
+        counted.flat_map(|of| &of.trees).map(Tree::bytes).sum()
+    }
+
+    /// Is any track counted, and are all?
+    pub fn is_counted(&self) -> (bool, bool) {
+        let is_counted = |part: &Part| part.counted.get().is_some();
+        (self.parts.iter().any(is_counted), self.parts.iter().all(is_counted))
+    }
+
+    /// Are all events of a trace counted?
+    pub fn is_known(&self, source: &Source<'_>, trace: usize) -> bool {
+        let mut own = self.parts.iter().filter(|part| source.streams[part.streams[0]].trace == trace);
+        own.all(|part| part.counted.get().is_some())
+    }
+
+    /// What is known of the events of a trace whose tracks are not known yet.
+    pub(crate) fn unknown_of(&self, source: &Source<'_>, trace: usize) -> Vec<&Estimate> {
+        // They are known when those of all traces are.
+        let is_open = self.parts.iter().any(|part| part.has_own_tracks && part.counted.get().is_none());
+        let is_own = |part: &&Part| part.has_own_tracks && source.streams[part.streams[0]].trace == trace;
+        self.parts.iter().filter(|_| is_open).filter(is_own).map(|part| &part.estimate).collect()
+    }
+}
+
+/// Is a time near enough to the origin to have a place? Those that are centuries apart share no timeline.
+pub(crate) fn in_reach(origin: i128, ns: i128) -> bool {
+    i64::try_from(ns - origin).is_ok_and(|time| time != i64::MIN)
+}
+
+impl Part {
+    fn len(&self) -> usize {
+        self.counted.get().map_or(1, Vec::len)
+    }
+}
+
+/// A base track of a timeline.
+#[derive(Clone, Copy)]
+pub struct TrackOf<'t> {
+    part: &'t Part,
+    at: usize,
+}
+
+impl<'t> TrackOf<'t> {
+    /// What is known when it was counted.
+    pub fn counted(&self) -> Option<&'t Track> {
+        self.trees().map(|counted| &counted.track)
+    }
+
+    pub(crate) fn trees(&self) -> Option<&'t Counted> {
+        self.part.counted.get()?.get(self.at)
+    }
+
+    pub(crate) fn estimate(&self) -> &'t Estimate {
+        &self.part.estimate
+    }
+
+    /// Its streams, by index among those that are read.
+    pub(crate) fn streams(&self) -> &'t [usize] {
+        &self.part.streams
+    }
+
+    /// Its number, where the trace gives it.
+    pub(crate) fn number(&self) -> Option<i128> {
+        self.part.numbers.get()?.get(self.at).copied().filter(|_| self.part.has_own_tracks)
+    }
+
+    /// Its trace, and its name.
+    pub fn who(&self, source: &Source<'t>) -> (usize, &'t str) {
+        let of = &source.streams[self.part.streams[0]];
+        (of.trace, self.counted().map_or(&of.stream.name, |track| &track.name))
+    }
+}
