@@ -200,6 +200,68 @@ fn what_cannot_be_recorded_is_refused() {
 }
 
 #[test]
+fn options_of_uftrace_are_known() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "values.c", "-pg", "program") else { return };
+    let letters = ["-k", "-K 1", "-S x", "-W cpu", "-g", "-l", "-L x"];
+    let names = ["--host x", "--port 1", "--signal x", "--rt-prio 1", "--no-pltbind", "--list-event"];
+    for option in letters.into_iter().chain(names) {
+        folder.run(&format!("record -o r {option} ./program")).ends(125, &["cannot be had: "]);
+        assert!(!folder.path("r").exists(), "{option}");
+    }
+    for option in ["--no-libcall", "--no-event", "--no-sched", "--num-thread 2", "--libmcount-single", "--color no"] {
+        folder.run(&format!("record -d o {option} ./program")).ends(3, &[]);
+    }
+    for option in ["--clock mono_raw", "--clock boot", "--no-randomize-addr", "--max-stack 65535"] {
+        folder.run(&format!("record -d o {option} ./program")).ends(3, &[]);
+        is_read_alike(&folder, &["replay", "report", "dump"], option);
+    }
+    folder.run("record -d o -v --time ./program").ends(3, &["o: ", " records", "elapsed time:", "user time:"]);
+    folder.run("record -d idle --nop ./program").ends(3, &[]);
+    assert!(!folder.path("idle").exists());
+}
+
+#[test]
+fn addresses_may_be_the_same_in_each_run() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg -fPIE -pie", "program") else { return };
+    let addresses = || {
+        ours(&folder, &["record", "-o", "o", "--no-randomize-addr", "./program", "counter", "1"]);
+        fs::remove_file(folder.path("counter")).expect("the program ran");
+        let dump = ours(&folder, &["dump", "-d", "o"]);
+        let text = String::from_utf8_lossy(&dump.stdout).into_owned();
+        text.split("main(").nth(1).and_then(|rest| rest.split(')').next()).expect("a call").to_string()
+    };
+    assert_eq!(addresses(), addresses());
+}
+
+#[test]
+fn symbols_may_come_from_another_folder() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    folder.run("record -o first ./program counter 3").ends(0, &[]);
+    let text = fs::read_to_string(folder.path("first/program.sym")).expect("symbols");
+    fs::create_dir(folder.path("symbols")).expect("a folder");
+    folder.file("symbols/program.sym", text.replace(" leaf", " renamed"));
+    folder.run("record -o o --with-syms symbols ./program other 3").ends(0, &[]);
+    assert_eq!(entries(&folder, "renamed"), 3);
+}
+
+#[test]
+fn the_process_id_may_be_kept() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "--keep-pid", "-o", "o", "./program", "counter", "1000"]);
+    let mut recorder = recorder.spawn().expect("it runs");
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+    wait_for("the end of the recording", || folder.path("o/info").is_file() && !folder.path("o/.ring").exists());
+    assert!(folder.path(&format!("o/{}.dat", recorder.id())).is_file());
+    assert_eq!(entries(&folder, "leaf"), 1000);
+    is_read_alike(&folder, &["replay", "report"], "the same process id");
+}
+
+#[test]
 fn the_commands_of_the_page_work() {
     let folder = Folder::new();
     let page =

@@ -25,7 +25,7 @@ pub(crate) use self::calls::{
 };
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
-pub(crate) use self::record::{RecordMode, RecordOptions, WhenFull};
+pub(crate) use self::record::{ClockArg, RecordMode, RecordOptions, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions, report_help};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
@@ -49,7 +49,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Describe traces: format, times, clocks, streams, packets, event classes, losses
     Info(Deferred<InfoOptions>),
-    /// Record a program's events, or finish the trace of one that was killed
+    /// Record a program's calls or events, or finish the trace of one that was killed
     Record(Deferred<RecordOptions>),
     /// Print the events of traces in time order
     Print(Deferred<PrintOptions>),

@@ -3,14 +3,16 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, ValueEnum};
 
 use super::parse_size;
 
 /// `tracemill record`.
 #[derive(Args)]
 #[command(
-    after_help = "Exit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
+    after_help = "Options of `uftrace record` are known: those without a line here have no effect, or say why they cannot \
+    be had.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
 )]
 pub(crate) struct RecordOptions {
     /// The program to record, and its arguments
@@ -19,15 +21,15 @@ pub(crate) struct RecordOptions {
 
     /// Record events of the kernel into `trace.dat`: SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is
     /// the kernel's own filter, as in 'sched:sched_switch if prev_pid > 0'
-    #[arg(long = "event", short = 'E', value_name = "PATTERN")]
+    #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
     pub(crate) kernel_events: Vec<String>,
 
     /// With -E: record all tasks, while PROGRAM runs, or without one until an interrupt
-    #[arg(long, short, requires = "kernel_events")]
+    #[arg(long, short, requires = "kernel_events", help_heading = KERNEL)]
     pub(crate) all_tasks: bool,
 
     /// With -E: size of the kernel's buffer of each CPU
-    #[arg(long, short = 'B', value_name = "SIZE", default_value = "4M", value_parser = parse_size)]
+    #[arg(long, short = 'B', value_name = "SIZE", default_value = "4M", value_parser = parse_size, help_heading = KERNEL)]
     pub(crate) kernel_buffer: usize,
 
     /// Finish the trace in this folder, whose recorder was killed; of kernel events the name of their file
@@ -40,15 +42,53 @@ pub(crate) struct RecordOptions {
 
     /// The folder of the trace: `uftrace.data` for calls, whose predecessor becomes `.old`; `trace.ctf` for events, which
     /// must not exist; the file `trace.dat` for events of the kernel
-    #[arg(long, short, short_alias = 'd', value_name = "PATH")]
+    #[arg(long, short, short_alias = 'd', alias = "data", value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Run the program also when nothing of it can be recorded
+    #[arg(long)]
+    pub(crate) force: bool,
+
+    /// Print how long the program and its children ran, on stderr
+    #[arg(long)]
+    pub(crate) time: bool,
+
+    /// Say what was recorded, on stderr
+    #[arg(long, short, visible_alias = "debug")]
+    pub(crate) verbose: bool,
+
+    #[command(flatten)]
+    pub(crate) calls: RecordCalls,
+
+    /// What happens when a thread's ring of events is full
+    #[arg(long, value_name = "MODE", help_heading = EVENTS)]
+    pub(crate) mode: Option<RecordMode>,
+
+    /// Events to record: globs of their names, with a dash before those to leave out; the last one that matches decides
+    #[arg(long, value_name = "GLOB,..", allow_hyphen_values = true, help_heading = EVENTS)]
+    pub(crate) events: Option<String>,
+
+    /// Size of the ring of events of each thread, such as 16M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, help_heading = EVENTS)]
+    pub(crate) size: Option<usize>,
+
+    #[command(flatten)]
+    pub(crate) refused: Refused,
+}
+
+const EVENTS: &str = "Events of the program";
+const KERNEL: &str = "Events of the kernel";
+
+/// How calls are recorded.
+#[derive(Args)]
+#[command(next_help_heading = "Calls")]
+pub(crate) struct RecordCalls {
     /// Leave out calls deeper than this
-    #[arg(long, short = 'D', value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short = 'D', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) depth: Option<u16>,
 
-    /// Greatest depth of the stack of calls; deeper ones are not recorded
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    /// Greatest depth of the stack of calls; deeper ones are not recorded. More than 1024 count as that
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_stack: u16,
 
     /// Size of a slot of the ring of calls, of which each thread has eight
@@ -63,25 +103,122 @@ pub(crate) struct RecordOptions {
     #[arg(long, value_name = "DIR")]
     pub(crate) ring_dir: Option<PathBuf>,
 
-    /// Run the program also when nothing of it can be recorded
+    /// Clock of the times
+    #[arg(long, value_name = "CLOCK", default_value = "mono")]
+    pub(crate) clock: ClockArg,
+
+    /// Give the program the process id that this command has; another process records
+    #[arg(long, conflicts_with = "time")]
+    pub(crate) keep_pid: bool,
+
+    /// Give the program the same addresses in each run
     #[arg(long)]
-    pub(crate) force: bool,
+    pub(crate) no_randomize_addr: bool,
 
-    /// Without effect: calls into libraries are not recorded
+    /// Take symbols from the `.sym` files of this folder, where it has them
+    #[arg(long, value_name = "DIR")]
+    pub(crate) with_syms: Option<PathBuf>,
+
+    /// Run the program with the library that records calls, and record nothing: for comparisons of speed
+    #[arg(long)]
+    pub(crate) nop: bool,
+
+    /// The process to record, which made the folder: what `--keep-pid` starts.
     #[arg(long, hide = true)]
-    pub(crate) no_libcall: bool,
+    pub(crate) beside: Option<u32>,
+}
 
-    /// What happens when a thread's ring of events is full
-    #[arg(long, value_name = "MODE")]
-    pub(crate) mode: Option<RecordMode>,
+/// Clocks of calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum ClockArg {
+    /// `CLOCK_MONOTONIC`.
+    Mono,
+    /// `CLOCK_MONOTONIC_RAW`: it is not slewed.
+    #[value(name = "mono_raw")]
+    MonoRaw,
+    /// `CLOCK_BOOTTIME`: it goes on while the machine sleeps.
+    Boot,
+}
 
-    /// Events to record: globs of their names, with a dash before those to leave out; the last one that matches decides
-    #[arg(long, value_name = "GLOB,..", allow_hyphen_values = true)]
-    pub(crate) events: Option<String>,
+/// Options of uftrace that are typed and cannot be had: what is said of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Refused(pub(crate) Vec<String>);
 
-    /// Size of the ring of events of each thread, such as 16M
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    pub(crate) size: Option<usize>,
+/// Options of uftrace that cannot be had: name, letter, whether they have a value, and the reason.
+const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
+    ("kernel", Some('k'), false, "functions of the kernel are not recorded"),
+    ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
+    ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
+    ("filter", Some('F'), true, "functions are not selected while recording; `replay -F` selects them"),
+    ("notrace", Some('N'), true, "functions are not selected while recording; `replay -N` leaves them out"),
+    ("caller-filter", Some('C'), true, "functions are not selected while recording; `replay -C` selects them"),
+    ("trigger", Some('T'), true, "triggers do not act while recording; those of `replay -T` do"),
+    ("time-filter", Some('t'), true, "short calls are recorded, too; `replay -t` leaves them out"),
+    ("size-filter", Some('Z'), true, "small functions are recorded, too; `replay -Z` leaves them out"),
+    ("loc-filter", Some('L'), true, "recording knows no source files; `replay -L` selects by them"),
+    ("hide", Some('H'), true, "functions are not hidden while recording; `replay -H` hides them"),
+    ("match", None, true, "it says how patterns match, and recording has none"),
+    ("disable", None, false, "recording cannot be switched on by a trigger"),
+    ("trace", None, true, "recording cannot be switched on by a trigger"),
+    ("argument", Some('A'), true, "arguments are not recorded"),
+    ("retval", Some('R'), true, "return values are not recorded"),
+    ("auto-args", None, false, "types of arguments are not read from debug information"),
+    ("estimate-return", Some('e'), false, "returns are recorded, and not estimated"),
+    ("patch", Some('P'), true, "functions are not patched"),
+    ("unpatch", Some('U'), true, "functions are not patched"),
+    ("srcline", None, false, "source lines are not recorded"),
+    ("script", Some('S'), true, "scripts are not run"),
+    ("watch", Some('W'), true, "values are not watched"),
+    ("agent", Some('g'), false, "a program that runs takes no commands"),
+    ("host", None, true, "recordings are not sent to other machines; copy the folder"),
+    ("port", None, true, "recordings are not sent to other machines; copy the folder"),
+    ("signal", None, true, "signals have no triggers"),
+    (
+        "rt-prio",
+        None,
+        true,
+        "the recorder needs no priority: the program waits for it unless --when-full says otherwise",
+    ),
+    (
+        "nest-libcall",
+        Some('l'),
+        false,
+        "calls to libraries are recorded where these were compiled for it, and not otherwise",
+    ),
+    ("no-pltbind", None, false, "calls to libraries are not caught when they are bound, so nothing would change"),
+    ("opt-file", None, true, "options are not read from files here"),
+];
+
+/// Options of uftrace that have no effect here; those of the first list have a value.
+const UNUSED: [&str; 2] = [
+    "num-thread color libmcount-path debug-domain demangle logfile",
+    "libmcount-single no-libcall no-event no-sched no-sched-preempt no-pager",
+];
+
+impl Refused {
+    fn add_to(command: clap::Command) -> clap::Command {
+        let refused = REFUSED.iter().map(|&(name, letter, has_value, _)| hidden(name, letter, has_value));
+        let lists = UNUSED.into_iter().zip([true, false]);
+        let unused = lists.flat_map(|(list, has_value)| list.split(' ').map(move |name| hidden(name, None, has_value)));
+        command.args(refused).args(unused)
+    }
+
+    fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        let typed = REFUSED.iter().filter(|(name, ..)| is_typed(name));
+        Ok(Refused(typed.map(|(name, _, _, reason)| format!("--{name} cannot be had: {reason}")).collect()))
+    }
+}
+
+by_hand!(Refused);
+
+fn hidden(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
+    let arg = Arg::new(name).long(name).hide(true);
+    let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
+    match has_value {
+        true => arg.action(ArgAction::Append).allow_hyphen_values(true),
+        false => arg.action(ArgAction::Count),
+    }
 }
 
 /// Behaviour when a ring is full.

@@ -4,15 +4,16 @@ use std::ffi::OsStr;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
 use tracemill_run::Built;
 
-use crate::args::{RecordMode, RecordOptions, WhenFull};
+use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
@@ -46,12 +47,30 @@ pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
         let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
         return Ok(tell(output, &copied));
     }
+    let begin = Instant::now();
     match record(options) {
-        Ok(status) => std::process::exit(status),
+        Ok(status) => {
+            if options.time {
+                tell_times(begin);
+            }
+            std::process::exit(status)
+        }
         Err(error) => {
             report::error(&error);
             std::process::exit(NOT_RECORDED);
         }
+    }
+}
+
+/// Tells how long it took, and how long all children worked.
+fn tell_times(begin: Instant) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let fields: Vec<_> = stat.rsplit_once(") ").map_or(Vec::new(), |(_, rest)| rest.split(' ').collect());
+    // The fields 16 and 17 of the line, in hundredths of a second on Linux.
+    let children = |at: usize| fields.get(at - 3).and_then(|ticks| ticks.parse::<f64>().ok()).unwrap_or(0.0) / 100.0;
+    let lines = [("elapsed", begin.elapsed().as_secs_f64()), ("system", children(17)), ("user", children(16))];
+    for (name, seconds) in lines {
+        let _ = writeln!(std::io::stderr(), "{name:>7} time: {seconds:16.9} sec");
     }
 }
 
@@ -86,27 +105,61 @@ fn lost(count: u64) -> String {
     if count == 0 { String::new() } else { format!(", {count} were lost") }
 }
 
-/// Runs a program, records what it tells of its calls, and gives its status.
-fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
+/// How to record calls.
+fn how(options: &RecordOptions) -> tracemill_run::Options {
     let mut how = tracemill_run::Options::default();
     if let Some(folder) = &options.output {
         how.folder.clone_from(folder);
     }
-    how.rings.clone_from(&options.ring_dir);
-    how.slot_bytes = options.buffer;
-    how.depth = options.depth.unwrap_or(options.max_stack).min(options.max_stack);
-    how.when_full = match options.when_full {
+    let calls = &options.calls;
+    how.rings.clone_from(&calls.ring_dir);
+    how.slot_bytes = calls.buffer;
+    how.depth = calls.depth.unwrap_or(calls.max_stack).min(calls.max_stack).min(1024);
+    how.when_full = match calls.when_full {
         WhenFull::Wait => tracemill_run::WhenFull::Wait,
         WhenFull::Lose => tracemill_run::WhenFull::Lose,
     };
-    interrupt::leave_to_children();
+    how.clock = match calls.clock {
+        ClockArg::Mono => tracemill_run::Clock::Mono,
+        ClockArg::MonoRaw => tracemill_run::Clock::MonoRaw,
+        ClockArg::Boot => tracemill_run::Clock::Boot,
+    };
+    how.has_fixed_addresses = calls.no_randomize_addr;
+    how.symbols.clone_from(&calls.with_syms);
+    how
+}
+
+/// Runs a program, records what it tells of its calls, and gives its status.
+fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
+    let how = how(options);
+    let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);
-    let recorded = tracemill_run::record(path, &options.program[1..], &how).map_err(failed)?;
-    if recorded.lost > 0 {
+    if options.calls.keep_pid && options.calls.beside.is_none() {
+        let error = tracemill_run::become_program(path, arguments, &how, start_beside);
+        return Err(failed(error));
+    }
+    interrupt::leave_to_children();
+    let recorded = match options.calls.beside {
+        _ if options.calls.nop => {
+            let status = tracemill_run::run_idle(path, arguments);
+            return status.map(status_of).map_err(|error| Error::io("run", path, &error));
+        }
+        Some(pid) => tracemill_run::record_beside(pid, path, arguments, &how).map_err(failed)?,
+        None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
+    };
+    if recorded.lost > 0 || options.verbose {
         let lost = lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// Starts this program with its own options, to record the process that it is now.
+fn start_beside() -> std::io::Result<u32> {
+    let mut beside = Command::new(std::env::current_exe()?);
+    let mut words = std::env::args_os().skip(1);
+    beside.args(words.next()).args(["--beside", &std::process::id().to_string()]);
+    beside.args(words).stdin(Stdio::null()).spawn().map(|child| child.id())
 }
 
 /// The status that a shell shows.
@@ -158,6 +211,9 @@ fn found(program: &OsStr) -> Result<PathBuf, Error> {
 
 /// Runs a program that records its own events, and gives its status.
 fn record(options: &RecordOptions) -> Result<i32, Error> {
+    if let Some(sentence) = options.refused.0.first() {
+        return Err(Error::unsupported(sentence.clone()).with_help("`tracemill record --help` lists what there is"));
+    }
     if !options.kernel_events.is_empty() {
         return record_kernel(options);
     }

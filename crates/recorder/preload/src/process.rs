@@ -13,10 +13,22 @@ pub(crate) struct Settings {
     pub(crate) slot_size: AtomicUsize,
     pub(crate) depth: AtomicUsize,
     pub(crate) waits: AtomicBool,
+    clock: AtomicI32,
 }
 
-pub(crate) static SETTINGS: Settings =
-    Settings { slot_size: AtomicUsize::new(128 << 10), depth: AtomicUsize::new(1024), waits: AtomicBool::new(true) };
+impl Settings {
+    /// The clock of the lines of sessions and tasks, as the system numbers it.
+    pub(crate) fn clock(&self) -> c_int {
+        self.clock.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) static SETTINGS: Settings = Settings {
+    slot_size: AtomicUsize::new(128 << 10),
+    depth: AtomicUsize::new(1024),
+    waits: AtomicBool::new(true),
+    clock: AtomicI32::new(1),
+};
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static KEY: AtomicU32 = AtomicU32::new(0);
@@ -101,7 +113,11 @@ extern "C" fn after_fork() {
         return;
     }
     let (pid, parent) = (unsafe { system::getpid() }, PARENT.load(Ordering::Relaxed));
-    let line = Text::new().add(b"FORK timestamp=").time(system::clock_ns(1)).add(b" pid=").number(pid as u64, 1);
+    let line = Text::new()
+        .add(b"FORK timestamp=")
+        .time(system::clock_ns(SETTINGS.clock()))
+        .add(b" pid=")
+        .number(pid as u64, 1);
     tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
     thread::after_fork();
 }
@@ -111,8 +127,14 @@ fn number(name: &str) -> Option<usize> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-extern "C" fn at_start() {
+/// The loader gives it what `main` gets.
+extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environment: *const *const c_char) {
     let Some(folder) = std::env::var_os("TRACEMILL_CALLS") else { return };
+    if number("TRACEMILL_CALLS_FIXED").is_some() {
+        // SAFETY: both are the lists of the process, which end with a null pointer.
+        unsafe { fix_addresses(arguments, environment) };
+    }
+    SETTINGS.clock.store(number("TRACEMILL_CALLS_CLOCK").unwrap_or(1) as c_int, Ordering::Relaxed);
     let rings = std::env::var_os("TRACEMILL_CALLS_RINGS").unwrap_or_default();
     if !FOLDER.set(folder.as_bytes()) || !RINGS.set(rings.as_bytes()) {
         return;
@@ -145,9 +167,22 @@ extern "C" fn at_start() {
     }
 }
 
+/// Starts the program again without random addresses, if it has those. Where that is forbidden it keeps them.
+unsafe fn fix_addresses(arguments: *const *const c_char, environment: *const *const c_char) {
+    const ADDR_NO_RANDOMIZE: u64 = 0x4_0000;
+    const ASK: u64 = 0xffff_ffff;
+    // SAFETY: the caller's lists are whole, the name is ours; `personality` takes a number.
+    unsafe {
+        let now = system::personality(ASK) as u64;
+        if now & ADDR_NO_RANDOMIZE == 0 && system::personality(now | ADDR_NO_RANDOMIZE) != -1 {
+            system::execve(c"/proc/self/exe".as_ptr(), arguments, environment);
+        }
+    }
+}
+
 /// Writes the map of the process and the line of the session.
 fn begin_session(folder: &std::ffi::OsStr) -> Option<()> {
-    let time = system::clock_ns(1);
+    let time = system::clock_ns(SETTINGS.clock());
     let pid = std::process::id();
     let id = format!("{:016x}", time ^ u64::from(pid) << 40 ^ system::now().rotate_left(20));
     SESSION.set(id.as_bytes());
@@ -201,7 +236,7 @@ pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_voi
             return std::ptr::null_mut();
         }
         let open = std::mem::transmute::<*mut c_void, Open>(open);
-        let time = system::clock_ns(1);
+        let time = system::clock_ns(SETTINGS.clock());
         let library = open(name, flags);
         if is_on() && !library.is_null() && !name.is_null() {
             // The first number behind a handle is where the library lies.
@@ -225,4 +260,4 @@ pub extern "C" fn _mcleanup() {}
 
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = at_start;
+static AT_START: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = at_start;

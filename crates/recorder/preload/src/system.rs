@@ -24,6 +24,12 @@ unsafe extern "C" {
     pub(crate) fn rename(from: *const c_char, to: *const c_char) -> c_int;
     pub(crate) fn posix_fallocate(file: c_int, offset: i64, len: i64) -> c_int;
     pub(crate) fn getpid() -> c_int;
+    pub(crate) fn personality(persona: u64) -> c_int;
+    pub(crate) fn execve(
+        path: *const c_char,
+        arguments: *const *const c_char,
+        environment: *const *const c_char,
+    ) -> c_int;
     pub(crate) fn kill(pid: c_int, signal: c_int) -> c_int;
     pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     pub(crate) fn pthread_key_create(key: *mut u32, destructor: extern "C" fn(*mut c_void)) -> c_int;

@@ -497,7 +497,7 @@ unsafe fn begin() -> bool {
             slot_size: 0,
             own_len: len,
         });
-        process::tell_task(system::clock_ns(1));
+        process::tell_task(system::clock_ns(SETTINGS.clock()));
         if !(*thread).make_ring() {
             system::munmap(pages, len);
             return false;

@@ -91,9 +91,14 @@ fn system_ns(clock: libc::clockid_t) -> u64 {
 
 /// Reads all clocks together: the best of five readings, the one that took least time.
 pub(crate) fn pair() -> Pair {
+    pair_of(libc::CLOCK_MONOTONIC)
+}
+
+/// As [`pair`], with another clock of the system in place of the monotonic one.
+pub(crate) fn pair_of(clock: libc::clockid_t) -> Pair {
     let reading = || {
         let before = now();
-        let monotonic_ns = monotonic_ns();
+        let monotonic_ns = system_ns(clock);
         let after = now();
         let realtime_ns = system_ns(libc::CLOCK_REALTIME) as i64;
         let took = after.wrapping_sub(before);

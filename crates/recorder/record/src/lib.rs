@@ -61,6 +61,13 @@ pub fn clock_pair() -> tracemill_ring::Pair {
     clock::pair()
 }
 
+/// As [`clock_pair`], with a clock of the system in place of `CLOCK_MONOTONIC`, by its number.
+#[doc(hidden)]
+pub fn clock_pair_of(clock: i32) -> tracemill_ring::Pair {
+    clock::choose();
+    clock::pair_of(clock)
+}
+
 /// Is the clock of the events the counter of the processor?
 #[doc(hidden)]
 pub fn has_counter() -> bool {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -21,6 +21,8 @@ const LIBRARY_NAME: &str = "libtracemill_calls.so";
 const LOOK: Duration = Duration::from_micros(500);
 /// Time between two looks when nothing comes.
 const IDLE: Duration = Duration::from_millis(5);
+/// Time between the first two readings of the clocks, while the program starts.
+const FIRST: Duration = Duration::from_millis(10);
 /// Time between two readings of the clocks.
 const PAIRS: Duration = Duration::from_millis(100);
 
@@ -48,6 +50,35 @@ pub struct Options {
     pub depth: u16,
     /// What happens when a ring is full.
     pub when_full: WhenFull,
+    /// Clock of the times.
+    pub clock: Clock,
+    /// Is the address space the same in each run?
+    pub has_fixed_addresses: bool,
+    /// Folder with files of symbols that stand for those of programs and libraries.
+    pub symbols: Option<PathBuf>,
+}
+
+/// A clock of the system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`.
+    #[default]
+    Mono,
+    /// `CLOCK_MONOTONIC_RAW`, which is not slewed.
+    MonoRaw,
+    /// `CLOCK_BOOTTIME`, which goes on while the machine sleeps.
+    Boot,
+}
+
+impl Clock {
+    /// The number that the system has for it.
+    fn number(self) -> i32 {
+        match self {
+            Clock::Mono => 1,
+            Clock::MonoRaw => 4,
+            Clock::Boot => 7,
+        }
+    }
 }
 
 impl Default for Options {
@@ -58,6 +89,9 @@ impl Default for Options {
             slot_bytes: 128 << 10,
             depth: 1024,
             when_full: WhenFull::Wait,
+            clock: Clock::Mono,
+            has_fixed_addresses: false,
+            symbols: None,
         }
     }
 }
@@ -103,63 +137,142 @@ pub fn built(program: &Path) -> Built {
 /// # Errors
 /// When the folder cannot be made, or the program cannot be started; the folder is left as far as it is then.
 pub fn record(program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recorded> {
-    if LIBRARY.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::Unsupported, "calls are recorded on x86-64 Linux only"));
+    let recording = Recording::begin(program, options)?;
+    let mut child = recording.command(arguments, options, std::process::id()).spawn()?;
+    recording.follow(arguments, &mut || child.try_wait(), options)
+}
+
+/// Becomes the program, whose calls the process records that `start` starts: it gets the id of this process, and gives its
+/// own. Returns only when that is not possible.
+pub fn become_program(
+    program: &Path,
+    arguments: &[OsString],
+    options: &Options,
+    start: impl FnOnce() -> io::Result<u32>,
+) -> io::Error {
+    let command =
+        Recording::begin(program, options).and_then(|recording| Ok(recording.command(arguments, options, start()?)));
+    match command {
+        Ok(mut command) => command.exec(),
+        Err(error) => error,
     }
-    let program = program.canonicalize()?;
-    let folder = make_folder(&options.folder)?;
-    folder::begin(&folder, options.depth)?;
-    let rings = ring_folder(&folder, options.rings.as_deref())?;
-    let library = folder.join(LIBRARY_NAME);
+}
+
+/// Records the calls of a process that [`become_program`] began, into the folder that is there.
+///
+/// # Errors
+/// When files cannot be read or written.
+pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recorded> {
+    let folder = options.folder.canonicalize()?;
+    let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
+    let recording = Recording { program: program.canonicalize()?, folder, rings, begin: Instant::now() };
+    let mut end = || Ok(is_dead(pid).then(|| ExitStatus::from_raw(0)));
+    let recorded = recording.follow(arguments, &mut end, options)?;
+    // Only its parent knows.
+    Ok(Recorded { status: None, ..recorded })
+}
+
+/// Runs a program that finds the library, and records nothing.
+///
+/// # Errors
+/// When the program cannot be started.
+pub fn run_idle(program: &Path, arguments: &[OsString]) -> io::Result<ExitStatus> {
+    let library = std::env::temp_dir().join(format!("tracemill-{}-{LIBRARY_NAME}", std::process::id()));
     fs::write(&library, LIBRARY)?;
-    let mut watch = Watch::new(Rings::new(&rings, &folder));
-    watch.read_clocks();
-    std::thread::sleep(Duration::from_millis(10));
-    watch.read_clocks();
-    let begin = Instant::now();
-    let mut command = Command::new(&program);
-    command.args(arguments).env("TRACEMILL_CALLS", &folder).env("TRACEMILL_CALLS_RINGS", &rings);
-    command.env("TRACEMILL_CALLS_RECORDER", std::process::id().to_string());
-    command.env("TRACEMILL_CALLS_SLOT", options.slot_bytes.next_power_of_two().clamp(4096, 16 << 20).to_string());
-    command.env("TRACEMILL_CALLS_DEPTH", options.depth.to_string());
-    if options.when_full == WhenFull::Lose {
-        command.env("TRACEMILL_CALLS_LOSE", "1");
-    }
-    if !tracemill_record::has_counter() {
-        command.env("TRACEMILL_CALLS_SYSTEM_CLOCK", "1");
-    }
-    // Return addresses are replaced, which shadow stacks of the processor are there to prevent.
-    let tunables = std::env::var("GLIBC_TUNABLES").map_or_else(|_| String::new(), |known| known + ":");
-    command.env("GLIBC_TUNABLES", tunables + "glibc.cpu.x86_shstk=off");
+    let status = Command::new(program).args(arguments).env("LD_PRELOAD", preload(library.clone())).status();
+    fs::remove_file(library)?;
+    status
+}
+
+/// The libraries to load before those of the program.
+fn preload(library: PathBuf) -> OsString {
     let mut preload = library.into_os_string();
     if let Some(known) = std::env::var_os("LD_PRELOAD") {
         preload.push(":");
         preload.push(known);
     }
-    command.env("LD_PRELOAD", preload);
-    let mut child = command.spawn()?;
-    let mut status = None;
-    loop {
-        if status.is_none() {
-            status = child.try_wait()?;
+    preload
+}
+
+/// What is there before a program runs.
+struct Recording {
+    program: PathBuf,
+    folder: PathBuf,
+    rings: PathBuf,
+    begin: Instant,
+}
+
+impl Recording {
+    fn begin(program: &Path, options: &Options) -> io::Result<Recording> {
+        if LIBRARY.is_empty() {
+            return Err(io::Error::new(io::ErrorKind::Unsupported, "calls are recorded on x86-64 Linux only"));
         }
-        let was_over = status.is_some();
-        let (left, is_busy) = watch.look(&is_dead)?;
-        // Children that go on alone are recorded, too.
-        if was_over && left == 0 {
-            break;
-        }
-        std::thread::sleep(if is_busy { LOOK } else { IDLE });
+        let program = program.canonicalize()?;
+        let folder = make_folder(&options.folder)?;
+        folder::begin(&folder, options.depth)?;
+        let rings = ring_folder(&folder, options.rings.as_deref())?;
+        fs::write(folder.join(LIBRARY_NAME), LIBRARY)?;
+        Ok(Recording { program, folder, rings, begin: Instant::now() })
     }
-    let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
-    let run = Run {
-        command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
-        program,
-        status: status.map(ExitStatusExt::into_raw),
-        elapsed: begin.elapsed(),
-        depth: options.depth,
-    };
-    watch.finish(&folder, &run, status)
+
+    /// The program with what the library needs to know.
+    fn command(&self, arguments: &[OsString], options: &Options, recorder: u32) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).env("TRACEMILL_CALLS", &self.folder).env("TRACEMILL_CALLS_RINGS", &self.rings);
+        let slot = options.slot_bytes.next_power_of_two().clamp(4096, 16 << 20);
+        let mut set = |name: &str, value: u64| {
+            command.env(format!("TRACEMILL_CALLS_{name}"), value.to_string());
+        };
+        set("RECORDER", recorder.into());
+        set("SLOT", slot as u64);
+        set("DEPTH", options.depth.into());
+        set("CLOCK", options.clock.number() as u64);
+        let flags = [
+            ("LOSE", options.when_full == WhenFull::Lose),
+            ("SYSTEM_CLOCK", !tracemill_record::has_counter()),
+            ("FIXED", options.has_fixed_addresses),
+        ];
+        flags.into_iter().filter(|(_, is_set)| *is_set).for_each(|(name, _)| set(name, 1));
+        // Return addresses are replaced, which shadow stacks of the processor are there to prevent.
+        let tunables = std::env::var("GLIBC_TUNABLES").map_or_else(|_| String::new(), |known| known + ":");
+        command.env("GLIBC_TUNABLES", tunables + "glibc.cpu.x86_shstk=off");
+        command.env("LD_PRELOAD", preload(self.folder.join(LIBRARY_NAME)));
+        command
+    }
+
+    /// Takes what the program and its children record, to their end.
+    fn follow(
+        self,
+        arguments: &[OsString],
+        end: &mut dyn FnMut() -> io::Result<Option<ExitStatus>>,
+        options: &Options,
+    ) -> io::Result<Recorded> {
+        let mut watch = Watch::new(Rings::new(&self.rings, &self.folder), options.clock);
+        watch.read_clocks();
+        let mut status = None;
+        loop {
+            if status.is_none() {
+                status = end()?;
+            }
+            let was_over = status.is_some();
+            let (left, is_busy) = watch.look(&is_dead)?;
+            // Children that go on alone are recorded, too.
+            if was_over && left == 0 {
+                break;
+            }
+            std::thread::sleep(if is_busy { LOOK } else { IDLE });
+        }
+        let words = std::iter::once(self.program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
+        let run = Run {
+            command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+            status: status.map(ExitStatusExt::into_raw),
+            elapsed: self.begin.elapsed(),
+            depth: options.depth,
+            symbols: options.symbols.clone(),
+            program: self.program,
+        };
+        watch.finish(&self.folder, &run, status)
+    }
 }
 
 /// Finishes a folder whose recorder died.
@@ -171,7 +284,7 @@ pub fn recover(folder: &Path) -> io::Result<Recorded> {
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
     let mut rings = Rings::new(&rings, &folder);
     rings.look()?;
-    let mut watch = Watch::new(rings);
+    let mut watch = Watch::new(rings, Clock::Mono);
     watch.rings.pairs().into_iter().for_each(|pair| watch.times.add(pair));
     let (left, _) = watch.rings.drain(&watch.times, &is_dead)?;
     if left > 0 {
@@ -194,17 +307,18 @@ pub(crate) fn is_dead(pid: u32) -> bool {
 struct Watch {
     rings: Rings,
     times: Times,
+    clock: Clock,
     pairs: u64,
     paired: Instant,
 }
 
 impl Watch {
-    fn new(rings: Rings) -> Watch {
-        Watch { rings, times: Times::default(), pairs: 0, paired: Instant::now() }
+    fn new(rings: Rings, clock: Clock) -> Watch {
+        Watch { rings, times: Times::default(), clock, pairs: 0, paired: Instant::now() }
     }
 
     fn read_clocks(&mut self) {
-        let pair = tracemill_record::clock_pair();
+        let pair = tracemill_record::clock_pair_of(self.clock.number());
         self.times.add(pair);
         self.rings.keep_pair(self.pairs, pair);
         self.pairs += 1;
@@ -213,6 +327,11 @@ impl Watch {
 
     fn look(&mut self, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
         self.rings.look()?;
+        // Lines need two readings, some time apart.
+        if self.pairs == 1 {
+            std::thread::sleep(FIRST);
+            self.read_clocks();
+        }
         if self.paired.elapsed() >= PAIRS {
             self.read_clocks();
         }

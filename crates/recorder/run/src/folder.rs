@@ -21,6 +21,8 @@ pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) elapsed: Duration,
     pub(crate) depth: u16,
+    /// Folder with files of symbols that stand for those of programs and libraries.
+    pub(crate) symbols: Option<PathBuf>,
 }
 
 /// Writes the beginning of `info`, which says that the recording is not complete.
@@ -42,7 +44,7 @@ fn header(info: u64, depth: u16) -> Vec<u8> {
 
 /// Writes what can be said only at the end.
 pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
-    let symbols = write_symbols(folder)?;
+    let symbols = write_symbols(folder, run.symbols.as_deref())?;
     let mut text = String::new();
     let mut mask = 0;
     let mut add = |bit: u32, lines: &str| {
@@ -112,7 +114,7 @@ fn tids(folder: &Path) -> io::Result<BTreeSet<u64>> {
 }
 
 /// Writes the symbols of all files that the maps and the list of tasks name, and the build ids to the maps. Returns those.
-fn write_symbols(folder: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
+fn write_symbols(folder: &Path, given: Option<&Path>) -> io::Result<BTreeMap<PathBuf, String>> {
     let (mut ids, mut names) = (BTreeMap::new(), BTreeMap::new());
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -126,7 +128,7 @@ fn write_symbols(folder: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
             with_ids.push_str(line);
             if let Some(at) = line.find('/').filter(|_| !line.contains(" build-id:")) {
                 let file = PathBuf::from(&line[at..]);
-                write_symbols_of(folder, &file, &mut names, &mut ids)?;
+                write_symbols_of(folder, &file, given, &mut names, &mut ids)?;
                 if let Some(id) = ids.get(&file) {
                     with_ids.push_str(&format!(" build-id:{id}"));
                 }
@@ -139,7 +141,7 @@ fn write_symbols(folder: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
     for line in String::from_utf8_lossy(&tasks).lines().filter(|line| line.starts_with("DLOP ")) {
         let library = line.split_once("libname=\"").and_then(|(_, rest)| rest.strip_suffix('"'));
         if let Some(library) = library.map(PathBuf::from).filter(|path| path.is_file()) {
-            write_symbols_of(folder, &library, &mut names, &mut ids)?;
+            write_symbols_of(folder, &library, given, &mut names, &mut ids)?;
         }
     }
     Ok(ids)
@@ -149,6 +151,7 @@ fn write_symbols(folder: &Path) -> io::Result<BTreeMap<PathBuf, String>> {
 fn write_symbols_of(
     folder: &Path,
     path: &Path,
+    given: Option<&Path>,
     names: &mut BTreeMap<String, PathBuf>,
     ids: &mut BTreeMap<PathBuf, String>,
 ) -> io::Result<()> {
@@ -158,6 +161,12 @@ fn write_symbols_of(
     let Some(elf) = fs::read(path).ok().and_then(|bytes| Elf::read(&bytes)) else { return Ok(()) };
     let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let name = if names.contains_key(&base) { format!("{base}-{}", suffix(path, &elf)) } else { base };
+    if let Some(given) = given.map(|given| given.join(format!("{name}.sym"))).filter(|given| given.is_file()) {
+        fs::copy(given, folder.join(format!("{name}.sym")))?;
+        ids.extend(elf.build_id.map(|id| (path.to_path_buf(), id)));
+        names.insert(name, path.to_path_buf());
+        return Ok(());
+    }
     let mut file = io::BufWriter::new(fs::File::create(folder.join(format!("{name}.sym")))?);
     writeln!(file, "# symbols: {}", elf.symbols.len())?;
     writeln!(file, "# path name: {}", path.display())?;

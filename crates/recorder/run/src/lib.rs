@@ -16,4 +16,6 @@ mod folder;
 mod rings;
 mod times;
 
-pub use command::{Built, Options, Recorded, WhenFull, built, record, recover};
+pub use command::{
+    Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, recover, run_idle,
+};
