@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("format", &["semantics", "codec", "model"]),
     ("ring", &[]),
     ("record", &["ring"]),
+    ("record-c", &["record"]),
     ("preload", &[]),
     ("run", &["record", "ring"]),
     ("kernel", &["ftrace", "codec", "model"]),

@@ -36,6 +36,9 @@
 #[cfg(target_endian = "big")]
 compile_error!("rings are little endian, and are written as they are in memory");
 
+#[cfg(feature = "c")]
+#[doc(hidden)]
+pub mod c;
 mod clock;
 mod consumer;
 mod field;

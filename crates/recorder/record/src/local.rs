@@ -1,4 +1,4 @@
-//! What belongs to a thread or to the process as a whole: the pointer to a thread's writer, the recorder's lock, forks,
+//! Belongings of a thread, or of the process as a whole: the pointer to a thread's writer, the recorder's lock, forks,
 //! the end of threads, waiting and waking.
 //!
 //! # Why the `unsafe` here is sound
@@ -23,6 +23,61 @@ thread_local! {
     static IS_LOCKED: Cell<bool> = const { Cell::new(false) };
 }
 
+/// A copy of the pointer for C: thread-local storage of the initial-exec model, which is a load at a place that is the same
+/// for all threads. Rust cannot say that, so it is declared in assembly.
+#[cfg(all(feature = "c", target_arch = "x86_64", not(miri)))]
+pub(crate) mod c {
+    core::arch::global_asm!(
+        ".pushsection .tbss.tracemill_record_thread, \"awT\", @nobits",
+        ".globl tracemill_record_thread",
+        ".hidden tracemill_record_thread",
+        ".type tracemill_record_thread, @object",
+        ".size tracemill_record_thread, 8",
+        ".balign 8",
+        "tracemill_record_thread:",
+        ".zero 8",
+        ".popsection",
+    );
+
+    /// Where it stands from the thread pointer on. Never 0.
+    pub(crate) fn place() -> isize {
+        let place: isize;
+        // SAFETY: a load of a constant that the loader made.
+        unsafe {
+            core::arch::asm!(
+                "mov {}, qword ptr [rip + tracemill_record_thread@GOTTPOFF]",
+                out(reg) place,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+        }
+        place
+    }
+
+    /// Changes it for the calling thread.
+    pub(super) fn set(pointer: *const u8) {
+        // SAFETY: a store to the eight bytes of the declaration above, of this thread.
+        unsafe {
+            core::arch::asm!(
+                "mov qword ptr fs:[{}], {}",
+                in(reg) place(),
+                in(reg) pointer,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+}
+
+/// Without that: C asks for the pointer.
+#[cfg(not(all(feature = "c", target_arch = "x86_64", not(miri))))]
+pub(crate) mod c {
+    #[cfg(feature = "c")]
+    pub(crate) fn place() -> isize {
+        0
+    }
+
+    pub(super) fn set(_: *const u8) {}
+}
+
 /// The writer of the calling thread.
 #[inline(always)]
 pub(crate) fn writer() -> Option<&'static Writer> {
@@ -34,6 +89,7 @@ pub(crate) fn writer() -> Option<&'static Writer> {
 pub(crate) fn set_writer(writer: Option<&'static Writer>) {
     let pointer = writer.map_or(std::ptr::null(), std::ptr::from_ref);
     WRITER.set(pointer);
+    c::set(pointer.cast());
     let key = KEY.load(Ordering::Relaxed);
     if key != 0 {
         // SAFETY: the key was made by `prepare`.
@@ -46,6 +102,7 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 
 extern "C" fn end_of_thread(writer: *mut libc::c_void) {
     WRITER.set(std::ptr::null());
+    c::set(std::ptr::null());
     // SAFETY: the key has values of `set_writer` only.
     if let Some(writer) = unsafe { writer.cast::<Writer>().cast_const().as_ref() } {
         recorder::take_back(writer);
@@ -72,6 +129,38 @@ impl Drop for Guard {
     }
 }
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: libc::c_int, before: *mut libc::c_int) -> libc::c_int;
+}
+
+const CANCEL_DISABLE: libc::c_int = 1;
+
+/// Keeps the thread from being cancelled (`pthread_cancel`): it would end with the lock held.
+struct Uncancelled(libc::c_int);
+
+impl Uncancelled {
+    fn new() -> Uncancelled {
+        let mut before = 0;
+        // SAFETY: a pointer to this stack.
+        unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
+        Uncancelled(before)
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: the state that was there before; a pointer to this stack.
+        unsafe { pthread_setcancelstate(self.0, &mut 0) };
+    }
+}
+
+/// Does something that may not be cancelled: calls of the system are points of cancellation.
+#[cfg(feature = "c")]
+pub(crate) fn uncancelled<R>(work: impl FnOnce() -> R) -> R {
+    let _uncancelled = Uncancelled::new();
+    work()
+}
+
 fn lock() {
     // SAFETY: a static mutex.
     unsafe { libc::pthread_mutex_lock(SHARED.mutex.get()) };
@@ -87,6 +176,7 @@ pub(crate) fn locked<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
     if IS_LOCKED.replace(true) {
         return None;
     }
+    let _uncancelled = Uncancelled::new();
     lock();
     let _guard = Guard;
     // SAFETY: this thread holds the mutex, and has no other reference.
@@ -96,6 +186,7 @@ pub(crate) fn locked<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
 extern "C" fn after_fork() {
     // The lock was taken before the fork, by this thread.
     WRITER.set(std::ptr::null());
+    c::set(std::ptr::null());
     let key = KEY.load(Ordering::Relaxed);
     if key != 0 {
         // SAFETY: as in `set_writer`.
@@ -122,6 +213,8 @@ extern "C" fn at_exit() {
 
 /// Makes the process ready for recording, once.
 pub(crate) fn prepare() {
+    // Whoever links a part of a static library gets the one with the beginning, too.
+    std::hint::black_box(&AT_START);
     if KEY.load(Ordering::Relaxed) != 0 {
         return;
     }

@@ -123,7 +123,7 @@ impl Options {
         self
     }
 
-    /// Begins to record.
+    /// Begins to record. A recording that the environment began before `main` is taken over as it is, by the first call.
     ///
     /// # Errors
     /// When the process records already, the folder exists or cannot be made, or an environment variable is wrong.
@@ -132,7 +132,7 @@ impl Options {
         recorder::start(options)
     }
 
-    /// What the environment says in place of the program.
+    /// These options with those of the environment in their place.
     pub(crate) fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Options, StartError> {
         let wrong = |name: &str, value: &str, wanted: &str| {
             Err(StartError::Environment(format!("{name}={value}: expected {wanted}")))

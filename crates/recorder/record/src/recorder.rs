@@ -21,7 +21,7 @@ use crate::site::Site;
 use crate::{clock, folder, local};
 
 /// Ids that classes can have.
-const MAX_CLASSES: usize = 65_533;
+const MAX_CLASSES: u32 = 65_533;
 /// Longest wait for threads to leave their events.
 const PATIENCE: Duration = Duration::from_millis(100);
 /// Time between the two readings of the clocks at the start.
@@ -120,18 +120,61 @@ fn has_ended() -> io::Error {
     io::Error::other("recording has ended")
 }
 
-/// What the process knows about recording.
+/// The process's knowledge about recording.
 pub(crate) struct State {
     running: Option<Running>,
     /// How a forked child begins at its first event.
     pending: Option<Options>,
     generation: u64,
+    /// Did the environment begin the recording, and has the program not asked for it yet?
+    is_unclaimed: bool,
     /// Events that could not even be counted in a ring.
     uncounted: u64,
-    sites: Vec<(&'static Site, &'static [FieldClass], u32)>,
+    sites: Vec<Known>,
     /// Those whose threads live, and those without a thread.
     writers: Vec<&'static Writer>,
     idle: Vec<&'static Writer>,
+}
+
+/// A site that was registered.
+struct Known {
+    site: &'static Site,
+    classes: &'static [FieldClass],
+    signature: u32,
+    #[cfg(feature = "c")]
+    mirror: Mirror,
+}
+
+/// Where else the state of a site stands.
+#[cfg(feature = "c")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Mirror {
+    /// Nowhere: the macros of Rust look at the site.
+    None,
+    /// In the memory of a program or library in C.
+    At(crate::c::Place),
+    /// In a library that was unloaded.
+    Gone,
+}
+
+impl Known {
+    /// Copies the state of the site to where C looks for it.
+    fn copy_state(&self) {
+        #[cfg(feature = "c")]
+        if let Mirror::At(place) = self.mirror {
+            place.0.store(self.site.state(), Ordering::Release);
+        }
+    }
+
+    fn turn_off(&self) {
+        self.site.turn_off();
+        self.copy_state();
+    }
+
+    fn ask_again(&self) {
+        self.site.ask_again();
+        self.copy_state();
+    }
 }
 
 /// A recording.
@@ -144,7 +187,10 @@ struct Running {
     first: Pair,
     pair: Pair,
     metadata: File,
-    classes: HashMap<(String, Vec<FieldClass>), u32>,
+    /// In the order of their ids.
+    classes: Vec<Class>,
+    /// Ids by name, names of fields and their classes.
+    ids: HashMap<(String, Vec<(String, FieldClass)>), u32>,
     rings: Vec<Arc<Ring>>,
     free: Vec<usize>,
     consumer: Option<(Arc<Consumer>, JoinHandle<()>)>,
@@ -162,6 +208,7 @@ impl State {
             running: None,
             pending: None,
             generation: 0,
+            is_unclaimed: false,
             uncounted: 0,
             sites: Vec::new(),
             writers: Vec::new(),
@@ -183,12 +230,25 @@ impl State {
         }
     }
 
+    /// Turns a registered site on or off. On, its class has an id.
+    fn decide(&mut self, at: usize) {
+        self.begin_pending();
+        let Known { site, classes, signature, .. } = self.sites[at];
+        let name = site.full_name();
+        let running = self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name));
+        match running.and_then(|running| running.add_class(site, name, classes)) {
+            Some(id) => site.turn_on(id, signature),
+            None => site.turn_off(),
+        }
+        self.sites[at].copy_state();
+    }
+
     fn begin(&mut self, running: Running) {
         self.generation += 1;
         self.uncounted = 0;
         LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
         self.running = Some(running);
-        self.sites.iter().for_each(|(site, ..)| site.ask_again());
+        self.sites.iter().for_each(Known::ask_again);
     }
 
     /// Closes all writers, so that no thread writes to a ring any more. `false` when a thread did not leave its event.
@@ -245,7 +305,8 @@ impl Running {
             first,
             pair,
             metadata,
-            classes: HashMap::new(),
+            classes: Vec::new(),
+            ids: HashMap::new(),
             rings: Vec::new(),
             free: Vec::new(),
             consumer: None,
@@ -254,25 +315,28 @@ impl Running {
         Ok(running)
     }
 
-    /// Gives a class its id, and describes it on the disk. `None` when there are too many, or the disk is full.
+    /// The id of the class of a site's events. `None` when there are too many, or the disk is full.
     fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
-        let id = self.classes.len();
-        let key = (name, classes.to_vec());
-        if let Some(id) = self.classes.get(&key) {
-            return Some(*id);
-        }
-        if id >= MAX_CLASSES {
-            return None;
-        }
         let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
-        let class = Class { id: id as u32, name: key.0.clone(), call: site.call(), fields: fields.collect() };
+        let key = (name, fields.collect::<Vec<_>>());
+        match self.ids.get(&key) {
+            Some(id) => Some(*id),
+            None => self.describe(Class { id: 0, name: key.0, call: site.call(), fields: key.1 }),
+        }
+    }
+
+    /// Gives a class the next id, and describes it on the disk.
+    fn describe(&mut self, class: Class) -> Option<u32> {
+        let id = u32::try_from(self.classes.len()).ok().filter(|&id| id < MAX_CLASSES)?;
+        let class = Class { id, ..class };
         // One write: a reader sees all of it or nothing.
         let text = metadata::class(self.options.format, &class);
         if self.metadata.write(text.as_bytes()).ok()? != text.len() {
             return None;
         }
-        self.classes.insert(key, id as u32);
-        Some(id as u32)
+        self.ids.insert((class.name.clone(), class.fields.clone()), id);
+        self.classes.push(class);
+        Some(id)
     }
 
     /// A ring for the calling thread: one whose thread ended, or a new one.
@@ -346,8 +410,14 @@ impl Running {
 
 /// Begins to record.
 pub(crate) fn start(options: Options) -> Result<Recorder, StartError> {
-    if local::locked(|state| state.running.is_some()) != Some(false) {
-        return Err(StartError::IsRecording);
+    let is_recording = |state: &mut State| {
+        let is_claimed = std::mem::take(&mut state.is_unclaimed) && state.running.is_some();
+        if is_claimed { Ok(state.generation) } else { Err(state.running.is_some()) }
+    };
+    match local::locked(is_recording) {
+        Some(Ok(generation)) => return Ok(Recorder { generation }),
+        Some(Err(false)) => {}
+        _ => return Err(StartError::IsRecording),
     }
     // Without the lock: it takes 20 ms.
     let running = Running::new(options)?;
@@ -375,8 +445,11 @@ pub(crate) fn start_from_environment() {
         return;
     }
     match Options::default().start() {
-        // It ends with the process.
-        Ok(recorder) => std::mem::forget(recorder),
+        // It ends with the process, or by the recorder of the program, which is the same then.
+        Ok(recorder) => {
+            std::mem::forget(recorder);
+            local::locked(|state| state.is_unclaimed = true);
+        }
         Err(error) => {
             let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
         }
@@ -386,7 +459,7 @@ pub(crate) fn start_from_environment() {
 fn finish(generation: u64) -> io::Result<Summary> {
     let ended = local::locked(|state| {
         state.running_of(generation)?;
-        state.sites.iter().for_each(|(site, ..)| site.turn_off());
+        state.sites.iter().for_each(Known::turn_off);
         let are_quiet = state.close_writers();
         Some((state.running.take()?, are_quiet, state.uncounted))
     });
@@ -406,13 +479,9 @@ fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
     let options = options.flatten().ok_or_else(has_ended)?;
     let mut next = Running::new(Options { path, ..options }).map_err(io::Error::other)?;
     let rotated = local::locked(|state| {
-        state.running_of(generation)?;
         // Ids stay, so that sites need not be asked: an event that is on its way has the id that it had.
-        let mut on: Vec<_> =
-            state.sites.iter().filter_map(|(site, classes, _)| Some((site.id()?, *site, *classes))).collect();
-        on.sort_unstable_by_key(|(id, ..)| *id);
-        for (_, site, classes) in on {
-            next.add_class(site, site.full_name(), classes);
+        for class in &state.running_of(generation)?.classes {
+            next.describe(class.clone())?;
         }
         let are_quiet = state.close_writers();
         let before = state.running.replace(next)?;
@@ -428,21 +497,26 @@ pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], sign
         if site.id().is_some() {
             return;
         }
-        if !state.sites.iter().any(|(known, ..)| std::ptr::eq(*known, site)) {
-            state.sites.push((site, classes, signature));
-        }
-        state.begin_pending();
-        let name = site.full_name();
-        let running = state.running.as_mut().filter(|running| lets_through(&running.options.filter, &name));
-        match running.and_then(|running| running.add_class(site, name, classes)) {
-            Some(id) => site.turn_on(id, signature),
-            None => site.turn_off(),
-        }
+        let at = state.sites.iter().position(|known| std::ptr::eq(known.site, site)).unwrap_or_else(|| {
+            state.sites.push(Known {
+                site,
+                classes,
+                signature,
+                #[cfg(feature = "c")]
+                mirror: Mirror::None,
+            });
+            state.sites.len() - 1
+        });
+        state.decide(at);
     });
-    // A signal handler that interrupted the recorder: its event is not recorded, the next one asks again.
     if registered.is_none() {
-        UNPLACED.fetch_add(1, Ordering::Relaxed);
+        count_unplaced();
     }
+}
+
+/// Counts an event of a signal handler that interrupted the recorder: it is not recorded, the next one asks again.
+fn count_unplaced() {
+    UNPLACED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The id of a class of events of this site whose fields are others than those it was registered with.
@@ -509,6 +583,46 @@ fn open(state: &mut State, writer: &Writer) -> bool {
     }
 }
 
+/// Makes a site of C known, whose state stands at `place` from now on.
+#[cfg(feature = "c")]
+pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>) {
+    let registered = local::locked(|state| {
+        let is_it = |known: &Known| known.mirror == Mirror::At(place);
+        // A site of a library that was unloaded serves the next one of its kind.
+        let is_free = |known: &Known| known.mirror == Mirror::Gone && event.is_of(known.site, known.classes);
+        let at = state.sites.iter().position(is_it).or_else(|| state.sites.iter().position(is_free));
+        let at = at.unwrap_or_else(|| {
+            let (site, classes) = event.leak();
+            state.sites.push(Known { site, classes, signature: 0, mirror: Mirror::Gone });
+            state.sites.len() - 1
+        });
+        state.sites[at].mirror = Mirror::At(place);
+        state.decide(at);
+    });
+    if registered.is_none() {
+        count_unplaced();
+    }
+}
+
+/// Forgets a place of C: its library is unloaded.
+#[cfg(feature = "c")]
+pub(crate) fn forget_place(place: crate::c::Place) {
+    local::locked(|state| {
+        if let Some(known) = state.sites.iter_mut().find(|known| known.mirror == Mirror::At(place)) {
+            known.turn_off();
+            known.mirror = Mirror::Gone;
+        }
+    });
+}
+
+/// The recorder of the process, when it records. For those who have no [`Recorder`] of their own.
+#[cfg(feature = "c")]
+pub(crate) fn current() -> Option<std::mem::ManuallyDrop<Recorder>> {
+    let running = |state: &mut State| state.running.as_ref().map(|_| state.generation);
+    let generation = local::locked(running).flatten()?;
+    Some(std::mem::ManuallyDrop::new(Recorder { generation }))
+}
+
 /// Takes the writer of a thread that ends.
 pub(crate) fn take_back(writer: &'static Writer) {
     local::locked(|state| {
@@ -551,8 +665,8 @@ pub(crate) fn forget(state: &mut State) {
     let Some(running) = state.running.take() else { return };
     state.generation += 1;
     state.pending = running.options.follow_fork.then(|| running.options.clone());
-    for (site, ..) in &state.sites {
-        if state.pending.is_some() { site.ask_again() } else { site.turn_off() }
+    for known in &state.sites {
+        if state.pending.is_some() { known.ask_again() } else { known.turn_off() }
     }
     // Its mappings are shared with the parent, its thread is not there: nothing of it may be dropped.
     std::mem::forget(running);

@@ -128,8 +128,10 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
     }
 }
 
-/// What a thread needs to write events. Lives for ever, and is given to the next thread when its own has ended.
-#[repr(align(64))]
+/// The state of a thread that writes events. Lives for ever, and is given to the next thread when its own has ended.
+///
+/// The first six numbers are read and changed by the C header as well, which does what [`write`] does.
+#[repr(C, align(64))]
 pub(crate) struct Writer {
     /// The open slot.
     slot: AtomicPtr<u8>,
@@ -160,6 +162,13 @@ pub(crate) struct Writer {
     slot_size: AtomicU64,
     slots: AtomicU64,
 }
+
+#[cfg(feature = "c")]
+const _: () = {
+    assert!(std::mem::offset_of!(Writer, slot) == 0 && std::mem::offset_of!(Writer, pos) == 8);
+    assert!(std::mem::offset_of!(Writer, limit) == 16 && std::mem::offset_of!(Writer, begin) == 24);
+    assert!(std::mem::offset_of!(Writer, depth) == 32 && std::mem::offset_of!(Writer, behind) == 40);
+};
 
 impl Writer {
     /// A writer without a ring.
@@ -284,8 +293,10 @@ impl Writer {
         done.store(done.load(Ordering::Relaxed) + 1, Ordering::Release);
     }
 
-    /// Begins the next slot, if there is room.
-    fn begin(&self, clock: u64) -> bool {
+    /// Begins the next slot, if there is room. Time is read anew: a signal handler may have written since the event that
+    /// needs the slot read it, and no handler can while there is no slot.
+    fn begin(&self) -> bool {
+        let clock = clock::now();
         let (slots, size) = (self.slots.load(Ordering::Relaxed), self.slot_size.load(Ordering::Relaxed));
         let done = self.ring(header::DONE).load(Ordering::Relaxed);
         if self.mode.load(Ordering::Relaxed) == 1 {
@@ -333,7 +344,7 @@ impl Writer {
     /// recorder.
     #[cold]
     #[inline(never)]
-    fn make_room(&self, len: u64, clock: u64) -> bool {
+    pub(crate) fn make_room(&self, len: u64, clock: u64) -> bool {
         if self.depth() != 1 {
             // A handler that interrupts the slow path, or that met a full slot: switching is the thread's own.
             if self.is_open() {
@@ -355,7 +366,7 @@ impl Writer {
             let is_far = (clock ^ self.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
             if pos == NO_SLOT || is_flush || is_far || pos + len > size {
                 self.seal();
-                if !self.begin(clock) {
+                if !self.begin() {
                     if self.blocks.load(Ordering::Relaxed) == 1 {
                         self.wait();
                         continue;

@@ -10,7 +10,7 @@ use crate::{local, recorder, ring};
 const UNKNOWN: u32 = 0;
 /// Off.
 const OFF: u32 = 1;
-/// What is added to the id of the class.
+/// Added to the id of the class.
 const FIRST: u32 = 2;
 /// The bits of a state with the id; above them stands the signature of the fields.
 const ID_MASK: u32 = 0xffff;
@@ -89,6 +89,18 @@ impl Site {
             Call::Exit => "_exit",
         };
         format!("{}:{}{half}", self.target, self.name)
+    }
+
+    /// Its name and target.
+    #[cfg(feature = "c")]
+    pub(crate) fn names(&self) -> (&'static str, &'static str) {
+        (self.target, self.name)
+    }
+
+    /// Its state, as C looks at it.
+    #[cfg(feature = "c")]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Relaxed)
     }
 
     pub(crate) fn call(&self) -> Call {

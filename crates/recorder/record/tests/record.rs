@@ -137,9 +137,13 @@ fn a_place_in_a_generic_function_has_a_class_for_each_type() {
     generic("two");
     generic(3_u64);
     generic(4_u8);
+    recorder.rotate(folder.join("u")).expect("it goes on");
+    generic(5_u64);
+    event!(target: "t", "generic", other = 6_u8);
     recorder.finish().expect("it finishes");
     let expected = ["t:generic value=1", "t:generic value=two", "t:generic value=3", "t:generic value=4"];
     assert_eq!(events(&folder.join("t")), expected);
+    assert_eq!(events(&folder.join("u")), ["t:generic value=5", "t:generic other=6"]);
 }
 
 #[test]
@@ -301,20 +305,25 @@ mod memory {
     /// A number in a mapped file.
     pub(super) type Counter = &'static AtomicU64;
 
-    /// Calls a function each 20 us of the process's time, until it is told to stop.
-    pub(super) fn interrupt(handler: Option<extern "C" fn(libc::c_int)>) {
-        let micros = if handler.is_some() { 20 } else { 0 };
-        // SAFETY: the handler only does what handlers may; structures of this stack.
+    /// Calls a function each 20 us while something is done.
+    pub(super) fn interrupt(handler: extern "C" fn(libc::c_int), work: impl FnOnce()) {
+        // SAFETY: the handler only does what handlers may; structures of this stack; the timer is deleted.
         unsafe {
-            if let Some(handler) = handler {
-                let mut action: libc::sigaction = std::mem::zeroed();
-                action.sa_sigaction = handler as *const () as usize;
-                action.sa_flags = libc::SA_RESTART;
-                libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut());
-            }
-            let time = libc::timeval { tv_sec: 0, tv_usec: micros };
-            let timer = libc::itimerval { it_interval: time, it_value: time };
-            libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = handler as *const () as usize;
+            action.sa_flags = libc::SA_RESTART;
+            libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+            let mut event: libc::sigevent = std::mem::zeroed();
+            event.sigev_notify = libc::SIGEV_THREAD_ID;
+            event.sigev_signo = libc::SIGUSR1;
+            event.sigev_notify_thread_id = libc::syscall(libc::SYS_gettid) as i32;
+            let mut timer: libc::timer_t = std::mem::zeroed();
+            assert_eq!(libc::timer_create(libc::CLOCK_MONOTONIC, &mut event, &mut timer), 0);
+            let time = libc::timespec { tv_sec: 0, tv_nsec: 20_000 };
+            let every = libc::itimerspec { it_interval: time, it_value: time };
+            assert_eq!(libc::timer_settime(timer, 0, &every, std::ptr::null_mut()), 0);
+            work();
+            libc::timer_delete(timer);
         }
     }
 
@@ -470,11 +479,7 @@ fn record_with_signals(folder: &Path) {
     let recorder = options.start().expect("it starts");
     // The first event of a place is not for a signal handler.
     on_signal(0);
-    memory::interrupt(Some(on_signal));
-    for i in 0..400_000_u64 {
-        event!(target: "t", "tick", i = i);
-    }
-    memory::interrupt(None);
+    memory::interrupt(on_signal, || (0..400_000_u64).for_each(|i| event!(target: "t", "tick", i = i)));
     let summary = recorder.finish().expect("it finishes");
     let tried = 400_000 + ATTEMPTS.load(Ordering::Relaxed);
     std::fs::write(folder.join("counts"), format!("{tried} {}", summary.discarded)).expect("a file");

@@ -1,0 +1,476 @@
+/* Events of C and C++ programs, recorded as CTF by libtracemill_record.
+ *
+ *     #include <tracemill/record.h>
+ *
+ *     TM_EVENT(app, request, (tm_u64, id), (tm_str, path))     at file scope: a class of events, and its function
+ *
+ *     int main(void) {
+ *         tm_start(&(tm_options){ .path = "run.ctf", .mode = TM_FLIGHT, .ring_bytes = 16 << 20 });
+ *         tm_app_request(7, "/x");
+ *         tm_stop();
+ *     }
+ *
+ * C11 with GNU extensions, or C++17; GCC or Clang, Linux, little endian. Where TM_DISABLE is defined all of it vanishes, and
+ * no library is needed.
+ *
+ * Fields, at most twelve: tm_u8 to tm_u64, tm_i8 to tm_i64, tm_f32, tm_f64, tm_bool; tm_str, a C string, which may be null;
+ * tm_text, the bytes of tm_text(pointer, length); tm_bytes(n), a pointer to so many bytes.
+ *
+ * An event goes into a ring of its thread, a mapped file, without a lock, a system call or an allocation. The first event of
+ * a thread and of a class are dearer: they allocate and take a lock. Where events come from signal handlers, record one of
+ * each outside of them first. Names that end with an underscore are not for programs.
+ */
+#ifndef TRACEMILL_RECORD_H
+#define TRACEMILL_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "rings are little endian, and are written as they are in memory"
+#endif
+
+#ifdef __cplusplus
+#define TM_RECORD_NOTHROW_ noexcept
+extern "C" {
+#else
+#define TM_RECORD_NOTHROW_ __attribute__((nothrow))
+#endif
+
+/* ---- Recording ---- */
+
+/* What happens when a thread's ring is full. */
+typedef enum tm_mode {
+    TM_STREAM, /* a thread of the recorder moves packets to files; when it is late, events are discarded and counted */
+    TM_FLIGHT, /* the oldest packet is written over */
+    TM_BLOCK   /* as stream, but who writes waits; not in a signal handler */
+} tm_mode;
+
+/* The dialect of CTF. */
+typedef enum tm_format {
+    TM_CTF2,
+    TM_CTF18 /* which babeltrace2 2.0 reads, too */
+} tm_format;
+
+/* How to record. What is 0 is as usual. */
+typedef struct tm_options {
+    const char *path; /* folder of the trace, which must not exist; %p is the process id */
+    tm_mode mode;
+    tm_format format;
+    uint64_t ring_bytes;   /* of a thread; 1 MiB, or 4 MiB of the mode flight */
+    uint64_t packet_bytes; /* a power of two from 4 KiB to 16 MiB; 64 KiB */
+    const char *events;    /* "app:*,-app:poll": the last glob that matches decides */
+    int64_t flush_ms;      /* how often packets are moved that are not full; 1000, and negative is never */
+    uint32_t text_bytes;   /* longest text; 4095 */
+    bool sync;             /* packets are brought to the disk when they are moved */
+    bool follow_fork;      /* children of fork record as well, each in the folder PATH.PID */
+} tm_options;
+
+/* These return 0, or a negative number of errno. Environment variables win over options; a wrong one is told on stderr.
+ *
+ * tm_start: -EBUSY when the process records already, -EINVAL for a wrong option, or what making the folder met.
+ * tm_stop: recording ends, and the folder is a plain trace. It also ends with the process.
+ * tm_snapshot: copies what is recorded so far to a folder, which must not exist.
+ * tm_rotate: finishes the trace, and goes on in another folder.
+ * The last three return -ENOENT when nothing is recorded. */
+#ifndef TM_DISABLE
+int tm_record_start_(const tm_options *options, size_t size) TM_RECORD_NOTHROW_;
+int tm_stop(void) TM_RECORD_NOTHROW_;
+int tm_snapshot(const char *path) TM_RECORD_NOTHROW_;
+int tm_rotate(const char *path) TM_RECORD_NOTHROW_;
+/* Events that were discarded so far, or by the recording that was stopped last. */
+uint64_t tm_discarded(void) TM_RECORD_NOTHROW_;
+
+static inline __attribute__((unused)) int tm_start(const tm_options *options) {
+    return tm_record_start_(options, sizeof *options);
+}
+#else
+#define TM_RECORD_VANISHED_ static inline __attribute__((unused))
+TM_RECORD_VANISHED_ int tm_start(const tm_options *options) { return (void)options, 0; }
+TM_RECORD_VANISHED_ int tm_stop(void) { return 0; }
+TM_RECORD_VANISHED_ int tm_snapshot(const char *path) { return (void)path, 0; }
+TM_RECORD_VANISHED_ int tm_rotate(const char *path) { return (void)path, 0; }
+TM_RECORD_VANISHED_ uint64_t tm_discarded(void) { return 0; }
+#endif
+
+/* ---- Values ---- */
+
+typedef uint8_t tm_u8;
+typedef uint16_t tm_u16;
+typedef uint32_t tm_u32;
+typedef uint64_t tm_u64;
+typedef int8_t tm_i8;
+typedef int16_t tm_i16;
+typedef int32_t tm_i32;
+typedef int64_t tm_i64;
+typedef float tm_f32;
+typedef double tm_f64;
+typedef bool tm_bool;
+typedef const char *tm_str;
+typedef struct tm_text {
+    const void *bytes;
+    size_t len;
+} tm_text;
+
+static inline __attribute__((unused)) tm_text tm_record_text_(const void *bytes, size_t len) {
+    tm_text text;
+    text.bytes = bytes;
+    text.len = len;
+    return text;
+}
+
+/* A text of bytes that do not end with 0. */
+#define tm_text(bytes, len) tm_record_text_((bytes), (len))
+
+#ifndef TM_DISABLE
+
+/* ---- What the library and this header share ---- */
+
+struct tm_record_field_ {
+    const char *name;
+    uint32_t field_class;
+};
+
+/* A class of events, one for each source file that names it. */
+struct tm_record_site_ {
+    uint32_t state; /* 0 is not known, 1 off, else the number of the class and 2 */
+    uint32_t has_counter;
+    int64_t thread; /* where a thread has the pointer to its writer, from the thread pointer on */
+    uint32_t longest_text;
+    uint32_t field_count;
+    const char *target;
+    const char *name;
+    const struct tm_record_field_ *fields;
+    struct tm_record_site_ *next; /* of those that the library knows of this source file */
+    uint32_t is_listed;
+};
+
+/* The beginning of a thread's writer. */
+struct tm_record_thread_ {
+    unsigned char *slot; /* the open one */
+    uint64_t pos;        /* bytes reserved in it; 2^63 without one */
+    uint64_t limit;      /* size of a slot; 0 leads to the slow path */
+    uint64_t begin;      /* clock at the first event of the slot */
+    uint64_t depth;      /* writers inside of an event: the thread, and its signal handlers */
+    uint64_t behind;     /* latest clock of an event of a handler */
+};
+
+uint32_t tm_record_register_(const struct tm_record_site_ *site) TM_RECORD_NOTHROW_;
+void tm_record_forget_(const struct tm_record_site_ *sites) TM_RECORD_NOTHROW_;
+struct tm_record_thread_ *tm_record_writer_(void) TM_RECORD_NOTHROW_;
+bool tm_record_room_(uint64_t len, uint64_t clock) TM_RECORD_NOTHROW_;
+uint64_t tm_record_clock_(void) TM_RECORD_NOTHROW_;
+
+/* Offsets in the header of a packet. */
+enum { TM_RECORD_END_AT_ = 40, TM_RECORD_CONTENT_AT_ = 48 };
+
+#define TM_RECORD_INLINE_ static inline __attribute__((unused, always_inline))
+#define TM_RECORD_RARE_(condition) __builtin_expect(!!(condition), 0)
+/* The compiler keeps the order; of one thread and its handlers the processor keeps it anyway. */
+#define TM_RECORD_FENCE_() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+/* The sites of this source file that are known to the library. */
+static struct tm_record_site_ *tm_record_sites_ __attribute__((unused));
+
+/* Behind all destructors that may record. */
+static __attribute__((destructor(101), unused)) void tm_record_unload_(void) {
+    struct tm_record_site_ *const sites = __atomic_load_n(&tm_record_sites_, __ATOMIC_ACQUIRE);
+    if (sites) tm_record_forget_(sites);
+}
+
+static __attribute__((unused, noinline, cold)) uint32_t tm_record_ask_(struct tm_record_site_ *site) {
+    if (!__atomic_exchange_n(&site->is_listed, 1u, __ATOMIC_ACQ_REL)) {
+        struct tm_record_site_ *first = __atomic_load_n(&tm_record_sites_, __ATOMIC_RELAXED);
+        do {
+            site->next = first;
+        } while (!__atomic_compare_exchange_n(&tm_record_sites_, &first, site, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+    }
+    return tm_record_register_(site);
+}
+
+/* The writer of the calling thread. */
+TM_RECORD_INLINE_ struct tm_record_thread_ *tm_record_own_(const struct tm_record_site_ *site) {
+    struct tm_record_thread_ *thread = NULL;
+#if defined(__x86_64__) && !defined(__ILP32__)
+    __asm__ volatile("movq %%fs:(%1), %0" : "=r"(thread) : "r"(site->thread));
+#else
+    (void)site;
+#endif
+    if (TM_RECORD_RARE_(!thread)) thread = tm_record_writer_();
+    return thread;
+}
+
+TM_RECORD_INLINE_ uint64_t tm_record_now_(const struct tm_record_site_ *site) {
+#if defined(__x86_64__)
+    if (__builtin_expect(site->has_counter != 0, 1)) return __builtin_ia32_rdtsc();
+#else
+    (void)site;
+#endif
+    return tm_record_clock_();
+}
+
+/* Replaces a number that only signal handlers of this thread may change meanwhile. */
+TM_RECORD_INLINE_ bool tm_record_replace_(uint64_t *number, uint64_t old, uint64_t new_) {
+#if defined(__x86_64__)
+    bool is_replaced;
+    /* One instruction, so handlers come before it or behind; without a lock, since no other thread writes there. */
+    __asm__ volatile("cmpxchgq %3, %1" : "=@ccz"(is_replaced), "+m"(*number), "+a"(old) : "r"(new_) : "memory");
+    return is_replaced;
+#else
+    return __atomic_compare_exchange_n(number, &old, new_, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+#endif
+}
+
+/* An event that is being written. */
+struct tm_record_event_ {
+    uint64_t depth;
+    uint64_t end;
+    uint64_t clock;
+    unsigned char *at;
+};
+
+/* Enters an event and takes its place. */
+TM_RECORD_INLINE_ bool tm_record_begin_(const struct tm_record_site_ *site, struct tm_record_thread_ *thread, uint64_t len,
+                                        struct tm_record_event_ *event) {
+    event->depth = __atomic_load_n(&thread->depth, __ATOMIC_RELAXED) + 1;
+    __atomic_store_n(&thread->depth, event->depth, __ATOMIC_RELAXED);
+    TM_RECORD_FENCE_();
+    for (;;) {
+        /* Place and clock are taken together: an interrupted event reads the clock again. */
+        const uint64_t old = __atomic_load_n(&thread->pos, __ATOMIC_RELAXED);
+        const uint64_t clock = tm_record_now_(site);
+        const bool is_far = ((clock ^ __atomic_load_n(&thread->begin, __ATOMIC_RELAXED)) >> 47) != 0;
+        if (TM_RECORD_RARE_(old + len > __atomic_load_n(&thread->limit, __ATOMIC_RELAXED) || is_far)) {
+            if (tm_record_room_(len, clock)) continue;
+            TM_RECORD_FENCE_();
+            __atomic_store_n(&thread->depth, event->depth - 1, __ATOMIC_RELAXED);
+            return false;
+        }
+        if (tm_record_replace_(&thread->pos, old, old + len)) {
+            TM_RECORD_FENCE_();
+            event->end = old + len;
+            event->clock = clock;
+            event->at = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED) + old;
+            return true;
+        }
+    }
+}
+
+/* Writes the header of an event behind its fields, makes it visible, and leaves it. */
+TM_RECORD_INLINE_ void tm_record_end_(struct tm_record_thread_ *thread, const struct tm_record_event_ *event, uint32_t id) {
+    const uint64_t word = (event->clock & ((UINT64_C(1) << 48) - 1)) | (uint64_t)id << 48;
+    __builtin_memcpy(event->at, &word, 8);
+    TM_RECORD_FENCE_();
+    if (__builtin_expect(event->depth == 1, 1)) {
+        unsigned char *const packet = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED);
+        const uint64_t end = __atomic_load_n(&thread->pos, __ATOMIC_RELAXED);
+        uint64_t last = event->clock;
+        if (TM_RECORD_RARE_(end != event->end)) {
+            /* Events of handlers stand behind this one, and are later. */
+            const uint64_t behind = __atomic_load_n(&thread->behind, __ATOMIC_RELAXED);
+            if (behind > last) last = behind;
+        }
+        __atomic_store_n((uint64_t *)(void *)(packet + TM_RECORD_END_AT_), last, __ATOMIC_RELAXED);
+        __atomic_store_n((uint64_t *)(void *)(packet + TM_RECORD_CONTENT_AT_), end * 8, __ATOMIC_RELEASE);
+    } else {
+        uint64_t known;
+        do {
+            known = __atomic_load_n(&thread->behind, __ATOMIC_RELAXED);
+        } while (known < event->clock && !tm_record_replace_(&thread->behind, known, event->clock));
+    }
+    /* Before this a handler could switch slots, and what was made visible above would be in the wrong one. */
+    TM_RECORD_FENCE_();
+    __atomic_store_n(&thread->depth, event->depth - 1, __ATOMIC_RELEASE);
+}
+
+/* The part of a text that is recorded, whole characters. */
+TM_RECORD_INLINE_ tm_text tm_record_cut_(const struct tm_record_site_ *site, tm_text text) {
+    if (!text.bytes) text.len = 0;
+    if (TM_RECORD_RARE_(text.len > site->longest_text)) {
+        const unsigned char *const bytes = (const unsigned char *)text.bytes;
+        text.len = site->longest_text;
+        while (text.len > 0 && (bytes[text.len] & 0xC0) == 0x80) text.len--;
+    }
+    return text;
+}
+
+TM_RECORD_INLINE_ tm_text tm_record_string_(const struct tm_record_site_ *site, const char *string) {
+    if (!string) string = "(null)";
+    return tm_record_cut_(site, tm_record_text_(string, __builtin_strlen(string)));
+}
+
+TM_RECORD_INLINE_ tm_text tm_record_bytes_(size_t len, const void *bytes) {
+    return tm_record_text_(bytes, bytes ? len : 0);
+}
+
+TM_RECORD_INLINE_ unsigned char *tm_record_put_(unsigned char *at, const void *bytes, size_t len) {
+    __builtin_memcpy(at, bytes, len);
+    return at + len;
+}
+
+TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text text) {
+    const uint32_t len = (uint32_t)text.len;
+    at = tm_record_put_(at, &len, sizeof len);
+    return text.len ? tm_record_put_(at, text.bytes, text.len) : at;
+}
+
+#endif /* TM_DISABLE */
+
+/* ---- Types of fields: the parameter of the function, the number for the library, and what is kept of a value ---- */
+
+#define tm_record_parameter_tm_u8 tm_u8
+#define tm_record_parameter_tm_u16 tm_u16
+#define tm_record_parameter_tm_u32 tm_u32
+#define tm_record_parameter_tm_u64 tm_u64
+#define tm_record_parameter_tm_i8 tm_i8
+#define tm_record_parameter_tm_i16 tm_i16
+#define tm_record_parameter_tm_i32 tm_i32
+#define tm_record_parameter_tm_i64 tm_i64
+#define tm_record_parameter_tm_f32 tm_f32
+#define tm_record_parameter_tm_f64 tm_f64
+#define tm_record_parameter_tm_bool tm_bool
+#define tm_record_parameter_tm_str tm_str
+#define tm_record_parameter_tm_text tm_text
+#define tm_record_parameter_tm_bytes(n) const void *
+
+#define tm_record_class_tm_u8 0x108
+#define tm_record_class_tm_u16 0x110
+#define tm_record_class_tm_u32 0x120
+#define tm_record_class_tm_u64 0x140
+#define tm_record_class_tm_i8 0x208
+#define tm_record_class_tm_i16 0x210
+#define tm_record_class_tm_i32 0x220
+#define tm_record_class_tm_i64 0x240
+#define tm_record_class_tm_f32 0x320
+#define tm_record_class_tm_f64 0x340
+#define tm_record_class_tm_bool 0x400
+#define tm_record_class_tm_str 0x500
+#define tm_record_class_tm_text 0x500
+#define tm_record_class_tm_bytes(n) 0x600
+#define tm_record_count_tm_bytes(n) (n)
+
+#define tm_record_kind_tm_u8 number_
+#define tm_record_kind_tm_u16 number_
+#define tm_record_kind_tm_u32 number_
+#define tm_record_kind_tm_u64 number_
+#define tm_record_kind_tm_i8 number_
+#define tm_record_kind_tm_i16 number_
+#define tm_record_kind_tm_i32 number_
+#define tm_record_kind_tm_i64 number_
+#define tm_record_kind_tm_f32 number_
+#define tm_record_kind_tm_f64 number_
+#define tm_record_kind_tm_bool number_
+#define tm_record_kind_tm_str string_
+#define tm_record_kind_tm_text text_
+#define tm_record_kind_tm_bytes(n) bytes_
+
+#define TM_RECORD_KEEP_number_(type, name) const type tm_record_##name = name;
+#define TM_RECORD_KEEP_string_(type, name) const tm_text tm_record_##name = tm_record_string_(tm_record_site, name);
+#define TM_RECORD_KEEP_text_(type, name) const tm_text tm_record_##name = tm_record_cut_(tm_record_site, name);
+#define TM_RECORD_KEEP_bytes_(type, name) \
+    const tm_text tm_record_##name = tm_record_bytes_(tm_record_count_##type, name);
+
+#define TM_RECORD_LEN_number_(name) sizeof tm_record_##name
+#define TM_RECORD_LEN_string_(name) (sizeof(uint32_t) + tm_record_##name.len)
+#define TM_RECORD_LEN_text_ TM_RECORD_LEN_string_
+#define TM_RECORD_LEN_bytes_ TM_RECORD_LEN_string_
+
+#define TM_RECORD_PUT_number_(name) tm_record_at = tm_record_put_(tm_record_at, &tm_record_##name, sizeof tm_record_##name);
+#define TM_RECORD_PUT_string_(name) tm_record_at = tm_record_put_text_(tm_record_at, tm_record_##name);
+#define TM_RECORD_PUT_text_ TM_RECORD_PUT_string_
+#define TM_RECORD_PUT_bytes_ TM_RECORD_PUT_string_
+
+/* ---- The macro ---- */
+
+#define TM_RECORD_PASTE_(a, b) a##b
+#define TM_RECORD_CAT_(a, b) TM_RECORD_PASTE_(a, b)
+
+/* For each field: `TM_RECORD_X_ (type, name)` is a macro and its arguments. */
+#define TM_RECORD_FIRST_PARAMETER_(type, name) tm_record_parameter_##type name
+#define TM_RECORD_PARAMETER_(type, name) , tm_record_parameter_##type name
+#define TM_RECORD_FIELD_(type, name) {#name, tm_record_class_##type},
+#define TM_RECORD_KEEP_(type, name) TM_RECORD_CAT_(TM_RECORD_KEEP_, tm_record_kind_##type)(type, name)
+#define TM_RECORD_LEN_(type, name) +TM_RECORD_CAT_(TM_RECORD_LEN_, tm_record_kind_##type)(name)
+#define TM_RECORD_PUT_(type, name) TM_RECORD_CAT_(TM_RECORD_PUT_, tm_record_kind_##type)(name)
+#define TM_RECORD_IGNORE_(type, name) (void)name;
+
+/* EACH(for none, for each, for the first, target, event, fields...) */
+#define TM_RECORD_EACH_0_(none, each, first, t, e) none
+#define TM_RECORD_EACH_1_(none, each, first, t, e, f1) first f1
+#define TM_RECORD_EACH_2_(none, each, first, t, e, f1, f2) \
+    first f1 each f2
+#define TM_RECORD_EACH_3_(none, each, first, t, e, f1, f2, f3) \
+    first f1 each f2 each f3
+#define TM_RECORD_EACH_4_(none, each, first, t, e, f1, f2, f3, f4) \
+    first f1 each f2 each f3 each f4
+#define TM_RECORD_EACH_5_(none, each, first, t, e, f1, f2, f3, f4, f5) \
+    first f1 each f2 each f3 each f4 each f5
+#define TM_RECORD_EACH_6_(none, each, first, t, e, f1, f2, f3, f4, f5, f6) \
+    first f1 each f2 each f3 each f4 each f5 each f6
+#define TM_RECORD_EACH_7_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7
+#define TM_RECORD_EACH_8_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7, f8) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7 each f8
+#define TM_RECORD_EACH_9_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7, f8, f9) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7 each f8 each f9
+#define TM_RECORD_EACH_10_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7 each f8 each f9 each f10
+#define TM_RECORD_EACH_11_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7 each f8 each f9 each f10 each f11
+#define TM_RECORD_EACH_12_(none, each, first, t, e, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11, f12) \
+    first f1 each f2 each f3 each f4 each f5 each f6 each f7 each f8 each f9 each f10 each f11 each f12
+
+#define TM_RECORD_COUNT_(...) TM_RECORD_PLACE_15_(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
+#define TM_RECORD_PLACE_15_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, count, ...) count
+#define TM_RECORD_TARGET_(target, ...) target
+#define TM_RECORD_NAME_(target, event, ...) event
+/* Between the two, the names that were picked are expanded. */
+#define TM_RECORD_EVENT_(count, target, event, ...) TM_RECORD_DEFINE_(count, target, event, __VA_ARGS__)
+
+#ifndef TM_DISABLE
+#define TM_RECORD_DEFINE_(count, target, event, ...) \
+    static const struct tm_record_field_ tm_record_fields_##target##_##event[] = { \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_FIELD_, TM_RECORD_FIELD_, __VA_ARGS__){NULL, 0}}; \
+    static struct tm_record_site_ tm_record_site_##target##_##event = { \
+        0, 0, 0, 0, count, #target, #event, tm_record_fields_##target##_##event, NULL, 0}; \
+    static inline __attribute__((unused)) void tm_##target##_##event( \
+        TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
+        struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
+        uint32_t tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
+        if (TM_RECORD_RARE_(tm_record_state <= 1)) { \
+            if (tm_record_state == 1) return; \
+            tm_record_state = tm_record_ask_(tm_record_site); \
+            if (tm_record_state <= 1) return; \
+        } \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_KEEP_, TM_RECORD_KEEP_, __VA_ARGS__) \
+        const uint64_t tm_record_len = 8 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
+        struct tm_record_thread_ *const tm_record_thread = tm_record_own_(tm_record_site); \
+        struct tm_record_event_ tm_record_event; \
+        if (TM_RECORD_RARE_(!tm_record_thread) || \
+            !tm_record_begin_(tm_record_site, tm_record_thread, tm_record_len, &tm_record_event)) \
+            return; \
+        unsigned char *tm_record_at = tm_record_event.at + 8; \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_PUT_, TM_RECORD_PUT_, __VA_ARGS__) \
+        (void)tm_record_at; \
+        tm_record_end_(tm_record_thread, &tm_record_event, tm_record_state - 2); \
+    }
+#else
+#define TM_RECORD_DEFINE_(count, target, event, ...) \
+    TM_RECORD_VANISHED_ void tm_##target##_##event( \
+        TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
+        TM_RECORD_EACH_##count##_(, TM_RECORD_IGNORE_, TM_RECORD_IGNORE_, __VA_ARGS__) \
+    }
+#endif
+
+/* A class of events: TM_EVENT(target, name, (type, field), ...) at file scope defines the function tm_TARGET_NAME, which
+ * records an event TARGET:NAME. Several source files may say the same. */
+#define TM_EVENT(...) \
+    TM_RECORD_EVENT_(TM_RECORD_COUNT_(__VA_ARGS__), TM_RECORD_TARGET_(__VA_ARGS__, 0), TM_RECORD_NAME_(__VA_ARGS__, 0), \
+                     __VA_ARGS__)
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

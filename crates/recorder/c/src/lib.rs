@@ -1,0 +1,294 @@
+//! The library behind `tracemill/record.h`: functions for C, which lead to [`record::c`].
+//!
+//! # Why the `unsafe` here is sound
+//!
+//! * Pointers come from the functions of the header, which are part of the interface: a [`Site`] and its fields are static
+//!   variables of the program, their texts are constants. What a site says is read before the function returns.
+//! * The state of a site is reached as an atomic number, until [`tm_record_forget_`] has returned: the header calls that
+//!   before the memory of the site goes away.
+//! * Texts of the user end with 0 or are null, as the header's documentation demands.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, OsStr, c_char, c_int};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use record::c::{Event, Place};
+use record::{FieldClass, Format, Mode, Options, StartError};
+
+const EINVAL: c_int = 22;
+const EIO: c_int = 5;
+const ENOENT: c_int = 2;
+const EBUSY: c_int = 16;
+
+/// A field of an event, `struct tm_record_field_` of the header.
+#[repr(C)]
+pub struct Field {
+    name: *const c_char,
+    class: u32,
+}
+
+/// An event of a program, `struct tm_record_site_` of the header.
+#[repr(C)]
+pub struct Site {
+    state: AtomicU32,
+    has_counter: AtomicU32,
+    thread: AtomicI64,
+    longest_text: AtomicU32,
+    field_count: u32,
+    target: *const c_char,
+    name: *const c_char,
+    fields: *const Field,
+    next: *const Site,
+    is_listed: AtomicU32,
+}
+
+/// `tm_options` of the header.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct COptions {
+    path: *const c_char,
+    mode: c_int,
+    format: c_int,
+    ring_bytes: u64,
+    packet_bytes: u64,
+    events: *const c_char,
+    flush_ms: i64,
+    text_bytes: u32,
+    sync: u8,
+    follow_fork: u8,
+}
+
+/// A text of the user.
+///
+/// # Safety
+/// It ends with 0, or is null.
+unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: the caller's promise.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
+/// A path of the user.
+///
+/// # Safety
+/// It ends with 0, or is null.
+unsafe fn path<'a>(path: *const c_char) -> Option<&'a Path> {
+    // SAFETY: the caller's promise.
+    unsafe { text(path) }.map(|path| Path::new(OsStr::from_bytes(path.to_bytes())))
+}
+
+/// A field class by its number in the header. `None` for one of a newer header.
+fn class(number: u32) -> Option<FieldClass> {
+    Some(match number {
+        0x108 => FieldClass::Unsigned(8),
+        0x110 => FieldClass::Unsigned(16),
+        0x120 => FieldClass::Unsigned(32),
+        0x140 => FieldClass::Unsigned(64),
+        0x208 => FieldClass::Signed(8),
+        0x210 => FieldClass::Signed(16),
+        0x220 => FieldClass::Signed(32),
+        0x240 => FieldClass::Signed(64),
+        0x320 => FieldClass::Float(32),
+        0x340 => FieldClass::Float(64),
+        0x400 => FieldClass::Bool,
+        0x500 => FieldClass::Text,
+        0x600 => FieldClass::Slice(&FieldClass::Unsigned(8)),
+        _ => return None,
+    })
+}
+
+/// What a site says of its event. `None` when it is of a newer header.
+///
+/// # Safety
+/// The site is one of the header.
+unsafe fn event(site: &Site) -> Option<Event<'static>> {
+    // SAFETY: names are constants of the program.
+    let name = |name: *const c_char| unsafe { text(name) }?.to_str().ok();
+    let fields = match site.field_count {
+        0 => &[],
+        // SAFETY: so many fields stand there, static as the site.
+        count => unsafe { std::slice::from_raw_parts(site.fields, count as usize) },
+    };
+    let fields = fields.iter().map(|field| Some((name(field.name)?, class(field.class)?))).collect::<Option<_>>()?;
+    Some(Event { target: name(site.target)?, name: name(site.name)?, fields })
+}
+
+/// Makes an event known, or asks again whether it is on, and gives its state.
+///
+/// # Safety
+/// Only for the functions of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_record_register_(site: *const Site) -> u32 {
+    // SAFETY: a static variable of the program, until it is forgotten.
+    let site: &'static Site = unsafe { &*site };
+    // SAFETY: as above.
+    let Some(event) = (unsafe { event(site) }) else {
+        site.state.store(1, Ordering::Release);
+        return 1;
+    };
+    let process = record::c::process();
+    site.has_counter.store(process.has_counter.into(), Ordering::Relaxed);
+    site.thread.store(process.thread as i64, Ordering::Relaxed);
+    site.longest_text.store(process.longest_text, Ordering::Relaxed);
+    record::c::register(Place(&site.state), &event);
+    site.state.load(Ordering::Acquire)
+}
+
+/// Forgets the sites of a list: their library is unloaded.
+///
+/// # Safety
+/// Only for the functions of the header.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_record_forget_(mut site: *const Site) {
+    // SAFETY: sites of one source file, which are there until this returns.
+    while let Some(known) = unsafe { site.as_ref() } {
+        record::c::forget(Place(&known.state));
+        site = known.next;
+    }
+}
+
+/// The writer of the calling thread; null when it cannot record.
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_record_writer_() -> *const u8 {
+    record::c::thread()
+}
+
+/// Makes room for an event of the calling thread.
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_record_room_(len: u64, clock: u64) -> bool {
+    record::c::make_room(len, clock)
+}
+
+/// The clock, where it is not the counter of the processor.
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_record_clock_() -> u64 {
+    record::c::now()
+}
+
+/// The options that this library knows, with zeros for those that the program does not.
+///
+/// # Safety
+/// `len` bytes stand at `options`.
+unsafe fn options(options: *const COptions, len: usize) -> COptions {
+    let mut known = std::mem::MaybeUninit::<COptions>::zeroed();
+    let len = len.min(size_of::<COptions>());
+    // SAFETY: so many bytes are at both places, and zeros are sound options.
+    unsafe {
+        std::ptr::copy_nonoverlapping(options.cast::<u8>(), known.as_mut_ptr().cast(), len);
+        known.assume_init()
+    }
+}
+
+/// Options of Rust for those of C. `None` when a number means nothing.
+///
+/// # Safety
+/// Texts end with 0, or are null.
+unsafe fn in_rust(options: &COptions) -> Option<Options> {
+    let mut rust = Options::default();
+    // SAFETY: the caller's promise.
+    rust.path = PathBuf::from(unsafe { path(options.path) }.unwrap_or(Path::new("")));
+    rust.mode = match options.mode {
+        0 => Mode::Stream,
+        1 => Mode::Flight,
+        2 => Mode::Block,
+        _ => return None,
+    };
+    rust.format = match options.format {
+        0 => Format::Ctf2,
+        1 => Format::Ctf18,
+        _ => return None,
+    };
+    rust.ring_bytes = options.ring_bytes;
+    if options.packet_bytes > 0 {
+        rust.packet_bytes = options.packet_bytes;
+    }
+    // SAFETY: the caller's promise.
+    if let Some(globs) = unsafe { text(options.events) } {
+        rust.filter = globs.to_str().ok()?.to_string();
+    }
+    match options.flush_ms {
+        0 => {}
+        every => rust.flush = Duration::from_millis(every.try_into().unwrap_or(0)),
+    }
+    if options.text_bytes > 0 {
+        rust.text_bytes = options.text_bytes as usize;
+    }
+    (rust.sync, rust.follow_fork) = (options.sync != 0, options.follow_fork != 0);
+    Some(rust)
+}
+
+/// Events that were discarded by the recording that ended last.
+static DISCARDED: AtomicU64 = AtomicU64::new(0);
+
+fn negative(error: &io::Error) -> c_int {
+    -match (error.raw_os_error(), error.kind()) {
+        (Some(number), _) => number,
+        (None, io::ErrorKind::NotFound) => ENOENT,
+        _ => EIO,
+    }
+}
+
+/// Begins to record.
+///
+/// # Safety
+/// `len` bytes of options stand at `wanted`, or that is null; its texts end with 0, or are null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_record_start_(wanted: *const COptions, len: usize) -> c_int {
+    if wanted.is_null() {
+        return -EINVAL;
+    }
+    // SAFETY: the caller's promise.
+    let Some(options) = (unsafe { in_rust(&options(wanted, len)) }) else { return -EINVAL };
+    match record::c::start(options) {
+        Ok(()) => 0,
+        Err(StartError::IsRecording) => -EBUSY,
+        Err(StartError::Io(_, error)) => negative(&error),
+        Err(error) => {
+            eprintln!("tracemill-record: nothing is recorded: {error}");
+            -EINVAL
+        }
+    }
+}
+
+/// Ends recording.
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_stop() -> c_int {
+    match record::c::stop() {
+        Ok(summary) => {
+            DISCARDED.store(summary.discarded, Ordering::Relaxed);
+            0
+        }
+        Err(error) => negative(&error),
+    }
+}
+
+/// Copies what is recorded so far.
+///
+/// # Safety
+/// The path ends with 0, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_snapshot(to: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(to) = (unsafe { path(to) }) else { return -EINVAL };
+    record::c::snapshot(to).map_or_else(|error| negative(&error), |()| 0)
+}
+
+/// Finishes the trace and goes on in another folder.
+///
+/// # Safety
+/// The path ends with 0, or is null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tm_rotate(to: *const c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let Some(to) = (unsafe { path(to) }) else { return -EINVAL };
+    record::c::rotate(to).map_or_else(|error| negative(&error), |_| 0)
+}
+
+/// Events that were discarded so far, or by the recording that ended last.
+#[unsafe(no_mangle)]
+pub extern "C" fn tm_discarded() -> u64 {
+    record::c::discarded().unwrap_or_else(|| DISCARDED.load(Ordering::Relaxed))
+}

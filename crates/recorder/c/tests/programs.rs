@@ -1,0 +1,388 @@
+//! Programs in C and C++ that record, compiled here with each compiler that is installed and linked both ways; their traces
+//! are read back, and beside those of a program in Rust.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use record::{Format, Recorder, event};
+
+fn root() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../..");
+    root.canonicalize().expect("the workspace is there")
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("tracemill-record-c-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir(&path).expect("a folder");
+        Folder(path)
+    }
+
+    fn join(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The folder with the two libraries, which are built first.
+fn libraries() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--offline", "--quiet", "-p", "tracemill-record-c"]).current_dir(root());
+        assert!(cargo.status().expect("cargo runs").success(), "the library is built");
+        // This test is at target/debug/deps/.
+        let program = std::env::current_exe().expect("this program");
+        let target = program.ancestors().nth(3).expect("the folder of what is built");
+        assert!(target.join("debug/libtracemill_record.so").exists(), "{}", target.display());
+        target.join("debug")
+    })
+}
+
+/// Is a tool there? Says so when it is not.
+fn has(tool: &str) -> bool {
+    let is_there = Command::new(tool).arg("--version").output().is_ok_and(|output| output.status.success());
+    if !is_there {
+        eprintln!("!!! SKIPPED: {tool} is not installed");
+    }
+    is_there
+}
+
+const WARNINGS: [&str; 6] = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wpedantic", "-Werror"];
+
+/// A compiler, its dialect, and how much it optimizes.
+#[derive(Clone, Copy, Debug)]
+struct Compiler(&'static str, &'static [&'static str], &'static str);
+
+const C: &[&str] = &["-x", "c", "-std=c11"];
+const CPP: &[&str] = &["-x", "c++", "-std=c++17"];
+
+impl Compiler {
+    fn command(self, source: &str) -> Command {
+        let mut command = Command::new(self.0);
+        command.args(self.1).args(WARNINGS).args([self.2, "-g", "-I"]).arg(root().join("crates/recorder/c/include"));
+        command.arg(root().join("crates/recorder/c/tests/programs").join(source)).args(["-x", "none"]);
+        command
+    }
+
+    /// Compiles and links a program.
+    fn program(self, source: &str, is_static: bool, to: &Path) {
+        let mut command = self.command(source);
+        command.arg("-o").arg(to);
+        match is_static {
+            true => command.arg(libraries().join("libtracemill_record.a")).arg("-pthread"),
+            false => {
+                let path = format!("-Wl,-rpath,{}", libraries().display());
+                command.args(["-ltracemill_record", "-pthread", &path]).arg("-L").arg(libraries())
+            }
+        };
+        run(&mut command);
+    }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("the program runs");
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(output.stderr.is_empty(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+/// Name and fields of each event of a trace.
+fn events(path: &Path) -> Vec<String> {
+    let traces = tracemill::open([path]).expect("a trace");
+    let line = |event: tracemill::Result<tracemill::Event<'_>>| {
+        let event = event.expect("a sound event");
+        let fields = event.fields().expect("sound fields").filter(|field| field.path.starts_with("payload."));
+        let fields: Vec<_> = fields.map(|field| format!(" {}={}", &field.path[8..], field.value)).collect();
+        event.name().to_string() + &fields.concat()
+    };
+    traces.events().into_iter().map(line).collect()
+}
+
+/// The numbers `i` of the events of a name, in their order.
+fn numbers(path: &Path, name: &str) -> Vec<u64> {
+    let events = events(path);
+    let of = events.iter().filter_map(|line| line.strip_prefix(name)?.strip_prefix(" i="));
+    of.map(|number| number.parse().expect("a number")).collect()
+}
+
+/// Discarded events, as readers see them. Nothing else is wrong with the trace.
+fn discarded(path: &Path) -> u64 {
+    let traces = tracemill::open([path]).expect("a trace");
+    let findings = traces.check().findings;
+    let bad: Vec<_> = findings.iter().filter(|finding| finding.severity != tracemill::Severity::Loss).collect();
+    assert!(bad.is_empty(), "{bad:?}");
+    let surveys = traces.count();
+    surveys.iter().flat_map(|trace| &trace.streams).map(|stream| stream.discarded_events.unwrap_or(0)).sum()
+}
+
+/// The same events as those of `values.c`.
+fn record_values(path: &Path, format: Format) {
+    let recorder = Recorder::options(path).format(format).flight(1 << 20).start().expect("it starts");
+    let text = "ü".repeat(2500);
+    event!(target: "t", "small", a = 1_u8, b = -2_i8, c = 3_u16, d = -4_i16, e = 5_u32, f = -6_i32);
+    event!(target: "t", "large", a = u64::MAX, b = i64::MIN, c = 1.5_f32, d = -2.25_f64, e = true, f = false);
+    event!(target: "t", "texts", text = "Mühle", part = "part", empty = "", null = "(null)", none = "", longer = text);
+    event!(target: "t", "bytes", three = [1_u8, 2, 3], null = &[0_u8; 0][..]);
+    event!(
+        target: "t", "twelve", a = 1_u8, b = 2_u8, c = 3_u8, d = 4_u8, e = 5_u8, f = 6_u8, g = 7_u8, h = 8_u8, i = 9_u8,
+        j = 10_u8, k = 11_u8, l = "twelve"
+    );
+    event!(target: "t", "bare");
+    recorder.finish().expect("it finishes");
+}
+
+/// Events as babeltrace2 shows them, without times and contexts of packets.
+fn by_babeltrace(path: &Path) -> Vec<String> {
+    let output = run(Command::new("babeltrace2").arg("--names=payload").arg(path));
+    let line =
+        |line: &str| line.split_once(" t:").map(|(_, rest)| rest.split_once("}, {").expect("payload").1.to_string());
+    output.lines().filter_map(line).collect()
+}
+
+#[test]
+fn values_are_those_of_the_same_program_in_rust() {
+    let folder = Folder::new("values");
+    let has_babeltrace = has("babeltrace2");
+    let mut count = 0;
+    for (format, name) in [(Format::Ctf2, "ctf2"), (Format::Ctf18, "ctf1.8")] {
+        let rust = folder.join(&format!("rust-{name}"));
+        record_values(&rust, format);
+        let expected = events(&rust);
+        assert_eq!(expected.len(), 6);
+        for tool in ["gcc", "clang"].into_iter().filter(|tool| has(tool)) {
+            for (at, dialect) in [C, CPP].into_iter().enumerate() {
+                for (optimized, is_static) in [("-O0", true), ("-O2", false), ("-O3", true)] {
+                    let compiler = Compiler(tool, dialect, optimized);
+                    let program = folder.join("values");
+                    compiler.program("values.c", is_static, &program);
+                    let path = folder.join(&format!("{tool}-{at}-{name}{optimized}"));
+                    run(Command::new(&program).arg(&path).arg(name));
+                    assert_eq!(events(&path), expected, "{compiler:?}");
+                    assert_eq!(discarded(&path), 0);
+                    if format == Format::Ctf18 && has_babeltrace {
+                        assert_eq!(by_babeltrace(&path), by_babeltrace(&rust), "{compiler:?}");
+                    }
+                    count += 1;
+                }
+            }
+        }
+    }
+    assert!(count > 0 || !has("cc"), "a compiler is there, but none that is known");
+}
+
+#[test]
+fn nothing_is_left_where_it_is_disabled() {
+    if !has("gcc") {
+        return;
+    }
+    let folder = Folder::new("disabled");
+    for dialect in [C, CPP] {
+        let object = folder.join("values.o");
+        run(Compiler("gcc", dialect, "-O2").command("values.c").args(["-DTM_DISABLE", "-c", "-o"]).arg(&object));
+        let symbols = if has("nm") { run(Command::new("nm").arg(&object)) } else { String::from("main") };
+        assert!(symbols.contains("main") && !symbols.contains("tm_"), "{symbols}");
+    }
+}
+
+/// Compiles `work.c` into a folder, if there is a compiler. Linked to the shared library, as plugins are.
+fn work(folder: &Folder) -> bool {
+    let is_there = has("gcc");
+    if is_there {
+        Compiler("gcc", C, "-O2").program("work.c", false, &folder.join("work"));
+    }
+    is_there
+}
+
+/// Runs a kind of work, and gives what it tried and discarded.
+fn tried_and_discarded(folder: &Folder, kind: &str, mode: &str) -> (u64, u64) {
+    let _ = std::fs::remove_dir_all(folder.join("t"));
+    let output = run(Command::new(folder.join("work")).arg(kind).arg(&folder.0).arg(mode));
+    let (tried, discarded) = output.trim().split_once(' ').expect("two numbers");
+    (tried.parse().expect("a number"), discarded.parse().expect("a number"))
+}
+
+#[test]
+fn all_modes_keep_or_count_the_events_of_threads() {
+    let folder = Folder::new("threads");
+    if !work(&folder) {
+        return;
+    }
+    for mode in ["stream", "block", "flight"] {
+        let (tried, lost) = tried_and_discarded(&folder, "threads", mode);
+        let path = folder.join("t");
+        let mut kept = numbers(&path, "t:tick");
+        match mode {
+            // Of as many rings as threads ran at a time: one at least.
+            "flight" => assert!(kept.len() >= 15 * 250 && lost == 0, "{}, {lost}", kept.len()),
+            _ => assert_eq!(kept.len() as u64 + lost, tried, "{mode}"),
+        }
+        assert_eq!(discarded(&path), lost, "{mode}");
+        if mode == "block" {
+            kept.sort_unstable();
+            assert!(kept == (0..80_000).flat_map(|i| [i; 3]).collect::<Vec<u64>>());
+        }
+        assert!(!path.join(".ring").exists());
+    }
+}
+
+#[test]
+fn signal_handlers_record_within_an_event() {
+    let folder = Folder::new("signals");
+    if !work(&folder) {
+        return;
+    }
+    for mode in ["stream", "flight"] {
+        let (tried, lost) = tried_and_discarded(&folder, "interrupted", mode);
+        let path = folder.join("t");
+        // `discarded` finds no damage, and no time that goes back.
+        assert_eq!(discarded(&path), lost, "{mode}");
+        assert_eq!(events(&path).len() as u64 + lost, tried, "{mode}");
+        assert!(tried > 400_003, "{mode}: there were signals");
+    }
+}
+
+#[test]
+fn what_was_written_survives_a_kill() {
+    let folder = Folder::new("killed");
+    if !work(&folder) {
+        return;
+    }
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 50 } else { 4 };
+    for mode in ["flight", "block"] {
+        for round in 0..rounds {
+            let _ = std::fs::remove_dir_all(folder.join("t"));
+            std::fs::write(folder.join("counter"), [0; 4096]).expect("a file");
+            let counted = || {
+                let bytes = std::fs::read(folder.join("counter")).expect("the counter");
+                u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
+            };
+            let mut work = Command::new(folder.join("work"));
+            let mut child =
+                work.arg("killed").arg(&folder.0).arg(mode).stdout(Stdio::null()).spawn().expect("it starts");
+            while counted() < 100 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            std::thread::sleep(Duration::from_micros(1_000 + 1_700 * round));
+            child.kill().expect("it can be killed");
+            child.wait().expect("it is over");
+            let path = folder.join("t");
+            record::recover(&path).expect("it is recovered");
+            let kept = numbers(&path, "t:tick");
+            let last = *kept.last().expect("events") + 1;
+            assert!(last == counted() || last == counted() + 1, "{mode} {round}: {last}, {} counted", counted());
+            assert!(kept.windows(2).all(|pair| pair[0] + 1 == pair[1]), "{mode} {round}");
+            assert!(mode == "flight" || kept[0] == 0, "{mode} {round}");
+            assert_eq!(discarded(&path), 0);
+        }
+    }
+}
+
+#[test]
+fn children_record_when_they_should() {
+    let folder = Folder::new("forked");
+    if !work(&folder) {
+        return;
+    }
+    for (mode, traces) in [("follow", 2), ("alone", 1)] {
+        tried_and_discarded(&folder, "forked", mode);
+        let names = std::fs::read_dir(&folder.0).expect("the folder").map(|entry| entry.expect("an entry").path());
+        let mut names: Vec<_> = names.filter(|path| path.is_dir()).collect();
+        names.sort();
+        let kept: Vec<_> = names.iter().map(|path| numbers(path, "t:tick")).collect();
+        assert_eq!(kept, [vec![1, 3, 4], vec![2]][..traces], "{mode}: {names:?}");
+        assert!(names.iter().all(|path| !path.join(".ring").exists()));
+        names.iter().for_each(|path| std::fs::remove_dir_all(path).expect("it is removed"));
+    }
+}
+
+#[test]
+fn rings_are_given_to_thousands_of_threads() {
+    let folder = Folder::new("many");
+    if !work(&folder) {
+        return;
+    }
+    let (tried, lost) = tried_and_discarded(&folder, "many", "block");
+    let path = folder.join("t");
+    assert_eq!((numbers(&path, "t:tick"), lost), ((0..tried).collect::<Vec<_>>(), 0));
+    assert!(!numbers(&path, "t:outside").is_empty());
+    let streams = std::fs::read_dir(&path).expect("the trace").count() - 1;
+    assert!(streams <= 3, "{streams} rings");
+}
+
+#[test]
+fn libraries_come_and_go() {
+    let folder = Folder::new("unloaded");
+    if !work(&folder) {
+        return;
+    }
+    let mut plugin = Compiler("gcc", C, "-O2").command("plugin.c");
+    let path = format!("-Wl,-rpath,{}", libraries().display());
+    plugin.args(["-shared", "-fPIC", "-ltracemill_record", &path, "-L"]).arg(libraries());
+    run(plugin.arg("-o").arg(folder.join("plugin.so")));
+    tried_and_discarded(&folder, "unloaded", "block");
+    let rounds = (0..50).flat_map(|i| [1000, i, 2000, i].map(|i| format!(" i={i}")));
+    let names = ["p:event", "p:event", "p:event", "t:tick"].into_iter().cycle();
+    let expected: Vec<_> = names.zip(rounds).map(|(name, i)| format!("{name}{i}")).collect();
+    assert_eq!(events(&folder.join("t")), expected);
+    assert_eq!(events(&folder.join("u")), ["t:tick i=50"]);
+}
+
+#[test]
+fn a_snapshot_has_what_was_there() {
+    let folder = Folder::new("snapshots");
+    if !work(&folder) {
+        return;
+    }
+    for mode in ["flight", "stream"] {
+        tried_and_discarded(&folder, "snapshots", mode);
+        let kept = ["copy", "t"].map(|name| numbers(&folder.join(name), "t:tick"));
+        assert_eq!(kept, [vec![0], vec![0, 1]], "{mode}");
+        std::fs::remove_dir_all(folder.join("copy")).expect("it is removed");
+    }
+}
+
+#[test]
+fn the_environment_starts_before_main() {
+    let folder = Folder::new("environment");
+    if !work(&folder) {
+        return;
+    }
+    let recorded = |kind: &str, is_static: bool| {
+        if is_static {
+            Compiler("gcc", C, "-O2").program("work.c", true, &folder.join("work"));
+        }
+        let mut command = Command::new(folder.join("work"));
+        command.arg(kind).arg(&folder.0).arg("stream");
+        command.env("TRACEMILL_RECORD", folder.join("e")).env("TRACEMILL_RECORD_EVENTS", "t:tick");
+        run(&mut command);
+        let kept = numbers(&folder.join("e"), "t:tick");
+        std::fs::remove_dir_all(folder.join("e")).expect("it is removed");
+        kept
+    };
+    for is_static in [false, true] {
+        assert_eq!(recorded("environment", is_static), [11]);
+        // The program's own recording is the one of the environment then.
+        assert_eq!(recorded("snapshots", is_static), [0, 1]);
+        assert!(!folder.join("t").exists());
+        std::fs::remove_dir_all(folder.join("copy")).expect("it is removed");
+    }
+    let mut wrong = Command::new(folder.join("work"));
+    wrong.arg("environment").arg(&folder.0).arg("stream");
+    wrong.env("TRACEMILL_RECORD", folder.join("e")).env("TRACEMILL_RECORD_SIZE", "many");
+    let output = wrong.output().expect("it runs");
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && message.lines().count() == 1, "{message}");
+    assert!(message.contains("TRACEMILL_RECORD_SIZE=many: expected a number"), "{message}");
+}

@@ -1,0 +1,143 @@
+//! The safe half of the library for C programs, whose other half is the crate `tracemill-record-c`.
+//!
+//! A C program has the way of an event into a ring as inline functions of its header. It asks here for what is rare: its
+//! events made known, a thread's writer, the next slot.
+
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::field::{FieldClass, LONGEST_TEXT};
+use crate::metadata::Call;
+use crate::options::Options;
+use crate::recorder::{self, Recorder, StartError, Summary};
+use crate::site::Site;
+use crate::{clock, local};
+
+/// The place in a C program where the state of an event is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(pub &'static AtomicU32);
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Place {}
+
+/// An event of a C program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event<'a> {
+    /// The part of its full name before the colon.
+    pub target: &'a str,
+    /// The part behind it.
+    pub name: &'a str,
+    /// Names and classes of its fields.
+    pub fields: Vec<(&'a str, FieldClass)>,
+}
+
+impl Event<'_> {
+    pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
+        let fields = site.fields().iter().copied().zip(classes.iter().copied());
+        site.names() == (self.target, self.name) && fields.eq(self.fields.iter().copied())
+    }
+
+    /// A site that lives for ever.
+    pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
+        let text = |text: &str| -> &'static str { String::from(text).leak() };
+        let fields = self.fields.iter().map(|(name, _)| text(name)).collect::<Vec<_>>().leak();
+        let site = Site::new(text(self.target), text(self.name), Call::None, fields);
+        (Box::leak(Box::new(site)), self.fields.iter().map(|(_, class)| *class).collect::<Vec<_>>().leak())
+    }
+}
+
+/// What a site needs to know of the process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Process {
+    /// Where a thread keeps the pointer to its writer, from the thread pointer on; 0 when it has to ask.
+    pub thread: isize,
+    /// Is the clock the counter of the processor?
+    pub has_counter: bool,
+    /// Longest text in bytes.
+    pub longest_text: u32,
+}
+
+/// The process, as a site that is registered next needs it.
+pub fn process() -> Process {
+    Process {
+        thread: local::c::place(),
+        has_counter: clock::is_counter(),
+        longest_text: LONGEST_TEXT.load(Ordering::Relaxed).try_into().unwrap_or(u32::MAX),
+    }
+}
+
+/// Makes an event known, or asks again whether it is on. Its state is stored.
+pub fn register(place: Place, event: &Event<'_>) {
+    recorder::register_place(place, event);
+}
+
+/// Forgets the place of an event. Nothing is stored there any more.
+pub fn forget(place: Place) {
+    recorder::forget_place(place);
+}
+
+/// The writer of the calling thread, which gets one if it has none. Null when it cannot record; the event is counted then.
+pub fn thread() -> *const u8 {
+    let writer = local::writer().or_else(recorder::give_writer);
+    writer.map_or(std::ptr::null(), |writer| std::ptr::from_ref(writer).cast())
+}
+
+/// Makes room for an event of the calling thread, which is inside of it. `false` when it is not to be written.
+pub fn make_room(len: u64, clock: u64) -> bool {
+    local::writer().is_some_and(|writer| writer.make_room(len, clock))
+}
+
+/// The time now, in cycles.
+pub fn now() -> u64 {
+    clock::now()
+}
+
+/// Begins to record. It ends by [`stop`], or with the process.
+///
+/// # Errors
+/// Those of [`Options::start`].
+pub fn start(options: Options) -> Result<(), StartError> {
+    local::uncancelled(|| options.start().map(std::mem::forget))
+}
+
+fn current() -> io::Result<std::mem::ManuallyDrop<Recorder>> {
+    recorder::current().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is recorded"))
+}
+
+/// Ends recording.
+///
+/// # Errors
+/// When there is no recording, and those of [`Recorder::finish`].
+pub fn stop() -> io::Result<Summary> {
+    let recorder = std::mem::ManuallyDrop::into_inner(current()?);
+    local::uncancelled(|| recorder.finish())
+}
+
+/// Copies what is recorded so far.
+///
+/// # Errors
+/// When there is no recording, and those of [`Recorder::snapshot`].
+pub fn snapshot(path: &Path) -> io::Result<()> {
+    let recorder = current()?;
+    local::uncancelled(|| recorder.snapshot(path))
+}
+
+/// Finishes the trace and goes on in another folder.
+///
+/// # Errors
+/// When there is no recording, and those of [`Recorder::rotate`].
+pub fn rotate(path: &Path) -> io::Result<Summary> {
+    let recorder = current()?;
+    local::uncancelled(|| recorder.rotate(path))
+}
+
+/// Events that were discarded so far. `None` when there is no recording.
+pub fn discarded() -> Option<u64> {
+    current().ok().map(|recorder| recorder.discarded())
+}
