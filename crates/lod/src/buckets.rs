@@ -33,6 +33,12 @@ impl Buckets {
         }
     }
 
+    /// All events.
+    pub(crate) fn events(&self) -> u64 {
+        let open = self.names.iter().map(|(_, count)| count);
+        self.done.iter().map(|bucket| bucket.events).sum::<u64>() + open.sum::<u64>()
+    }
+
     fn close(&mut self) {
         let Some(at) = self.at.take() else { return };
         self.is_unsorted |= self.done.last().is_some_and(|last| last.at >= at);

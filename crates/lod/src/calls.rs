@@ -14,7 +14,13 @@ use tracemill_format::open_calls::{Level, OpenCalls};
 use tracemill_model::error::Error;
 
 use crate::index::Progress;
-use crate::statistics::rank;
+use crate::lane::{End, Frame, Lane, Step};
+use crate::ranks::Ranks;
+use crate::search::Direction;
+use crate::slices::{self, Levels};
+
+pub use crate::lane::Call;
+pub use crate::slices::Slice;
 
 /// A thread whose calls are followed.
 #[derive(Clone, Debug)]
@@ -31,57 +37,28 @@ pub struct Task {
     pub depth: u64,
 }
 
-/// A call.
-#[derive(Clone, Copy, Debug)]
-pub struct Call {
-    /// When it begins, in ns.
-    pub begin: i64,
-    /// When it ends; `None` when nothing says so.
-    pub end: Option<i64>,
-    /// Its task: an index of [`Calls::tasks`].
-    pub task: u32,
-    /// Its name: an index of [`Calls::names`].
-    pub name: u32,
-    /// The call that made it.
-    pub parent: Option<u32>,
-    /// Calls that it stands on.
-    pub depth: u32,
-}
-
-/// The calls of a session, trace by trace in the order of their beginnings.
+/// The calls of a session. They take some five bytes each, and what shows them from far away a little more.
 #[derive(Default)]
 pub struct Calls {
     /// The tasks.
     pub tasks: Vec<Task>,
     /// Names of functions.
     pub names: Vec<String>,
-    /// The calls.
-    pub list: Vec<Call>,
+    /// The time of the first call.
+    pub begin: i64,
     /// The time of the last record: calls without an end last until then.
     pub end: i64,
-    /// Calls that were met when no more were kept.
-    pub left_out: u64,
     /// What could not be read while calls were followed.
     pub faults: Vec<Error>,
     /// What is to be known of them, and no error.
     pub warnings: Vec<Error>,
-}
-
-/// Calls that are kept. A call takes 48 bytes, and what shows them is given so much memory.
-const MAX_CALLS: usize = 4 << 20;
-
-/// The calls that are open in a task: the innermost one that is kept, and how many of those there are. What is not shown
-/// stands between them like the others.
-#[derive(Clone, Copy)]
-struct Open {
-    call: Option<u32>,
-    depth: u32,
-    is_kept: bool,
+    lanes: Vec<Lane>,
+    levels: Vec<Option<Levels>>,
 }
 
 /// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
-/// when [`Progress::stop`] was set.
-pub fn follow(session: &Arc<Session>, progress: &Progress) -> Option<Calls> {
+/// when [`Progress::stop`] was set. Wide buckets are counted from `origin`.
+pub fn follow(session: &Arc<Session>, origin: i128, progress: &Progress) -> Option<Calls> {
     let collector = &Collector::default();
     let mut calls = Calls::default();
     let mut has_source = false;
@@ -99,10 +76,16 @@ pub fn follow(session: &Arc<Session>, progress: &Progress) -> Option<Calls> {
             calls.add(&source, trace, |time| base + i128::from(time), collector, progress)?;
         }
     }
-    if calls.left_out > 0 {
-        let message = format!("{} calls are not shown: the first {MAX_CALLS} are", calls.left_out);
-        collector.warning(Error::unsupported(message).with_help("--begin and --end show a part of the trace"));
+    let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    let Calls { tasks, lanes, levels, .. } = &mut calls;
+    for (task, lane) in tasks.iter_mut().zip(lanes) {
+        lane.finish();
+        task.calls = lane.calls();
+        levels.push(Levels::new(lane, origin));
     }
+    let ranges = || calls.lanes.iter().filter_map(Lane::range);
+    calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
+    calls.end = ranges().map(|(_, last)| last).max().unwrap_or(0);
     (calls.faults, calls.warnings) = collector.take();
     has_source.then_some(calls)
 }
@@ -116,14 +99,17 @@ impl Calls {
         collector: &Collector,
         progress: &Progress,
     ) -> Option<()> {
-        let first_task = self.tasks.len() as u32;
+        let first_task = self.tasks.len();
         let names = source.last_names();
         self.tasks.extend(source.tasks().iter().zip(&names).map(|(task, name)| {
             let name = String::from_utf8_lossy(name).into_owned();
             Task { trace, tid: task.tid, name, calls: 0, depth: 0 }
         }));
-        let mut open: Vec<OpenCalls<Open>> =
+        self.lanes.resize_with(self.tasks.len(), Lane::default);
+        // Of each open call, whether it is shown.
+        let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
+        let mut depths: Vec<u64> = vec![0; open.len()];
         let mut of_symbol: HashMap<(u32, u64), u32> = HashMap::new();
         let mut of_name: HashMap<String, u32> =
             self.names.iter().zip(0..).map(|(name, at)| (name.clone(), at)).collect();
@@ -135,22 +121,18 @@ impl Calls {
                 return None;
             }
             let is_shown = follower.step(&record).is_some();
-            let Some(of_task) = open.get_mut(record.task as usize).filter(|_| record.is_call()) else { continue };
+            let at = record.task as usize;
+            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call()) else { continue };
+            let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
             let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
             let time = ns(record.time).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-            self.end = self.end.max(time);
             for _ in 0..of_task.abandoned_at(Some(level)) {
-                if let Some(Open { call: Some(call), is_kept: true, .. }) = of_task.pop() {
-                    self.list[call as usize].end = Some(time);
+                if of_task.pop() == Some(true) {
+                    lane.end(time);
+                    depths[at] -= 1;
                 }
             }
-            if record.kind == CallKind::Exit {
-                continue;
-            }
-            let below = of_task.last().copied().unwrap_or(Open { call: None, depth: 0, is_kept: false });
-            if !is_shown || self.list.len() >= MAX_CALLS {
-                of_task.begin(Some(level), Open { is_kept: false, ..below });
-                self.left_out += u64::from(is_shown);
+            if record.kind == CallKind::Exit || !of_task.begin(Some(level), is_shown) || !is_shown {
                 continue;
             }
             // A name of its own says what the address is only without a symbol.
@@ -162,14 +144,9 @@ impl Calls {
                     self.names.len() as u32 - 1
                 })
             });
-            let call = self.list.len() as u32;
-            if of_task.begin(Some(level), Open { call: Some(call), depth: below.depth + 1, is_kept: true }) {
-                let task = first_task + record.task;
-                self.list.push(Call { begin: time, end: None, task, name, parent: below.call, depth: below.depth });
-                let task = &mut self.tasks[task as usize];
-                task.calls += 1;
-                task.depth = task.depth.max(u64::from(below.depth) + 1);
-            }
+            lane.begin(time, name);
+            depths[at] += 1;
+            task.depth = task.depth.max(depths[at]);
         }
         let findings = follower.take_findings();
         findings.faults.into_iter().for_each(|fault| collector.fault(fault));
@@ -177,52 +154,64 @@ impl Calls {
         Some(())
     }
 
-    /// The end of a call, or of all.
-    fn end_of(&self, call: &Call) -> i64 {
-        call.end.unwrap_or(self.end.max(call.begin))
+    /// Memory that they take, in bytes.
+    pub fn bytes(&self) -> usize {
+        let levels: usize = self.levels.iter().flatten().map(Levels::bytes).sum();
+        self.lanes.iter().map(Lane::bytes).sum::<usize>() + levels
     }
 
-    /// The calls of some tasks that overlap a range, both ends included.
-    fn inside(&self, range: (i64, i64), tasks: Option<&[usize]>) -> impl Iterator<Item = (u32, &Call)> {
-        let is_wanted: Vec<bool> =
-            (0..self.tasks.len()).map(|task| tasks.is_none_or(|tasks| tasks.contains(&task))).collect();
-        self.list.iter().zip(0..).map(|(call, at)| (at, call)).filter(move |(_, call)| {
-            is_wanted[call.task as usize] && call.begin <= range.1 && self.end_of(call) >= range.0
-        })
-    }
-
-    fn clip(&self, call: &Call, (begin, end): (i64, i64)) -> i64 {
-        (self.end_of(call).min(end) - call.begin.max(begin)).max(0)
-    }
-
-    /// The time that each call spent itself, inside of a range.
-    fn own_times(&self, range: (i64, i64), tasks: Option<&[usize]>) -> HashMap<u32, i64> {
-        let mut own: HashMap<u32, i64> = HashMap::new();
-        for (at, call) in self.inside(range, tasks) {
-            let clipped = self.clip(call, range);
-            *own.entry(at).or_default() += clipped;
-            if let Some(parent) = call.parent {
-                *own.entry(parent).or_default() -= clipped;
+    /// Shows what happens in some tasks from before a range to its end: the task, and what.
+    fn each(&self, range: (i64, i64), tasks: Option<&[usize]>, mut see: impl FnMut(usize, Step)) {
+        for (task, lane) in self.lanes.iter().enumerate() {
+            if tasks.is_none_or(|tasks| tasks.contains(&task)) {
+                lane.each(range, |step| {
+                    see(task, step);
+                    true
+                });
             }
         }
-        own
+    }
+
+    /// The ns of a call inside of a range; `None` when it does not overlap that.
+    fn inside(&self, frame: &Frame, end: End, (begin, last): (i64, i64)) -> Option<i64> {
+        let end = match end {
+            End::At(time) => time,
+            End::Later => i64::MAX,
+            End::Never => self.end.max(frame.begin),
+        };
+        (frame.begin <= last && end >= begin).then(|| end.min(last).saturating_sub(frame.begin.max(begin)).max(0))
     }
 
     /// Statistics by name, the largest total first, then by name. A call belongs to the range when it overlaps it.
     pub fn statistics(&self, range: (i64, i64), tasks: Option<&[usize]>) -> Vec<OfFunction> {
-        let own = self.own_times(range, tasks);
-        let mut by_name: HashMap<u32, OfFunction> = HashMap::new();
-        for (at, call) in self.inside(range, tasks) {
-            let of =
-                by_name.entry(call.name).or_insert_with(|| OfFunction { name: call.name, ..OfFunction::default() });
-            of.calls += 1;
-            of.total += i128::from(self.clip(call, range));
-            of.own += i128::from(own.get(&at).copied().unwrap_or(0));
-            if let Some(end) = call.end.filter(|end| call.begin >= range.0 && *end <= range.1) {
-                of.durations.push(end - call.begin);
+        let mut rows: Vec<OfFunction> =
+            (0..self.names.len()).map(|name| OfFunction { name: name as u32, ..OfFunction::default() }).collect();
+        // Of each open call, the ns of the calls that it made inside of the range.
+        let mut inner: Vec<i64> = Vec::new();
+        self.each(range, tasks, |_, step| match step {
+            Step::Begin(_) => inner.push(0),
+            Step::End(frame, _, end) => {
+                let of_inner = inner.pop().unwrap_or(0);
+                let Some(inside) = self.inside(&frame, end, range) else { return };
+                inner.last_mut().into_iter().for_each(|around| *around += inside);
+                let row = &mut rows[frame.name as usize];
+                row.calls += 1;
+                row.total += i128::from(inside);
+                row.own += i128::from(inside - of_inner);
+                if let Some(duration) = whole(&frame, end, range) {
+                    row.durations.add(duration);
+                }
             }
-        }
-        let mut rows: Vec<OfFunction> = by_name.into_values().collect();
+        });
+        rows.iter_mut().for_each(|row| row.durations.want(&PERCENTILES));
+        self.each(range, tasks, |_, step| {
+            if let Step::End(frame, _, end) = step
+                && let Some(duration) = whole(&frame, end, range)
+            {
+                rows[frame.name as usize].durations.add_again(duration);
+            }
+        });
+        rows.retain(|row| row.calls > 0);
         let name = |of: &OfFunction| &self.names[of.name as usize];
         rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| name(a).cmp(name(b))));
         rows
@@ -230,65 +219,79 @@ impl Calls {
 
     /// The stacks inside of a range, and what they took. The first one is the root, below all.
     pub fn stacks(&self, range: (i64, i64), tasks: Option<&[usize]>) -> Vec<OfStack> {
-        let own = self.own_times(range, tasks);
         let mut stacks = vec![OfStack::default()];
-        let mut of_call: HashMap<u32, usize> = HashMap::new();
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
-        for (at, call) in self.inside(range, tasks) {
-            let below = call.parent.and_then(|parent| of_call.get(&parent).copied()).unwrap_or(0);
-            let stack = *known.entry((below, call.name)).or_insert_with(|| {
-                stacks.push(OfStack { parent: below, name: Some(call.name), ..OfStack::default() });
-                stacks.len() - 1
-            });
-            of_call.insert(at, stack);
-            let clipped = i128::from(self.clip(call, range));
-            stacks[stack].calls += 1;
-            stacks[stack].total += clipped;
-            stacks[stack].own += i128::from(own.get(&at).copied().unwrap_or(0));
-            if below == 0 {
-                stacks[0].total += clipped;
+        // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
+        let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
+        self.each(range, tasks, |_, step| match step {
+            Step::Begin(frame) => open.push((frame.name, None, 0)),
+            Step::End(frame, depth, end) => {
+                if let Some(inside) = self.inside(&frame, end, range) {
+                    // What it stands on overlaps the range too.
+                    let first = open.iter().rposition(|(_, stack, _)| stack.is_some()).map_or(0, |place| place + 1);
+                    for place in first..open.len() {
+                        let below = place.checked_sub(1).and_then(|below| open[below].1).unwrap_or(0);
+                        let name = open[place].0;
+                        let stack = *known.entry((below, name)).or_insert_with(|| {
+                            stacks.push(OfStack { parent: below, name: Some(name), ..OfStack::default() });
+                            stacks.len() - 1
+                        });
+                        open[place].1 = Some(stack);
+                    }
+                    let (_, stack, inner) = open[depth];
+                    let stack = &mut stacks[stack.unwrap_or(0)];
+                    stack.calls += 1;
+                    stack.total += i128::from(inside);
+                    stack.own += i128::from(inside - inner);
+                    match depth.checked_sub(1) {
+                        Some(below) => open[below].2 += inside,
+                        None => stacks[0].total += i128::from(inside),
+                    }
+                }
+                open.pop();
             }
-        }
+        });
         stacks
+    }
+
+    /// A call of a task by its number.
+    pub fn call(&self, task: usize, number: u64) -> Option<Call> {
+        self.lanes.get(task)?.call(number)
+    }
+
+    /// The call of a task that is next to a time: the first that begins behind it, the last that begins before it, or the
+    /// innermost one that is open then, or else one of those.
+    pub fn locate(&self, task: usize, time: i64, direction: Direction) -> Option<Call> {
+        let lane = self.lanes.get(task)?;
+        let number = match direction {
+            Direction::Next => lane.next(time),
+            Direction::Previous => lane.previous(time),
+            Direction::Nearest => lane.innermost(time).or_else(|| lane.previous(time)).or_else(|| lane.next(time)),
+        };
+        self.call(task, number?)
     }
 
     /// Slices of some tasks in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a
     /// bucket stand together, by bucket and depth.
     pub fn slices(&self, tasks: &[usize], level: u32, range: (i64, i64)) -> Vec<Vec<Slice>> {
-        let place: HashMap<usize, usize> = tasks.iter().zip(0..).map(|(task, at)| (*task, at)).collect();
-        let mut slices: Vec<Vec<Slice>> = vec![Vec::new(); tasks.len()];
-        // By task, bucket and depth: the slice, its ns and those of its longest.
-        let mut short: HashMap<(usize, i64, u32), (usize, i64, i64)> = HashMap::new();
-        let bucket = |time: i64| time.saturating_sub(range.0) >> level;
-        for (_, call) in self.inside(range, Some(tasks)) {
-            let at = place[&(call.task as usize)];
-            let length = self.end_of(call) - call.begin;
-            let (first, depth) = (bucket(call.begin), call.depth);
-            let is_short = length >> level == 0 && call.end.is_some();
-            let slice =
-                Slice { at: first, len: Some((length >> level).max(1)), depth, name: call.name, n: 1, busy: 255 };
-            if !is_short {
-                let behind = bucket(range.1) + 1;
-                let len = call.end.map(|end| (bucket(end).min(behind) - first).max(1));
-                slices[at].push(Slice { len, ..slice });
-                continue;
-            }
-            let (place, busy, longest) = *short.entry((at, first, depth)).or_insert_with(|| {
-                slices[at].push(Slice { n: 0, ..slice });
-                (slices[at].len() - 1, 0, -1)
-            });
-            let slice = &mut slices[at][place];
-            slice.n += 1;
-            if length > longest {
-                slice.name = call.name;
-            }
-            let busy = busy + length;
-            slice.busy = ((i128::from(busy) * 255) >> level).clamp(1, 255) as u8;
-            short.insert((at, first, depth), (place, busy, longest.max(length)));
-        }
-        slices
+        let of = |task: &usize| {
+            let levels = self.levels.get(*task).and_then(Option::as_ref);
+            self.lanes.get(*task).map_or(Vec::new(), |lane| slices::slices(lane, levels, level, range))
+        };
+        tasks.iter().map(of).collect()
     }
 }
+
+/// The ns of a call that begins and ends inside of a range.
+fn whole(frame: &Frame, end: End, range: (i64, i64)) -> Option<i64> {
+    match end {
+        End::At(time) if frame.begin >= range.0 && time <= range.1 => Some(time - frame.begin),
+        _ => None,
+    }
+}
+
+/// The percentiles that are told of durations.
+const PERCENTILES: [u64; 3] = [50, 90, 99];
 
 /// Calls of one function.
 #[derive(Clone, Default, Debug)]
@@ -302,25 +305,24 @@ pub struct OfFunction {
     /// That without the calls that they made.
     pub own: i128,
     /// Durations of those that begin and end inside.
-    durations: Vec<i64>,
+    durations: Ranks,
 }
 
 impl OfFunction {
     /// Calls that begin and end inside of the range.
-    pub fn whole(&self) -> usize {
-        self.durations.len()
+    pub fn whole(&self) -> u64 {
+        self.durations.count()
     }
 
     /// Shortest, mean, and longest duration of those.
     pub fn durations(&self) -> Option<(i64, i64, i64)> {
-        let (min, max) = (self.durations.iter().min()?, self.durations.iter().max()?);
-        let sum: i128 = self.durations.iter().map(|ns| i128::from(*ns)).sum();
-        Some((*min, (sum / self.durations.len() as i128) as i64, *max))
+        let (min, max) = self.durations.ends()?;
+        Some((min, self.durations.mean()?, max))
     }
 
-    /// The duration that p of 100 of those do not exceed.
-    pub fn percentile(&mut self, p: usize) -> Option<i64> {
-        rank(&mut self.durations, p)
+    /// The duration that 50, 90 or 99 of 100 of those do not exceed.
+    pub fn percentile(&self, p: u64) -> Option<i64> {
+        self.durations.percentile(p)
     }
 }
 
@@ -337,21 +339,4 @@ pub struct OfStack {
     pub total: i128,
     /// Those without calls that they made.
     pub own: i128,
-}
-
-/// A slice of a timeline, or several short ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slice {
-    /// The bucket in which it begins; below 0 before the range.
-    pub at: i64,
-    /// Its buckets; `None` when it has no end.
-    pub len: Option<i64>,
-    /// Its depth.
-    pub depth: u32,
-    /// Name of the longest.
-    pub name: u32,
-    /// How many stand here.
-    pub n: u64,
-    /// How much of the bucket they fill, of 255.
-    pub busy: u8,
 }

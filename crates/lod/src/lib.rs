@@ -14,11 +14,15 @@ pub mod calls;
 mod estimate;
 mod events;
 pub mod index;
+mod lane;
+mod ranks;
 pub mod search;
+mod slices;
 pub mod statistics;
 pub mod tiles;
 pub mod timeline;
 mod tree;
+mod varint;
 mod window;
 
 pub use events::EventSet;

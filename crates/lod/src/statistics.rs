@@ -2,6 +2,7 @@
 
 use crate::events::{EventSet, UNTIMED};
 use crate::index::{Index, LossKind};
+use crate::ranks::Ranks;
 
 /// What is asked for.
 #[derive(Clone, Copy, Default)]
@@ -36,46 +37,47 @@ pub struct Sums {
     pub losses: (u64, u64, u64),
 }
 
-/// The value that p of 100 do not exceed, of values whose order does not matter.
-///
-/// ```
-/// assert_eq!(tracemill_lod::statistics::rank(&mut [7, 1, 3], 50), Some(3));
-/// assert_eq!(tracemill_lod::statistics::rank::<u8>(&mut [], 50), None);
-/// ```
-pub fn rank<T: Ord + Copy>(values: &mut [T], p: usize) -> Option<T> {
-    let at = (p * values.len()).div_ceil(100).max(1) - 1;
-    (!values.is_empty()).then(|| *values.select_nth_unstable(at).1)
-}
-
-/// Sums a part up. Takes eight bytes for each of its events.
+/// Sums a part up.
 pub fn sums(index: &Index, part: Part<'_>) -> Sums {
     let is_wanted: Vec<bool> = match part.tracks {
         None => vec![true; index.tracks.len()],
         Some(tracks) => (0..index.tracks.len()).map(|track| tracks.contains(&track)).collect(),
     };
-    // For each name: events, time of the last one, gaps.
-    let mut names: Vec<(u64, Option<i64>, Vec<i64>)> = vec![(0, None, Vec::new()); index.names.len()];
     let range = part.range.map(|(begin, end)| index.range(begin, end));
     let mut sums = Sums::default();
-    index.columns.for_each(range, |number, time, kind| {
-        let kind = index.kinds[kind as usize];
-        if !is_wanted[kind.track as usize] || part.set.is_some_and(|set| !set.has(number)) {
-            return;
-        }
-        sums.events += 1;
-        let (events, last, gaps) = &mut names[kind.name as usize];
-        *events += 1;
+    // By name.
+    let mut names: Vec<(u64, Ranks)> = vec![(0, Ranks::default()); index.names.len()];
+    let mut last: Vec<Option<i64>> = vec![None; index.names.len()];
+    let each = |see: &mut dyn FnMut(usize, i64)| {
+        index.columns.for_each(range, |number, time, kind| {
+            let kind = index.kinds[kind as usize];
+            if is_wanted[kind.track as usize] && part.set.is_none_or(|set| set.has(number)) {
+                see(kind.name as usize, time);
+            }
+        });
+    };
+    each(&mut |name, time| {
+        names[name].0 += 1;
         if time != UNTIMED
-            && let Some(last) = last.replace(time)
+            && let Some(last) = last[name].replace(time)
         {
-            gaps.push(time.saturating_sub(last));
+            names[name].1.add(time.saturating_sub(last));
         }
     });
-    let found = names.into_iter().zip(0..).filter(|((events, ..), _)| *events > 0);
+    names.iter_mut().for_each(|(_, gaps)| gaps.want(&[50]));
+    last.fill(None);
+    each(&mut |name, time| {
+        if time != UNTIMED
+            && let Some(last) = last[name].replace(time)
+        {
+            names[name].1.add_again(time.saturating_sub(last));
+        }
+    });
+    sums.events = names.iter().map(|(events, _)| events).sum();
+    let found = names.into_iter().zip(0..).filter(|((events, _), _)| *events > 0);
     sums.names = found
-        .map(|((events, _, mut gaps), name)| {
-            let ends = gaps.iter().copied().min().zip(gaps.iter().copied().max());
-            let gaps = ends.and_then(|(min, max)| Some((min, rank(&mut gaps, 50)?, max)));
+        .map(|((events, gaps), name)| {
+            let gaps = gaps.ends().and_then(|(min, max)| Some((min, gaps.percentile(50)?, max)));
             OfName { name, events, gaps }
         })
         .collect();

@@ -50,45 +50,30 @@ pub fn density(
     let (begin, end) = (window.0 as u64, window.1 as u64);
     let first = begin >> level;
     let all = timeline.tracks();
-    // What is known, the events in sight, and those of which only a stretch of time is known.
-    let mut found: Vec<(Buckets, u64, Wide)> = Vec::with_capacity(tracks.len());
+    let mut found: Vec<(Buckets, Wide)> = Vec::with_capacity(tracks.len());
     for track in tracks {
-        let (mut buckets, mut events, mut wide) = (Buckets::default(), 0, Vec::new());
+        let (mut buckets, mut wide) = (Buckets::default(), Vec::new());
         if let Some(counted) = all.get(*track).and_then(TrackOf::trees) {
             let name = |name: u32| counted.names.get(name as usize).copied().unwrap_or_default();
             for tree in &counted.trees {
                 let exact = |own: u32, entry: Entry| {
-                    events += entry.events;
                     buckets.add((entry.at << own >> level).saturating_sub(first), name(entry.name), entry.events);
                 };
                 tree.each(level, (begin, end), exact, |own, entry| {
                     wide.push((own, Entry { name: name(entry.name), ..entry }));
                 });
             }
-            events += wide.iter().map(|(_, entry)| entry.events).sum::<u64>();
         }
-        found.push((buckets, events, wide));
+        found.push((buckets, wide));
     }
-    let unknown: Vec<usize> = (0..found.len()).filter(|at| !found[*at].2.is_empty()).collect();
-    let is_read = must_be_exact || unknown.iter().map(|at| found[*at].1).sum::<u64>() <= READ;
-    if is_read && !unknown.is_empty() {
-        let wanted: Vec<TrackOf<'_>> = unknown.iter().map(|at| all[tracks[*at]]).collect();
-        let mut read: Vec<Buckets> = unknown.iter().map(|_| Buckets::default()).collect();
-        window::each(timeline, source, &wanted, window, |at, time, name| {
-            read[at].add((time as u64 >> level) - first, name, 1);
-        });
-        for (at, buckets) in unknown.into_iter().zip(read) {
-            (found[at].0, found[at].2) = (buckets, Vec::new());
-        }
-    }
-    let densities = tracks.iter().zip(found).map(|(track, (mut buckets, _, wide))| {
+    read_wide(timeline, source, (tracks, level, window), &mut found, must_be_exact);
+    let densities = tracks.iter().zip(found).map(|(track, (mut buckets, wide))| {
         let estimate = all.get(*track).filter(|track| track.trees().is_none()).map(TrackOf::estimate);
         let is_exact = wide.is_empty() && estimate.is_none();
         if !is_exact {
             let mut spread = Spread::new(level, window);
             for (own, entry) in wide {
-                let from = i128::from(entry.at) << own;
-                spread.add((from, from + (1 << own) - 1), entry.events as f64, entry.name);
+                spread.add(span(own, entry), entry.events as f64, entry.name);
             }
             estimate.into_iter().for_each(|estimate| estimate.spread(timeline.origin, &mut spread));
             spread.each(|at, events, name| buckets.add(at, name, events));
@@ -96,6 +81,68 @@ pub fn density(
         Density { is_exact, ..columns(buckets) }
     });
     densities.collect()
+}
+
+/// First and last ns of a bucket.
+fn span(level: u32, entry: Entry) -> (i128, i128) {
+    let from = i128::from(entry.at) << level;
+    (from, from + (1 << level) - 1)
+}
+
+/// Reads the events of wide buckets: stretch by stretch where these are few, or all that is in sight.
+fn read_wide(
+    timeline: &Timeline,
+    source: &Source<'_>,
+    (tracks, level, window): (&[usize], u32, (i64, i64)),
+    found: &mut [(Buckets, Wide)],
+    must_be_exact: bool,
+) {
+    let all = timeline.tracks();
+    let unknown: Vec<usize> = (0..found.len()).filter(|at| !found[*at].1.is_empty()).collect();
+    let mut is_apart = true;
+    // Stretches of neighbours, by track, and what reading them costs: that of a packet begins at its first event.
+    let mut stretches: Vec<(usize, (i64, i64))> = Vec::new();
+    let (mut cost, mut of_window) = (0u64, 0u64);
+    for at in &unknown {
+        let track = all[tracks[*at]];
+        let mut spans: Vec<(i128, i128)> = found[*at].1.iter().map(|(own, entry)| span(*own, *entry)).collect();
+        spans.sort_unstable();
+        let first = stretches.len();
+        for (from, to) in spans {
+            let from = (from.max(window.0.into())) as i64;
+            let to = (to.min(window.1.into())) as i64;
+            match stretches.last_mut().filter(|(own, (_, end))| own == at && from <= end.saturating_add(1)) {
+                Some((_, (_, end))) => *end = to.max(*end),
+                None => stretches.push((*at, (from, to))),
+            }
+        }
+        let of_packet = track.cost_of_reading(source);
+        cost += found[*at].1.iter().map(|(_, entry)| entry.events).sum::<u64>();
+        cost += (stretches.len() - first) as u64 * of_packet;
+        // What another tree knows of a stretch would be counted twice.
+        is_apart &= track.trees().is_none_or(|counted| counted.trees.len() == 1);
+        of_window +=
+            found[*at].0.events() + found[*at].1.iter().map(|(_, entry)| entry.events).sum::<u64>() + of_packet;
+    }
+    let is_apart = is_apart && cost < of_window;
+    if unknown.is_empty() || !must_be_exact && (if is_apart { cost } else { of_window }) > READ {
+        return;
+    }
+    if is_apart {
+        for (at, stretch) in stretches {
+            let buckets = &mut found[at].0;
+            window::each(timeline, source, &[all[tracks[at]]], stretch, |_, time, name| {
+                buckets.add(((time - window.0) as u64) >> level, name, 1);
+            });
+        }
+    } else {
+        let wanted: Vec<TrackOf<'_>> = unknown.iter().map(|at| all[tracks[*at]]).collect();
+        unknown.iter().for_each(|at| found[*at].0 = Buckets::default());
+        window::each(timeline, source, &wanted, window, |at, time, name| {
+            found[unknown[at]].0.add(((time - window.0) as u64) >> level, name, 1);
+        });
+    }
+    unknown.iter().for_each(|at| found[*at].1.clear());
 }
 
 /// An estimate of the events of a trace whose tracks are not known yet; `None` when they are.

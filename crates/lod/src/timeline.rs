@@ -397,6 +397,13 @@ impl<'t> TrackOf<'t> {
         &self.part.streams
     }
 
+    /// What it costs to read an event of it, in events: those before it in its packet, and finding that.
+    pub(crate) fn cost_of_reading(&self, source: &Source<'_>) -> u64 {
+        let packets: u64 = self.part.streams.iter().map(|at| source.streams[*at].stream.packets.len() as u64).sum();
+        let events = self.part.counted.get().map_or(0, |all| all.iter().map(|of| of.track.events).sum::<u64>());
+        events / packets.max(1) + packets / 8 + 500
+    }
+
     /// Its number, where the trace gives it.
     pub(crate) fn number(&self) -> Option<i128> {
         self.part.numbers.get()?.get(self.at).copied().filter(|_| self.part.has_own_tracks)

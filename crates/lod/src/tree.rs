@@ -5,6 +5,8 @@
 //! always shown by are split whatever they hold. What is stored of a bucket is its distance from the one before, its
 //! events and their commonest name: some 0.3 bytes an event.
 
+use crate::varint::{put, take};
+
 /// Events of a bucket that is not split.
 const LEAF: u64 = 32;
 /// The highest level.
@@ -110,27 +112,6 @@ impl Level {
             }
         }
     }
-}
-
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-fn take(bytes: &mut &[u8]) -> u64 {
-    let (mut number, mut shift) = (0, 0);
-    while let Some((byte, rest)) = bytes.split_first() {
-        *bytes = rest;
-        number |= u64::from(byte & 0x7f) << shift;
-        shift += 7;
-        if byte & 0x80 == 0 || shift > 63 {
-            break;
-        }
-    }
-    number
 }
 
 /// The buckets of a track.

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::str::FromStr;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
@@ -475,7 +474,7 @@ fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
     (time(begin), time(end))
 }
 
-fn function_json(calls: &Calls, mut of: OfFunction) -> Value {
+fn function_json(calls: &Calls, of: OfFunction) -> Value {
     let durations = of.durations();
     let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
     json!({
@@ -547,11 +546,9 @@ fn call(shared: &Shared, place: &str) -> Answer {
     let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
     let (track, number) = place.split_once('/').ok_or_else(wrong)?;
     let (Named::Calls(task), Some(calls)) = (named(shared, track)?, shared.calls()) else { return Err(wrong()) };
-    let number: u32 = number.parse().map_err(|_| wrong())?;
-    let call = calls.list.get(number as usize).filter(|call| call.task as usize == task).ok_or_else(wrong)?;
-    let children = calls.list[number as usize..].iter().filter(|child| child.parent == Some(number));
-    let of_children: i64 = children.filter_map(|child| Some(child.end? - child.begin)).sum();
-    let whole = (calls.list.iter().map(|call| call.begin).min().unwrap_or(0), calls.end);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let call = calls.call(task, number).ok_or_else(wrong)?;
+    let whole = (calls.begin, calls.end);
     let of_name = calls.statistics(whole, None).into_iter().find(|of| of.name == call.name);
     let duration = call.end.map(|end| end - call.begin);
     Ok(json!({
@@ -560,7 +557,7 @@ fn call(shared: &Shared, place: &str) -> Answer {
         "begin": ns(call.begin),
         "end": some_ns(call.end),
         "duration": some_ns(duration),
-        "self": some_ns(duration.map(|duration| duration - of_children)),
+        "self": some_ns(duration.map(|duration| duration - call.inner)),
         "parent": call.parent,
         "depth": call.depth,
         "args": null,
@@ -609,9 +606,10 @@ fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
             json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name })
         }),
         Named::Calls(task) => {
-            shared.calls().and_then(|calls| locate_call(calls, task, at, direction)).map(|(at, call, calls)| {
+            let time = at.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            shared.calls().and_then(|calls| Some((calls, calls.locate(task, time, direction)?))).map(|(calls, call)| {
                 json!({
-                    "call": at, "track": id, "ns": ns(call.begin), "begin": ns(call.begin), "end": some_ns(call.end),
+                    "call": call.number, "track": id, "ns": ns(call.begin), "begin": ns(call.begin), "end": some_ns(call.end),
                     "name": calls.names[call.name as usize],
                 })
             })
@@ -619,29 +617,6 @@ fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         Named::Group(_) => None,
     };
     Ok(found.unwrap_or_else(|| json!({ "event": null, "begin": null, "end": null })))
-}
-
-fn locate_call(
-    calls: &Arc<Calls>,
-    task: usize,
-    at: i128,
-    direction: Direction,
-) -> Option<(usize, &tracemill_lod::calls::Call, &Calls)> {
-    let own = || calls.list.iter().enumerate().filter(|(_, call)| call.task as usize == task);
-    let begin = |call: &tracemill_lod::calls::Call| i128::from(call.begin);
-    let before = || own().filter(|(_, call)| begin(call) < at).max_by_key(|(_, call)| call.begin);
-    let behind = || own().filter(|(_, call)| begin(call) > at).min_by_key(|(_, call)| call.begin);
-    let inside = || {
-        let holds =
-            |call: &tracemill_lod::calls::Call| begin(call) <= at && call.end.is_none_or(|end| i128::from(end) >= at);
-        own().filter(|(_, call)| holds(call)).max_by_key(|(_, call)| call.depth)
-    };
-    let found = match direction {
-        Direction::Next => behind(),
-        Direction::Previous => before(),
-        Direction::Nearest => inside().or_else(before).or_else(behind),
-    };
-    found.map(|(at, call)| (at, call, &**calls))
 }
 
 fn problems(shared: &Shared) -> Value {

@@ -100,7 +100,7 @@ impl Shared {
         let change = || self.changes.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = calls::follow(session, &self.progress).map(Arc::new);
+                let found = calls::follow(session, self.timeline().origin, &self.progress).map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);
                 change();

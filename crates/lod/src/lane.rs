@@ -1,0 +1,313 @@
+//! The calls of a task in little memory: their begins and ends in order, as numbers of variable length, some five bytes a
+//! call. From marks on the way they can be followed from anywhere.
+
+use crate::varint::{put, take};
+
+/// A call.
+#[derive(Clone, Copy, Debug)]
+pub struct Call {
+    /// When it begins, in ns.
+    pub begin: i64,
+    /// When it ends; `None` when nothing says so.
+    pub end: Option<i64>,
+    /// Its number among the calls of its task, in the order of beginnings.
+    pub number: u64,
+    /// Its name: an index of [`Calls::names`](crate::calls::Calls::names).
+    pub name: u32,
+    /// The number of the call that made it.
+    pub parent: Option<u64>,
+    /// Calls that it stands on.
+    pub depth: usize,
+    /// Ns of the calls that it made, as far as these ended.
+    pub inner: i64,
+}
+
+/// A call that is open.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Frame {
+    pub(crate) begin: i64,
+    pub(crate) name: u32,
+    /// Its number among the calls of its task, in the order of beginnings.
+    pub(crate) number: u64,
+}
+
+/// What happens in a task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Step {
+    Begin(Frame),
+    /// With the number of calls that it stands on.
+    End(Frame, usize, End),
+}
+
+/// When a call ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    At(i64),
+    /// Behind the last time that was asked for.
+    Later,
+    /// Nothing says so.
+    Never,
+}
+
+/// A place from which calls can be followed.
+struct Mark {
+    time: i64,
+    offset: usize,
+    /// Calls that began before.
+    calls: u64,
+    open: Box<[Frame]>,
+}
+
+/// The calls of a task.
+#[derive(Default)]
+pub(crate) struct Lane {
+    /// For each begin the ns since the step before, doubled, and the name; for each end the ns, doubled, and one.
+    steps: Vec<u8>,
+    marks: Vec<Mark>,
+    first: i64,
+    time: i64,
+    calls: u64,
+    /// Those that are open, until the end: then those that have none.
+    open: Vec<Frame>,
+    since_mark: usize,
+}
+
+/// Steps between marks. There are more when many calls are open, which a mark keeps.
+const STEPS: usize = 4096;
+
+impl Lane {
+    /// Times that go back stand still.
+    fn step(&mut self, time: i64, bit: u64) {
+        if self.steps.is_empty() {
+            (self.first, self.time) = (time, time);
+        } else if self.since_mark >= STEPS.max(self.open.len() * 8) {
+            let (time, offset, open) = (self.time, self.steps.len(), self.open.clone().into());
+            self.marks.push(Mark { time, offset, calls: self.calls, open });
+            self.since_mark = 0;
+        }
+        let time = time.max(self.time);
+        put(&mut self.steps, (time.abs_diff(self.time)) << 1 | bit);
+        self.time = time;
+        self.since_mark += 1;
+    }
+
+    pub(crate) fn begin(&mut self, time: i64, name: u32) {
+        self.step(time, 0);
+        put(&mut self.steps, name.into());
+        self.open.push(Frame { begin: self.time, name, number: self.calls });
+        self.calls += 1;
+    }
+
+    /// Ends the innermost call.
+    pub(crate) fn end(&mut self, time: i64) {
+        if !self.open.is_empty() {
+            self.step(time, 1);
+            self.open.pop();
+        }
+    }
+
+    pub(crate) fn finish(&mut self) {
+        self.steps.shrink_to_fit();
+        self.marks.shrink_to_fit();
+    }
+
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls
+    }
+
+    /// The times of the first and the last step.
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        (!self.steps.is_empty()).then_some((self.first, self.time))
+    }
+
+    /// Memory that it takes.
+    pub(crate) fn bytes(&self) -> usize {
+        let frames: usize = self.marks.iter().map(|mark| mark.open.len()).sum();
+        self.steps.capacity() + self.marks.capacity() * size_of::<Mark>() + frames * size_of::<Frame>()
+    }
+
+    /// Shows what happens from somewhere before `range.0` up to `range.1`, both included: first the calls that are open
+    /// there, last the ends of those that are open then. Goes on as long as `see` says so.
+    pub(crate) fn each(&self, range: (i64, i64), see: impl FnMut(Step) -> bool) {
+        let mark = self.marks.partition_point(|mark| mark.time < range.0).checked_sub(1);
+        self.each_from(mark.map(|at| &self.marks[at]), range.1, see);
+    }
+
+    fn each_from(&self, mark: Option<&Mark>, last: i64, mut see: impl FnMut(Step) -> bool) {
+        let (mut time, mut calls) = mark.map_or((self.first, 0), |mark| (mark.time, mark.calls));
+        let mut open: Vec<Frame> = Vec::new();
+        for frame in mark.map_or(&[][..], |mark| &mark.open) {
+            if !see(Step::Begin(*frame)) {
+                return;
+            }
+            open.push(*frame);
+        }
+        let mut rest = &self.steps[mark.map_or(0, |mark| mark.offset)..];
+        while !rest.is_empty() {
+            let step = take(&mut rest);
+            time = time.saturating_add_unsigned(step >> 1);
+            if time > last {
+                break;
+            }
+            let goes_on = if step & 1 == 0 {
+                let frame = Frame { begin: time, name: take(&mut rest) as u32, number: calls };
+                calls += 1;
+                open.push(frame);
+                see(Step::Begin(frame))
+            } else {
+                let Some(frame) = open.pop() else { break };
+                see(Step::End(frame, open.len(), End::At(time)))
+            };
+            if !goes_on {
+                return;
+            }
+        }
+        while let Some(frame) = open.pop() {
+            // Those without an end are the outermost ones at the end of all.
+            let is_never = self.open.get(open.len()).is_some_and(|own| own.number == frame.number);
+            if !see(Step::End(frame, open.len(), if is_never { End::Never } else { End::Later })) {
+                return;
+            }
+        }
+    }
+
+    /// A call by its number.
+    pub(crate) fn call(&self, number: u64) -> Option<Call> {
+        let mark = self.marks.partition_point(|mark| mark.calls <= number).checked_sub(1);
+        let (mut open, mut found, mut inner): (Vec<u64>, Option<Call>, i64) = (Vec::new(), None, 0);
+        self.each_from(mark.map(|at| &self.marks[at]), i64::MAX, |step| match step {
+            Step::Begin(frame) => {
+                open.push(frame.number);
+                true
+            }
+            Step::End(frame, depth, end) => {
+                open.pop();
+                let end = if let End::At(time) = end { Some(time) } else { None };
+                let Frame { begin, name, number: own } = frame;
+                if own == number {
+                    found = Some(Call { begin, end, number, name, parent: open.last().copied(), depth, inner });
+                } else if open.last() == Some(&number) {
+                    inner = inner.saturating_add(end.map_or(0, |end| end - begin));
+                }
+                own != number
+            }
+        });
+        found
+    }
+
+    /// The first call that begins behind a time.
+    pub(crate) fn next(&self, time: i64) -> Option<u64> {
+        let mut found = None;
+        self.each((time, i64::MAX), |step| {
+            if let Step::Begin(frame) = step
+                && frame.begin > time
+            {
+                found = Some(frame.number);
+            }
+            found.is_none()
+        });
+        found
+    }
+
+    /// The last call that begins before a time.
+    pub(crate) fn previous(&self, time: i64) -> Option<u64> {
+        let mut mark = self.marks.partition_point(|mark| mark.time < time);
+        loop {
+            let mut found = None;
+            let from = mark.checked_sub(1).map(|at| &self.marks[at]);
+            let (known, last) = (from.map_or(0, |mark| mark.calls), time.saturating_sub(1));
+            self.each_from(from, last, |step| {
+                if let Step::Begin(frame) = step {
+                    found = Some(frame.number).filter(|number| *number >= known);
+                }
+                true
+            });
+            if found.is_some() || mark == 0 {
+                return found;
+            }
+            mark -= 1;
+        }
+    }
+
+    /// The innermost call at a time.
+    pub(crate) fn innermost(&self, time: i64) -> Option<u64> {
+        let mut found: Option<(usize, u64)> = None;
+        self.each((time, time), |step| {
+            if let Step::End(frame, depth, end) = step
+                && (end == End::Later || end == End::Never || end == End::At(time))
+                && found.is_none_or(|(deepest, _)| depth > deepest)
+            {
+                found = Some((depth, frame.number));
+            }
+            true
+        });
+        found.map(|(_, number)| number)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A call as it was made: begin, end, name, depth, parent.
+    pub(crate) type Made = (i64, Option<i64>, u32, usize, Option<u64>);
+
+    /// A lane of random calls, of which some never end, and the calls.
+    pub(crate) fn lane(seed: u64, steps: usize) -> (Lane, Vec<Made>) {
+        let mut state = seed;
+        let mut below = move |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let (mut lane, mut made, mut open): (Lane, Vec<Made>, Vec<u64>) = (Lane::default(), Vec::new(), Vec::new());
+        let mut time = -5000i64;
+        for _ in 0..steps {
+            // Mostly at once, sometimes much later.
+            let wait = below(24);
+            time += if below(100) == 0 { below(1 << wait) as i64 * 50 } else { below(40) as i64 };
+            if open.is_empty() || open.len() < 40 && below(2) == 0 {
+                let name = below(9) as u32;
+                open.push(made.len() as u64);
+                let parent = open.len().checked_sub(2).map(|place| open[place]);
+                made.push((time, None, name, open.len() - 1, parent));
+                lane.begin(time, name);
+            } else if let Some(number) = open.pop() {
+                made[number as usize].1 = Some(time);
+                lane.end(time);
+            }
+        }
+        lane.finish();
+        (lane, made)
+    }
+
+    #[test]
+    fn calls_are_found_by_number_and_time() {
+        let (lane, made) = lane(1, 60_000);
+        assert_eq!(lane.calls(), made.len() as u64);
+        assert!(lane.bytes() < made.len() * 8, "{}", lane.bytes());
+        let inner = |number: u64| -> i64 {
+            let own = made.iter().filter(|call| call.4 == Some(number));
+            own.filter_map(|call| Some(call.1? - call.0)).sum()
+        };
+        for number in (0..made.len() as u64).step_by(997).chain([made.len() as u64 - 1]) {
+            let (begin, end, name, depth, parent) = made[number as usize];
+            let own = lane.call(number).expect("it is there");
+            assert_eq!((own.begin, own.end, own.name, own.depth, own.parent), (begin, end, name, depth, parent));
+            assert_eq!(own.inner, inner(number), "{number}");
+        }
+        assert!(lane.call(made.len() as u64).is_none());
+        let (first, last) = lane.range().expect("it has calls");
+        for at in 0..200 {
+            let time = first - 10 + (last - first + 20) / 199 * at;
+            let begin = |number: u64| made[number as usize].0;
+            let behind = made.iter().map(|call| call.0).find(|begin| *begin > time);
+            assert_eq!(lane.next(time).map(begin), behind, "behind {time}");
+            let before = made.iter().map(|call| call.0).rfind(|begin| *begin < time);
+            assert_eq!(lane.previous(time).map(begin), before, "before {time}");
+            let holds = |call: &&Made| call.0 <= time && call.1.is_none_or(|end| end >= time);
+            let depth = made.iter().filter(holds).map(|call| call.3).max();
+            let own = lane.innermost(time).map(|number| made[number as usize].3);
+            assert!(own == depth || time > last, "at {time}: {own:?} {depth:?}");
+        }
+    }
+}

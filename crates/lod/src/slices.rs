@@ -1,0 +1,316 @@
+//! Calls as slices of a timeline.
+//!
+//! Of a task with many calls, levels two apart are kept for buckets that are wide: the calls that last from one to four of a
+//! level's buckets, each at one level only, and of the shorter ones a sum for each bucket and depth. What is narrower is
+//! followed again.
+
+use std::collections::HashMap;
+
+use crate::lane::{End, Lane, Step};
+
+/// A slice of a timeline, or several short ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Slice {
+    /// The bucket in which it begins; below 0 before the range.
+    pub at: i64,
+    /// Its buckets; `None` when it has no end.
+    pub len: Option<i64>,
+    /// Its depth.
+    pub depth: u32,
+    /// Name of the longest.
+    pub name: u32,
+    /// How many stand here.
+    pub n: u64,
+    /// How much of the bucket they fill, of 255.
+    pub busy: u8,
+}
+
+/// A call.
+#[derive(Clone, Copy)]
+struct Long {
+    begin: i64,
+    /// `None` when it has none.
+    end: Option<i64>,
+    depth: u32,
+    name: u32,
+}
+
+/// Short calls that begin in one bucket, at one depth.
+#[derive(Clone, Copy)]
+struct Short {
+    bucket: i64,
+    depth: u32,
+    /// Name and ns of the longest.
+    name: u32,
+    longest: i64,
+    n: u64,
+    busy: i64,
+}
+
+#[derive(Default)]
+struct Level {
+    /// In the order of their beginnings.
+    long: Vec<Long>,
+    /// In the order of buckets.
+    short: Vec<Short>,
+}
+
+/// The calls of a task at the levels of wide buckets.
+pub(crate) struct Levels {
+    /// Buckets are counted from here.
+    origin: i64,
+    lowest: u32,
+    /// From the lowest one on; the last one has all that is longer.
+    levels: Vec<Level>,
+}
+
+/// Buckets of the lowest level over the whole time, at most; fewer where a bucket would hold few calls.
+const BUCKETS: u64 = 1 << 14;
+/// Calls of a task that are followed again for every question.
+const FEW: u64 = 1 << 14;
+
+/// Gathers short calls.
+#[derive(Default)]
+struct Gathered(HashMap<(i64, u32), Short>);
+
+impl Gathered {
+    fn add(&mut self, short: Short) {
+        let own = self.0.entry((short.bucket, short.depth)).or_insert(Short { n: 0, busy: 0, longest: -1, ..short });
+        (own.n, own.busy) = (own.n + short.n, own.busy.saturating_add(short.busy));
+        if short.longest > own.longest {
+            (own.longest, own.name) = (short.longest, short.name);
+        }
+    }
+
+    fn sorted(self) -> Vec<Short> {
+        let mut all: Vec<Short> = self.0.into_values().collect();
+        all.sort_unstable_by_key(|short| (short.bucket, short.depth));
+        all
+    }
+}
+
+fn short(call: &Long, length: i64, bucket: i64) -> Short {
+    Short { bucket, depth: call.depth, name: call.name, longest: length, n: 1, busy: length }
+}
+
+impl Levels {
+    /// The levels of a task, whose buckets are counted from `origin`; `None` when they are not worth it.
+    pub(crate) fn new(lane: &Lane, origin: i64) -> Option<Levels> {
+        let (first, last) = lane.range().filter(|_| lane.calls() > FEW)?;
+        let mut lowest = 0;
+        while last.abs_diff(first) >> lowest >= BUCKETS.min(lane.calls() / 64) {
+            lowest += 2;
+        }
+        let mut levels = vec![Level::default()];
+        let mut gathered = Gathered::default();
+        let bucket = |time: i64, level: u32| time.saturating_sub(origin) >> level;
+        lane.each((i64::MIN, i64::MAX), |step| {
+            let Step::End(frame, depth, end) = step else { return true };
+            let end = if let End::At(time) = end { Some(time) } else { None };
+            let call = Long { begin: frame.begin, end, depth: depth as u32, name: frame.name };
+            match end.map(|end| end - frame.begin) {
+                Some(length) if length >> lowest == 0 => {
+                    gathered.add(short(&call, length, bucket(frame.begin, lowest)));
+                }
+                _ => levels[0].long.push(call),
+            }
+            true
+        });
+        levels[0].short = gathered.sorted();
+        levels[0].long.sort_unstable_by_key(|call| (call.begin, call.depth));
+        // Each level leaves to the next what is longer, and its own calls are short there.
+        let mut level = lowest;
+        while level + 2 <= 60 && levels.last().is_some_and(|own| own.long.len() > 64 || own.short.len() > 64) {
+            let (mut longer, mut gathered) = (Level::default(), Gathered::default());
+            let Some(own) = levels.last_mut() else { break };
+            own.short.iter().for_each(|short| gathered.add(Short { bucket: short.bucket >> 2, ..*short }));
+            own.long.retain(|call| match call.end.map(|end| end - call.begin) {
+                Some(length) if length >> (level + 2) == 0 => {
+                    gathered.add(short(call, length, bucket(call.begin, level + 2)));
+                    true
+                }
+                _ => {
+                    longer.long.push(*call);
+                    false
+                }
+            });
+            longer.short = gathered.sorted();
+            own.long.shrink_to_fit();
+            levels.push(longer);
+            level += 2;
+        }
+        Some(Levels { origin, lowest, levels })
+    }
+
+    /// Memory that they take.
+    pub(crate) fn bytes(&self) -> usize {
+        let of =
+            |level: &Level| level.long.capacity() * size_of::<Long>() + level.short.capacity() * size_of::<Short>();
+        self.levels.iter().map(of).sum()
+    }
+
+    /// Shows the calls that overlap a range, and sums of short ones, to those who make slices of a level; false when that
+    /// is too low.
+    fn each(&self, level: u32, range: (i64, i64), slices: &mut Slices) -> bool {
+        let is_aligned = range.0.checked_sub(self.origin).is_some_and(|from| from & ((1 << level) - 1) == 0);
+        let Some(place) = level.checked_sub(self.lowest).filter(|_| is_aligned) else { return false };
+        let place = (place as usize / 2).min(self.levels.len() - 1);
+        for (at, of) in self.levels.iter().enumerate().skip(place) {
+            // Those of a level last four of its buckets at most.
+            let reach = if at + 1 == self.levels.len() { i64::MAX } else { 4 << (self.lowest + 2 * at as u32) };
+            let first = of.long.partition_point(|call| call.begin < range.0.saturating_sub(reach));
+            for call in of.long[first..].iter().take_while(|call| call.begin <= range.1) {
+                slices.put(call);
+            }
+        }
+        let own = self.lowest + 2 * place as u32;
+        let from = (range.0 - self.origin) >> own;
+        let last = range.1.saturating_sub(self.origin) >> own;
+        let shorts = &self.levels[place].short;
+        let first = shorts.partition_point(|short| short.bucket < from);
+        for short in shorts[first..].iter().take_while(|short| short.bucket <= last) {
+            slices.short.add(Short { bucket: (short.bucket - from) >> (level - own), ..*short });
+        }
+        true
+    }
+}
+
+/// The slices of a task, for one question.
+struct Slices {
+    level: u32,
+    range: (i64, i64),
+    long: Vec<Slice>,
+    short: Gathered,
+}
+
+impl Slices {
+    fn bucket(&self, time: i64) -> i64 {
+        time.saturating_sub(self.range.0) >> self.level
+    }
+
+    fn put(&mut self, call: &Long) {
+        if call.end.is_some_and(|end| end < self.range.0) {
+            return;
+        }
+        let (first, length) = (self.bucket(call.begin), call.end.map(|end| end.saturating_sub(call.begin)));
+        if let Some(length) = length.filter(|length| length >> self.level == 0) {
+            if first >= 0 {
+                self.short.add(short(call, length, first));
+            }
+            return;
+        }
+        let behind = self.bucket(self.range.1) + 1;
+        let len = call.end.map(|end| (self.bucket(end).min(behind) - first).max(1));
+        self.long.push(Slice { at: first, len, depth: call.depth, name: call.name, n: 1, busy: 255 });
+    }
+}
+
+/// Slices of a task in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a bucket
+/// stand together, by bucket and depth.
+pub(crate) fn slices(lane: &Lane, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
+    let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
+    if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
+        lane.each(range, |step| {
+            if let Step::End(frame, depth, end) = step {
+                let end = match end {
+                    End::At(time) => Some(time),
+                    End::Later => Some(i64::MAX),
+                    End::Never => None,
+                };
+                slices.put(&Long { begin: frame.begin, end, depth: depth as u32, name: frame.name });
+            }
+            true
+        });
+    }
+    let Slices { mut long, short, .. } = slices;
+    long.extend(short.0.into_values().map(|short| Slice {
+        at: short.bucket,
+        len: Some(1),
+        depth: short.depth,
+        name: short.name,
+        n: short.n,
+        busy: ((i128::from(short.busy) * 255) >> level).clamp(1, 255) as u8,
+    }));
+    long.sort_unstable_by_key(|slice| (slice.at, slice.depth));
+    long
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::lane::tests::{Made, lane};
+
+    /// What a slice is, but for its name: bucket, depth, buckets, number, part of the bucket.
+    type Shape = BTreeMap<(i64, u32, Option<i64>), (u64, u8)>;
+
+    fn by_hand(made: &[Made], level: u32, range: (i64, i64)) -> Shape {
+        let (mut shape, mut busy): (Shape, BTreeMap<(i64, u32), i64>) = Default::default();
+        let bucket = |time: i64| (time - range.0) >> level;
+        for (begin, end, _, depth, _) in made.iter().filter(|call| call.0 <= range.1) {
+            if end.is_some_and(|end| end < range.0) {
+                continue;
+            }
+            match end.map(|end| end - begin).filter(|length| length >> level == 0) {
+                Some(_) if *begin < range.0 => {}
+                Some(length) => {
+                    let (first, depth) = (bucket(*begin), *depth as u32);
+                    let busy = busy.entry((first, depth)).or_default();
+                    *busy += length;
+                    let slice = shape.entry((first, depth, Some(1))).or_insert((0, 0));
+                    *slice = (slice.0 + 1, ((i128::from(*busy) * 255) >> level).clamp(1, 255) as u8);
+                }
+                None => {
+                    let len = end.map(|end| bucket(end.min(range.1 + 1)).min(bucket(range.1) + 1) - bucket(*begin));
+                    // Some may begin in one bucket only when they are short; these stand beside them.
+                    shape.insert((bucket(*begin), *depth as u32, len.map(|len| len.max(1) + (1 << 32))), (1, 255));
+                }
+            }
+        }
+        shape
+    }
+
+    #[test]
+    fn slices_of_every_level_are_those_that_are_there() {
+        let (lane, made) = lane(4, 50_000);
+        let (first, last) = lane.range().expect("it has calls");
+        let origin = first - 77;
+        let levels = Levels::new(&lane, origin).expect("there are many");
+        assert!(levels.bytes() < made.len() * 8, "{}", levels.bytes());
+        for level in (0..=40).step_by(3) {
+            let tile = 10 + level;
+            let of = |time: i64| (time - origin) >> tile;
+            for (from, to) in [(of(first), of(last)), (of(first + (last - first) / 2), of(first + (last - first) / 2))]
+            {
+                let range = (origin + (from << tile), origin + ((to + 1) << tile) - 1);
+                let expected = by_hand(&made, level, range);
+                for levels in [None, Some(&levels)] {
+                    let shape: Shape = slices(&lane, levels, level, range)
+                        .into_iter()
+                        .map(|slice| {
+                            let is_long = slice.n == 1 && slice.busy == 255 && {
+                                let key = (slice.at, slice.depth, slice.len.map(|len| len + (1 << 32)));
+                                expected.contains_key(&key)
+                            };
+                            let len = if is_long { slice.len.map(|len| len + (1 << 32)) } else { slice.len };
+                            ((slice.at, slice.depth, len), (slice.n, slice.busy))
+                        })
+                        .collect();
+                    assert!(shape == expected, "level {level}, {range:?}, {}", levels.is_some());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_slice_is_that_of_the_longest() {
+        let mut lane = Lane::default();
+        for (time, name) in [(0, 1), (10, 2), (50, 3)] {
+            lane.begin(time, name);
+            lane.end(time + i64::from(name == 2) * 20 + 5);
+        }
+        let found = slices(&lane, None, 10, (0, 1 << 20));
+        assert_eq!(found, [Slice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
+    }
+}
