@@ -39,6 +39,23 @@ pub struct RuleTexts {
     pub size: u64,
 }
 
+impl RuleTexts {
+    fn lists(&self) -> [(Kind, &Vec<String>); 5] {
+        [
+            (Kind::Filter, &self.filters),
+            (Kind::Trigger, &self.triggers),
+            (Kind::Caller, &self.callers),
+            (Kind::Hide, &self.hides),
+            (Kind::Location, &self.locations),
+        ]
+    }
+
+    /// Do they name no function?
+    pub fn is_empty(&self) -> bool {
+        self.size == 0 && self.lists().iter().all(|(_, list)| list.is_empty())
+    }
+}
+
 /// Actions at the calls of a function.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
@@ -62,6 +79,8 @@ pub struct Rule {
     pub is_hidden: bool,
     /// Its callers are listed before it.
     pub has_backtrace: bool,
+    /// Recording ends with it; nothing else does.
+    pub is_last: bool,
     /// It is shown in this color.
     pub color: Option<Color>,
 }
@@ -156,24 +175,43 @@ impl Pattern {
     }
 }
 
+/// Functions that options may name.
+pub struct Functions<'a> {
+    /// Numbers of symbols, and what is known of them.
+    pub symbols: Vec<(u32, CallSymbol)>,
+    /// Names of the modules that are programs.
+    pub programs: Vec<&'a str>,
+    /// A name as it is stored, in the form in which it is shown.
+    pub shown_name: &'a dyn Fn(&str) -> String,
+    /// The file with the source text of a symbol.
+    pub source_file: &'a dyn Fn(u32) -> Option<String>,
+}
+
 impl Rules {
     /// Looks up the functions of the texts. What matches nothing and what means nothing is said in `warnings`.
     pub fn new(source: &dyn CallSource, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
+        let mut symbols = Vec::new();
+        if !texts.is_empty() {
+            source.each_symbol(&mut |id, symbol| symbols.push((id, symbol.clone())));
+        }
+        let functions = Functions {
+            symbols,
+            programs: source.programs().iter().map(|program| program.name.as_str()).collect(),
+            shown_name: &|name| source.shown_name(name),
+            source_file: &|id| source.source_file(id),
+        };
+        Rules::of_functions(&functions, texts, warnings)
+    }
+
+    /// As [`Rules::new`], for functions that are no trace's.
+    pub fn of_functions(functions: &Functions<'_>, texts: &RuleTexts, warnings: &mut Vec<String>) -> Rules {
         let has_filters = !texts.filters.is_empty() || !texts.triggers.is_empty();
         let mut rules = Rules { size: texts.size, has_filters, ..Rules::default() };
-        let lists = [
-            (Kind::Filter, &texts.filters),
-            (Kind::Trigger, &texts.triggers),
-            (Kind::Caller, &texts.callers),
-            (Kind::Hide, &texts.hides),
-            (Kind::Location, &texts.locations),
-        ];
-        if texts.size == 0 && lists.iter().all(|(_, list)| list.is_empty()) {
+        let lists = texts.lists();
+        if texts.is_empty() {
             return rules;
         }
-        let mut symbols: Vec<(u32, CallSymbol)> = Vec::new();
-        source.each_symbol(&mut |id, symbol| symbols.push((id, symbol.clone())));
-        let programs: Vec<&str> = source.programs().iter().map(|program| program.name.as_str()).collect();
+        let symbols = &functions.symbols;
         let count = symbols.iter().map(|&(id, _)| id as usize + 1).max().unwrap_or(0);
         let mut table = Table { by_symbol: vec![0; count], ..Table::default() };
         for (kind, list) in lists {
@@ -181,8 +219,8 @@ impl Rules {
                 continue;
             }
             for text in list.iter().flat_map(|list| list.split(';')).map(str::trim).filter(|text| !text.is_empty()) {
-                let Some(item) = Item::read(source, text, kind, texts.patterns, warnings) else { continue };
-                let has_match = item.apply(source, &symbols, &programs, &mut table);
+                let Some(item) = Item::read(functions, text, kind, texts.patterns, warnings) else { continue };
+                let has_match = item.apply(functions, &mut table);
                 if !has_match {
                     warnings.push(format!("`{text}` matches no function"));
                 }
@@ -199,7 +237,7 @@ impl Rules {
         rules.delays = texts.size > 0 || rules.has_callers || table.rules.iter().any(is_delaying);
         if texts.size > 0 || table.rules.iter().any(|rule| rule.size.is_some()) {
             table.sizes = vec![0; count];
-            for (id, symbol) in &symbols {
+            for (id, symbol) in symbols {
                 table.sizes[*id as usize] = symbol.size;
             }
         }
@@ -207,9 +245,14 @@ impl Rules {
         rules
     }
 
+    /// Is only shown what a filter lets in?
+    pub fn is_opt_in(&self) -> bool {
+        self.is_opt_in
+    }
+
     /// The rule of a symbol.
     #[inline]
-    pub(crate) fn of(&self, symbol: u32) -> Option<&Rule> {
+    pub fn of(&self, symbol: u32) -> Option<&Rule> {
         match self.table.by_symbol.get(symbol as usize) {
             Some(&number) if number > 0 => self.table.rules.get(number as usize - 1),
             _ => None,
@@ -235,7 +278,7 @@ impl Rules {
 
 impl Item {
     fn read(
-        source: &dyn CallSource,
+        functions: &Functions<'_>,
         text: &str,
         kind: Kind,
         patterns: PatternKind,
@@ -267,17 +310,12 @@ impl Item {
                 return Some(Item { pattern: location_pattern(name, patterns), rule, module });
             }
         }
-        Some(Item { pattern: pattern(&source.shown_name(name), patterns), rule, module })
+        Some(Item { pattern: pattern(&(functions.shown_name)(name), patterns), rule, module })
     }
 
     /// Adds the rule to the functions that it names; false when there are none.
-    fn apply(
-        &self,
-        source: &dyn CallSource,
-        symbols: &[(u32, CallSymbol)],
-        programs: &[&str],
-        table: &mut Table,
-    ) -> bool {
+    fn apply(&self, functions: &Functions<'_>, table: &mut Table) -> bool {
+        let (symbols, programs) = (&functions.symbols, &functions.programs);
         let module = self.module.as_deref();
         let is_linkage = module.is_some_and(|module| module.eq_ignore_ascii_case("plt"));
         let is_kernel = module.is_some_and(|module| matches!(module, "k" | "kernel"));
@@ -298,7 +336,7 @@ impl Item {
             };
             let matches = match self.rule.location {
                 None => self.pattern.matches(&symbol.name),
-                Some(_) => source.source_file(*id).is_some_and(|file| self.pattern.matches(&file)),
+                Some(_) => (functions.source_file)(*id).is_some_and(|file| self.pattern.matches(&file)),
             };
             if !is_in_module || !matches {
                 continue;
@@ -327,6 +365,7 @@ impl Rule {
         // Words are matched by their beginnings, as in uftrace. What was recorded decides about values, and actions of
         // recording come too late.
         if is_one_of(&["arg", "fparg", "retval", "finish", "read=", "recover", "auto-args"]) {
+            self.is_last |= lower.starts_with("finish") && kind == Kind::Trigger;
             return Ok(true);
         }
         let is_of_trigger = is_one_of(&["trace", "color=", "backtrace"]);
@@ -379,6 +418,7 @@ impl Rule {
         self.is_caller |= other.is_caller;
         self.is_hidden |= other.is_hidden;
         self.has_backtrace |= other.has_backtrace;
+        self.is_last |= other.is_last;
     }
 }
 

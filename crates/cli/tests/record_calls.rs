@@ -203,7 +203,7 @@ fn what_cannot_be_recorded_is_refused() {
 fn options_of_uftrace_are_known() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "values.c", "-pg", "program") else { return };
-    let letters = ["-k", "-K 1", "-S x", "-W cpu", "-g", "-l", "-L x"];
+    let letters = ["-k", "-K 1", "-S x", "-W cpu", "-g", "-l"];
     let names = ["--host x", "--port 1", "--signal x", "--rt-prio 1", "--no-pltbind", "--list-event"];
     for option in letters.into_iter().chain(names) {
         folder.run(&format!("record -o r {option} ./program")).ends(125, &["cannot be had: "]);
@@ -219,6 +219,97 @@ fn options_of_uftrace_are_known() {
     folder.run("record -d o -v --time ./program").ends(3, &["o: ", " records", "elapsed time:", "user time:"]);
     folder.run("record -d idle --nop ./program").ends(3, &[]);
     assert!(!folder.path("idle").exists());
+}
+
+/// The calls of a folder, by name and nesting, as uftrace replays them.
+fn nesting(folder: &Folder, data: &str) -> String {
+    let mut replay = Command::new("uftrace");
+    let output =
+        replay.args(["replay", "-f", "none", "-d", data]).current_dir(folder.path("")).output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{data}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    text.lines().filter(|line| !line.starts_with("task:")).flat_map(|line| [line, "\n"]).collect()
+}
+
+#[test]
+fn calls_are_selected_as_uftrace_does() {
+    let folder = Folder::new();
+    // The number of calls of `leaf` that are left.
+    let cases = [
+        ("-F busy", 30, true),
+        ("-N busy", 15, true),
+        ("-F busy -N both", 24, true),
+        ("-C leaf", 45, true),
+        ("-C both", 0, true),
+        ("-D 2", 0, true),
+        ("-F busy -D 2", 0, true),
+        ("-T busy@depth=1", 15, true),
+        ("-T both@depth=1", 37, true),
+        ("--match glob -N b*", 13, true),
+        ("-F ^(all|deep)$", 42, true),
+        ("-F all -T busy@notrace", 8, true),
+        ("-F deep -D 2", 30, true),
+        ("-F all@depth=2", 2, true),
+        ("-T off@trace_off -T on@trace_on", 41, true),
+        ("--disable -T on@trace_on", 33, true),
+        ("-T on@finish", 12, true),
+        ("-t 1ms -T deep@trace", 0, true),
+        ("-t 1ms", 0, true),
+        ("-e", 45, true),
+        // Sizes are the compiler's matter.
+        ("-Z 30", 45, false),
+        ("-T busy@size=30", 45, false),
+    ];
+    for way in WAYS {
+        let flags = format!("-O1 -fno-inline -fno-optimize-sibling-calls {way}");
+        let Some(_) = compile(&folder, "selected.c", &flags, "program") else { return };
+        for (options, leaves, is_known) in cases {
+            let arguments: Vec<_> = ["record", "-o", "o"].into_iter().chain(options.split(' ')).collect();
+            let output = ours(&folder, &[&arguments[..], &["./program"]].concat());
+            let what = format!("{way}: {options}");
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{what}");
+            assert!(!is_known || entries(&folder, "leaf") == leaves, "{what}: {}", entries(&folder, "leaf"));
+            if !is_there("uftrace") {
+                continue;
+            }
+            let mut theirs = Command::new("uftrace");
+            theirs.args(["record", "--no-libcall", "--no-event", "-d", "u"]).args(options.split(' ')).arg("./program");
+            assert!(theirs.current_dir(folder.path("")).output().expect("it runs").status.success(), "{what}");
+            assert_eq!(nesting(&folder, "o"), nesting(&folder, "u"), "{what}");
+            // Ends without a beginning are told.
+            if !options.starts_with("--disable") {
+                is_read_alike(&folder, &["replay", "graph", "dump"], &what);
+            }
+        }
+    }
+    folder.run("record -o r -T leaf@read=proc/statm ./program").ends(125, &["no counters are read"]);
+    folder.run("record -o r -H leaf ./program").ends(125, &["`replay -H` hides them"]);
+    folder.run("record -o r -L main.c ./program").ends(125, &["`replay -L` does"]);
+    folder.run("record -o r -N nothing ./program").ends(0, &["`!nothing` matches no function"]);
+}
+
+#[test]
+fn selection_works_where_rings_are_small_and_threads_many() {
+    let folder = Folder::new();
+    for way in WAYS {
+        let Some(program) = compile(&folder, "threads.c", way, "program") else { return };
+        let plain = Command::new(&program).current_dir(folder.path("")).output().expect("it runs");
+        for options in ["-b 4K -t 1ns", "-b 4K -N main@depth=9", "-e -b 4K", "-C . -b 4K"] {
+            let arguments: Vec<_> = ["record", "-o", "o"].into_iter().chain(options.split(' ')).collect();
+            let traced = ours(&folder, &[&arguments[..], &["./program"]].concat());
+            let what = format!("{way}: {options}");
+            assert_eq!(String::from_utf8_lossy(&traced.stdout), String::from_utf8_lossy(&plain.stdout), "{what}");
+            assert_eq!(traced.status.code(), plain.status.code(), "{what}");
+        }
+        let Some(program) = compile(&folder, "exceptions.cc", way, "program") else { return };
+        let plain = Command::new(&program).current_dir(folder.path("")).output().expect("it runs");
+        for options in ["-t 1us", "-F main", "-N nothing", "-e"] {
+            let arguments: Vec<_> = ["record", "-o", "o"].into_iter().chain(options.split(' ')).collect();
+            let traced = ours(&folder, &[&arguments[..], &["./program"]].concat());
+            assert_eq!(traced.stdout, plain.stdout, "{way}: {options}");
+            is_read_alike(&folder, &["replay", "graph", "dump"], options);
+        }
+    }
 }
 
 #[test]

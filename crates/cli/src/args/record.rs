@@ -6,6 +6,9 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, ValueEnum};
 
+use tracemill_calls::text::parse_time;
+
+use super::calls::RuleArgs;
 use super::parse_size;
 
 /// `tracemill record`.
@@ -83,7 +86,26 @@ const KERNEL: &str = "Events of the kernel";
 #[derive(Args)]
 #[command(next_help_heading = "Calls")]
 pub(crate) struct RecordCalls {
-    /// Leave out calls deeper than this
+    #[command(flatten)]
+    pub(crate) rules: RuleArgs,
+
+    /// Leave out calls that take less than this, such as 50us, unless they lead to longer ones
+    #[arg(long, short, value_name = "TIME", value_parser = time)]
+    pub(crate) time_filter: Option<u64>,
+
+    /// Record nothing until a `trace_on` trigger
+    #[arg(long)]
+    pub(crate) disable: bool,
+
+    /// `off` is --disable
+    #[arg(long, value_name = "STATE", hide = true, value_parser = ["on", "off"])]
+    pub(crate) trace: Option<String>,
+
+    /// Leave return addresses of the program as they are, and guess when calls end
+    #[arg(long, short)]
+    pub(crate) estimate_return: bool,
+
+    /// Leave out calls deeper than this, counted from those that -F names
     #[arg(long, short = 'D', value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) depth: Option<u16>,
 
@@ -128,6 +150,10 @@ pub(crate) struct RecordCalls {
     pub(crate) beside: Option<u32>,
 }
 
+fn time(text: &str) -> Result<u64, String> {
+    parse_time(text).ok_or_else(|| "expected a time with ns, us, ms, s or m".to_string())
+}
+
 /// Clocks of calls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum ClockArg {
@@ -149,21 +175,9 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
     ("kernel", Some('k'), false, "functions of the kernel are not recorded"),
     ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
-    ("filter", Some('F'), true, "functions are not selected while recording; `replay -F` selects them"),
-    ("notrace", Some('N'), true, "functions are not selected while recording; `replay -N` leaves them out"),
-    ("caller-filter", Some('C'), true, "functions are not selected while recording; `replay -C` selects them"),
-    ("trigger", Some('T'), true, "triggers do not act while recording; those of `replay -T` do"),
-    ("time-filter", Some('t'), true, "short calls are recorded, too; `replay -t` leaves them out"),
-    ("size-filter", Some('Z'), true, "small functions are recorded, too; `replay -Z` leaves them out"),
-    ("loc-filter", Some('L'), true, "recording knows no source files; `replay -L` selects by them"),
-    ("hide", Some('H'), true, "functions are not hidden while recording; `replay -H` hides them"),
-    ("match", None, true, "it says how patterns match, and recording has none"),
-    ("disable", None, false, "recording cannot be switched on by a trigger"),
-    ("trace", None, true, "recording cannot be switched on by a trigger"),
     ("argument", Some('A'), true, "arguments are not recorded"),
     ("retval", Some('R'), true, "return values are not recorded"),
     ("auto-args", None, false, "types of arguments are not read from debug information"),
-    ("estimate-return", Some('e'), false, "returns are recorded, and not estimated"),
     ("patch", Some('P'), true, "functions are not patched"),
     ("unpatch", Some('U'), true, "functions are not patched"),
     ("srcline", None, false, "source lines are not recorded"),

@@ -19,6 +19,7 @@ mod open;
 mod output;
 pub(crate) mod print;
 pub(crate) mod record;
+mod record_selection;
 mod redact;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -14,6 +14,7 @@ use tracemill_record::Recovered;
 use tracemill_run::Built;
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
+use crate::commands::record_selection as selection;
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
@@ -114,7 +115,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     let calls = &options.calls;
     how.rings.clone_from(&calls.ring_dir);
     how.slot_bytes = calls.buffer;
-    how.depth = calls.depth.unwrap_or(calls.max_stack).min(calls.max_stack).min(1024);
+    how.depth = calls.max_stack.min(1024);
     how.when_full = match calls.when_full {
         WhenFull::Wait => tracemill_run::WhenFull::Wait,
         WhenFull::Lose => tracemill_run::WhenFull::Lose,
@@ -126,11 +127,18 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     };
     how.has_fixed_addresses = calls.no_randomize_addr;
     how.symbols.clone_from(&calls.with_syms);
+    how.selection.depth = calls.depth;
+    how.selection.time_ns = calls.time_filter.unwrap_or(0);
+    how.selection.size = calls.rules.0.size;
+    how.selection.starts_off = calls.disable || calls.trace.as_deref() == Some("off");
+    how.selection.guesses_ends = calls.estimate_return;
+    how.selection.decide = selection::decide(&calls.rules.0);
     how
 }
 
 /// Runs a program, records what it tells of its calls, and gives its status.
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
+    selection::check(&options.calls.rules.0)?;
     let how = how(options);
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);

@@ -19,11 +19,14 @@
 #![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code)]
 mod layout;
 mod process;
+mod rules;
 mod stubs;
 mod system;
+mod table;
 mod thread;
 mod unwind;

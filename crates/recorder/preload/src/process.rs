@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::{self, Text};
-use crate::{stubs, thread};
+use crate::{full, rules, stubs, thread};
 
 /// What the environment says.
 pub(crate) struct Settings {
@@ -14,6 +14,16 @@ pub(crate) struct Settings {
     pub(crate) depth: AtomicUsize,
     pub(crate) waits: AtomicBool,
     clock: AtomicI32,
+    /// Are calls selected one by one?
+    pub(crate) is_full: AtomicBool,
+    /// Are ends of calls guessed?
+    pub(crate) guesses: AtomicBool,
+    /// Depth below what is let in.
+    pub(crate) nesting: AtomicUsize,
+    /// Shortest time of a call, in counts of the clock.
+    pub(crate) time: AtomicU64,
+    /// Smallest size of a function.
+    pub(crate) size: AtomicU64,
 }
 
 impl Settings {
@@ -28,6 +38,11 @@ pub(crate) static SETTINGS: Settings = Settings {
     depth: AtomicUsize::new(1024),
     waits: AtomicBool::new(true),
     clock: AtomicI32::new(1),
+    is_full: AtomicBool::new(false),
+    guesses: AtomicBool::new(false),
+    nesting: AtomicUsize::new(usize::MAX),
+    time: AtomicU64::new(0),
+    size: AtomicU64::new(0),
 };
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -162,7 +177,19 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
         KEY.store(key, Ordering::Relaxed);
         system::pthread_atfork(Some(before_fork), None, Some(after_fork));
     }
-    if begin_session(&folder).is_some() {
+    let set = |place: &AtomicU64, name: &str| place.store(number(name).unwrap_or(0) as u64, Ordering::Relaxed);
+    set(&SETTINGS.time, "TRACEMILL_CALLS_TIME");
+    set(&SETTINGS.size, "TRACEMILL_CALLS_SIZE");
+    SETTINGS.nesting.store(number("TRACEMILL_CALLS_NESTING").unwrap_or(usize::MAX), Ordering::Relaxed);
+    SETTINGS.is_full.store(number("TRACEMILL_CALLS_FULL").is_some(), Ordering::Relaxed);
+    SETTINGS.guesses.store(number("TRACEMILL_CALLS_GUESS").is_some(), Ordering::Relaxed);
+    if number("TRACEMILL_CALLS_OFF").is_some() {
+        full::start_off();
+    }
+    if let Some(session) = begin_session(&folder) {
+        if number("TRACEMILL_CALLS_RULES").is_some() {
+            rules::load(&folder, &session, has_recorder);
+        }
         IS_ON.store(true, Ordering::Release);
     }
 }
@@ -181,7 +208,7 @@ unsafe fn fix_addresses(arguments: *const *const c_char, environment: *const *co
 }
 
 /// Writes the map of the process and the line of the session.
-fn begin_session(folder: &std::ffi::OsStr) -> Option<()> {
+fn begin_session(folder: &std::ffi::OsStr) -> Option<String> {
     let time = system::clock_ns(SETTINGS.clock());
     let pid = std::process::id();
     let id = format!("{:016x}", time ^ u64::from(pid) << 40 ^ system::now().rotate_left(20));
@@ -211,18 +238,21 @@ fn begin_session(folder: &std::ffi::OsStr) -> Option<()> {
         }
     }
     let name = std::path::Path::new(folder).join(format!("sid-{id}.map"));
-    let mut file = std::io::BufWriter::new(std::fs::File::create(name).ok()?);
+    let unfinished = name.with_extension("new");
+    let mut file = std::io::BufWriter::new(std::fs::File::create(&unfinished).ok()?);
     for (begin, end, rights, path) in lines {
         write!(file, "{begin:08x}-{end:08x} {rights} 00000000 00:00 0                          ").ok()?;
         file.write_all(&path).ok()?;
         file.write_all(b"\n").ok()?;
     }
     file.flush().ok()?;
+    // The recorder makes its table of a map that is whole.
+    std::fs::rename(unfinished, name).ok()?;
     let program = std::fs::read_link("/proc/self/exe").ok()?;
     let line = Text::new().add(b"SESS timestamp=").time(time).add(b" pid=").number(pid.into(), 1);
     let line = line.add(b" sid=").add(id.as_bytes()).add(b" exename=\"");
     tell(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
-    Some(())
+    Some(id)
 }
 
 type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
@@ -257,6 +287,14 @@ pub extern "C" fn __monstartup(_low: usize, _high: usize) {}
 /// See [`__monstartup`].
 #[unsafe(no_mangle)]
 pub extern "C" fn _mcleanup() {}
+
+extern "C" fn at_end() {
+    thread::end_guessed();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_END: extern "C" fn() = at_end;
 
 #[used]
 #[unsafe(link_section = ".init_array")]

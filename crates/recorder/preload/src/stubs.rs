@@ -16,10 +16,99 @@ global_asm!(
     ".text",
 );
 
+/// Text that saves the integer registers that a call may change, in the order of [`Saved`] from its end.
+macro_rules! push_registers {
+    () => {
+        "push rax
+         push rcx
+         push rdx
+         push rsi
+         push rdi
+         push r8
+         push r9
+         push r10
+         push r11"
+    };
+}
+
+/// Takes back what `push_registers` saved.
+macro_rules! pop_registers {
+    () => {
+        "pop r11
+         pop r10
+         pop r9
+         pop r8
+         pop rdi
+         pop rsi
+         pop rdx
+         pop rcx
+         pop rax"
+    };
+}
+
+/// Saves the vector registers below `rsp`, which is aligned first, and leaves their place in [`Saved::vectors`].
+macro_rules! save_vectors {
+    ($count:literal) => {
+        concat!(
+            "and rsp, -16\n",
+            "sub rsp, 16 * ",
+            $count,
+            "\n",
+            "mov [rbp - 24], rsp\n",
+            ".set tracemill_at, 0\n",
+            ".irp register, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n",
+            ".if tracemill_at < ",
+            $count,
+            "\n",
+            "movaps [rsp + 16 * \\register], xmm\\register\n",
+            ".endif\n",
+            ".set tracemill_at, tracemill_at + 1\n",
+            ".endr",
+        )
+    };
+}
+
+/// Takes back what `save_vectors` saved.
+macro_rules! restore_vectors {
+    ($count:literal) => {
+        concat!(
+            ".set tracemill_at, 0\n",
+            ".irp register, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n",
+            ".if tracemill_at < ",
+            $count,
+            "\n",
+            "movaps xmm\\register, [rsp + 16 * \\register]\n",
+            ".endif\n",
+            ".set tracemill_at, tracemill_at + 1\n",
+            ".endr",
+        )
+    };
+}
+
+/// What a stub saved of the program, on its stack.
+#[repr(C)]
+pub(crate) struct Saved {
+    /// The vector registers, from xmm0 on.
+    pub(crate) vectors: *const [f64; 2],
+    /// An address in the function; not of returns.
+    pub(crate) address: usize,
+    /// Where the return address stands.
+    pub(crate) place: usize,
+    _frame: usize,
+    _scratch: [usize; 2],
+    pub(crate) r9: usize,
+    pub(crate) r8: usize,
+    pub(crate) rdi: usize,
+    pub(crate) rsi: usize,
+    pub(crate) rdx: usize,
+    pub(crate) rcx: usize,
+    pub(crate) rax: usize,
+}
+
 /// Bytes that `xsave` needs; 0 when the processor has none.
 static XSAVE: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls the function in rdx with rdi and rsi while all vector registers are put aside.
+/// Calls the function in rdx with rdi while all vector registers are put aside.
 #[unsafe(naked)]
 unsafe extern "C" fn aside() {
     naked_asm!(
@@ -73,75 +162,27 @@ macro_rules! entry {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             naked_asm!(
-                "push rax",
-                "push rcx",
-                "push rdx",
-                "push rsi",
-                "push rdi",
-                "push r8",
-                "push r9",
-                "push r10",
-                "push r11",
+                push_registers!(),
                 "mov rsi, [rsp + 72]",
                 $place,
                 "push rbp",
                 "mov rbp, rsp",
-                "sub rsp, 16",
+                "sub rsp, 32",
                 "mov [rbp - 8], rdi",
                 "mov [rbp - 16], rsi",
-                "and rsp, -16",
-                "sub rsp, 256",
-                "movaps [rsp], xmm0",
-                "movaps [rsp + 16], xmm1",
-                "movaps [rsp + 32], xmm2",
-                "movaps [rsp + 48], xmm3",
-                "movaps [rsp + 64], xmm4",
-                "movaps [rsp + 80], xmm5",
-                "movaps [rsp + 96], xmm6",
-                "movaps [rsp + 112], xmm7",
-                "movaps [rsp + 128], xmm8",
-                "movaps [rsp + 144], xmm9",
-                "movaps [rsp + 160], xmm10",
-                "movaps [rsp + 176], xmm11",
-                "movaps [rsp + 192], xmm12",
-                "movaps [rsp + 208], xmm13",
-                "movaps [rsp + 224], xmm14",
-                "movaps [rsp + 240], xmm15",
+                save_vectors!("16"),
+                "lea rdi, [rbp - 24]",
                 "call {entry}",
                 "test eax, eax",
                 "jz 2f",
-                "mov rdi, [rbp - 8]",
-                "mov rsi, [rbp - 16]",
+                "lea rdi, [rbp - 24]",
                 "lea rdx, [rip + {slow}]",
                 "call {aside}",
                 "2:",
-                "movaps xmm0, [rsp]",
-                "movaps xmm1, [rsp + 16]",
-                "movaps xmm2, [rsp + 32]",
-                "movaps xmm3, [rsp + 48]",
-                "movaps xmm4, [rsp + 64]",
-                "movaps xmm5, [rsp + 80]",
-                "movaps xmm6, [rsp + 96]",
-                "movaps xmm7, [rsp + 112]",
-                "movaps xmm8, [rsp + 128]",
-                "movaps xmm9, [rsp + 144]",
-                "movaps xmm10, [rsp + 160]",
-                "movaps xmm11, [rsp + 176]",
-                "movaps xmm12, [rsp + 192]",
-                "movaps xmm13, [rsp + 208]",
-                "movaps xmm14, [rsp + 224]",
-                "movaps xmm15, [rsp + 240]",
+                restore_vectors!("16"),
                 "mov rsp, rbp",
                 "pop rbp",
-                "pop r11",
-                "pop r10",
-                "pop r9",
-                "pop r8",
-                "pop rdi",
-                "pop rsi",
-                "pop rdx",
-                "pop rcx",
-                "pop rax",
+                pop_registers!(),
                 "ret",
                 entry = sym super::thread::entry,
                 slow = sym super::thread::slow_entry,
@@ -175,49 +216,26 @@ global_asm!(
     ".hidden tracemill_calls_returned",
     "tracemill_calls_returned:",
     "sub rsp, 8",
-    "push rax",
-    "push rcx",
-    "push rdx",
-    "push rsi",
-    "push rdi",
-    "push r8",
-    "push r9",
-    "push r10",
-    "push r11",
+    push_registers!(),
     "lea rdi, [rsp + 72]",
     "push rbp",
     "mov rbp, rsp",
-    "sub rsp, 16",
+    "sub rsp, 32",
     "mov [rbp - 8], rdi",
-    "and rsp, -16",
-    "sub rsp, 64",
-    "movaps [rsp], xmm0",
-    "movaps [rsp + 16], xmm1",
-    "movaps [rsp + 32], xmm2",
-    "movaps [rsp + 48], xmm3",
+    save_vectors!("4"),
+    "lea rdi, [rbp - 24]",
     "call {exit}",
     "test rax, rax",
     "jnz 2f",
-    "mov rdi, [rbp - 8]",
+    "lea rdi, [rbp - 24]",
     "lea rdx, [rip + {slow}]",
     "call {aside}",
     "2:",
     "mov [rbp + 80], rax",
-    "movaps xmm0, [rsp]",
-    "movaps xmm1, [rsp + 16]",
-    "movaps xmm2, [rsp + 32]",
-    "movaps xmm3, [rsp + 48]",
+    restore_vectors!("4"),
     "mov rsp, rbp",
     "pop rbp",
-    "pop r11",
-    "pop r10",
-    "pop r9",
-    "pop r8",
-    "pop rdi",
-    "pop rsi",
-    "pop rdx",
-    "pop rcx",
-    "pop rax",
+    pop_registers!(),
     "add rsp, 8",
     "jmp [rsp - 8]",
     exit = sym crate::thread::exit,

@@ -4,8 +4,9 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use crate::process::{self, SETTINGS};
+use crate::stubs::Saved;
 use crate::system::{self, Text, local};
-use crate::{layout, stubs};
+use crate::{full, layout, stubs};
 
 /// State of a thread without data: it begins at its next call.
 const NEW: usize = 0;
@@ -13,43 +14,56 @@ const NEW: usize = 0;
 const OFF: usize = 1;
 
 /// Length of a record.
-const RECORD: usize = 16;
+pub(crate) const RECORD: usize = 16;
 /// The marker that every record has in its second word.
 const MARKER: u64 = 5 << 3;
-const ENTRY: u64 = 0;
-const EXIT: u64 = 1;
+pub(crate) const ENTRY: u64 = 0;
+pub(crate) const EXIT: u64 = 1;
 const LOST: u64 = 2;
 
 /// Frames that stand this far apart, outside of the thread's stack, are on one stack all the same.
 const NEAR: usize = 1 << 20;
 
+/// The second word of a record.
+pub(crate) fn word(kind: u64, depth: usize, address: usize) -> u64 {
+    kind | MARKER | (depth as u64 & 0x3ff) << 6 | (address as u64) << 16
+}
+
 /// An open call.
 #[derive(Clone, Copy)]
-struct Frame {
-    /// Where it returns to.
-    returns: usize,
+pub(crate) struct Frame {
+    /// Where it returns to; 0 when the program tells its end.
+    pub(crate) returns: usize,
     /// Where that stands on the stack.
-    place: usize,
+    pub(crate) place: usize,
     /// An address in the function.
-    address: usize,
+    pub(crate) address: usize,
 }
 
 /// What a thread needs. In a mapping of its own, with the frames behind it.
 pub(crate) struct Thread {
     /// Where the next record goes.
-    pos: AtomicUsize,
+    pub(crate) pos: AtomicUsize,
     /// Where the open slot ends.
-    end: usize,
+    pub(crate) end: usize,
     /// The ring.
     base: *mut u8,
     len: usize,
     /// Number of open calls.
-    depth: usize,
-    limit: usize,
+    pub(crate) depth: usize,
+    pub(crate) limit: usize,
+    /// Calls beyond the limit whose ends the program tells.
+    over: usize,
+    /// Are calls selected, or their values recorded?
+    pub(crate) is_full: bool,
+    /// When the last call ended whose end was guessed.
+    guessed: u64,
+    /// What is selected now.
+    pub(crate) state: full::State,
     /// Is the slow path at work? Signal handlers see it.
-    busy: usize,
+    pub(crate) busy: usize,
     /// Records that are being written.
-    writing: usize,
+    pub(crate) writing: usize,
     /// Records that had no room, and that no record counts yet.
     lost: u64,
     /// Are return addresses put back, for an unwinder?
@@ -76,66 +90,74 @@ impl Frame {
 
 /// What the recorder wants of a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Hook {
+pub(crate) enum Hook {
     /// The return address is replaced.
     Returns,
+    /// It stays, and the end of the call is guessed.
+    Guessed,
     /// The program tells the end of the call itself.
     Told,
 }
 
 /// A function was entered: where its return address stands, and an address in it. Not 0 when the slow path is needed.
-pub(crate) unsafe extern "C" fn entry(place: usize, address: usize) -> usize {
-    unsafe { enter(place, address, Hook::Returns) }
+pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
+    // SAFETY: the stub's caller is a function that has just begun, and its return address stands there.
+    unsafe { enter(saved.place, saved.address, Hook::Returns, Some(saved)) }
 }
 
-unsafe fn enter(place: usize, address: usize, hook: Hook) -> usize {
+unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>) -> usize {
     unsafe {
         let [pointer, state] = *local();
         let Some(thread) = (pointer as *mut Thread).as_mut() else {
             return usize::from(state == NEW && process::is_on());
         };
-        if thread.busy != 0 || thread.depth >= thread.limit {
+        let is_guessed = thread.is_full && hook == Hook::Returns && SETTINGS.guesses.load(Ordering::Relaxed);
+        let hook = if is_guessed { Hook::Guessed } else { hook };
+        if thread.busy != 0 {
             return 0;
         }
         if thread.is_put_back && !thread.take_again(place) {
             return 1;
         }
         // A new frame below what is left, or one that stands where a dead one stood.
-        while let Some(top) = thread.top().filter(|top| thread.is_dead(top, place, hook)) {
-            if !thread.record(EXIT, thread.depth - 1, top.address) {
+        while thread.top().is_some_and(|top| thread.is_dead(&top, place, hook)) {
+            thread.over = 0;
+            if !thread.close(None) {
                 return 1;
             }
-            thread.depth -= 1;
         }
-        if !thread.has_room() {
+        if thread.depth >= thread.limit {
+            // Its end is told as well.
+            thread.over += usize::from(hook == Hook::Told);
+            return 0;
+        }
+        if thread.is_full {
+            return full::enter(thread, place, address, hook, saved);
+        }
+        if !thread.has_room(RECORD) {
             return 1;
         }
         let depth = thread.depth;
-        // Before the frame is filled: what a signal handler calls stands behind it.
-        thread.depth = depth + 1;
-        compiler_fence(Ordering::SeqCst);
-        let returns = if hook == Hook::Returns { *(place as *const usize) } else { 0 };
-        *thread.frame(depth) = Frame { returns, place, address };
+        thread.push(place, address, hook);
         if !thread.record(ENTRY, depth, address) {
             // A handler took the last place.
             thread.lose(1);
-        }
-        if hook == Hook::Returns {
-            *(place as *mut usize) = stubs::returned as *const () as usize;
         }
         0
     }
 }
 
 /// As [`entry`], after vector registers were put aside.
-pub(crate) unsafe extern "C" fn slow_entry(place: usize, address: usize) -> usize {
-    unsafe { slow_enter(place, address, Hook::Returns) };
+pub(crate) unsafe extern "C" fn slow_entry(saved: &Saved) -> usize {
+    // SAFETY: as in `entry`.
+    unsafe { slow_enter(saved.place, saved.address, Hook::Returns, Some(saved)) };
     0
 }
 
-unsafe fn slow_enter(place: usize, address: usize, hook: Hook) {
+unsafe fn slow_enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>) {
+    // SAFETY: the caller's, for the place; the thread's data is its own.
     system::keeping_errno(|| unsafe {
-        while enter(place, address, hook) != 0 {
+        while enter(place, address, hook, saved) != 0 {
             let is_ready = match (*local())[0] as *mut Thread {
                 thread if thread.is_null() => begin(),
                 thread => {
@@ -153,18 +175,18 @@ unsafe fn slow_enter(place: usize, address: usize, hook: Hook) {
 }
 
 /// A function returns, whose return address stood there. Gives where it returns to, or 0 when the slow path is needed.
-pub(crate) unsafe extern "C" fn exit(place: usize) -> usize {
+pub(crate) unsafe extern "C" fn exit(saved: &Saved) -> usize {
+    // SAFETY: the thread's data is its own, and frames below `depth` are filled.
     unsafe {
         let Some(thread) = ((*local())[0] as *mut Thread).as_mut() else { std::process::abort() };
         loop {
             // Every frame whose return address was replaced is there.
             let Some(top) = thread.top() else { std::process::abort() };
-            if thread.busy == 0 && !thread.record(EXIT, thread.depth - 1, top.address) {
+            if !thread.close(Some(saved).filter(|saved| saved.place == top.place)) {
                 return 0;
             }
-            thread.depth -= 1;
             // Those above it were left in another way.
-            if top.place == place {
+            if top.place == saved.place {
                 return top.returns;
             }
         }
@@ -172,7 +194,8 @@ pub(crate) unsafe extern "C" fn exit(place: usize) -> usize {
 }
 
 /// As [`exit`], after vector registers were put aside.
-pub(crate) unsafe extern "C" fn slow_exit(place: usize) -> usize {
+pub(crate) unsafe extern "C" fn slow_exit(saved: &Saved) -> usize {
+    // SAFETY: as in `exit`.
     system::keeping_errno(|| unsafe {
         loop {
             let thread = (*local())[0] as *mut Thread;
@@ -180,11 +203,11 @@ pub(crate) unsafe extern "C" fn slow_exit(place: usize) -> usize {
                 // Not recorded: the call ends all the same.
                 (*thread).lose(1);
                 (*thread).busy += 1;
-                let returns = exit(place);
+                let returns = exit(saved);
                 (*thread).busy -= 1;
                 return returns;
             }
-            let returns = exit(place);
+            let returns = exit(saved);
             if returns != 0 {
                 return returns;
             }
@@ -198,8 +221,8 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: u
     let here = 0_usize;
     let place = &raw const here as usize;
     unsafe {
-        if enter(place, function, Hook::Told) != 0 {
-            slow_enter(place, function, Hook::Told);
+        if enter(place, function, Hook::Told, None) != 0 {
+            slow_enter(place, function, Hook::Told, None);
         }
     }
 }
@@ -212,26 +235,30 @@ pub unsafe extern "C" fn __cyg_profile_func_exit(function: usize, _call_site: us
         if thread.busy != 0 {
             return;
         }
+        if thread.over > 0 {
+            thread.over -= 1;
+            return;
+        }
         // Not there: its entry was not recorded.
         let Some(at) = (0..thread.depth).rev().find(|&at| (*thread.frame(at)).address == function) else { return };
         if thread.is_told(at) {
             while thread.depth > at {
-                let depth = thread.depth - 1;
-                let address = (*thread.frame(depth)).address;
-                while !thread.record(EXIT, depth, address) {
+                while !thread.close(None) {
                     if !system::keeping_errno(|| thread.next_slot()) {
                         thread.lose(1);
+                        thread.busy += 1;
+                        thread.close(None);
+                        thread.busy -= 1;
                         break;
                     }
                 }
-                thread.depth = depth;
             }
         }
     }
 }
 
 impl Thread {
-    fn frame(&self, at: usize) -> *mut Frame {
+    pub(crate) fn frame(&self, at: usize) -> *mut Frame {
         // SAFETY: the mapping has room for `limit` frames behind this structure.
         unsafe { (&raw const *self).add(1).cast::<Frame>().cast_mut().add(at) }
     }
@@ -260,29 +287,79 @@ impl Thread {
         }
         // A function that another one ended in has the same place, with our address in it.
         let replaced = stubs::returned as *const () as usize;
+        if hook == Hook::Guessed {
+            return top.place <= place;
+        }
         let is_same = hook == Hook::Returns && top.returns != 0 && top.place == place;
         top.place < place || is_same && unsafe { *(place as *const usize) } != replaced
     }
 
     /// Counts records that are not there.
-    fn lose(&mut self, count: u64) {
+    pub(crate) fn lose(&mut self, count: u64) {
         self.lost += count;
         let known = self.ring(layout::DISCARDED);
         known.store(known.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
-    fn has_room(&self) -> bool {
-        self.pos.load(Ordering::Relaxed) + RECORD <= self.end
+    pub(crate) fn has_room(&self, len: usize) -> bool {
+        self.pos.load(Ordering::Relaxed) + len <= self.end
     }
 
-    /// Writes a record, if there is room.
+    /// When a call ended that is found to be over: half way from its beginning, and not before the last record.
+    pub(crate) fn guess(&mut self, begin: u64, now: u64) -> u64 {
+        self.guessed = (begin + now.wrapping_sub(begin) / 2).max(self.guessed + 1).min(now);
+        self.guessed
+    }
+
+    /// Opens a call.
     #[inline(always)]
-    fn record(&mut self, kind: u64, depth: usize, address: usize) -> bool {
+    pub(crate) unsafe fn push(&mut self, place: usize, address: usize, hook: Hook) {
+        let depth = self.depth;
+        // Before the frame is filled: what a signal handler calls stands behind it.
+        self.depth = depth + 1;
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: the caller's frame is live, so its return address is there to be read and replaced; the thread's frames
+        // have room for `limit` of them.
+        unsafe {
+            let returns = if hook == Hook::Returns { *(place as *const usize) } else { 0 };
+            *self.frame(depth) = Frame { returns, place, address };
+            if hook == Hook::Returns {
+                *(place as *mut usize) = stubs::returned as *const () as usize;
+            }
+        }
+    }
+
+    /// Ends the innermost call, with what the stub saved of its result. `false` when there is no room for its records.
+    #[inline(always)]
+    pub(crate) unsafe fn close(&mut self, saved: Option<&Saved>) -> bool {
+        let at = self.depth - 1;
+        // SAFETY: frames below `depth` are filled.
+        unsafe {
+            if self.is_full {
+                return full::close(self, saved);
+            }
+            if self.busy == 0 && !self.record(EXIT, at, (*self.frame(at)).address) {
+                return false;
+            }
+        }
+        self.depth = at;
+        true
+    }
+
+    /// Writes a record of this time, if there is room.
+    #[inline(always)]
+    pub(crate) fn record(&mut self, kind: u64, depth: usize, address: usize) -> bool {
+        self.record_at(kind, depth, address, None)
+    }
+
+    /// Writes a record, if there is room; of a time that is over, when that is given.
+    #[inline(always)]
+    pub(crate) fn record_at(&mut self, kind: u64, depth: usize, address: usize, time: Option<u64>) -> bool {
         self.writing += 1;
         compiler_fence(Ordering::SeqCst);
         let (old, clock) = loop {
             let old = self.pos.load(Ordering::Relaxed);
-            let clock = system::now();
+            let clock = time.unwrap_or_else(system::now);
             if old + RECORD > self.end {
                 self.writing -= 1;
                 return false;
@@ -292,7 +369,8 @@ impl Thread {
                 break (old, clock);
             }
         };
-        let word = kind | MARKER | (depth as u64 & 0x3ff) << 6 | (address as u64) << 16;
+        let word = word(kind, depth, address);
+        // SAFETY: these bytes of the slot were claimed for this record.
         unsafe {
             (old as *mut u64).write(clock);
             // Last: until then the record does not count.
@@ -441,11 +519,12 @@ impl Thread {
     }
 
     fn drop_dead(&mut self, stack: usize) -> bool {
-        while let Some(top) = self.top().filter(|top| unsafe { self.is_dead(top, stack, Hook::Told) }) {
-            if self.busy == 0 && !self.record(EXIT, self.depth - 1, top.address) {
+        // SAFETY: the thread's data is its own.
+        while self.top().is_some_and(|top| unsafe { self.is_dead(&top, stack, Hook::Told) }) {
+            // SAFETY: as above.
+            if unsafe { !self.close(None) } {
                 return false;
             }
-            self.depth -= 1;
         }
         true
     }
@@ -474,7 +553,9 @@ unsafe fn begin() -> bool {
     unsafe {
         (*local())[1] = OFF;
         let limit = SETTINGS.depth.load(Ordering::Relaxed);
-        let len = size_of::<Thread>() + limit * size_of::<Frame>();
+        let is_full = full::is_wanted();
+        let extra = if is_full { size_of::<full::Extra>() } else { 0 };
+        let len = size_of::<Thread>() + limit * (size_of::<Frame>() + extra);
         let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
         let pages = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0);
         if pages as isize == -1 {
@@ -488,6 +569,10 @@ unsafe fn begin() -> bool {
             len: 0,
             depth: 0,
             limit,
+            over: 0,
+            is_full,
+            guessed: 0,
+            state: full::State::new(),
             busy: 0,
             writing: 0,
             lost: 0,
@@ -522,9 +607,20 @@ unsafe fn stack() -> [usize; 2] {
     [at, at + len]
 }
 
+/// The process ends: calls whose ends are guessed end with it.
+pub(crate) fn end_guessed() {
+    // SAFETY: the thread's data is its own.
+    unsafe {
+        if let Some(thread) = current().filter(|thread| thread.is_full && SETTINGS.guesses.load(Ordering::Relaxed)) {
+            while thread.depth > 0 && (thread.close(None) || thread.next_slot()) {}
+        }
+    }
+}
+
 /// A thread ends: return addresses are put back, and its ring is closed. Calls of later destructors are not recorded.
 pub(crate) extern "C" fn end(pages: *mut c_void) {
     unsafe {
+        end_guessed();
         let thread = &mut *pages.cast::<Thread>();
         thread.busy += 1;
         for at in (0..thread.depth).rev().filter(|&at| !thread.is_told(at)) {

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use crate::elf::Elf;
 use crate::folder::{self, Run};
 use crate::rings::Rings;
+use crate::rules::{self, Selection, Tables};
 use crate::times::Times;
 
 /// The library that is loaded before those of the program.
@@ -56,6 +57,8 @@ pub struct Options {
     pub has_fixed_addresses: bool,
     /// Folder with files of symbols that stand for those of programs and libraries.
     pub symbols: Option<PathBuf>,
+    /// Selection of calls.
+    pub selection: Selection,
 }
 
 /// A clock of the system.
@@ -92,6 +95,7 @@ impl Default for Options {
             clock: Clock::Mono,
             has_fixed_addresses: false,
             symbols: None,
+            selection: Selection::default(),
         }
     }
 }
@@ -165,7 +169,8 @@ pub fn become_program(
 pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recorded> {
     let folder = options.folder.canonicalize()?;
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
-    let recording = Recording { program: program.canonicalize()?, folder, rings, begin: Instant::now() };
+    let (program, rate) = (program.canonicalize()?, rate(options));
+    let recording = Recording { program, folder, rings, begin: Instant::now(), rate };
     let mut end = || Ok(is_dead(pid).then(|| ExitStatus::from_raw(0)));
     let recorded = recording.follow(arguments, &mut end, options)?;
     // Only its parent knows.
@@ -184,6 +189,30 @@ pub fn run_idle(program: &Path, arguments: &[OsString]) -> io::Result<ExitStatus
     status
 }
 
+/// Counts of the clock in 2^20 ns; 0 when nobody asks.
+fn rate(options: &Options) -> u64 {
+    let selection = &options.selection;
+    if selection.time_ns == 0 && selection.decide.is_none() {
+        return 0;
+    }
+    let first = tracemill_record::clock_pair();
+    std::thread::sleep(FIRST);
+    let last = tracemill_record::clock_pair();
+    let (counts, ns) = (last.cycles - first.cycles, last.monotonic_ns - first.monotonic_ns);
+    u64::try_from((u128::from(counts) << 20) / u128::from(ns.max(1))).unwrap_or(0)
+}
+
+/// A time as uftrace reads it: three digits before the point and behind it. What does not fit is cut off.
+fn short_time(ns: u64) -> String {
+    let units = [("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)];
+    let (unit, scale) = units.into_iter().find(|(_, scale)| ns / scale < 1000).unwrap_or(("s", 1_000_000_000));
+    let whole = (ns / scale).min(999);
+    match ns % scale * 1000 / scale {
+        0 => format!("{whole}{unit}"),
+        part => format!("{whole}.{part:03}{unit}"),
+    }
+}
+
 /// The libraries to load before those of the program.
 fn preload(library: PathBuf) -> OsString {
     let mut preload = library.into_os_string();
@@ -200,6 +229,8 @@ struct Recording {
     folder: PathBuf,
     rings: PathBuf,
     begin: Instant,
+    /// Counts of the clock in 2^20 ns, when times are compared while recording.
+    rate: u64,
 }
 
 impl Recording {
@@ -209,10 +240,14 @@ impl Recording {
         }
         let program = program.canonicalize()?;
         let folder = make_folder(&options.folder)?;
-        folder::begin(&folder, options.depth)?;
+        folder::begin(&folder, options.depth, options.selection.guesses_ends)?;
+        if options.selection.time_ns > 0 {
+            // What reads the folder leaves out the same calls.
+            fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
+        }
         let rings = ring_folder(&folder, options.rings.as_deref())?;
         fs::write(folder.join(LIBRARY_NAME), LIBRARY)?;
-        Ok(Recording { program, folder, rings, begin: Instant::now() })
+        Ok(Recording { program, folder, rings, begin: Instant::now(), rate: rate(options) })
     }
 
     /// The program with what the library needs to know.
@@ -227,7 +262,18 @@ impl Recording {
         set("SLOT", slot as u64);
         set("DEPTH", options.depth.into());
         set("CLOCK", options.clock.number() as u64);
+        let selection = &options.selection;
+        set("TIME", rules::cycles(self.rate, selection.time_ns));
+        set("SIZE", selection.size);
+        if let Some(depth) = selection.depth {
+            // Without anything else it is a limit of the stack.
+            set(if selection.is_needed() { "NESTING" } else { "DEPTH" }, depth.min(options.depth).into());
+        }
         let flags = [
+            ("FULL", selection.is_needed()),
+            ("OFF", selection.starts_off),
+            ("GUESS", selection.guesses_ends),
+            ("RULES", selection.decide.is_some()),
             ("LOSE", options.when_full == WhenFull::Lose),
             ("SYSTEM_CLOCK", !tracemill_record::has_counter()),
             ("FIXED", options.has_fixed_addresses),
@@ -249,8 +295,13 @@ impl Recording {
     ) -> io::Result<Recorded> {
         let mut watch = Watch::new(Rings::new(&self.rings, &self.folder), options.clock);
         watch.read_clocks();
+        let selection = &options.selection;
+        let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size > 0, self.rate));
         let mut status = None;
         loop {
+            if let Some(tables) = &mut tables {
+                tables.look(&self.folder)?;
+            }
             if status.is_none() {
                 status = end()?;
             }
@@ -268,6 +319,7 @@ impl Recording {
             status: status.map(ExitStatusExt::into_raw),
             elapsed: self.begin.elapsed(),
             depth: options.depth,
+            guesses_ends: selection.guesses_ends,
             symbols: options.symbols.clone(),
             program: self.program,
         };

@@ -21,21 +21,23 @@ pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) elapsed: Duration,
     pub(crate) depth: u16,
+    pub(crate) guesses_ends: bool,
     /// Folder with files of symbols that stand for those of programs and libraries.
     pub(crate) symbols: Option<PathBuf>,
 }
 
 /// Writes the beginning of `info`, which says that the recording is not complete.
-pub(crate) fn begin(folder: &Path, depth: u16) -> io::Result<()> {
-    fs::write(folder.join("info"), header(0, depth))
+pub(crate) fn begin(folder: &Path, depth: u16, guesses_ends: bool) -> io::Result<()> {
+    fs::write(folder.join("info"), header(0, depth, guesses_ends))
 }
 
-fn header(info: u64, depth: u16) -> Vec<u8> {
+fn header(info: u64, depth: u16, guesses_ends: bool) -> Vec<u8> {
+    let features = FEATURES | u64::from(guesses_ends) << 11;
     let mut bytes = b"Ftrace!\0".to_vec();
     bytes.extend_from_slice(&4_u32.to_le_bytes());
     bytes.extend_from_slice(&40_u16.to_le_bytes());
     bytes.extend_from_slice(&[1, 2]);
-    bytes.extend_from_slice(&FEATURES.to_le_bytes());
+    bytes.extend_from_slice(&features.to_le_bytes());
     bytes.extend_from_slice(&info.to_le_bytes());
     bytes.extend_from_slice(&depth.to_le_bytes());
     bytes.resize(40, 0);
@@ -96,7 +98,7 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     add(11, &format!("record_date:{date}\nelapsed_time:{}.{:09} sec", elapsed.as_secs(), elapsed.subsec_nanos()));
     add(12, "pattern_type:regex");
     add(13, concat!("uftrace_version:tracemill ", env!("CARGO_PKG_VERSION")));
-    let mut bytes = header(mask, run.depth);
+    let mut bytes = header(mask, run.depth, run.guesses_ends);
     bytes.extend_from_slice(text.as_bytes());
     // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.
     fs::write(folder.join(".info.new"), bytes)?;

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
 //! | `rings` | records of rings to files of tasks |
+//! | `rules` | what is done at the calls of which functions |
 //! | `times` | clock values to times |
 //! | `elf` | symbols and build ids |
 //! | `folder` | the other files of the folder |
@@ -14,8 +15,12 @@ mod command;
 mod elf;
 mod folder;
 mod rings;
+mod rules;
+#[path = "../../preload/src/table.rs"]
+mod table;
 mod times;
 
 pub use command::{
     Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, recover, run_idle,
 };
+pub use rules::{Action, Actions, Decide, DecideFn, Function, Selection};

@@ -1,0 +1,245 @@
+//! Calls that are selected: filters, triggers, and the ends of calls that are guessed. They act as uftrace's do.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::process::SETTINGS;
+use crate::rules;
+use crate::stubs::Saved;
+use crate::system;
+use crate::table;
+use crate::thread::{ENTRY, EXIT, Frame, Hook, RECORD, Thread};
+
+/// Is recording on? Triggers of all threads switch it.
+static IS_ON: AtomicBool = AtomicBool::new(true);
+/// Has a trigger ended it?
+static IS_OVER: AtomicBool = AtomicBool::new(false);
+
+/// What is selected below the open calls.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    /// Open calls of functions that are let in.
+    ins: u32,
+    /// Those of functions that are left out.
+    outs: u32,
+    /// Depth that is left.
+    depth: u64,
+    /// Shortest time of a call, in counts of the clock.
+    time: u64,
+    /// Smallest size of a function.
+    size: u64,
+    /// Open calls that are recorded, or would be if recording were on.
+    recorded: usize,
+    /// Was recording on at the last call of this thread that switched it?
+    was_on: bool,
+}
+
+/// What an open call has beside its frame. A place without a call has no flags.
+#[derive(Clone, Copy)]
+pub(crate) struct Extra {
+    clock: u64,
+    flags: u32,
+    recorded: u32,
+    /// To be restored at the end: what [`State`] had before the call.
+    depth: u64,
+    time: u64,
+    size: u64,
+}
+
+/// The call is recorded, or would be if recording were on.
+const RECORDED: u32 = 1;
+/// Its entry is written.
+const WRITTEN: u32 = 2;
+/// Recording was off when it began.
+const DISABLED: u32 = 4;
+const LET_IN: u32 = 8;
+const LEFT_OUT: u32 = 16;
+const TRACED: u32 = 32;
+const CALLER: u32 = 64;
+
+/// Must calls be looked at one by one?
+pub(crate) fn is_wanted() -> bool {
+    SETTINGS.is_full.load(Ordering::Relaxed)
+}
+
+/// Recording waits for a trigger.
+pub(crate) fn start_off() {
+    IS_ON.store(false, Ordering::Relaxed);
+}
+
+impl State {
+    pub(crate) fn new() -> State {
+        State {
+            ins: 0,
+            outs: 0,
+            depth: SETTINGS.nesting.load(Ordering::Relaxed) as u64,
+            time: SETTINGS.time.load(Ordering::Relaxed),
+            size: SETTINGS.size.load(Ordering::Relaxed),
+            recorded: 0,
+            was_on: IS_ON.load(Ordering::Relaxed),
+        }
+    }
+}
+
+fn extra(thread: &Thread, at: usize) -> *mut Extra {
+    // SAFETY: behind the frames, of which there are `limit`, the mapping has room for as many of these.
+    unsafe { thread.frame(thread.limit).cast::<Extra>().add(at) }
+}
+
+/// Does an entry wait for the end of its call?
+fn is_late() -> bool {
+    SETTINGS.time.load(Ordering::Relaxed) > 0 || rules::says(table::IS_LATE)
+}
+
+/// A function was entered. Not 0 when there is no room for its record.
+pub(crate) unsafe fn enter(
+    thread: &mut Thread,
+    place: usize,
+    address: usize,
+    hook: Hook,
+    _saved: Option<&Saved>,
+) -> usize {
+    let action = rules::of(address);
+    let is = |flag: u64| action.flags & flag != 0;
+    let before = thread.state;
+    let mut state = before;
+    let mut is_on = IS_ON.load(Ordering::Relaxed);
+    let was_on = is_on;
+    let is_let_in = |state: &State| state.ins > 0 || !rules::says(table::OPT_IN);
+    let is_skipped = 'skipped: {
+        if before.outs > 0 || IS_OVER.load(Ordering::Relaxed) {
+            break 'skipped true;
+        }
+        if is(table::FILTER_IN | table::FILTER_OUT) {
+            state.ins += u32::from(is(table::FILTER_IN));
+            state.outs += u32::from(is(table::FILTER_OUT));
+            state.depth = SETTINGS.nesting.load(Ordering::Relaxed) as u64;
+        } else if !is_let_in(&state) {
+            break 'skipped true;
+        }
+        if is(table::DEPTH) {
+            state.depth = action.depth;
+        }
+        if is(table::TIME) {
+            state.time = action.time;
+        }
+        if is(table::SIZE) {
+            state.size = action.size;
+        }
+        is_on = (is_on || is(table::ON)) && !is(table::OFF);
+        if state.depth == 0 || action.own_size < state.size {
+            break 'skipped true;
+        }
+        state.depth -= 1;
+        false
+    };
+    if is_skipped && hook != Hook::Told {
+        thread.state = state;
+        if is_on != was_on {
+            IS_ON.store(is_on, Ordering::Relaxed);
+        }
+        return 0;
+    }
+    let is_recorded = !is_skipped && state.outs == 0 && is_let_in(&state);
+    let is_written = is_recorded && is_on && (!is_late() || is(table::FINISH));
+    if is_written && !thread.has_room(RECORD) {
+        return 1;
+    }
+    // What is open is written before a pause, and before the end.
+    let is_pause = is_recorded && !is_on && before.was_on;
+    // SAFETY: frames below the depth are filled.
+    if (is_pause || is_written) && unsafe { !flush(thread, thread.depth) } {
+        return 1;
+    }
+    let flag = |has: bool, flag: u32| if has { flag } else { 0 };
+    let mut flags = flag(is_recorded, RECORDED) | flag(!is_on, DISABLED);
+    if !is_skipped {
+        flags |= flag(is(table::FILTER_IN), LET_IN) | flag(is(table::FILTER_OUT), LEFT_OUT);
+        flags |= flag(is(table::TRACED), TRACED) | flag(is(table::CALLER), CALLER);
+    }
+    let recorded = state.recorded;
+    if is_recorded {
+        state.recorded += 1;
+        if is(table::ON | table::OFF) || is_pause {
+            state.was_on = is_on;
+        }
+    }
+    let at = thread.depth;
+    // SAFETY: the caller's, for the place; there is room for this call, as the depth is below the limit.
+    unsafe { thread.push(place, address, hook) };
+    thread.state = state;
+    if is_on != was_on {
+        IS_ON.store(is_on, Ordering::Relaxed);
+    }
+    let clock = system::now();
+    let (recorded_at, State { depth, time, size, .. }) = (recorded as u32, before);
+    // SAFETY: as above.
+    unsafe { extra(thread, at).write(Extra { clock, flags, recorded: recorded_at, depth, time, size }) };
+    if is_written {
+        // SAFETY: as above.
+        unsafe { (*extra(thread, at)).flags |= WRITTEN };
+        if !thread.record_at(ENTRY, recorded, address, Some(clock)) {
+            // A handler took the last place.
+            thread.lose(1);
+        }
+    }
+    if is(table::FINISH) && !is_skipped {
+        IS_OVER.store(true, Ordering::Relaxed);
+    }
+    0
+}
+
+/// Writes the entries of open calls that wait. `false` when there is no room for all of them.
+unsafe fn flush(thread: &mut Thread, depth: usize) -> bool {
+    // SAFETY: frames below the depth are filled, and so is what they have beside them.
+    unsafe {
+        let mut first = depth;
+        while first > 0 && (*extra(thread, first - 1)).flags & WRITTEN == 0 {
+            first -= 1;
+        }
+        for at in first..depth {
+            let (entry, Frame { address, .. }) = (extra(thread, at), *thread.frame(at));
+            if (*entry).flags & (RECORDED | DISABLED) != RECORDED {
+                continue;
+            }
+            // Before it is so: what a handler writes meanwhile would write it as well.
+            (*entry).flags |= WRITTEN;
+            if !thread.record_at(ENTRY, (*entry).recorded as usize, address, Some((*entry).clock)) {
+                (*entry).flags &= !WRITTEN;
+                return false;
+            }
+        }
+    }
+    true
+}
+
+/// Ends the innermost call. `false` when there is no room for its records.
+pub(crate) unsafe fn close(thread: &mut Thread, _saved: Option<&Saved>) -> bool {
+    let at = thread.depth - 1;
+    // SAFETY: frames below the depth are filled, and so is what they have beside them.
+    unsafe {
+        let (Extra { clock, flags, recorded, depth, time, size }, Frame { address, .. }) =
+            (*extra(thread, at), *thread.frame(at));
+        // As uftrace does, the end of a call that began before recording did is written.
+        let is_recorded = flags & RECORDED != 0 && IS_ON.load(Ordering::Relaxed) && !IS_OVER.load(Ordering::Relaxed);
+        if thread.busy == 0 && is_recorded {
+            let now = system::now();
+            let is_kept = flags & (WRITTEN | TRACED) != 0
+                || now.wrapping_sub(clock) > thread.state.time
+                    && (flags & CALLER != 0 || !rules::says(table::HAS_CALLERS));
+            let end = SETTINGS.guesses.load(Ordering::Relaxed).then(|| thread.guess(clock, now));
+            let recorded = recorded as usize;
+            if is_kept && !(flush(thread, at + 1) && thread.record_at(EXIT, recorded, address, end)) {
+                return false;
+            }
+        }
+        thread.state.ins -= u32::from(flags & LET_IN != 0);
+        thread.state.outs -= u32::from(flags & LEFT_OUT != 0);
+        if flags & RECORDED != 0 {
+            thread.state.recorded = recorded as usize;
+        }
+        (thread.state.depth, thread.state.time, thread.state.size) = (depth, time, size);
+        (*extra(thread, at)).flags = 0;
+    }
+    thread.depth = at;
+    true
+}

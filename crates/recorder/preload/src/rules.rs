@@ -1,0 +1,98 @@
+//! What is done at the calls of each function: the recorder's table, and what was looked up in it.
+
+use std::ffi::OsStr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::table::{self, Action};
+
+/// Entries of the cache, a power of two.
+const CACHED: usize = 1 << 16;
+
+/// Functions with an action.
+struct Rules {
+    /// Beginning, end and number of the action, by their beginning.
+    ranges: Vec<[u64; 3]>,
+    actions: Vec<Action>,
+    flags: u64,
+    /// By a few bits of the address: all of it, and behind that 16 bits of the number of the action and one.
+    cache: Vec<AtomicU64>,
+}
+
+static RULES: AtomicPtr<Rules> = AtomicPtr::new(std::ptr::null_mut());
+
+static NOTHING: Action =
+    Action { flags: 0, depth: 0, time: 0, size: 0, own_size: 0, arguments: [0; 2], results: [0; 2] };
+
+fn rules() -> Option<&'static Rules> {
+    // SAFETY: what stands there was leaked, before calls are recorded, and is never written again.
+    unsafe { RULES.load(Ordering::Relaxed).as_ref() }
+}
+
+/// Does the table say so?
+pub(crate) fn says(flag: u64) -> bool {
+    rules().is_some_and(|rules| rules.flags & flag != 0)
+}
+
+/// What is done at the calls of the function that has this address in it.
+pub(crate) fn of(address: usize) -> &'static Action {
+    let Some(rules) = rules() else { return &NOTHING };
+    let address = address as u64;
+    let cached = &rules.cache[(address ^ address >> 16) as usize % CACHED];
+    let known = cached.load(Ordering::Relaxed);
+    let number = match known >> 16 == address {
+        true => known & 0xffff,
+        false => {
+            let number = rules.find(address);
+            cached.store(address << 16 | number, Ordering::Relaxed);
+            number
+        }
+    };
+    match number {
+        0 => &NOTHING,
+        number => rules.actions.get(number as usize - 1).unwrap_or(&NOTHING),
+    }
+}
+
+impl Rules {
+    /// The number of the action and one; 0 for none.
+    fn find(&self, address: u64) -> u64 {
+        let behind = self.ranges.partition_point(|&[begin, ..]| begin <= address);
+        match behind.checked_sub(1).and_then(|at| self.ranges.get(at)) {
+            Some(&[_, end, number]) if address < end => number + 1,
+            _ => 0,
+        }
+    }
+
+    fn read(bytes: &[u8]) -> Option<Rules> {
+        let rest = bytes.strip_prefix(table::MAGIC)?;
+        let mut words =
+            rest.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
+        let (flags, ranges, actions) = (words.next()?, words.next()?, words.next()?);
+        let mut rules = Rules { ranges: Vec::new(), actions: Vec::new(), flags, cache: Vec::new() };
+        for _ in 0..ranges {
+            rules.ranges.push([words.next()?, words.next()?, words.next()?]);
+        }
+        for _ in 0..actions {
+            let mut action = [0; table::ACTION_WORDS];
+            for word in &mut action {
+                *word = words.next()?;
+            }
+            rules.actions.push(Action::from_words(action));
+        }
+        rules.cache.resize_with(CACHED, AtomicU64::default);
+        Some(rules)
+    }
+}
+
+/// Waits for the table of a session, and takes it. Without a recorder there is none.
+pub(crate) fn load(folder: &OsStr, session: &str, has_recorder: fn() -> bool) {
+    let path = std::path::Path::new(folder).join(format!(".rules-{session}"));
+    while has_recorder() {
+        if let Some(rules) = std::fs::read(&path).ok().and_then(|bytes| Rules::read(&bytes)) {
+            RULES.store(Box::into_raw(Box::new(rules)), Ordering::Release);
+            let _ = std::fs::remove_file(path);
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

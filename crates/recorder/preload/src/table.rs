@@ -1,0 +1,69 @@
+//! What is done at calls, as the recorder tells it to the library: a file of little-endian words. Both sides have this text.
+
+/// The text that the file begins with.
+pub(crate) const MAGIC: &[u8; 8] = b"TMRULES1";
+
+/// Only what a filter lets in is recorded.
+pub(crate) const OPT_IN: u64 = 1;
+/// Only calls that lead to certain functions are recorded.
+pub(crate) const HAS_CALLERS: u64 = 2;
+/// Entries wait until the end of a call decides about them.
+pub(crate) const IS_LATE: u64 = 4;
+
+/// The function is recorded, with what it calls.
+pub(crate) const FILTER_IN: u64 = 1;
+/// The function is left out, with what it calls.
+pub(crate) const FILTER_OUT: u64 = 2;
+/// It sets the depth that is left.
+pub(crate) const DEPTH: u64 = 4;
+/// It sets the shortest time.
+pub(crate) const TIME: u64 = 8;
+/// It sets the smallest size.
+pub(crate) const SIZE: u64 = 16;
+/// Recording begins with it.
+pub(crate) const ON: u64 = 32;
+/// Recording pauses from it on.
+pub(crate) const OFF: u64 = 64;
+/// It is recorded even when it is short.
+pub(crate) const TRACED: u64 = 128;
+/// Its callers are recorded.
+pub(crate) const CALLER: u64 = 256;
+/// Recording ends with it.
+pub(crate) const FINISH: u64 = 512;
+
+/// What is done at the calls of a function.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Action {
+    /// The constants above.
+    pub(crate) flags: u64,
+    pub(crate) depth: u64,
+    /// In counts of the clock.
+    pub(crate) time: u64,
+    pub(crate) size: u64,
+    /// The function's own size.
+    pub(crate) own_size: u64,
+    /// Number of the first of its arguments in the list of values, and how many there are.
+    pub(crate) arguments: [u64; 2],
+    /// As `arguments`, of its return value.
+    pub(crate) results: [u64; 2],
+}
+
+/// Numbers of an [`Action`].
+pub(crate) const ACTION_WORDS: usize = 9;
+
+impl Action {
+    /// Its numbers, in their order in the file.
+    #[allow(dead_code)]
+    pub(crate) fn words(&self) -> [u64; ACTION_WORDS] {
+        let [[first, count], [result, results]] = [self.arguments, self.results];
+        [self.flags, self.depth, self.time, self.size, self.own_size, first, count, result, results]
+    }
+
+    /// From its numbers.
+    #[allow(dead_code)]
+    pub(crate) fn from_words(words: [u64; ACTION_WORDS]) -> Action {
+        let [flags, depth, time, size, own_size, first, count, result, results] = words;
+        Action { flags, depth, time, size, own_size, arguments: [first, count], results: [result, results] }
+    }
+}

@@ -1,0 +1,189 @@
+//! What is done at the calls of each function: decided here, before the program runs, for all symbols of a session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::elf::Elf;
+use crate::table;
+
+/// A function of the program or of a library.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Function {
+    /// Its name, as the file has it.
+    pub name: String,
+    /// Name of the file.
+    pub module: String,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+/// What is done at the calls of a function.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Action {
+    /// It is recorded with what it calls, or left out with it.
+    pub filter: Option<bool>,
+    /// Depth that is left from it on.
+    pub depth: Option<u32>,
+    /// Calls below it that take less are left out, in ns.
+    pub time_ns: Option<u64>,
+    /// Functions below it that are smaller are left out, in bytes.
+    pub size: Option<u64>,
+    /// Recording begins with it, or pauses.
+    pub tracing: Option<bool>,
+    /// It is recorded even when it is short.
+    pub is_traced: bool,
+    /// Its callers are recorded.
+    pub is_caller: bool,
+    /// Recording ends with it.
+    pub is_last: bool,
+}
+
+/// What is done at the calls of many functions.
+#[derive(Clone, Debug, Default)]
+pub struct Actions {
+    /// By function, in the order in which they were asked for.
+    pub of: Vec<Action>,
+    /// Is only recorded what a filter lets in?
+    pub is_opt_in: bool,
+}
+
+/// Decides about functions. The program is the first module.
+#[derive(Clone)]
+pub struct Decide(pub Arc<DecideFn>);
+
+/// See [`Decide`].
+pub type DecideFn = dyn Fn(&[Function]) -> Actions + Send + Sync;
+
+impl std::fmt::Debug for Decide {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Decide")
+    }
+}
+
+/// Selection of calls.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Decides about functions, if they differ.
+    pub decide: Option<Decide>,
+    /// Deepest calls that are recorded, counted from those that a filter lets in.
+    pub depth: Option<u16>,
+    /// Shorter calls are left out, in ns.
+    pub time_ns: u64,
+    /// Smaller functions are left out, in bytes.
+    pub size: u64,
+    /// Recording waits for a trigger.
+    pub starts_off: bool,
+    /// Return addresses stay as they are: ends of calls are guessed.
+    pub guesses_ends: bool,
+}
+
+impl Selection {
+    /// Must calls be looked at one by one?
+    pub(crate) fn is_needed(&self) -> bool {
+        self.decide.is_some() || self.time_ns > 0 || self.size > 0 || self.starts_off || self.guesses_ends
+    }
+}
+
+/// Writes tables for sessions that begin.
+pub(crate) struct Tables {
+    decide: Decide,
+    is_sized: bool,
+    /// Counts of the clock in 2^20 ns.
+    rate: u64,
+    done: BTreeSet<PathBuf>,
+}
+
+impl Tables {
+    pub(crate) fn new(decide: Decide, is_sized: bool, rate: u64) -> Tables {
+        Tables { decide, is_sized, rate, done: BTreeSet::new() }
+    }
+
+    /// Looks for maps of sessions that have no table yet.
+    pub(crate) fn look(&mut self, folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let Some(session) = name.strip_prefix("sid-").and_then(|name| name.strip_suffix(".map")) else { continue };
+            if self.done.insert(path.clone()) {
+                let table = self.table(&String::from_utf8_lossy(&fs::read(&path)?));
+                fs::write(folder.join(".rules.new"), table)?;
+                fs::rename(folder.join(".rules.new"), folder.join(format!(".rules-{session}")))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The table for the modules of a map.
+    fn table(&self, map: &str) -> Vec<u8> {
+        let (mut functions, mut places) = (Vec::new(), Vec::new());
+        for line in map.lines() {
+            let Some(file) = line.find('/').map(|at| Path::new(&line[at..])) else { continue };
+            let begin = line.split('-').next().and_then(|text| u64::from_str_radix(text, 16).ok());
+            let elf = fs::read(file).ok().and_then(|bytes| Elf::read(&bytes));
+            let (Some(begin), Some(elf)) = (begin, elf) else { continue };
+            let module = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            for (address, (letter, end, name)) in elf.symbols {
+                if "tTw".contains(letter) {
+                    places.push([begin.saturating_add(address), begin.saturating_add(end)]);
+                    functions.push(Function { name, module: module.clone(), size: end - address });
+                }
+            }
+        }
+        let actions = (self.decide.0)(&functions);
+        let is_sized = self.is_sized || actions.of.iter().any(|action| action.size.is_some());
+        let (mut numbers, mut ranges) = (BTreeMap::new(), Vec::new());
+        for ((place, function), action) in places.iter().zip(&functions).zip(&actions.of) {
+            if *action != Action::default() || is_sized {
+                let action = self.action(action, if is_sized { function.size } else { u64::MAX });
+                let next = numbers.len();
+                // More than the library's cache can name are never met: they differ by size only.
+                ranges.push([place[0], place[1], (*numbers.entry(action).or_insert(next)).min(0xfffe) as u64]);
+            }
+        }
+        ranges.sort_unstable();
+        let has = |is: fn(&Action) -> bool| actions.of.iter().any(is);
+        let has_callers = has(|action| action.is_caller);
+        let is_late = has_callers || has(|action| action.time_ns.is_some() || action.is_traced);
+        let flags = [(actions.is_opt_in, table::OPT_IN), (has_callers, table::HAS_CALLERS), (is_late, table::IS_LATE)];
+        let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
+        let mut by_number: Vec<_> = numbers.into_iter().map(|(action, number)| (number, action)).collect();
+        by_number.sort_unstable();
+        let mut words = vec![flags, ranges.len() as u64, by_number.len() as u64];
+        words.extend(ranges.into_iter().flatten());
+        words.extend(by_number.into_iter().flat_map(|(_, action)| action.words()));
+        let words = words.into_iter().flat_map(u64::to_le_bytes);
+        table::MAGIC.iter().copied().chain(words).collect()
+    }
+
+    fn action(&self, action: &Action, own_size: u64) -> table::Action {
+        let flags = [
+            (action.filter == Some(true), table::FILTER_IN),
+            (action.filter == Some(false), table::FILTER_OUT),
+            (action.depth.is_some(), table::DEPTH),
+            (action.time_ns.is_some(), table::TIME),
+            (action.size.is_some(), table::SIZE),
+            (action.tracing == Some(true), table::ON),
+            (action.tracing == Some(false), table::OFF),
+            (action.is_traced, table::TRACED),
+            (action.is_caller, table::CALLER),
+            (action.is_last, table::FINISH),
+        ];
+        table::Action {
+            flags: flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum(),
+            depth: action.depth.unwrap_or(0).into(),
+            time: cycles(self.rate, action.time_ns.unwrap_or(0)),
+            size: action.size.unwrap_or(0),
+            own_size,
+            ..table::Action::default()
+        }
+    }
+}
+
+/// Counts of the clock in a time.
+pub(crate) fn cycles(rate: u64, ns: u64) -> u64 {
+    u64::try_from((u128::from(ns) * u128::from(rate)) >> 20).unwrap_or(u64::MAX)
+}
