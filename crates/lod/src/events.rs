@@ -1,7 +1,7 @@
 //! Times and kinds of all events, in their order.
 
 /// Events of a block.
-pub(crate) const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 256;
 
 /// Times and kinds of events, by their number. Times are ns since the origin.
 #[derive(Default)]
@@ -23,11 +23,14 @@ struct Block {
 
 enum Times {
     /// Added to the base; the largest number stands for no time.
+    Short(Box<[u16]>),
+    /// The same.
     Narrow(Box<[u32]>),
     Wide(Box<[i64]>),
 }
 
 enum Kinds {
+    Short(Box<[u8]>),
     Narrow(Box<[u16]>),
     Wide(Box<[u32]>),
 }
@@ -40,21 +43,28 @@ impl Block {
         let timed = || times.iter().copied().filter(|time| *time != UNTIMED);
         let range = timed().min().zip(timed().max());
         let base = range.map_or(0, |(first, _)| first);
-        let is_narrow = range.is_none_or(|(first, last)| last.abs_diff(first) < u64::from(u32::MAX));
+        let length = range.map_or(0, |(first, last)| last.abs_diff(first));
+        let short = |time: &i64| if *time == UNTIMED { u16::MAX } else { (time - base) as u16 };
         let narrow = |time: &i64| if *time == UNTIMED { u32::MAX } else { (time - base) as u32 };
-        let times = match is_narrow {
-            true => Times::Narrow(times.iter().map(narrow).collect()),
-            false => Times::Wide(times.into()),
+        let times = match length {
+            _ if length < u64::from(u16::MAX) => Times::Short(times.iter().map(short).collect()),
+            _ if length < u64::from(u32::MAX) => Times::Narrow(times.iter().map(narrow).collect()),
+            _ => Times::Wide(times.into()),
         };
-        let kinds = match kinds.iter().all(|kind| *kind <= u32::from(u16::MAX)) {
-            true => Kinds::Narrow(kinds.iter().map(|kind| *kind as u16).collect()),
-            false => Kinds::Wide(kinds.into()),
+        let kinds = match kinds.iter().max().copied().unwrap_or(0) {
+            0..0x100 => Kinds::Short(kinds.iter().map(|kind| *kind as u8).collect()),
+            0x100..0x1_0000 => Kinds::Narrow(kinds.iter().map(|kind| *kind as u16).collect()),
+            _ => Kinds::Wide(kinds.into()),
         };
         Block { base, times, kinds, range }
     }
 
     fn time(&self, at: usize) -> i64 {
         match &self.times {
+            Times::Short(times) => match times[at] {
+                u16::MAX => UNTIMED,
+                more => self.base + i64::from(more),
+            },
             Times::Narrow(times) => match times[at] {
                 u32::MAX => UNTIMED,
                 more => self.base + i64::from(more),
@@ -65,6 +75,7 @@ impl Block {
 
     fn kind(&self, at: usize) -> u32 {
         match &self.kinds {
+            Kinds::Short(kinds) => kinds[at].into(),
             Kinds::Narrow(kinds) => kinds[at].into(),
             Kinds::Wide(kinds) => kinds[at],
         }
@@ -72,6 +83,7 @@ impl Block {
 
     fn len(&self) -> usize {
         match &self.times {
+            Times::Short(times) => times.len(),
             Times::Narrow(times) => times.len(),
             Times::Wide(times) => times.len(),
         }
@@ -238,9 +250,14 @@ mod tests {
         let time = |at: usize| match at {
             5000 => None,
             at if at > 9000 => Some(at as i64 * 10_000_000_000),
+            at if at > 7000 => Some(at as i64 * 1000),
             at => Some(at as i64 - 100),
         };
-        let kind = |at: usize| if at > 6000 { 70_000 } else { at as u32 % 9 };
+        let kind = |at: usize| match at / 2000 {
+            3.. => 70_000,
+            2 => 700,
+            _ => at as u32 % 9,
+        };
         (0..10_000).for_each(|at| columns.push(time(at), kind(at)));
         columns.seal();
         assert_eq!(columns.len(), 10_000);

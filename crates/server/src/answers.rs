@@ -1,11 +1,12 @@
 //! Answers to the questions of a page.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Map, Value, json};
-use tracemill_lod::calls::{Calls, OfFunction};
+use tracemill_lod::calls::{Calls, OfFunction, Slice};
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::tiles::{self, MAX_LEVEL};
@@ -43,13 +44,23 @@ impl Query {
     }
 }
 
+/// What is answered.
+pub(crate) enum Reply {
+    Value(Value),
+    /// Tiles as text, as they hold many numbers, and whether all of them are exact.
+    Tiles(String, bool),
+}
+
 /// The answer to a question.
-pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer {
+pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     let set = || query.get("filter").map(|text| shared.set(text)).transpose();
-    match path {
+    let value = match path {
         "session" => Ok(session(shared)),
         "tracks" => tracks(shared, set()?.as_deref()),
-        "tiles" => tiles_of(shared, query, set()?.as_deref()),
+        "tiles" => {
+            let (text, is_exact) = tiles_of(shared, query, set()?.as_deref())?;
+            return Ok(Reply::Tiles(text, is_exact));
+        }
         "events" => events(shared, query, set()?.as_deref()),
         "select" => select(shared, query, set()?.as_deref()),
         "flame" => flame(shared, query),
@@ -61,7 +72,8 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer {
             Some(("call", place)) => call(shared, place),
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },
-    }
+    };
+    value.map(Reply::Value)
 }
 
 fn ns(ns: impl ToString) -> Value {
@@ -262,13 +274,48 @@ fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<
     gaps.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
 }
 
-fn density_json(density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Value {
-    let number = |name: &u32| names.put(false, *name, || Value::String(timeline.name(*name).to_string()));
-    let numbers: Vec<usize> = density.names.iter().map(number).collect();
-    json!({ "exact": density.is_exact, "at": density.at, "n": density.events, "name": numbers })
+/// A track of an answer, as text.
+struct TrackText(String);
+
+impl TrackText {
+    fn new(id: &str, kind: &str, is_exact: bool) -> TrackText {
+        TrackText(format!("{{\"id\":{},\"kind\":\"{kind}\",\"exact\":{is_exact}", json!(id)))
+    }
+
+    fn column(mut self, name: &str, numbers: impl Iterator<Item = i64>) -> Self {
+        // Writing to a text does not fail.
+        let _ = write!(self.0, ",\"{name}\":[");
+        for (at, number) in numbers.enumerate() {
+            let _ = if at > 0 { write!(self.0, ",{number}") } else { write!(self.0, "{number}") };
+        }
+        self.0.push(']');
+        self
+    }
+
+    fn density(self, density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Self {
+        let mut number = |name: u32| names.put(false, name, || Value::String(timeline.name(name).to_string())) as i64;
+        self.column("at", density.at.iter().map(|at| *at as i64))
+            .column("n", density.events.iter().map(|events| *events as i64))
+            .column("name", density.names.iter().map(|name| number(*name)))
+    }
+
+    fn slices(self, slices: &[Slice], calls: &Calls, names: &mut Names) -> Self {
+        let text = |name: u32| Value::String(calls.names[name as usize].clone());
+        let mut number = |name: u32| names.put(true, name, || text(name)) as i64;
+        self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
+            .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
+            .column("depth", slices.iter().map(|slice| slice.depth.into()))
+            .column("name", slices.iter().map(|slice| number(slice.name)))
+            .column("n", slices.iter().map(|slice| slice.n as i64))
+            .column("busy", slices.iter().map(|slice| slice.busy.into()))
+    }
+
+    fn end(self, gaps: Vec<Value>) -> String {
+        format!("{},\"gaps\":{}}}", self.0, Value::Array(gaps))
+    }
 }
 
-fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer<(String, bool)> {
     let level: u32 = query.needed("level")?;
     let (from, to): (u64, u64) = (query.needed("from")?, query.needed("to")?);
     if level > MAX_LEVEL || from > to || to - from >= 4096 || to > 1 << 53 {
@@ -302,58 +349,49 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     };
     let density_of = |track: usize| wanted.binary_search(&track).ok().map(|at| &densities[at]);
     let mut names = Names::default();
-    let mut of_task: BTreeMap<usize, Value> = BTreeMap::new();
+    let mut slices: BTreeMap<usize, Vec<Slice>> = BTreeMap::new();
     if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
         let (begin, end) = tiles::range(level, from, to);
         let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let slices = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
-        for (task, slices) in tasks.iter().zip(slices) {
-            let column = |of: &dyn Fn(&tracemill_lod::calls::Slice) -> Value| slices.iter().map(of).collect::<Vec<_>>();
-            let text = |name: u32| Value::String(calls.names[name as usize].clone());
-            let number = |slice: &tracemill_lod::calls::Slice| names.put(true, slice.name, || text(slice.name));
-            let numbers: Vec<usize> = slices.iter().map(number).collect();
-            of_task.insert(
-                *task,
-                json!({
-                    "at": column(&|slice| slice.at.max(-(1 << 52)).into()),
-                    "len": column(&|slice| slice.len.unwrap_or(-1).into()),
-                    "depth": column(&|slice| slice.depth.into()),
-                    "name": numbers,
-                    "n": column(&|slice| slice.n.into()),
-                    "busy": column(&|slice| slice.busy.into()),
-                }),
-            );
-        }
+        let found = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
+        slices.extend(tasks.iter().copied().zip(found));
     }
-    let tracks = ids.iter().zip(&asked).map(|(id, one)| {
-        let (kind, columns, gaps) = match one {
+    let mut is_exact = true;
+    let mut tracks: Vec<String> = Vec::with_capacity(ids.len());
+    for (id, one) in ids.iter().zip(&asked) {
+        tracks.push(match one {
             Named::Base(at) => {
-                let columns = density_of(*at).map(|density| density_json(density, &timeline, &mut names));
-                ("events", columns, gaps_of(shared, *at, level, range))
+                let known = density_of(*at).cloned().unwrap_or_default();
+                is_exact &= known.is_exact;
+                let track = TrackText::new(id, "events", known.is_exact).density(&known, &timeline, &mut names);
+                track.end(gaps_of(shared, *at, level, range))
             }
-            Named::Calls(at) => ("calls", of_task.get(at).cloned(), Vec::new()),
+            Named::Calls(at) => {
+                let (calls, slices) = (shared.calls(), slices.get(at).map_or(&[][..], |slices| slices));
+                let track = TrackText::new(id, "calls", true);
+                match calls {
+                    Some(calls) => track.slices(slices, calls, &mut names).end(Vec::new()),
+                    None => track.end(Vec::new()),
+                }
+            }
             Named::Group(at) => {
                 let own = of_trace(*at);
                 let mut all: Vec<tiles::Density> = own.iter().filter_map(|at| density_of(*at)).cloned().collect();
                 all.extend(tiles::estimate_of(&timeline, &source, *at, level, range));
-                let columns = density_json(&tiles::together(&all), &timeline, &mut names);
+                let all = tiles::together(&all);
+                is_exact &= all.is_exact;
                 let gaps = own.into_iter().flat_map(|track| gaps_of(shared, track, level, range));
-                ("group", Some(columns), gaps.collect())
+                let track = TrackText::new(id, "group", all.is_exact).density(&all, &timeline, &mut names);
+                track.end(gaps.collect())
             }
-        };
-        let mut track = Map::new();
-        track.insert("id".to_string(), (*id).into());
-        track.insert("kind".to_string(), kind.into());
-        track.insert("exact".to_string(), true.into());
-        match columns {
-            Some(Value::Object(columns)) => track.extend(columns),
-            _ => track.extend(["at", "n", "name"].map(|column| (column.to_string(), json!([])))),
-        }
-        track.insert("gaps".to_string(), gaps.into());
-        Value::Object(track)
-    });
-    let tracks: Vec<Value> = tracks.collect();
-    Ok(json!({ "level": level, "from": from, "to": to, "names": names.list, "tracks": tracks }))
+        });
+    }
+    let names = Value::Object(names.list);
+    let text = format!(
+        "{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":[{}]}}",
+        tracks.join(",")
+    );
+    Ok((text, is_exact))
 }
 
 // ---- Events -------------------------------------------------------------------------------------------------------

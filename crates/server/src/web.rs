@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::answers::{self, Query};
+use crate::answers::{self, Query, Reply};
 use crate::assets::Asset;
 use crate::error::{Answer, ApiError};
 use crate::guard::{Guard, check_method};
@@ -221,12 +221,22 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     let is_kept = path == "tiles" && query.get("g") == Some(&*app.shared.generation());
     let shared = app.shared.clone();
     let answer = tokio::task::spawn_blocking(move || answers::answer(&shared, &path, &query)).await;
-    let mut answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
-    if let Value::Object(members) = &mut answer {
-        members.entry("generation").or_insert_with(|| app.shared.generation().into());
-    }
-    let is_exact = answer["tracks"].as_array().is_none_or(|tracks| tracks.iter().all(|track| track["exact"] != false));
-    let mut response = json_response(&answer, Some(&parts.headers));
+    let answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
+    let generation = app.shared.generation();
+    let (text, is_exact) = match answer {
+        Reply::Value(mut value) => {
+            if let Value::Object(members) = &mut value {
+                members.entry("generation").or_insert_with(|| generation.into());
+            }
+            (value.to_string(), true)
+        }
+        Reply::Tiles(mut text, is_exact) => {
+            text.pop();
+            text.push_str(&format!(",\"generation\":{}}}", Value::from(generation)));
+            (text, is_exact)
+        }
+    };
+    let mut response = text_response(text, Some(&parts.headers));
     if is_kept && is_exact {
         let kept = HeaderValue::from_static("private, max-age=31536000, immutable");
         response.headers_mut().insert(header::CACHE_CONTROL, kept);
@@ -275,7 +285,11 @@ fn page(path: &str, headers: &HeaderMap) -> Answer<Response> {
 }
 
 fn json_response(value: &Value, asked: Option<&HeaderMap>) -> Response {
-    let text = value.to_string();
+    text_response(value.to_string(), asked)
+}
+
+/// A response of JSON.
+fn text_response(text: String, asked: Option<&HeaderMap>) -> Response {
     let tag = tag_of(text.as_bytes());
     let response =
         Response::builder().header(header::CONTENT_TYPE, "application/json; charset=utf-8").header(header::ETAG, &tag);
