@@ -17,7 +17,7 @@ use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::EventClassId;
 
 use crate::damage::{cut_while_read, skipped, with_loss};
-use crate::item::{Item, ReadyChunk};
+use crate::item::{ChunkPlace, Item, Place, ReadyChunk};
 use crate::progress::{Progress, packet_bytes};
 use crate::selection::{ClassSet, SpineFilter};
 
@@ -38,6 +38,8 @@ pub struct Cursor {
     ahead: Ahead,
     /// Items that were found together with one that was given.
     queue: VecDeque<Item>,
+    /// Events of the first packet that are left out: the stream is read from behind them.
+    skip: u64,
 }
 
 /// Small packets that are read together: whether their file is still as long is a call of the system.
@@ -101,6 +103,9 @@ struct OpenPacket {
     state: State,
     /// Bytes of it that are counted as read.
     counted: u64,
+    /// Events of it that were given, and the clock value that was known before it.
+    given: u64,
+    clock: u64,
 }
 
 impl Cursor {
@@ -130,6 +135,7 @@ impl Cursor {
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),
+            skip: 0,
         }
     }
 
@@ -151,6 +157,15 @@ impl Cursor {
         // What was lost behind them is told by those who read the packets behind them.
         self.at.is_done |= packets.end < self.stream.packets.len();
         Some(self)
+    }
+
+    /// Reads on from a place that another cursor with the same filter told.
+    pub(crate) fn resume(&mut self, place: Place) {
+        self.at.next_packet = place.packet.min(self.at.end_packet);
+        self.at.clock = place.clock;
+        self.order.floor = place.floor;
+        self.skip = place.before;
+        self.at.is_done |= place.packet >= self.at.end_packet;
     }
 
     /// May parts of its packets be read by others ([`Cursor::part`])?
@@ -186,6 +201,7 @@ impl Cursor {
             damage: Damage::default(),
             ahead: Ahead::default(),
             queue: VecDeque::new(),
+            skip: 0,
         }
     }
 
@@ -331,7 +347,7 @@ impl Cursor {
             return false;
         }
         let (begin, clock) = (self.at.next_packet, self.at.clock);
-        let (floor, went_back) = (self.order.floor, self.order.went_back);
+        let (floor, went_back, skip) = (self.order.floor, self.order.went_back, self.skip);
         let mut end = 0;
         let mut packet = first.clone();
         self.ahead = Ahead { is_on: true, ..Ahead::default() };
@@ -363,7 +379,7 @@ impl Cursor {
         self.queue.clear();
         self.damage.truncated.clear();
         (self.at.next_packet, self.at.clock) = (begin, clock);
-        (self.order.floor, self.order.went_back) = (floor, went_back);
+        (self.order.floor, self.order.went_back, self.skip) = (floor, went_back, skip);
         false
     }
 
@@ -428,7 +444,8 @@ impl Cursor {
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());
-                self.at.open = Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0 });
+                self.at.open =
+                    Some(OpenPacket { data: Arc::new(data), pos, state, counted: 0, given: 0, clock: self.at.clock });
             }
         }
     }
@@ -470,6 +487,7 @@ impl Cursor {
     /// Reads the next events of a packet; puts the packet back when there are more.
     fn read_chunk(&mut self, mut packet: OpenPacket) -> Option<ReadyChunk> {
         let is_fresh = packet.pos == packet.data.first_event();
+        let (given, clock) = (packet.given, packet.clock);
         let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(capacity(&packet)));
         let data = packet.data.clone();
         let mut selected = None;
@@ -514,9 +532,26 @@ impl Cursor {
             self.at.clock = self.at.clock.max(end);
         }
         let floors = self.floors(&chunk, selected);
-        let mut ready = ReadyChunk { chunk, floors };
+        let place = ChunkPlace { packet: self.at.next_packet - 1, before: given, clock };
+        let mut ready = ReadyChunk { chunk, floors, place: Some(place) };
         self.keep_range(&mut ready);
+        if let Some(open) = &mut self.at.open {
+            open.given += ready.chunk.len() as u64;
+        }
+        if self.skip > 0 {
+            self.skip_behind(&mut ready);
+        }
         (!ready.chunk.is_empty()).then_some(ready)
+    }
+
+    /// Leaves out what stands before the place from which the stream is read.
+    #[cold]
+    fn skip_behind(&mut self, ready: &mut ReadyChunk) {
+        let (len, skipped) = (ready.chunk.len(), self.skip.min(ready.chunk.len() as u64));
+        let is_kept: Vec<bool> = (0..len as u64).map(|at| at >= skipped).collect();
+        ready.retain(&is_kept);
+        ready.place = ready.place.map(|place| ChunkPlace { before: place.before + skipped, ..place });
+        self.skip = if self.at.open.is_none() { 0 } else { self.skip - skipped };
     }
 
     fn push_fault(&mut self, fault: &EventFault, packet: &OpenPacket) {

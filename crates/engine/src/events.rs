@@ -2,7 +2,7 @@
 
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
-use crate::item::Flow;
+use crate::item::{Flow, Place};
 use crate::merge::{Batch, Merger, Note};
 use crate::selection::StreamOf;
 use crate::session::Session;
@@ -81,6 +81,14 @@ impl<'a> Events<'a> {
         let (stream, ready) = &self.batch.chunks[chunk];
         let stream = stream.0 as usize;
         Some(Step::Event(stream, self.streams[stream].event(ready.chunk.event(at))))
+    }
+
+    /// Where each stream stands, when all that was read together was given; see [`Merger::places`].
+    pub fn places(&self) -> Option<Vec<Place>> {
+        let last = self.batch.runs.last()?;
+        let is_at_end = self.run >= self.batch.runs.len()
+            || self.run + 1 == self.batch.runs.len() && last.from + self.at == last.to;
+        if is_at_end { self.merger.places() } else { None }
     }
 
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than

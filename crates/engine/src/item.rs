@@ -29,6 +29,33 @@ pub struct ReadyChunk {
     /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
     /// for each event. `None` when the clock values themselves do.
     pub floors: Option<Vec<u64>>,
+    /// Where it stands in its stream; `None` when its events are not as the stream has them.
+    pub(crate) place: Option<ChunkPlace>,
+}
+
+/// Where a chunk stands in its stream.
+#[derive(Clone, Copy)]
+pub(crate) struct ChunkPlace {
+    /// Number of its packet in the list of the stream.
+    pub(crate) packet: usize,
+    /// Events of the packet that came before.
+    pub(crate) before: u64,
+    /// The clock value that was known when the packet was opened.
+    pub(crate) clock: u64,
+}
+
+/// A place between two events of a stream, from which it can be read as if all before had been read: see
+/// [`Merger::places`](crate::merge::Merger::places).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Number of the packet in the list of the stream; the number of all packets at the end.
+    pub(crate) packet: usize,
+    /// Events of the packet that are behind.
+    pub(crate) before: u64,
+    /// The clock value that is known when the packet is opened.
+    pub(crate) clock: u64,
+    /// The largest clock value of an event so far, or that of the next one.
+    pub(crate) floor: u64,
 }
 
 impl ReadyChunk {
@@ -39,6 +66,12 @@ impl ReadyChunk {
             Some(floors) => floors[at],
             None => self.chunk.cycles[at],
         }
+    }
+
+    /// The place before the event `at`.
+    pub(crate) fn place_of(&self, at: usize) -> Option<Place> {
+        let ChunkPlace { packet, before, clock } = self.place?;
+        Some(Place { packet, before: before + at as u64, clock, floor: self.merge_cycles(at) })
     }
 
     /// Keeps some of the events.

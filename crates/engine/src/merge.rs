@@ -11,7 +11,7 @@ use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
 
 use crate::ahead::Ahead;
-use crate::item::{Item, ReadyChunk};
+use crate::item::{Item, Place, ReadyChunk};
 use crate::redact::StreamReader;
 
 /// Names a stream among all that are merged.
@@ -157,6 +157,17 @@ impl Merger {
         }
         batch.notes = std::mem::take(&mut self.notes);
         (batch.events > 0 || !batch.notes.is_empty()).then_some(batch)
+    }
+
+    /// The place of each stream from which the events behind the batches so far can be read: see
+    /// [`merger_from`](crate::timeline::merger_from). `None` before the first batch, and when events are changed.
+    pub fn places(&self) -> Option<Vec<Place>> {
+        let at_end = Place { packet: usize::MAX, before: 0, clock: 0, floor: 0 };
+        let place = |head: &Head| match &head.chunk {
+            Some(chunk) => chunk.place_of(head.at),
+            None => Some(at_end),
+        };
+        if self.started { self.heads.iter().map(place).collect() } else { None }
     }
 
     fn emit(&mut self, at: usize, count: usize, batch: &mut Batch) {

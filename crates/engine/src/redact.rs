@@ -198,7 +198,7 @@ impl Redacted {
         if next < ready.chunk.len() {
             self.waiting = Some((ready, next));
         }
-        ReadyChunk { chunk, floors }
+        ReadyChunk { chunk, floors, place: None }
     }
 
     /// Keeps the events that are wanted.
@@ -207,5 +207,6 @@ impl Redacted {
         let events = (0..ready.chunk.len()).map(|at| self.of.event(ready.chunk.event(at)));
         let wanted: Vec<bool> = events.map(|event| matcher.matches(&event)).collect();
         ready.retain(&wanted);
+        ready.place = None;
     }
 }

@@ -9,6 +9,7 @@ use tracemill_model::packet_list::PacketList;
 
 use crate::ahead::parts_of;
 use crate::cursor::Cursor;
+use crate::item::Place;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf, streams};
@@ -46,6 +47,17 @@ pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) ->
     let ranks = ranks(session, streams);
     let clocks = streams.iter().map(|of| of.clock);
     Merger::new(sources(session, streams, selection), clocks.zip(ranks))
+}
+
+/// A merger of the same streams that goes on from [`Merger::places`] of one with the same selection; one thread reads.
+pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selection, places: &[Place]) -> Merger {
+    let mut readers = cursors(session, streams, selection);
+    for (reader, place) in readers.iter_mut().zip(places) {
+        reader.plain().into_iter().for_each(|cursor| cursor.resume(*place));
+    }
+    let ranks = ranks(session, streams);
+    let clocks = streams.iter().map(|of| of.clock);
+    Merger::new(Sources::new(readers, 1, max_events(streams, selection)), clocks.zip(ranks))
 }
 
 /// The items of the wanted streams, read ahead when there are several jobs.

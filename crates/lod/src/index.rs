@@ -8,6 +8,7 @@ use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Step;
 use tracemill_engine::filter::Filter;
+use tracemill_engine::item::Place;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
 use tracemill_model::error::Error;
@@ -102,22 +103,35 @@ pub struct Index {
     pub faults: Vec<Fault>,
     /// What is to be known of the reading, and no error; each once.
     pub warnings: Vec<Error>,
-    /// Do times never go back?
-    pub is_in_order: bool,
     /// Events without time.
     pub untimed: u64,
     pub(crate) columns: Columns,
+    /// Places of all streams, and the number of the event behind them.
+    places: Vec<(usize, Box<[Place]>)>,
     pub(crate) kinds: Vec<Kind>,
 }
+
+/// Events between places from which they can be read.
+const BETWEEN: usize = 1 << 16;
 
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
 pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
     let mut reading = Reading::new(timeline, source);
     let mut events = source.events(source.selection.jobs);
+    // Places take memory for each stream.
+    let between = BETWEEN.max(source.streams.len() * 64);
+    let mut next_place = between;
     while let Some(step) = events.next() {
         match step {
             Step::Event(stream, event) => reading.take(stream, &event),
             Step::Note(note) => reading.note(source.streams, note),
+        }
+        let count = reading.index.columns.len();
+        if count >= next_place
+            && let Some(places) = events.places()
+        {
+            reading.index.places.push((count, places.into()));
+            next_place = count + between;
         }
         if reading.index.columns.len().is_multiple_of(4096) {
             progress.events.store(reading.index.columns.len() as u64, Ordering::Relaxed);
@@ -193,10 +207,10 @@ impl<'t> Reading<'t> {
                 losses: Vec::new(),
                 faults: Vec::new(),
                 warnings: Vec::new(),
-                is_in_order: true,
                 untimed: 0,
                 names: Vec::new(),
                 columns: Columns::default(),
+                places: Vec::new(),
                 kinds: Vec::new(),
             },
             track_of,
@@ -227,7 +241,6 @@ impl<'t> Reading<'t> {
         let track = &mut index.tracks[index.kinds[kind as usize].track as usize];
         track.events += 1;
         let time = event.ns.and_then(|ns| {
-            index.is_in_order &= self.latest.is_none_or(|latest| latest <= ns);
             self.latest = Some(self.latest.map_or(ns, |latest| latest.max(ns)));
             track.range = Some(track.range.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
             in_reach(index.origin, ns).then_some((ns - index.origin) as i64)
@@ -319,15 +332,12 @@ impl Index {
         self.columns.first_from(since(self.origin, ns))
     }
 
-    /// Where to read from to meet an event: a time from which on everything is read, and how many events come before it
-    /// then. `None` when only reading from the beginning meets it in its place.
-    pub fn restart(&self, event: usize) -> Option<(i128, usize)> {
-        if !self.is_in_order || self.untimed > 0 {
-            return None;
-        }
-        let ns = self.ns(event)?;
-        let first = self.first_from(ns)?;
-        Some((ns, event - first))
+    /// Where to read from to meet an event soon: the places of all streams, and the number of the event behind them. `None`
+    /// where that is the beginning.
+    pub fn place_before(&self, event: usize) -> Option<(&[Place], usize)> {
+        let at = self.places.partition_point(|(number, _)| *number <= event).checked_sub(1)?;
+        let (number, places) = &self.places[at];
+        Some((places, *number))
     }
 
     /// The part of the timeline from one time to another, in ns since the origin.

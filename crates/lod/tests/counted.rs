@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use made::Packet;
 use tracemill_engine::events::{Events, Step};
+use tracemill_engine::item::Place;
+use tracemill_engine::merge::Merger;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
-use tracemill_engine::timeline::Selection;
+use tracemill_engine::timeline::{self, Selection};
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, calls, index, tiles};
@@ -195,6 +197,48 @@ fn tiles_of_odd_streams_hold_what_is_there() {
     }
     assert!(timeline.bytes() < 60_000, "{}", timeline.bytes());
     assert_eq!(timeline.tracks().len(), streams.len());
+}
+
+/// Events, and for some of them their number and the places of all streams.
+type Merged = (Vec<(u32, u64, u32)>, Vec<(usize, Vec<Place>)>);
+
+/// Stream, clock value and class of all that a merger gives, and of each n-th batch how much came before, and the places.
+fn merged(mut merger: Merger, every: usize) -> Merged {
+    let (mut list, mut places, mut batches) = (Vec::new(), Vec::new(), 0);
+    while let Some(batch) = merger.next_batch(97) {
+        for run in &batch.runs {
+            let (stream, ready) = &batch.chunks[run.chunk as usize];
+            let event = |at: u32| (stream.0, ready.chunk.cycles[at as usize], ready.chunk.classes[at as usize]);
+            list.extend((run.from..run.to).map(event));
+        }
+        batches += 1;
+        if batches % every == 0 {
+            places.push((list.len(), merger.places().expect("nothing is changed")));
+        }
+    }
+    (list, places)
+}
+
+#[test]
+fn events_are_read_on_from_places_as_if_all_had_been_read() {
+    let folder = made::Folder::new();
+    let mut paths: Vec<_> = TRACES.iter().map(|name| vec![made::demo(name)]).collect();
+    paths.push(vec![folder.trace("odd", &odd_streams())]);
+    paths.push(paths.concat());
+    for paths in paths {
+        let (session, streams) = made::open(&paths);
+        let whole = merged(timeline::merger(&session, &streams, &Selection::default()), 1).0;
+        let time =
+            whole.get(whole.len() / 3).map(|event| streams[event.0 as usize].clock.expect("a clock").ns(event.1));
+        for selection in [Selection::default(), Selection { begin_ns: time, jobs: 3, ..Selection::default() }] {
+            let (list, places) = merged(timeline::merger(&session, &streams, &selection), 5 + paths.len());
+            assert!(list.len() < 1000 || places.len() > 1, "{paths:?}");
+            for (number, places) in places {
+                let (rest, _) = merged(timeline::merger_from(&session, &streams, &selection, &places), 1000);
+                assert!(rest == list[number..], "{paths:?}: from {number} of {}", list.len());
+            }
+        }
+    }
 }
 
 #[test]

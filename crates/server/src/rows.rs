@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use tracemill_engine::merge::{Batch, Merger, Run};
-use tracemill_engine::timeline::{Selection, merger};
+use tracemill_engine::timeline::{Selection, merger, merger_from};
 use tracemill_lod::Index;
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 
@@ -33,7 +33,7 @@ pub(crate) struct Place {
 }
 
 /// Events between two wanted ones that are read through, instead of beginning anew.
-const THROUGH: usize = 16_384;
+const THROUGH: usize = 32_768;
 /// Events that are read at once.
 const BATCH: usize = 4096;
 
@@ -72,21 +72,23 @@ impl<'s> Reader<'s> {
     /// A reader that meets an event soon.
     fn new(shared: &'s Shared, index: &Index, event: usize) -> Self {
         let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
-        let restart = index.restart(event);
-        let begin_ns = restart.map(|(ns, _)| ns).or(selection.begin_ns);
-        let selection = Selection { begin_ns, jobs: 1, ..selection.clone() };
+        let selection = Selection { jobs: 1, ..selection.clone() };
+        let (merger, next) = match index.place_before(event) {
+            Some((places, next)) => (merger_from(session, streams, &selection, places), next),
+            None => (merger(session, streams, &selection), 0),
+        };
         let plan = |format| {
             let many_traces = session.traces.len() > 1;
             Arc::new(LinePlan { format, streams: streams.clone(), filter: None, many_traces, with_ends: false })
         };
         Reader {
             shared,
-            merger: merger(session, streams, &selection),
+            merger,
             matcher: filter.as_ref().map(tracemill_engine::filter::Filter::matcher),
             batch: Batch::default(),
             run: 0,
             at: 0,
-            next: restart.map_or(0, |(_, before)| event - before),
+            next,
             json: LineRenderer::new(plan(LineFormat::Jsonl), session),
             text: LineRenderer::new(plan(LineFormat::Text(Arc::default())), session),
         }
