@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     }
     let outcome = match cli.command {
         Command::Info(options) => commands::info::run(&options),
-        Command::Record(options) => commands::record::run(&options),
+        Command::Record(mut options) => commands::record::run(&mut options),
         Command::Print(options) => commands::print::run(&options),
         Command::Check(options) => commands::check::run(&options),
         Command::Convert(options) => commands::convert::run(&options),

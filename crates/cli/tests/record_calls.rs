@@ -378,3 +378,32 @@ fn the_commands_of_the_page_work() {
     }
     assert!(fs::read_to_string(folder.path("calls.svg")).expect("a flame graph").contains("step"));
 }
+
+/// `--to` converts what was recorded, and leaves nothing else; a format that nobody knows is said before the program runs.
+#[test]
+fn a_recording_becomes_another_format() {
+    let folder = Folder::new();
+    let Some(program) = compile(&folder, "values.c", "-pg", "program") else { return };
+    let program = program.to_str().expect("a plain name");
+    let unknown = ours(&folder, &["record", "--to", "ctf3", "-o", "out", program]);
+    assert_eq!(unknown.status.code(), Some(125));
+    assert_eq!(String::from_utf8_lossy(&unknown.stdout), "");
+    let plain = ours(&folder, &["record", "-o", "o", program]);
+    let output = ours(&folder, &["record", "--to", "folded", "-o", "out", program]);
+    assert_eq!(output.status.code(), plain.status.code(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, plain.stdout);
+    let folded = fs::read_to_string(folder.path("out")).expect("the output");
+    let names = |text: &str| -> std::collections::BTreeSet<String> {
+        text.lines().filter_map(|line| Some(line.rsplit_once(' ')?.0.to_string())).collect()
+    };
+    let converted = ours(&folder, &["convert", "--to", "folded", "-o", "again", "o"]);
+    assert!(converted.status.success(), "{}", String::from_utf8_lossy(&converted.stderr));
+    let again = fs::read_to_string(folder.path("again")).expect("the output");
+    assert!(folded.contains("main"), "{folded}");
+    assert_eq!(names(&folded), names(&again));
+    let hidden = fs::read_dir(folder.path("")).expect("a folder").flatten().map(|entry| entry.file_name());
+    let hidden: Vec<_> = hidden.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert_eq!(hidden, Vec::<std::ffi::OsString>::new());
+    let second = ours(&folder, &["record", "--to", "folded", "-o", "out", program]);
+    assert_eq!(second.status.code(), Some(125));
+}

@@ -1,6 +1,6 @@
 //! Options that are built when they are needed.
 
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut};
 
 use clap::builder::Resettable;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
@@ -14,6 +14,12 @@ impl<T> Deref for Deferred<T> {
 
     fn deref(&self) -> &T {
         &self.0
+    }
+}
+
+impl<T> DerefMut for Deferred<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
     }
 }
 

@@ -48,6 +48,10 @@ pub(crate) struct RecordOptions {
     #[arg(long, short, short_alias = 'd', alias = "data", value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 
+    /// Convert the recording when it is over, to a format that `convert` writes; -o then names what it becomes
+    #[arg(long, value_name = "FORMAT", requires = "output", conflicts_with_all = ["recover", "snapshot"])]
+    pub(crate) to: Option<String>,
+
     /// Run the program also when nothing of it can be recorded
     #[arg(long)]
     pub(crate) force: bool,

@@ -1,6 +1,7 @@
 //! `tracemill record`: programs that record themselves, and what they leave when they are killed.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
+use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,7 @@ const FOLDER: &str = "trace.ctf";
 const MARK: &[u8] = b"TRACEMILL_RECORD_MODE";
 
 /// Records a program, or finishes or copies a trace.
-pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
+pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     if let Some(folder) = options.recover.as_ref().filter(|folder| folder.join("info").is_file()) {
         let recorded = tracemill_run::recover(folder).map_err(|error| not_recovered(folder, error))?;
         let lost = lost(recorded.lost);
@@ -48,10 +49,10 @@ pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
         let copied = tracemill_record::snapshot(folder, output).map_err(failed)?;
         return Ok(tell(output, &copied));
     }
-    let begin = Instant::now();
-    match record(options) {
+    let (is_timed, begin) = (options.time, Instant::now());
+    match record_to(options) {
         Ok(status) => {
-            if options.time {
+            if is_timed {
                 tell_times(begin);
             }
             std::process::exit(status)
@@ -61,6 +62,39 @@ pub(crate) fn run(options: &RecordOptions) -> Result<Outcome, Error> {
             std::process::exit(NOT_RECORDED);
         }
     }
+}
+
+/// Records, and converts the recording when another format is wanted; gives the status of the program.
+fn record_to(options: &mut RecordOptions) -> Result<i32, Error> {
+    let (Some(to), Some(output)) = (options.to.take(), options.output.clone()) else { return record(options) };
+    // What cannot be written is said before the program runs.
+    tracemill::target(&to, &[])?;
+    if output.exists() {
+        return Err(Error::misuse("the output exists").in_file(&output).with_help("give another one with -o"));
+    }
+    let mut name = OsString::from(".");
+    name.push(output.file_name().unwrap_or_default());
+    name.push(".recording");
+    let recording = output.with_file_name(name);
+    options.output = Some(recording.clone());
+    let status = record(options)?;
+    // A program that nothing was recorded of, because it was to run all the same.
+    if !recording.exists() {
+        return Ok(status);
+    }
+    let converted = tracemill::open([&recording]).and_then(|traces| traces.convert(&to, &output));
+    let converted = converted.map_err(|error| match error.help() {
+        Some(_) => error,
+        None => error.with_help(format!("the recording is kept: {}", recording.display())),
+    })?;
+    let mut stderr = std::io::stderr().lock();
+    for (kind, count) in converted.not_kept.report() {
+        // Nobody may read it.
+        let _ = writeln!(stderr, "warning: not kept in {to}: {kind} ({count})");
+    }
+    let removed = if recording.is_dir() { fs::remove_dir_all(&recording) } else { fs::remove_file(&recording) };
+    removed.map_err(|error| Error::io("remove", &recording, &error))?;
+    Ok(status)
 }
 
 /// Tells how long it took, and how long all children worked.
