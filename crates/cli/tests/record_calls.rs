@@ -289,6 +289,70 @@ fn calls_are_selected_as_uftrace_does() {
 }
 
 #[test]
+fn values_are_those_that_uftrace_records() {
+    let folder = Folder::new();
+    let lists: [&[&str]; 4] = [
+        &[
+            "-A",
+            "ten@arg1/i32,arg2/i32,arg3/u32,arg7/i32,arg8/x32,arg9/i32,arg10/u32",
+            "-A",
+            "floats@fparg1/32,fparg2,fparg8",
+            "-A",
+            "text@arg1/s,arg2/c;half@fparg1/32;address@arg1/p;narrow@arg1/i16,arg2/u8",
+            "-A",
+            "mixed@arg1/i32,fparg1,arg2/s,fparg2/64,arg3",
+            "-A",
+            "length@arg1/S;Thing::get@arg2/i32;again@arg1%rdi",
+            "-R",
+            "text@retval/s;ten@retval/i32;half@retval/f32;address@retval/x",
+            "-R",
+            "narrow@retval/i16;Thing::get@retval/i32",
+        ],
+        &["-A", "te@arg1/s", "-A", "^ten@arg2/i32", "-R", "ai@retval/i32", "-t", "1ns"],
+        &["--match", "glob", "-A", "*t*@arg1/x8", "-F", "te*", "-b", "4K"],
+        &["-A", "wide@fparg1/80%stack+1", "-R", "wide@retval/f80"],
+    ];
+    for way in ["-pg -O0", "-pg -mfentry -O1 -fno-inline -fno-ipa-cp -fno-ipa-sra"] {
+        let Some(_) = compile(&folder, "arguments.cc", way, "program") else { return };
+        for (at, list) in lists.iter().enumerate() {
+            let traced = ours(&folder, &[&["record", "-o", "o"], *list, &["./program"]].concat());
+            assert_eq!(String::from_utf8_lossy(&traced.stderr), "", "{way}: {list:?}");
+            let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
+            let text = String::from_utf8_lossy(&replay.stdout).into_owned();
+            if at == 0 && way.ends_with("-O0") {
+                for call in [
+                    "ten(1, -2, 3, 7, 0x8, -9, 10) = -19;",
+                    "floats(1.500000, 2.250000, 8.500000);",
+                    "text(\"hello\", 'c') = \"ello\";",
+                    "text(\"<0x10>\", 'c') = \"NULL\";",
+                    "narrow(-3, 200) = -203;",
+                    "mixed(1, 2.500000, \"abc\", 3.500000, 0x10000000000);",
+                    "length(\"short\"s);",
+                ] {
+                    assert!(text.contains(call), "{call}: {text}");
+                }
+            }
+            // Floats of 80 bits end uftrace's `dump`.
+            is_read_alike(&folder, if at == 3 { &["replay"] } else { &["replay", "report", "graph", "dump"] }, way);
+            if !is_there("uftrace") {
+                continue;
+            }
+            let mut theirs = Command::new("uftrace");
+            theirs.args(["record", "--no-libcall", "--no-event", "-d", "u"]).args(*list).arg("./program");
+            assert!(theirs.current_dir(folder.path("")).output().expect("it runs").status.success(), "{list:?}");
+            assert_eq!(nesting(&folder, "o"), nesting(&folder, "u"), "{way}: {list:?}");
+        }
+    }
+    for wrong in
+        ["text", "text@", "text@arg1/q", "text@arg1/o", "text@arg0", "text@arg1/t8", "text@arg1%rax", "text@retval"]
+    {
+        let output = ours(&folder, &["record", "-o", "r", "-A", wrong, "./program"]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(125) && message.contains("names no value"), "{wrong}: {message}");
+    }
+}
+
+#[test]
 fn selection_works_where_rings_are_small_and_threads_many() {
     let folder = Folder::new();
     for way in WAYS {

@@ -97,6 +97,15 @@ pub(crate) struct RecordCalls {
     #[arg(long, short, value_name = "TIME", value_parser = time)]
     pub(crate) time_filter: Option<u64>,
 
+    /// Record arguments of these functions, as in 'copy@arg1/s,arg2/i32,fparg1': FORMAT is d, i, u, x, c, f, s, S or p,
+    /// with a size in bits
+    #[arg(long, short = 'A', value_name = "FUNC@argN[/FORMAT],...")]
+    pub(crate) argument: Vec<String>,
+
+    /// Record return values of these functions, as in 'copy@retval/i32'
+    #[arg(long, short = 'R', value_name = "FUNC@retval[/FORMAT]")]
+    pub(crate) retval: Vec<String>,
+
     /// Record nothing until a `trace_on` trigger
     #[arg(long)]
     pub(crate) disable: bool,
@@ -179,8 +188,6 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
     ("kernel", Some('k'), false, "functions of the kernel are not recorded"),
     ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
-    ("argument", Some('A'), true, "arguments are not recorded"),
-    ("retval", Some('R'), true, "return values are not recorded"),
     ("auto-args", None, false, "types of arguments are not read from debug information"),
     ("patch", Some('P'), true, "functions are not patched"),
     ("unpatch", Some('U'), true, "functions are not patched"),

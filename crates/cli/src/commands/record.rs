@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use tracemill_calls::rules::PatternKind;
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
@@ -166,13 +167,17 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     how.selection.size = calls.rules.0.size;
     how.selection.starts_off = calls.disable || calls.trace.as_deref() == Some("off");
     how.selection.guesses_ends = calls.estimate_return;
-    how.selection.decide = selection::decide(&calls.rules.0);
+    let values = tracemill_run::Values { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
+    how.selection.decide = selection::decide(&calls.rules.0, &values);
+    how.selection.values = values;
+    how.selection.has_globs = calls.rules.0.patterns == PatternKind::Glob;
     how
 }
 
 /// Runs a program, records what it tells of its calls, and gives its status.
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
+    selection::check_values(&options.calls.argument, &options.calls.retval)?;
     let how = how(options);
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);

@@ -4,11 +4,11 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_calls::rules::{Filter, Functions, Rule, RuleTexts, Rules};
+use tracemill_calls::rules::{Filter, Functions, PatternKind, Rule, RuleTexts, Rules};
 use tracemill_format::calls::CallSymbol;
 use tracemill_model::error::Error;
-use tracemill_run::{Action, Actions, Decide, Function};
-use tracemill_uftrace::simple_name;
+use tracemill_run::{Action, Actions, Decide, Form, Function, Place, Value, Values};
+use tracemill_uftrace::{Wanted, WantedForm, WantedPlace, simple_name, wanted_values};
 
 /// Refuses what only reading knows.
 pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
@@ -32,14 +32,15 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
 }
 
 /// What decides about functions; `None` when the texts name none.
-pub(crate) fn decide(texts: &RuleTexts) -> Option<Decide> {
+pub(crate) fn decide(texts: &RuleTexts, values: &Values) -> Option<Decide> {
     // A size alone needs the sizes of functions.
-    let is_empty = texts.is_empty();
-    let texts = texts.clone();
+    let is_empty = texts.is_empty() && values.arguments.is_empty() && values.results.is_empty();
+    let (texts, values) = (texts.clone(), values.clone());
     let has_warned = AtomicBool::new(false);
     let decide = move |functions: &[Function]| {
         let mut warnings = Vec::new();
-        let actions = actions(functions, &texts, &mut warnings);
+        let mut actions = actions(functions, &texts, &mut warnings);
+        add_values(&mut actions, functions, &values, texts.patterns == PatternKind::Glob);
         // Programs that the program executes have other functions.
         if !has_warned.swap(true, Ordering::Relaxed) {
             for warning in warnings {
@@ -79,5 +80,74 @@ fn action(rule: &Rule) -> Action {
         is_traced: rule.is_traced,
         is_caller: rule.is_caller,
         is_last: rule.is_last,
+        ..Action::default()
+    }
+}
+
+/// Refuses options for values that name none, or such as are nowhere in one piece.
+pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(), Error> {
+    for (texts, at) in [(arguments, 0), (results, 1)] {
+        for text in texts.iter().flat_map(|text| text.split(';')) {
+            let specs = text.split_once('@').map_or("", |(_, specs)| specs);
+            let joined = format!("f@{specs}");
+            let lists = wanted_values([&joined, &joined], false, &mut [("", "f")].into_iter());
+            // uftrace 0.13 would not read the folder.
+            let is_octal = specs.contains("/o");
+            let count = specs.split(',').filter(|spec| spec.contains("arg") || spec.contains("retval")).count();
+            let found =
+                lists.first().map(|lists| &lists[at]).filter(|list| list.len() == count && count > 0 && !is_octal);
+            if found.is_none_or(|list| list.iter().any(|wanted| value(wanted).is_none())) {
+                let error = Error::misuse(format!("`{text}` names no value that can be recorded"));
+                return Err(
+                    error.with_help("values are argN, fpargN and retval, with a format: `copy@arg1/s,arg2/i32`")
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+fn add_values(actions: &mut Actions, functions: &[Function], values: &Values, has_globs: bool) {
+    if values.arguments.is_empty() && values.results.is_empty() {
+        return;
+    }
+    let names: Vec<_> =
+        functions.iter().map(|function| (function.module.clone(), simple_name(&function.name))).collect();
+    let mut known = names.iter().map(|(module, name)| (module.as_str(), name.as_str()));
+    let wanted = wanted_values([&values.arguments, &values.results], has_globs, &mut known);
+    for (action, [arguments, results]) in actions.of.iter_mut().zip(wanted) {
+        action.arguments = arguments.iter().filter_map(value).collect();
+        action.results = results.iter().filter_map(value).collect();
+    }
+}
+
+/// The value that the recorder takes; `None` when it cannot.
+fn value(wanted: &Wanted) -> Option<Value> {
+    let form = match wanted.form {
+        WantedForm::Plain => Form::Plain,
+        WantedForm::Text => Form::Text,
+        WantedForm::StdString => Form::StdString,
+        WantedForm::Structure => return None,
+    };
+    let place = match &wanted.place {
+        WantedPlace::Argument(index) => Place::Integer(index.checked_sub(1)?),
+        WantedPlace::Float(index) => Place::Float(index.checked_sub(1)?),
+        WantedPlace::Stack(offset) => Place::Stack(offset.trim_start_matches('+').parse().ok()?),
+        WantedPlace::Register(name) => register(&name.to_ascii_lowercase())?,
+        WantedPlace::Result(true) => Place::FloatResult,
+        WantedPlace::Result(false) => Place::Result,
+    };
+    let is_near = match place {
+        Place::Integer(index) | Place::Float(index) | Place::Stack(index) => index < 100,
+        _ => true,
+    };
+    is_near.then_some(Value { form, size: wanted.size, place })
+}
+
+fn register(name: &str) -> Option<Place> {
+    let integers = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
+    match name.strip_prefix("xmm") {
+        Some(number) => number.parse().ok().filter(|number| *number < 8).map(Place::Float),
+        None => integers.iter().position(|known| *known == name).map(|at| Place::Integer(at as u32)),
     }
 }

@@ -150,6 +150,23 @@ impl Spec {
         Some(Spec { form, size, place, is_return_value, is_exact: false })
     }
 
+    fn wanted(self) -> Wanted {
+        let form = match self.form {
+            Form::Text => WantedForm::Text,
+            Form::StdString => WantedForm::StdString,
+            Form::Structure(_) => WantedForm::Structure,
+            _ => WantedForm::Plain,
+        };
+        let place = match self.place {
+            _ if self.is_return_value => WantedPlace::Result(self.form == Form::Float),
+            Place::Index(index) => WantedPlace::Argument(index),
+            Place::Float(index) => WantedPlace::Float(index),
+            Place::Register(name) => WantedPlace::Register(name),
+            Place::Stack(offset) => WantedPlace::Stack(offset),
+        };
+        Wanted { form, size: self.size, place }
+    }
+
     /// Is it the return value?
     pub(super) fn is_return_value(&self) -> bool {
         self.is_return_value
@@ -279,6 +296,69 @@ fn pattern(name: &str, pattern_type: PatternType) -> Option<Regex> {
             Regex::new(&(text + ")$")).ok()
         }
     }
+}
+
+/// A value that a recorder is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// What is stored of it.
+    pub form: WantedForm,
+    /// Bytes that are stored; not of texts.
+    pub size: usize,
+    /// Where it is.
+    pub place: WantedPlace,
+}
+
+/// What is stored of a value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WantedForm {
+    /// Its bytes.
+    Plain,
+    /// The string of C that it points to.
+    Text,
+    /// The `std::string` that it points to.
+    StdString,
+    /// Bytes of a structure, which may be in several places.
+    Structure,
+}
+
+/// Where a value is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum WantedPlace {
+    /// An integer argument, from 1.
+    Argument(u32),
+    /// A float argument, from 1.
+    Float(u32),
+    /// A register.
+    Register(String),
+    /// What stands behind `stack`.
+    Stack(String),
+    /// The return value, and whether it is a float.
+    Result(bool),
+}
+
+/// The values that options want of functions, which are named by their modules and simple names: arguments, or return values
+/// of the second text. What reads the recording makes the same lists.
+pub fn wanted_values(
+    texts: [&str; 2],
+    has_globs: bool,
+    functions: &mut dyn Iterator<Item = (&str, &str)>,
+) -> Vec<[Vec<Wanted>; 2]> {
+    let patterns = if has_globs { PatternType::Glob } else { PatternType::Regex };
+    let items = [false, true].map(|want_return_values| {
+        Items::read(texts[usize::from(want_return_values)], patterns, want_return_values, 8, false)
+    });
+    let lists = |(module, name): (&str, &str)| {
+        [0, 1].map(|at: usize| {
+            let mut list = SpecList::new();
+            let fits = |item: &&Item| item.module.as_deref().is_none_or(|wanted| module.starts_with(wanted));
+            for item in items[at].of(name).into_iter().filter(fits) {
+                item.specs.iter().for_each(|spec| add(&mut list, Spec { is_exact: item.is_exact, ..spec.clone() }));
+            }
+            list.into_iter().map(Spec::wanted).collect()
+        })
+    };
+    functions.map(lists).collect()
 }
 
 /// The lists of all functions of a trace, by symbol id.

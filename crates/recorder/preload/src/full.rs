@@ -8,6 +8,7 @@ use crate::stubs::Saved;
 use crate::system;
 use crate::table;
 use crate::thread::{ENTRY, EXIT, Frame, Hook, RECORD, Thread};
+use crate::values;
 
 /// Is recording on? Triggers of all threads switch it.
 static IS_ON: AtomicBool = AtomicBool::new(true);
@@ -43,7 +44,19 @@ pub(crate) struct Extra {
     depth: u64,
     time: u64,
     size: u64,
+    /// Length of its arguments, while its entry waits.
+    values: u32,
+    /// What it returns, by its place in the table.
+    results: [u64; 2],
 }
+
+impl Extra {
+    const NONE: Extra =
+        Extra { clock: 0, flags: 0, recorded: 0, depth: 0, time: 0, size: 0, values: 0, results: [0; 2] };
+}
+
+/// Bytes of a record with values, at most.
+const WITH_VALUES: usize = RECORD + 16 + values::MOST;
 
 /// The call is recorded, or would be if recording were on.
 const RECORDED: u32 = 1;
@@ -85,6 +98,16 @@ fn extra(thread: &Thread, at: usize) -> *mut Extra {
     unsafe { thread.frame(thread.limit).cast::<Extra>().add(at) }
 }
 
+/// Where the values of a call are put together; of use only when there are values.
+fn buffer(thread: &Thread, at: usize) -> *mut u8 {
+    extra(thread, thread.limit).cast::<u8>().wrapping_add(at * values::ROOM)
+}
+
+/// Bytes that a call needs beside its frame.
+pub(crate) fn len() -> usize {
+    size_of::<Extra>() + if rules::has_values() { values::ROOM } else { 0 }
+}
+
 /// Does an entry wait for the end of its call?
 fn is_late() -> bool {
     SETTINGS.time.load(Ordering::Relaxed) > 0 || rules::says(table::IS_LATE)
@@ -96,7 +119,7 @@ pub(crate) unsafe fn enter(
     place: usize,
     address: usize,
     hook: Hook,
-    _saved: Option<&Saved>,
+    saved: Option<&Saved>,
 ) -> usize {
     let action = rules::of(address);
     let is = |flag: u64| action.flags & flag != 0;
@@ -141,7 +164,8 @@ pub(crate) unsafe fn enter(
     }
     let is_recorded = !is_skipped && state.outs == 0 && is_let_in(&state);
     let is_written = is_recorded && is_on && (!is_late() || is(table::FINISH));
-    if is_written && !thread.has_room(RECORD) {
+    let arguments = rules::values(action.arguments);
+    if is_written && !thread.has_room(if arguments.is_empty() { RECORD } else { WITH_VALUES }) {
         return 1;
     }
     // What is open is written before a pause, and before the end.
@@ -173,11 +197,23 @@ pub(crate) unsafe fn enter(
     let clock = system::now();
     let (recorded_at, State { depth, time, size, .. }) = (recorded as u32, before);
     // SAFETY: as above.
-    unsafe { extra(thread, at).write(Extra { clock, flags, recorded: recorded_at, depth, time, size }) };
+    unsafe { extra(thread, at).write(Extra { clock, flags, recorded: recorded_at, depth, time, size, ..Extra::NONE }) };
+    if let Some(saved) = saved.filter(|_| is_recorded && is_on && !arguments.is_empty()) {
+        // SAFETY: as above; the stub saved the registers of the caller.
+        unsafe {
+            let len = values::collect(arguments, saved, thread.own_pid, buffer(thread, at));
+            (*extra(thread, at)).values = len as u32;
+        }
+    }
+    // SAFETY: as above.
+    unsafe { (*extra(thread, at)).results = action.results };
     if is_written {
         // SAFETY: as above.
-        unsafe { (*extra(thread, at)).flags |= WRITTEN };
-        if !thread.record_at(ENTRY, recorded, address, Some(clock)) {
+        let values = unsafe {
+            (*extra(thread, at)).flags |= WRITTEN;
+            (buffer(thread, at).cast_const(), (*extra(thread, at)).values as usize)
+        };
+        if !thread.record_at(ENTRY, recorded, address, Some(clock), values) {
             // A handler took the last place.
             thread.lose(1);
         }
@@ -203,7 +239,8 @@ unsafe fn flush(thread: &mut Thread, depth: usize) -> bool {
             }
             // Before it is so: what a handler writes meanwhile would write it as well.
             (*entry).flags |= WRITTEN;
-            if !thread.record_at(ENTRY, (*entry).recorded as usize, address, Some((*entry).clock)) {
+            let values = (buffer(thread, at).cast_const(), (*entry).values as usize);
+            if !thread.record_at(ENTRY, (*entry).recorded as usize, address, Some((*entry).clock), values) {
                 (*entry).flags &= !WRITTEN;
                 return false;
             }
@@ -213,11 +250,11 @@ unsafe fn flush(thread: &mut Thread, depth: usize) -> bool {
 }
 
 /// Ends the innermost call. `false` when there is no room for its records.
-pub(crate) unsafe fn close(thread: &mut Thread, _saved: Option<&Saved>) -> bool {
+pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
     let at = thread.depth - 1;
     // SAFETY: frames below the depth are filled, and so is what they have beside them.
     unsafe {
-        let (Extra { clock, flags, recorded, depth, time, size }, Frame { address, .. }) =
+        let (Extra { clock, flags, recorded, depth, time, size, results, .. }, Frame { address, .. }) =
             (*extra(thread, at), *thread.frame(at));
         // As uftrace does, the end of a call that began before recording did is written.
         let is_recorded = flags & RECORDED != 0 && IS_ON.load(Ordering::Relaxed) && !IS_OVER.load(Ordering::Relaxed);
@@ -228,8 +265,19 @@ pub(crate) unsafe fn close(thread: &mut Thread, _saved: Option<&Saved>) -> bool 
                     && (flags & CALLER != 0 || !rules::says(table::HAS_CALLERS));
             let end = SETTINGS.guesses.load(Ordering::Relaxed).then(|| thread.guess(clock, now));
             let recorded = recorded as usize;
-            if is_kept && !(flush(thread, at + 1) && thread.record_at(EXIT, recorded, address, end)) {
-                return false;
+            if is_kept {
+                if !flush(thread, at + 1) {
+                    return false;
+                }
+                let results = rules::values(results);
+                let buffer = buffer(thread, at);
+                let len = match saved.filter(|_| !results.is_empty()) {
+                    Some(saved) => values::collect(results, saved, thread.own_pid, buffer),
+                    None => 0,
+                };
+                if !thread.record_at(EXIT, recorded, address, end, (buffer.cast_const(), len)) {
+                    return false;
+                }
             }
         }
         thread.state.ins -= u32::from(flags & LET_IN != 0);

@@ -27,6 +27,8 @@ mod process;
 mod rules;
 mod stubs;
 mod system;
+#[allow(dead_code)]
 mod table;
 mod thread;
 mod unwind;
+mod values;

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::table::{self, Action};
+use crate::table::{self, Action, Value};
 
 /// Entries of the cache, a power of two.
 const CACHED: usize = 1 << 16;
@@ -13,6 +13,7 @@ struct Rules {
     /// Beginning, end and number of the action, by their beginning.
     ranges: Vec<[u64; 3]>,
     actions: Vec<Action>,
+    values: Vec<Value>,
     flags: u64,
     /// By a few bits of the address: all of it, and behind that 16 bits of the number of the action and one.
     cache: Vec<AtomicU64>,
@@ -53,6 +54,17 @@ pub(crate) fn of(address: usize) -> &'static Action {
     }
 }
 
+/// Some of the values of the table.
+pub(crate) fn values([first, count]: [u64; 2]) -> &'static [Value] {
+    let all = rules().map_or(&[][..], |rules| &rules.values);
+    all.get(first as usize..(first + count) as usize).unwrap_or(&[])
+}
+
+/// Are values of any call recorded?
+pub(crate) fn has_values() -> bool {
+    rules().is_some_and(|rules| !rules.values.is_empty())
+}
+
 impl Rules {
     /// The number of the action and one; 0 for none.
     fn find(&self, address: u64) -> u64 {
@@ -67,8 +79,8 @@ impl Rules {
         let rest = bytes.strip_prefix(table::MAGIC)?;
         let mut words =
             rest.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
-        let (flags, ranges, actions) = (words.next()?, words.next()?, words.next()?);
-        let mut rules = Rules { ranges: Vec::new(), actions: Vec::new(), flags, cache: Vec::new() };
+        let (flags, ranges, actions, values) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let mut rules = Rules { ranges: Vec::new(), actions: Vec::new(), values: Vec::new(), flags, cache: Vec::new() };
         for _ in 0..ranges {
             rules.ranges.push([words.next()?, words.next()?, words.next()?]);
         }
@@ -78,6 +90,9 @@ impl Rules {
                 *word = words.next()?;
             }
             rules.actions.push(Action::from_words(action));
+        }
+        for _ in 0..values {
+            rules.values.push(Value::from_words([words.next()?, words.next()?, words.next()?, words.next()?]));
         }
         rules.cache.resize_with(CACHED, AtomicU64::default);
         Some(rules)

@@ -67,3 +67,48 @@ impl Action {
         Action { flags, depth, time, size, own_size, arguments: [first, count], results: [result, results] }
     }
 }
+
+/// A value of a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Value {
+    /// One of the forms below.
+    pub(crate) form: u64,
+    /// Bytes that are stored, other than of texts.
+    pub(crate) size: u64,
+    /// One of the places below.
+    pub(crate) place: u64,
+    /// Which one, from 0: in the order of the calling convention; of the stack in words behind the return address.
+    pub(crate) index: u64,
+}
+
+/// Bytes as they are.
+pub(crate) const PLAIN: u64 = 0;
+/// Text of C, by its address.
+pub(crate) const TEXT: u64 = 1;
+/// A `std::string`, by its address.
+pub(crate) const STD_STRING: u64 = 2;
+
+pub(crate) const INTEGER: u64 = 0;
+pub(crate) const VECTOR: u64 = 1;
+pub(crate) const STACK: u64 = 2;
+/// What the function returns: an integer, a float, a `long double`.
+pub(crate) const RESULT: u64 = 3;
+pub(crate) const FLOAT_RESULT: u64 = 4;
+pub(crate) const LONG_RESULT: u64 = 5;
+
+/// Numbers of a [`Value`].
+pub(crate) const VALUE_WORDS: usize = 4;
+
+impl Value {
+    /// Its numbers, in their order in the file.
+    #[allow(dead_code)]
+    pub(crate) fn words(&self) -> [u64; VALUE_WORDS] {
+        [self.form, self.size, self.place, self.index]
+    }
+
+    /// From its numbers.
+    #[allow(dead_code)]
+    pub(crate) fn from_words([form, size, place, index]: [u64; VALUE_WORDS]) -> Value {
+        Value { form, size, place, index }
+    }
+}

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 use crate::process::{self, SETTINGS};
 use crate::stubs::Saved;
 use crate::system::{self, Text, local};
-use crate::{full, layout, stubs};
+use crate::{full, layout, stubs, values};
 
 /// State of a thread without data: it begins at its next call.
 const NEW: usize = 0;
@@ -20,6 +20,8 @@ const MARKER: u64 = 5 << 3;
 pub(crate) const ENTRY: u64 = 0;
 pub(crate) const EXIT: u64 = 1;
 const LOST: u64 = 2;
+/// Values follow.
+const MORE: u64 = 4;
 
 /// Frames that stand this far apart, outside of the thread's stack, are on one stack all the same.
 const NEAR: usize = 1 << 20;
@@ -56,6 +58,8 @@ pub(crate) struct Thread {
     over: usize,
     /// Are calls selected, or their values recorded?
     pub(crate) is_full: bool,
+    /// The process.
+    pub(crate) own_pid: usize,
     /// When the last call ended whose end was guessed.
     guessed: u64,
     /// What is selected now.
@@ -349,33 +353,49 @@ impl Thread {
     /// Writes a record of this time, if there is room.
     #[inline(always)]
     pub(crate) fn record(&mut self, kind: u64, depth: usize, address: usize) -> bool {
-        self.record_at(kind, depth, address, None)
+        self.record_at(kind, depth, address, None, (std::ptr::null(), 0))
     }
 
-    /// Writes a record, if there is room; of a time that is over, when that is given.
+    /// Writes a record, if there is room; of a time that is over, when that is given; with values, whose length goes before
+    /// them.
     #[inline(always)]
-    pub(crate) fn record_at(&mut self, kind: u64, depth: usize, address: usize, time: Option<u64>) -> bool {
+    pub(crate) fn record_at(
+        &mut self,
+        kind: u64,
+        depth: usize,
+        address: usize,
+        time: Option<u64>,
+        values: (*const u8, usize),
+    ) -> bool {
+        let len = if values.1 == 0 { RECORD } else { (RECORD + 8 + values.1).next_multiple_of(RECORD) };
         self.writing += 1;
         compiler_fence(Ordering::SeqCst);
         let (old, clock) = loop {
             let old = self.pos.load(Ordering::Relaxed);
             let clock = time.unwrap_or_else(system::now);
-            if old + RECORD > self.end {
+            if old + len > self.end {
                 self.writing -= 1;
                 return false;
             }
             // Clock and place agree: again, with another clock, when a signal handler came between.
-            if system::replace(&self.pos, old, old + RECORD) {
+            if system::replace(&self.pos, old, old + len) {
                 break (old, clock);
             }
         };
         let word = word(kind, depth, address);
         // SAFETY: these bytes of the slot were claimed for this record.
         unsafe {
-            (old as *mut u64).write(clock);
+            let record = old as *mut u64;
+            record.write(clock);
+            if values.1 > 0 {
+                // Of a record that does not count: where the next one stands.
+                record.add(1).write_volatile(((len / RECORD) as u64) << 16);
+                record.add(2).write(values.1 as u64);
+                values::copy(values.0, record.add(3).cast(), values.1);
+            }
             // Last: until then the record does not count.
             compiler_fence(Ordering::SeqCst);
-            (old as *mut u64).add(1).write_volatile(word);
+            record.add(1).write_volatile(if values.1 > 0 { word | MORE } else { word });
         }
         compiler_fence(Ordering::SeqCst);
         self.writing -= 1;
@@ -554,7 +574,7 @@ unsafe fn begin() -> bool {
         (*local())[1] = OFF;
         let limit = SETTINGS.depth.load(Ordering::Relaxed);
         let is_full = full::is_wanted();
-        let extra = if is_full { size_of::<full::Extra>() } else { 0 };
+        let extra = if is_full { full::len() } else { 0 };
         let len = size_of::<Thread>() + limit * (size_of::<Frame>() + extra);
         let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
         let pages = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0);
@@ -571,6 +591,7 @@ unsafe fn begin() -> bool {
             limit,
             over: 0,
             is_full,
+            own_pid: system::getpid() as usize,
             guessed: 0,
             state: full::State::new(),
             busy: 0,
@@ -638,6 +659,7 @@ pub(crate) fn after_fork() {
         let Some(thread) = current() else { return };
         thread.busy += 1;
         system::munmap(thread.base.cast(), thread.len);
+        thread.own_pid = system::getpid() as usize;
         if !thread.make_ring() {
             // Nothing is recorded any more; open calls return as before.
             thread.limit = 0;

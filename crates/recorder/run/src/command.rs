@@ -240,7 +240,7 @@ impl Recording {
         }
         let program = program.canonicalize()?;
         let folder = make_folder(&options.folder)?;
-        folder::begin(&folder, options.depth, options.selection.guesses_ends)?;
+        folder::begin(&folder, options.depth, &options.selection)?;
         if options.selection.time_ns > 0 {
             // What reads the folder leaves out the same calls.
             fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
@@ -319,7 +319,7 @@ impl Recording {
             status: status.map(ExitStatusExt::into_raw),
             elapsed: self.begin.elapsed(),
             depth: options.depth,
-            guesses_ends: selection.guesses_ends,
+            selection: selection.clone(),
             symbols: options.symbols.clone(),
             program: self.program,
         };

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::elf::Elf;
+use crate::rules::{Selection, Values};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
 /// there.
@@ -21,18 +22,20 @@ pub(crate) struct Run {
     pub(crate) status: Option<i32>,
     pub(crate) elapsed: Duration,
     pub(crate) depth: u16,
-    pub(crate) guesses_ends: bool,
+    pub(crate) selection: Selection,
     /// Folder with files of symbols that stand for those of programs and libraries.
     pub(crate) symbols: Option<PathBuf>,
 }
 
 /// Writes the beginning of `info`, which says that the recording is not complete.
-pub(crate) fn begin(folder: &Path, depth: u16, guesses_ends: bool) -> io::Result<()> {
-    fs::write(folder.join("info"), header(0, depth, guesses_ends))
+pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection) -> io::Result<()> {
+    fs::write(folder.join("info"), header(0, depth, selection))
 }
 
-fn header(info: u64, depth: u16, guesses_ends: bool) -> Vec<u8> {
-    let features = FEATURES | u64::from(guesses_ends) << 11;
+fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
+    let Values { arguments, results } = &selection.values;
+    let more = [(!arguments.is_empty(), 3), (!results.is_empty(), 4), (selection.guesses_ends, 11)];
+    let features = more.into_iter().fold(FEATURES, |features, (has, bit)| features | u64::from(has) << bit);
     let mut bytes = b"Ftrace!\0".to_vec();
     bytes.extend_from_slice(&4_u32.to_le_bytes());
     bytes.extend_from_slice(&40_u16.to_le_bytes());
@@ -93,12 +96,20 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     add(7, &format!("taskinfo:lines=2\ntaskinfo:nr_tid={}\ntaskinfo:tids={}", tids.len(), list.join(",")));
     let load = read("/proc/loadavg");
     add(9, &format!("loadinfo:{}", load.split(' ').take(3).collect::<Vec<_>>().join(" / ")));
+    let Values { arguments, results } = &run.selection.values;
+    let specs: Vec<_> =
+        [("argspec", arguments), ("retspec", results)].into_iter().filter(|(_, text)| !text.is_empty()).collect();
+    if !specs.is_empty() {
+        let mut lines = format!("argspec:lines={}", specs.len() + 3);
+        specs.iter().for_each(|(name, text)| lines.push_str(&format!("\n{name}:{text}")));
+        add(10, &(lines + "\nargauto:\nretauto:\nenumauto:"));
+    }
     let elapsed = run.elapsed;
     let date = date(std::time::SystemTime::now());
     add(11, &format!("record_date:{date}\nelapsed_time:{}.{:09} sec", elapsed.as_secs(), elapsed.subsec_nanos()));
-    add(12, "pattern_type:regex");
+    add(12, if run.selection.has_globs { "pattern_type:glob" } else { "pattern_type:regex" });
     add(13, concat!("uftrace_version:tracemill ", env!("CARGO_PKG_VERSION")));
-    let mut bytes = header(mask, run.depth, run.guesses_ends);
+    let mut bytes = header(mask, run.depth, &run.selection);
     bytes.extend_from_slice(text.as_bytes());
     // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.
     fs::write(folder.join(".info.new"), bytes)?;

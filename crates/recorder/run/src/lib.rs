@@ -17,10 +17,11 @@ mod folder;
 mod rings;
 mod rules;
 #[path = "../../preload/src/table.rs"]
+#[allow(dead_code)]
 mod table;
 mod times;
 
 pub use command::{
     Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, recover, run_idle,
 };
-pub use rules::{Action, Actions, Decide, DecideFn, Function, Selection};
+pub use rules::{Action, Actions, Decide, DecideFn, Form, Function, Place, Selection, Value, Values};

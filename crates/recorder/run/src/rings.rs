@@ -16,7 +16,12 @@ const RECORD: usize = 16;
 const LOST: u64 = 2;
 /// The marker that every record has in its second word.
 const MARKER: u64 = 5 << 3;
-/// Where this process notes in a ring how long the file of its task was before a slot, whose number stands before that.
+/// The bits of the marker.
+const MARKERS: u64 = 7 << 3;
+/// Values follow, with their length before them, which the files of tasks do not have.
+const MORE: u64 = 4;
+/// Where this process notes in a ring how long the file of its task was before a slot, whose number stands before that, and
+/// the time of the last record before it.
 const NOTE: u64 = 96;
 
 /// The rings of a recording, and the files that they become.
@@ -136,36 +141,58 @@ impl Rings {
         ring.file.read_exact_at(&mut slot, ring.header.slot_offset(ring.taken))?;
         let mut last = match self.tasks.get(&ring.header.tid) {
             Some(task) => task.last,
-            None => last_time(&self.output.join(format!("{}.dat", ring.header.tid)))?,
+            None => {
+                let mut noted = [0; 8];
+                ring.file.read_exact_at(&mut noted, NOTE + 16)?;
+                let path = self.output.join(format!("{}.dat", ring.header.tid));
+                if number(&noted) > 0 { number(&noted) } else { last_time(&path)? }
+            }
         };
+        let before_slot = last;
         let mut kept = Vec::with_capacity(slot.len());
-        let mut keep = |time: u64, word: u64| {
+        let mut records = 0;
+        let mut keep = |time: u64, word: u64, values: &[u8]| {
             kept.extend_from_slice(&time.to_le_bytes());
             kept.extend_from_slice(&word.to_le_bytes());
+            kept.extend_from_slice(values);
+            records += 1;
         };
-        for record in slot.chunks_exact(RECORD) {
+        let mut rest = slot.as_slice();
+        while let Some((record, behind)) = rest.split_at_checked(RECORD) {
+            rest = behind;
             let (clock, word) = (number(&record[..8]), number(&record[8..]));
-            // A record that was being written when its thread died.
-            if word == 0 {
+            // A record that was being written when its thread died: without a marker, but with its length when it is longer.
+            if word & MARKERS != MARKER {
+                let len = usize::try_from(word >> 16).unwrap_or(0).saturating_sub(1).saturating_mul(RECORD);
+                rest = rest.get(len..).unwrap_or_default();
                 continue;
             }
+            let values = match word & MORE {
+                0 => &[][..],
+                _ => {
+                    let len = rest.get(..8).map_or(0, number) as usize;
+                    let Some(values) = rest.get(8..).and_then(|values| values.get(..len)) else { break };
+                    rest = rest.get((8 + len).next_multiple_of(RECORD)..).unwrap_or_default();
+                    values
+                }
+            };
             if is_last && clock < ring.clock {
                 break;
             }
             ring.clock = clock;
             if word & 3 == LOST {
                 ring.lost += word >> 16;
-                keep(0, word);
+                keep(0, word, &[]);
             } else {
                 // Lines between other readings of the clocks may differ by some ns.
                 last = last.max(times.ns(clock));
-                keep(last, word);
+                keep(last, word, values);
             }
         }
         // What was lost since is counted in the header only.
         let uncounted = if is_last { read_header(&ring.file)?.discarded.saturating_sub(ring.lost) } else { 0 };
         if uncounted > 0 {
-            keep(0, LOST | MARKER | uncounted << 16);
+            keep(0, LOST | MARKER | uncounted << 16, &[]);
             ring.lost += uncounted;
         }
         if is_last {
@@ -181,20 +208,20 @@ impl Rings {
             self.tasks.insert(tid, Task { file, records: 0, last });
         }
         if let Some(task) = self.tasks.get_mut(&tid) {
-            let mut note = [0; 16];
+            let mut note = [0; 24];
             ring.file.read_exact_at(&mut note, NOTE)?;
             let len = task.file.metadata()?.len();
-            match (number(&note[..8]), number(&note[8..])) {
+            match (number(&note[..8]), number(&note[8..16])) {
                 // A recorder that died had begun with this slot.
                 (slot, before) if slot == ring.taken + 1 && before <= len => task.file.set_len(before)?,
                 _ => {
-                    let note = [(ring.taken + 1).to_le_bytes(), len.to_le_bytes()].concat();
+                    let note = [(ring.taken + 1).to_le_bytes(), len.to_le_bytes(), before_slot.to_le_bytes()].concat();
                     ring.file.write_all_at(&note, NOTE)?;
                 }
             }
             task.file.write_all(&kept)?;
             task.last = last;
-            task.records += (kept.len() / RECORD) as u64;
+            task.records += records;
         }
         Ok(())
     }
@@ -210,10 +237,10 @@ fn last_time(path: &Path) -> io::Result<u64> {
     let Ok(file) = File::open(path) else { return Ok(0) };
     let records = file.metadata()?.len() / RECORD as u64;
     for at in (0..records).rev() {
-        let mut time = [0; 8];
-        file.read_exact_at(&mut time, at * RECORD as u64)?;
-        if number(&time) > 0 {
-            return Ok(number(&time));
+        let mut record = [0; RECORD];
+        file.read_exact_at(&mut record, at * RECORD as u64)?;
+        if number(&record[..8]) > 0 && number(&record[8..]) & MARKERS == MARKER {
+            return Ok(number(&record[..8]));
         }
     }
     Ok(0)

@@ -40,6 +40,66 @@ pub struct Action {
     pub is_caller: bool,
     /// Recording ends with it.
     pub is_last: bool,
+    /// Its arguments that are recorded.
+    pub arguments: Vec<Value>,
+    /// What is recorded of its return value.
+    pub results: Vec<Value>,
+}
+
+/// A value of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Value {
+    /// What is stored of it.
+    pub form: Form,
+    /// Bytes that are stored; not of texts.
+    pub size: usize,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// What is stored of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// Its bytes.
+    Plain,
+    /// The text of C that it points to.
+    Text,
+    /// The text of the `std::string` that it points to.
+    StdString,
+}
+
+/// Where a value is, by the calling convention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// An integer or address, from 0.
+    Integer(u32),
+    /// A float, from 0.
+    Float(u32),
+    /// A word of the stack, behind the return address, which is 0.
+    Stack(u32),
+    /// The integer or address that is returned.
+    Result,
+    /// The float that is returned.
+    FloatResult,
+}
+
+impl Value {
+    fn of_table(self) -> table::Value {
+        let form = match self.form {
+            Form::Plain => table::PLAIN,
+            Form::Text => table::TEXT,
+            Form::StdString => table::STD_STRING,
+        };
+        let (place, index) = match self.place {
+            Place::Integer(index) => (table::INTEGER, index),
+            Place::Float(index) => (table::VECTOR, index),
+            Place::Stack(index) => (table::STACK, index),
+            Place::Result => (table::RESULT, 0),
+            Place::FloatResult if self.size > 8 => (table::LONG_RESULT, 0),
+            Place::FloatResult => (table::FLOAT_RESULT, 0),
+        };
+        table::Value { form, size: self.size as u64, place, index: index.into() }
+    }
 }
 
 /// What is done at the calls of many functions.
@@ -49,6 +109,15 @@ pub struct Actions {
     pub of: Vec<Action>,
     /// Is only recorded what a filter lets in?
     pub is_opt_in: bool,
+}
+
+/// What `info` says of the values that are recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// The options for arguments, joined.
+    pub arguments: String,
+    /// Those for return values.
+    pub results: String,
 }
 
 /// Decides about functions. The program is the first module.
@@ -79,6 +148,10 @@ pub struct Selection {
     pub starts_off: bool,
     /// Return addresses stay as they are: ends of calls are guessed.
     pub guesses_ends: bool,
+    /// What `info` says of values.
+    pub values: Values,
+    /// Are patterns globs? `info` says so.
+    pub has_globs: bool,
 }
 
 impl Selection {
@@ -135,13 +208,15 @@ impl Tables {
         }
         let actions = (self.decide.0)(&functions);
         let is_sized = self.is_sized || actions.of.iter().any(|action| action.size.is_some());
-        let (mut numbers, mut ranges) = (BTreeMap::new(), Vec::new());
+        let (mut numbers, mut ranges, mut values) = (BTreeMap::new(), Vec::new(), Vec::new());
         for ((place, function), action) in places.iter().zip(&functions).zip(&actions.of) {
             if *action != Action::default() || is_sized {
-                let action = self.action(action, if is_sized { function.size } else { u64::MAX });
+                let mut entry = self.action(action, if is_sized { function.size } else { u64::MAX });
+                entry.arguments = add(&mut values, &action.arguments);
+                entry.results = add(&mut values, &action.results);
                 let next = numbers.len();
                 // More than the library's cache can name are never met: they differ by size only.
-                ranges.push([place[0], place[1], (*numbers.entry(action).or_insert(next)).min(0xfffe) as u64]);
+                ranges.push([place[0], place[1], (*numbers.entry(entry).or_insert(next)).min(0xfffe) as u64]);
             }
         }
         ranges.sort_unstable();
@@ -152,9 +227,10 @@ impl Tables {
         let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
         let mut by_number: Vec<_> = numbers.into_iter().map(|(action, number)| (number, action)).collect();
         by_number.sort_unstable();
-        let mut words = vec![flags, ranges.len() as u64, by_number.len() as u64];
+        let mut words = vec![flags, ranges.len() as u64, by_number.len() as u64, values.len() as u64];
         words.extend(ranges.into_iter().flatten());
         words.extend(by_number.into_iter().flat_map(|(_, action)| action.words()));
+        words.extend(values.iter().flat_map(table::Value::words));
         let words = words.into_iter().flat_map(u64::to_le_bytes);
         table::MAGIC.iter().copied().chain(words).collect()
     }
@@ -181,6 +257,17 @@ impl Tables {
             ..table::Action::default()
         }
     }
+}
+
+/// The place of values in the list of all, which has each run of them once.
+fn add(all: &mut Vec<table::Value>, values: &[Value]) -> [u64; 2] {
+    let values: Vec<_> = values.iter().map(|value| value.of_table()).collect();
+    let known = all.windows(values.len().max(1)).position(|window| window == values);
+    let first = known.unwrap_or(all.len());
+    if known.is_none() {
+        all.extend(&values);
+    }
+    [if values.is_empty() { 0 } else { first as u64 }, values.len() as u64]
 }
 
 /// Counts of the clock in a time.

@@ -1,0 +1,179 @@
+//! Arguments and return values: from saved registers and the stack to the bytes of a record.
+//!
+//! No function of the C library is called here, and no loop that the compiler could take for one: those may change vector
+//! registers of the program.
+
+use std::arch::asm;
+
+use crate::stubs::Saved;
+use crate::table::{self, Value};
+
+/// Bytes of the values of a call, at most.
+pub(crate) const MOST: usize = 1024;
+/// Room for them: what is written behind the last value is no more than a text.
+pub(crate) const ROOM: usize = MOST + 128;
+/// Texts of this length and longer ones are cut, and end in dots.
+const LONGEST: usize = 98;
+const PAGE: usize = 4096;
+const SYS_PROCESS_VM_READV: usize = 310;
+
+/// Writes values to `out`, which has [`ROOM`] bytes. Gives their length, a multiple of 8; 0 when they are too long.
+pub(crate) unsafe fn collect(values: &[Value], saved: &Saved, own: usize, out: *mut u8) -> usize {
+    let mut at = 0;
+    for value in values {
+        if at + value.size as usize > MOST - LONGEST - 8 {
+            return 0;
+        }
+        // SAFETY: there is room for the longest value behind `at`; the stub saved the registers, and the caller's frame
+        // has what the convention puts on the stack, or at least readable bytes.
+        unsafe {
+            let out = out.add(at);
+            let raw = raw(value, saved);
+            at += match value.form {
+                table::TEXT => text(raw[0] as usize, LONGEST, own, out),
+                table::STD_STRING => std_string(raw[0] as usize, own, out),
+                _ => {
+                    out.cast::<u64>().write_unaligned(raw[0]);
+                    if value.size > 8 {
+                        out.cast::<u64>().add(1).write_unaligned(raw[1]);
+                    }
+                    value.size as usize
+                }
+            };
+            at = at.next_multiple_of(4);
+        }
+    }
+    at.next_multiple_of(8)
+}
+
+/// The bytes of a value, or its address.
+unsafe fn raw(value: &Value, saved: &Saved) -> [u64; 2] {
+    let index = value.index as usize;
+    let integers = [saved.rdi, saved.rsi, saved.rdx, saved.rcx, saved.r8, saved.r9];
+    // SAFETY: as in `collect`.
+    let stack = |word: usize| unsafe {
+        let place = (saved.place as *const u64).add(word);
+        [place.read(), place.add(1).read()]
+    };
+    match value.place {
+        table::INTEGER => match integers.get(index) {
+            Some(&register) => [register as u64, 0],
+            None => stack(index - 5),
+        },
+        // SAFETY: the stub saved that many of them.
+        table::VECTOR if index < 8 => unsafe { [(*saved.vectors.add(index))[0].to_bits(), 0] },
+        table::VECTOR => stack(index - 7),
+        table::STACK => stack(index),
+        table::RESULT => [saved.rax as u64, saved.rdx as u64],
+        // SAFETY: as above.
+        table::FLOAT_RESULT => unsafe { [(*saved.vectors)[0].to_bits(), 0] },
+        _ => {
+            let mut bytes = [0_u64; 2];
+            // SAFETY: it stores the top of the stack of floats, which a function that returns a `long double` left there,
+            // and puts it back.
+            unsafe { asm!("fstp tbyte ptr [{0}]", "fld tbyte ptr [{0}]", in(reg) &raw mut bytes, options(nostack)) };
+            bytes
+        }
+    }
+}
+
+/// Writes the length and the bytes of a text of at most `most` bytes, without its end. Gives how many that are.
+unsafe fn text(address: usize, most: usize, own: usize, out: *mut u8) -> usize {
+    // SAFETY: there is room behind `out` for the longest text.
+    unsafe {
+        let bytes = out.add(2);
+        if address == 0 {
+            bytes.cast::<[u8; 4]>().write(*b"NULL");
+            out.cast::<u16>().write_unaligned(4);
+            return 6;
+        }
+        let Some(read) = read(address, most, own, bytes) else { return unreadable(address, out) };
+        let mut len = 0;
+        while len < read && bytes.add(len).read_volatile() != 0 {
+            len += 1;
+        }
+        if len >= LONGEST {
+            len = LONGEST;
+            bytes.add(LONGEST - 3).cast::<[u8; 3]>().write(*b"...");
+        }
+        out.cast::<u16>().write_unaligned(len as u16);
+        len + 2
+    }
+}
+
+/// As [`text`], of the C++ library of GCC: an address and a length.
+unsafe fn std_string(address: usize, own: usize, out: *mut u8) -> usize {
+    // SAFETY: as in `text`.
+    unsafe {
+        match read(address, 16, own, out) {
+            Some(16) => {
+                let [data, len] = out.cast::<[usize; 2]>().read_unaligned();
+                match len {
+                    0 => {
+                        out.cast::<u16>().write_unaligned(0);
+                        2
+                    }
+                    _ => text(data, len.min(LONGEST), own, out),
+                }
+            }
+            _ => unreadable(address, out),
+        }
+    }
+}
+
+/// Writes the address in place of the text that cannot be read there.
+unsafe fn unreadable(address: usize, out: *mut u8) -> usize {
+    let mut len = 2;
+    let mut put = |byte: u8| {
+        // SAFETY: as in `text`; 20 bytes are fewer than the longest text has.
+        unsafe { out.add(len).write_volatile(byte) };
+        len += 1;
+    };
+    put(b'<');
+    put(b'0');
+    put(b'x');
+    let digits = (16 - address.leading_zeros() / 4).max(1);
+    for digit in (0..digits).rev() {
+        let digit = (address >> (digit * 4)) as u8 & 15;
+        put(if digit < 10 { b'0' + digit } else { b'a' + digit - 10 });
+    }
+    put(b'>');
+    // SAFETY: as above.
+    unsafe { out.cast::<u16>().write_unaligned(len as u16 - 2) };
+    len
+}
+
+/// Reads bytes of this process, up to where there are none; `None` when there is none at all.
+unsafe fn read(address: usize, len: usize, own: usize, out: *mut u8) -> Option<usize> {
+    let first = len.min(PAGE - address % PAGE);
+    let to: [usize; 2] = [out as usize, len];
+    // A transfer ends between two of these, not inside of one.
+    let from: [usize; 4] = [address, first, address.wrapping_add(first), len - first];
+    let count = 1 + usize::from(first < len);
+    let result: isize;
+    // SAFETY: the system writes at most `len` bytes behind `out`, and looks itself whether those at the address are there.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") SYS_PROCESS_VM_READV as isize => result,
+            in("rdi") own,
+            in("rsi") &raw const to,
+            in("rdx") 1,
+            in("r10") &raw const from,
+            in("r8") count,
+            in("r9") 0,
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    usize::try_from(result).ok().filter(|&read| read > 0)
+}
+
+/// Copies bytes, without the C library.
+pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
+    // SAFETY: both have that many bytes, says the caller.
+    unsafe {
+        asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack));
+    }
+}
