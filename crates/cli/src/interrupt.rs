@@ -57,17 +57,20 @@ pub(crate) fn only_stop() {
 /// Set when an interrupt ends the program: writers stop by themselves.
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// Set while a shell works: an interrupt ends what it does, not the program.
+/// Set in a shell: an interrupt ends what it does, not the program.
 static ENDS_QUERY: AtomicBool = AtomicBool::new(false);
 
-/// Does some work of a shell, which an interrupt ends without ending the program.
+/// From now on an interrupt ends what a shell does, and never the program, also between a statement and the next prompt.
+#[cfg(feature = "sql")]
+pub(crate) fn spare_the_shell() {
+    ENDS_QUERY.store(true, Ordering::SeqCst);
+}
+
+/// Does some work of a shell, which an interrupt ends; one that came before it is over.
 #[cfg(feature = "sql")]
 pub(crate) fn only_this<T>(work: impl FnOnce() -> T) -> T {
     STOP.store(false, Ordering::SeqCst);
-    ENDS_QUERY.store(true, Ordering::SeqCst);
-    let result = work();
-    ENDS_QUERY.store(false, Ordering::SeqCst);
-    result
+    work()
 }
 
 /// Set when no writer is left.

@@ -114,7 +114,11 @@ pub(crate) struct QueryCommand(pub(crate) SqlOptions);
 
 impl SqlCommand {
     fn add_to(command: Command) -> Command {
-        SqlOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false))
+        let command = SqlOptions::augment_args(command).mut_arg("traces", |arg| arg.required(false));
+        command.after_help(
+            "Without -c, -f and --run: on a terminal a shell, with history and completion, whose `\\?` lists its commands; \
+            elsewhere the SQL on stdin.",
+        )
     }
 
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {

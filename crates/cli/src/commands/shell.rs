@@ -60,6 +60,7 @@ pub(crate) fn run(
         // The first shell of a user finds none.
         let _ = editor.load_history(path);
     }
+    interrupt::spare_the_shell();
     let mut shell = Shell {
         form,
         rows: options.rows.0,
