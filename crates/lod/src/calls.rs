@@ -9,6 +9,7 @@ use tracemill_calls::follow::Follower;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::collector::Collector;
 use tracemill_engine::session::Session;
+use tracemill_engine::timeline::Selection;
 use tracemill_format::calls::{CallKind, CallOrigin, CallSource};
 use tracemill_format::open_calls::{Level, OpenCalls};
 use tracemill_model::error::Error;
@@ -57,8 +58,10 @@ pub struct Calls {
 }
 
 /// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
-/// when [`Progress::stop`] was set. Wide buckets are counted from `origin`.
-pub fn follow(session: &Arc<Session>, origin: i128, progress: &Progress) -> Option<Calls> {
+/// when [`Progress::stop`] was set. Begins and ends that are not within the times of the selection are as if they were not
+/// there, but for the begins of calls that are open when it begins. Wide buckets are counted from `origin`.
+pub fn follow(session: &Arc<Session>, selection: &Selection, origin: i128, progress: &Progress) -> Option<Calls> {
+    let between = (selection.begin_ns.unwrap_or(i128::MIN), selection.end_ns.unwrap_or(i128::MAX));
     let collector = &Collector::default();
     let mut calls = Calls::default();
     let mut has_source = false;
@@ -67,13 +70,13 @@ pub fn follow(session: &Arc<Session>, origin: i128, progress: &Progress) -> Opti
             has_source = true;
             let clock = of.streams.first().and_then(|stream| session.clock_map(trace, stream.class));
             let ns = |time: u64| clock.as_ref().map_or(i128::from(time), |clock| clock.ns(time));
-            calls.add(source, trace, ns, collector, progress)?;
+            calls.add((source, trace, between), ns, collector, progress)?;
         } else if !of.reader.call_events().is_empty()
             && let Some(source) = EventCalls::of_trace(session, trace)
         {
             has_source = true;
             let base = source.base_ns();
-            calls.add(&source, trace, |time| base + i128::from(time), collector, progress)?;
+            calls.add((&source, trace, between), |time| base + i128::from(time), collector, progress)?;
         }
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -85,7 +88,9 @@ pub fn follow(session: &Arc<Session>, origin: i128, progress: &Progress) -> Opti
     }
     let ranges = || calls.lanes.iter().filter_map(Lane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
-    calls.end = ranges().map(|(_, last)| last).max().unwrap_or(0);
+    // What was open before all that is wanted is open when that begins.
+    let first = between.0.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    calls.end = ranges().map(|(_, last)| last.max(first)).max().unwrap_or(0);
     (calls.faults, calls.warnings) = collector.take();
     has_source.then_some(calls)
 }
@@ -93,8 +98,7 @@ pub fn follow(session: &Arc<Session>, origin: i128, progress: &Progress) -> Opti
 impl Calls {
     fn add(
         &mut self,
-        source: &dyn CallSource,
-        trace: usize,
+        (source, trace, (first, last)): (&dyn CallSource, usize, (i128, i128)),
         ns: impl Fn(u64) -> i128,
         collector: &Collector,
         progress: &Progress,
@@ -110,6 +114,8 @@ impl Calls {
         let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
         let mut depths: Vec<u64> = vec![0; open.len()];
+        // Those that began before all that is wanted.
+        let mut early: Vec<Vec<(i64, u32)>> = vec![Vec::new(); open.len()];
         let mut of_symbol: HashMap<(u32, u64), u32> = HashMap::new();
         let mut of_name: HashMap<String, u32> =
             self.names.iter().zip(0..).map(|(name, at)| (name.clone(), at)).collect();
@@ -125,11 +131,22 @@ impl Calls {
             let Some(of_task) = open.get_mut(at).filter(|_| record.is_call()) else { continue };
             let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
             let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
-            let time = ns(record.time).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            let time = ns(record.time);
+            if time > last {
+                continue;
+            }
+            let is_early = time < first;
+            let time = time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+            if !is_early {
+                early[at].drain(..).for_each(|(begin, name)| lane.begin(begin, name));
+                task.depth = task.depth.max(depths[at]);
+            }
             for _ in 0..of_task.abandoned_at(Some(level)) {
                 if of_task.pop() == Some(true) {
-                    lane.end(time);
                     depths[at] -= 1;
+                    if early[at].pop().is_none() {
+                        lane.end(time);
+                    }
                 }
             }
             if record.kind == CallKind::Exit || !of_task.begin(Some(level), is_shown) || !is_shown {
@@ -144,9 +161,19 @@ impl Calls {
                     self.names.len() as u32 - 1
                 })
             });
-            lane.begin(time, name);
             depths[at] += 1;
-            task.depth = task.depth.max(depths[at]);
+            if is_early {
+                early[at].push((time, name));
+            } else {
+                lane.begin(time, name);
+                task.depth = task.depth.max(depths[at]);
+            }
+        }
+        for (at, early) in early.into_iter().enumerate() {
+            let depth = early.len() as u64;
+            early.into_iter().for_each(|(begin, name)| self.lanes[first_task + at].begin(begin, name));
+            let task = &mut self.tasks[first_task + at];
+            task.depth = task.depth.max(depth);
         }
         let findings = follower.take_findings();
         findings.faults.into_iter().for_each(|fault| collector.fault(fault));

@@ -279,7 +279,8 @@ fn sums_and_searches_are_those_of_the_list() {
 #[test]
 fn own_times_of_calls_add_up() {
     let (session, _) = open(&["calls/tasting"]);
-    let calls = calls::follow(&session, 0, &Progress::default()).expect("it is a recording of calls");
+    let calls =
+        calls::follow(&session, &Selection::default(), 0, &Progress::default()).expect("it is a recording of calls");
     let (first, last) = (calls.begin, calls.end);
     for range in [(first, last), (first + (last - first) / 3, last - (last - first) / 5)] {
         let rows = calls.statistics(range, None);
@@ -298,17 +299,38 @@ fn own_times_of_calls_add_up() {
 }
 
 #[test]
+fn calls_of_a_part_are_those_that_overlap_it() {
+    let (session, _) = open(&["calls/tasting"]);
+    let follow = |selection| calls::follow(&session, &selection, 0, &Progress::default()).expect("it has calls");
+    let whole = follow(Selection::default());
+    let length = whole.end - whole.begin;
+    for (from, to) in [(0, 8), (3, 8), (3, 5), (4, 4)] {
+        let (begin, end) = (whole.begin + length / 8 * from, whole.begin + length / 8 * to);
+        let ns = |time: i64| Some(time.into());
+        let part = follow(Selection { begin_ns: ns(begin), end_ns: ns(end), ..Selection::default() });
+        assert!(part.end <= end);
+        let sums = |calls: &calls::Calls| -> BTreeMap<String, (u64, i128, i128)> {
+            let rows = calls.statistics((begin, part.end), None).into_iter();
+            rows.map(|of| (calls.names[of.name as usize].clone(), (of.calls, of.total, of.own))).collect()
+        };
+        assert!(part.end >= begin && !sums(&part).is_empty());
+        assert_eq!(sums(&part), sums(&whole), "{from} to {to}");
+    }
+}
+
+#[test]
 fn calls_of_different_traces_stand_beside_each_other() {
     let folder = made::Folder::new();
     let event = |at: u64| (if at % 4 < 2 { made::ENTRY } else { made::EXIT }, 10 + at, 7);
     let events = |count: u64| vec![Packet::new((0..count).map(event).collect())];
     let tasting = made::demo("calls/tasting");
     let paths = [tasting, folder.trace("a", &[events(8)]), folder.trace("b", &[events(12)])];
-    let of_tasting = calls::follow(&made::open(&paths[..1]).0, 0, &Progress::default()).expect("it has calls");
+    let of_tasting = calls::follow(&made::open(&paths[..1]).0, &Selection::default(), 0, &Progress::default())
+        .expect("it has calls");
     let of_tasting: u64 = of_tasting.tasks.iter().map(|task| task.calls).sum();
     for order in [[0, 1, 2], [2, 1, 0]] {
         let (session, _) = made::open(&order.map(|at| paths[at].clone()));
-        let calls = calls::follow(&session, 0, &Progress::default()).expect("all have calls");
+        let calls = calls::follow(&session, &Selection::default(), 0, &Progress::default()).expect("all have calls");
         for (trace, of) in session.traces.iter().enumerate() {
             let own = paths.iter().position(|path| of.path == *path).expect("one of them");
             let count: u64 = calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.calls).sum();

@@ -96,11 +96,11 @@ impl Shared {
 
     /// Reads the traces: events are counted, then numbered; meanwhile calls are followed.
     pub(crate) fn read(&self) {
-        let Traces { session, .. } = &self.input.traces;
+        let Traces { session, selection, .. } = &self.input.traces;
         let change = || self.changes.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = calls::follow(session, self.timeline().origin, &self.progress).map(Arc::new);
+                let found = calls::follow(session, selection, self.timeline().origin, &self.progress).map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);
                 change();
