@@ -191,7 +191,7 @@ fn a_recorder_that_is_killed_leaves_what_can_be_recovered() {
 fn what_cannot_be_recorded_is_refused() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "counter.c", "-fpatchable-function-entry=5", "program") else { return };
-    folder.run("record ./program x 1").ends(125, &["its functions can be patched, which is not supported yet"]);
+    folder.run("record ./program x 1").ends(125, &["-P says which of its functions are recorded"]);
     folder.run("record --force -o t ./program x 1").ends(0, &[]);
     folder.file("mine/file", "");
     compile(&folder, "counter.c", "-pg", "program");
@@ -349,6 +349,41 @@ fn values_are_those_that_uftrace_records() {
         let output = ours(&folder, &["record", "-o", "r", "-A", wrong, "./program"]);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(125) && message.contains("names no value"), "{wrong}: {message}");
+    }
+}
+
+#[test]
+fn entries_are_patched() {
+    let folder = Folder::new();
+    let levels = "-O1 -fno-inline -fno-optimize-sibling-calls";
+    let ways = ["=5", "=5 -fcf-protection -no-pie", "=9", "=5 -fcf-protection -fPIE -pie"];
+    for way in ways {
+        let flags = format!("{levels} -fpatchable-function-entry{way}");
+        let Some(_) = compile(&folder, "selected.c", &flags, "program") else { return };
+        let cases =
+            [("-P .", 45), ("-P ^.*[fn]$ -U on", 45), ("-P . -U leaf", 0), ("-P . -N busy", 15), ("-P . -e", 45)];
+        for (options, leaves) in cases {
+            let arguments: Vec<_> = ["record", "-o", "o"].into_iter().chain(options.split(' ')).collect();
+            let output = ours(&folder, &[&arguments[..], &["./program"]].concat());
+            assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{way}: {options}");
+            assert_eq!(entries(&folder, "leaf"), leaves, "{way}: {options}");
+            assert_eq!(entries(&folder, "on"), if options.contains("-U on") { 0 } else { 3 }, "{way}: {options}");
+            is_read_alike(&folder, &["replay", "report", "graph", "dump"], options);
+        }
+    }
+    // With too little room, or none, nothing is patched, and the program runs.
+    compile(&folder, "selected.c", &format!("{levels} -fpatchable-function-entry=4"), "program");
+    folder.run("record -o small -P . ./program").ends(0, &[]);
+    if is_there("clang") {
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/selected.c");
+        for room in [5, 6, 7, 8, 9, 11, 16] {
+            let mut clang = Command::new("clang");
+            clang.args(["-O1", "-fno-inline", "-o"]).arg(folder.path("program")).arg(&source);
+            clang.arg(format!("-fpatchable-function-entry={room}"));
+            assert!(clang.output().expect("it runs").status.success());
+            folder.run("record -o o -P . ./program").ends(0, &[]);
+            assert_eq!((entries(&folder, "leaf"), entries(&folder, "on")), (45, 3), "{room}");
+        }
     }
 }
 

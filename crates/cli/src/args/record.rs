@@ -106,6 +106,14 @@ pub(crate) struct RecordCalls {
     #[arg(long, short = 'R', value_name = "FUNC@retval[/FORMAT]")]
     pub(crate) retval: Vec<String>,
 
+    /// Record these functions of a program that was compiled with -fpatchable-function-entry=5; `.` is all of them
+    #[arg(long, short = 'P', value_name = "FUNC")]
+    pub(crate) patch: Vec<String>,
+
+    /// With -P: do not record these functions
+    #[arg(long, short = 'U', value_name = "FUNC", requires = "patch")]
+    pub(crate) unpatch: Vec<String>,
+
     /// Record nothing until a `trace_on` trigger
     #[arg(long)]
     pub(crate) disable: bool,
@@ -189,8 +197,6 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
     ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
     ("auto-args", None, false, "types of arguments are not read from debug information"),
-    ("patch", Some('P'), true, "functions are not patched"),
-    ("unpatch", Some('U'), true, "functions are not patched"),
     ("srcline", None, false, "source lines are not recorded"),
     ("script", Some('S'), true, "scripts are not run"),
     ("watch", Some('W'), true, "values are not watched"),

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use tracemill_calls::rules::PatternKind;
+use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
@@ -168,7 +168,11 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     how.selection.starts_off = calls.disable || calls.trace.as_deref() == Some("off");
     how.selection.guesses_ends = calls.estimate_return;
     let values = tracemill_run::Values { arguments: calls.argument.join(";"), results: calls.retval.join(";") };
-    how.selection.decide = selection::decide(&calls.rules.0, &values);
+    let not = calls.unpatch.iter().map(|name| format!("!{name}"));
+    let filters = calls.patch.iter().cloned().chain(not).collect();
+    let patches = RuleTexts { filters, patterns: calls.rules.0.patterns, ..RuleTexts::default() };
+    how.selection.only_patches = calls.rules.0.is_empty() && values.arguments.is_empty() && values.results.is_empty();
+    how.selection.decide = selection::decide(&calls.rules.0, &values, &patches);
     how.selection.values = values;
     how.selection.has_globs = calls.rules.0.patterns == PatternKind::Glob;
     how
@@ -267,12 +271,12 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
     let path = found(program)?;
     let built = tracemill_run::built(&path);
-    if built == Built::ForCalls {
+    if built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty() {
         return record_calls(&path, options);
     }
     if !has_mark(&path) && !options.force {
         let what = match built {
-            Built::Patchable => "its functions can be patched, which is not supported yet",
+            Built::Patchable => "-P says which of its functions are recorded, as in `-P .` for all",
             _ => "it neither tells its calls nor is linked with tracemill-record",
         };
         let error = Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(&path);

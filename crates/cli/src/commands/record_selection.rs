@@ -32,14 +32,19 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
 }
 
 /// What decides about functions; `None` when the texts name none.
-pub(crate) fn decide(texts: &RuleTexts, values: &Values) -> Option<Decide> {
+pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts) -> Option<Decide> {
     // A size alone needs the sizes of functions.
-    let is_empty = texts.is_empty() && values.arguments.is_empty() && values.results.is_empty();
-    let (texts, values) = (texts.clone(), values.clone());
+    let is_empty = texts.is_empty() && values.arguments.is_empty() && values.results.is_empty() && patches.is_empty();
+    let (texts, values, patches) = (texts.clone(), values.clone(), patches.clone());
     let has_warned = AtomicBool::new(false);
     let decide = move |functions: &[Function]| {
         let mut warnings = Vec::new();
         let mut actions = actions(functions, &texts, &mut warnings);
+        // Of patterns for patches the last one that matches counts, too.
+        let patched = self::actions(functions, &patches, &mut warnings);
+        for (action, patch) in actions.of.iter_mut().zip(patched.of) {
+            action.is_patched = patch.filter == Some(true);
+        }
         add_values(&mut actions, functions, &values, texts.patterns == PatternKind::Glob);
         // Programs that the program executes have other functions.
         if !has_warned.swap(true, Ordering::Relaxed) {

@@ -23,6 +23,7 @@ mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code)]
 mod layout;
+mod patch;
 mod process;
 mod rules;
 mod stubs;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::{self, Text};
-use crate::{full, rules, stubs, thread};
+use crate::{full, patch, rules, stubs, thread};
 
 /// What the environment says.
 pub(crate) struct Settings {
@@ -190,6 +190,8 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
         if number("TRACEMILL_CALLS_RULES").is_some() {
             rules::load(&folder, &session, has_recorder);
         }
+        // SAFETY: the table is of this session, and this is the constructor.
+        unsafe { patch::patch_all() };
         IS_ON.store(true, Ordering::Release);
     }
 }

@@ -14,6 +14,8 @@ struct Rules {
     ranges: Vec<[u64; 3]>,
     actions: Vec<Action>,
     values: Vec<Value>,
+    /// Where addresses of entries stand that can be patched, and how many bytes those are.
+    patches: Vec<[u64; 2]>,
     flags: u64,
     /// By a few bits of the address: all of it, and behind that 16 bits of the number of the action and one.
     cache: Vec<AtomicU64>,
@@ -60,6 +62,11 @@ pub(crate) fn values([first, count]: [u64; 2]) -> &'static [Value] {
     all.get(first as usize..(first + count) as usize).unwrap_or(&[])
 }
 
+/// Lists of the addresses of entries that can be patched: where they stand, and how many bytes those are.
+pub(crate) fn patches() -> &'static [[u64; 2]] {
+    rules().map_or(&[], |rules| &rules.patches)
+}
+
 /// Are values of any call recorded?
 pub(crate) fn has_values() -> bool {
     rules().is_some_and(|rules| !rules.values.is_empty())
@@ -80,7 +87,15 @@ impl Rules {
         let mut words =
             rest.chunks_exact(8).filter_map(|word| word.first_chunk()).map(|word| u64::from_le_bytes(*word));
         let (flags, ranges, actions, values) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let mut rules = Rules { ranges: Vec::new(), actions: Vec::new(), values: Vec::new(), flags, cache: Vec::new() };
+        let patches = words.next()?;
+        let mut rules = Rules {
+            ranges: Vec::new(),
+            actions: Vec::new(),
+            values: Vec::new(),
+            patches: Vec::new(),
+            flags,
+            cache: Vec::new(),
+        };
         for _ in 0..ranges {
             rules.ranges.push([words.next()?, words.next()?, words.next()?]);
         }
@@ -93,6 +108,9 @@ impl Rules {
         }
         for _ in 0..values {
             rules.values.push(Value::from_words([words.next()?, words.next()?, words.next()?, words.next()?]));
+        }
+        for _ in 0..patches {
+            rules.patches.push([words.next()?, words.next()?]);
         }
         rules.cache.resize_with(CACHED, AtomicU64::default);
         Some(rules)

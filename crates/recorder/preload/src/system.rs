@@ -17,6 +17,7 @@ unsafe extern "C" {
         offset: i64,
     ) -> *mut c_void;
     pub(crate) fn munmap(at: *mut c_void, len: usize) -> c_int;
+    pub(crate) fn mprotect(at: *mut c_void, len: usize, protection: c_int) -> c_int;
     pub(crate) fn madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int;
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub(crate) fn close(file: c_int) -> c_int;
@@ -46,6 +47,8 @@ unsafe extern "C" {
 pub(crate) type Handler = Option<extern "C" fn()>;
 
 pub(crate) const PROT_READ_WRITE: c_int = 3;
+pub(crate) const PROT_READ_EXEC: c_int = 5;
+pub(crate) const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
 pub(crate) const MAP_SHARED: c_int = 1;
 pub(crate) const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 pub(crate) const MADV_POPULATE_WRITE: c_int = 23;

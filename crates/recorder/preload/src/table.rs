@@ -31,6 +31,9 @@ pub(crate) const CALLER: u64 = 256;
 /// Recording ends with it.
 pub(crate) const FINISH: u64 = 512;
 
+/// Its entry is patched, where that can be.
+pub(crate) const PATCH: u64 = 1024;
+
 /// What is done at the calls of a function.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

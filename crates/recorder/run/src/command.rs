@@ -117,7 +117,7 @@ pub struct Recorded {
 pub enum Built {
     /// It tells its calls.
     ForCalls,
-    /// Its functions can be patched, which is not done yet.
+    /// Its functions can be patched so that they tell their calls.
     Patchable,
     /// It tells nothing.
     Plain,
@@ -131,7 +131,7 @@ pub fn built(program: &Path) -> Built {
     let tells = ["mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter"];
     match elf.wanted.iter().any(|name| tells.contains(&name.as_str())) {
         true => Built::ForCalls,
-        false if elf.is_patchable => Built::Patchable,
+        false if !elf.patchable.is_empty() => Built::Patchable,
         false => Built::Plain,
     }
 }

@@ -14,13 +14,14 @@ pub(crate) struct Elf {
     pub(crate) symbols: BTreeMap<u64, (char, u64, String)>,
     /// Names of functions that it calls and does not have.
     pub(crate) wanted: Vec<String>,
-    /// Has it entries that can be patched?
-    pub(crate) is_patchable: bool,
+    /// Where lists of entries stand that can be patched, from the beginning of the file in memory, and their bytes.
+    pub(crate) patchable: Vec<[u64; 2]>,
 }
 
 struct Section {
     kind: u32,
     name: u64,
+    address: u64,
     offset: u64,
     size: u64,
     link: u64,
@@ -65,7 +66,9 @@ impl Elf {
         let has_all = sections.iter().any(|section| section.kind == 2);
         for section in &sections {
             let name = names.checked_add(section.name).and_then(|at| text_at(bytes, at)).unwrap_or_default();
-            elf.is_patchable |= name == "__patchable_function_entries" && section.size > 0;
+            if name == "__patchable_function_entries" && section.size > 0 {
+                elf.patchable.extend(section.address.checked_sub(base).map(|at| [at, section.size]));
+            }
             match section.kind {
                 7 if name == ".note.gnu.build-id" => elf.build_id = build_id(bytes, section),
                 // The table for the loader has less, and the same.
@@ -123,6 +126,7 @@ fn sections(bytes: &[u8]) -> Option<Vec<Section>> {
         Some(Section {
             name: u32_at(bytes, at)?,
             kind: u32_at(bytes, at + 4)? as u32,
+            address: u64_at(bytes, at + 16)?,
             offset: u64_at(bytes, at + 24)?,
             size: u64_at(bytes, at + 32)?,
             link: u32_at(bytes, at + 40)?,
@@ -148,7 +152,7 @@ mod tests {
         let bytes = std::fs::read(std::env::current_exe().expect("a path")).expect("it can be read");
         let elf = Elf::read(&bytes).expect("it is an ELF file");
         assert!(elf.symbols.values().any(|(letter, _, name)| *letter == 'T' && name == "main"));
-        assert!(!elf.is_patchable && !elf.wanted.is_empty());
+        assert!(elf.patchable.is_empty() && !elf.wanted.is_empty());
         for cut in [0, 5, 16, 63, 64, 100, bytes.len() / 2] {
             let _ = Elf::read(&bytes[..cut]);
         }

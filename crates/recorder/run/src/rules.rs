@@ -40,6 +40,8 @@ pub struct Action {
     pub is_caller: bool,
     /// Recording ends with it.
     pub is_last: bool,
+    /// Its entry is patched, where that can be.
+    pub is_patched: bool,
     /// Its arguments that are recorded.
     pub arguments: Vec<Value>,
     /// What is recorded of its return value.
@@ -138,6 +140,8 @@ impl std::fmt::Debug for Decide {
 pub struct Selection {
     /// Decides about functions, if they differ.
     pub decide: Option<Decide>,
+    /// Does it decide only which functions are patched?
+    pub only_patches: bool,
     /// Deepest calls that are recorded, counted from those that a filter lets in.
     pub depth: Option<u16>,
     /// Shorter calls are left out, in ns.
@@ -157,7 +161,11 @@ pub struct Selection {
 impl Selection {
     /// Must calls be looked at one by one?
     pub(crate) fn is_needed(&self) -> bool {
-        self.decide.is_some() || self.time_ns > 0 || self.size > 0 || self.starts_off || self.guesses_ends
+        self.decide.is_some() && !self.only_patches
+            || self.time_ns > 0
+            || self.size > 0
+            || self.starts_off
+            || self.guesses_ends
     }
 }
 
@@ -192,13 +200,14 @@ impl Tables {
 
     /// The table for the modules of a map.
     fn table(&self, map: &str) -> Vec<u8> {
-        let (mut functions, mut places) = (Vec::new(), Vec::new());
+        let (mut functions, mut places, mut patchable) = (Vec::new(), Vec::new(), Vec::new());
         for line in map.lines() {
             let Some(file) = line.find('/').map(|at| Path::new(&line[at..])) else { continue };
             let begin = line.split('-').next().and_then(|text| u64::from_str_radix(text, 16).ok());
             let elf = fs::read(file).ok().and_then(|bytes| Elf::read(&bytes));
             let (Some(begin), Some(elf)) = (begin, elf) else { continue };
             let module = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            patchable.extend(elf.patchable.iter().map(|[at, len]| [begin.saturating_add(*at), *len]));
             for (address, (letter, end, name)) in elf.symbols {
                 if "tTw".contains(letter) {
                     places.push([begin.saturating_add(address), begin.saturating_add(end)]);
@@ -228,9 +237,11 @@ impl Tables {
         let mut by_number: Vec<_> = numbers.into_iter().map(|(action, number)| (number, action)).collect();
         by_number.sort_unstable();
         let mut words = vec![flags, ranges.len() as u64, by_number.len() as u64, values.len() as u64];
+        words.push(patchable.len() as u64);
         words.extend(ranges.into_iter().flatten());
         words.extend(by_number.into_iter().flat_map(|(_, action)| action.words()));
         words.extend(values.iter().flat_map(table::Value::words));
+        words.extend(patchable.into_iter().flatten());
         let words = words.into_iter().flat_map(u64::to_le_bytes);
         table::MAGIC.iter().copied().chain(words).collect()
     }
@@ -247,6 +258,7 @@ impl Tables {
             (action.is_traced, table::TRACED),
             (action.is_caller, table::CALLER),
             (action.is_last, table::FINISH),
+            (action.is_patched, table::PATCH),
         ];
         table::Action {
             flags: flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum(),
