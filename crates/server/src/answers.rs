@@ -47,8 +47,8 @@ impl Query {
 /// What is answered.
 pub(crate) enum Reply {
     Value(Value),
-    /// Tiles as text, as they hold many numbers, and whether all of them are exact.
-    Tiles(String, bool),
+    /// An object as text, and whether it is exact and may be kept.
+    Text(String, bool),
 }
 
 /// The answer to a question.
@@ -59,9 +59,19 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "tracks" => tracks(shared, set()?.as_deref()),
         "tiles" => {
             let (text, is_exact) = tiles_of(shared, query, set()?.as_deref())?;
-            return Ok(Reply::Tiles(text, is_exact));
+            return Ok(Reply::Text(text, is_exact));
         }
         "events" => events(shared, query, set()?.as_deref()),
+        // They look at all that is chosen.
+        "select" | "flame" if shared.is_complete() => {
+            let question = format!("{path} {} {:?}", shared.generation(), query.0);
+            let answer = || match path {
+                "flame" => flame(shared, query),
+                _ => select(shared, query, set()?.as_deref()),
+            };
+            let text = shared.kept.answer(question, || Ok(answer()?.to_string()))?;
+            return Ok(Reply::Text(text.to_string(), true));
+        }
         "select" => select(shared, query, set()?.as_deref()),
         "flame" => flame(shared, query),
         "search" => find(shared, query, set()?.as_deref()),

@@ -230,7 +230,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
             }
             (value.to_string(), true)
         }
-        Reply::Tiles(mut text, is_exact) => {
+        Reply::Text(mut text, is_exact) => {
             text.pop();
             text.push_str(&format!(",\"generation\":{}}}", Value::from(generation)));
             (text, is_exact)
