@@ -1,7 +1,10 @@
 //! The functions that traced programs call, in assembly: they keep all registers.
 
 use std::arch::{global_asm, naked_asm};
+use std::mem::offset_of;
 use std::sync::atomic::AtomicUsize;
+
+use crate::thread::Thread;
 
 // The thread's pointer, and its state. Of the initial-exec model: reading it is two loads and no call.
 global_asm!(
@@ -85,6 +88,91 @@ macro_rules! restore_vectors {
     };
 }
 
+/// Text that puts the thread's data into rcx, and goes on at `label` unless calls are plain and nothing stands in the way.
+macro_rules! load_thread {
+    ($label:literal) => {
+        concat!(
+            "mov rcx, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]\n",
+            "mov rcx, qword ptr fs:[rcx]\n",
+            "test rcx, rcx\n",
+            "jz ",
+            $label,
+            "\n",
+            "cmp byte ptr [rcx + {is_plain}], 0\n",
+            "je ",
+            $label,
+            "\n",
+            "cmp byte ptr [rcx + {is_put_back}], 0\n",
+            "jne ",
+            $label,
+            "\n",
+            "cmp qword ptr [rcx + {busy}], 0\n",
+            "jne ",
+            $label,
+        )
+    };
+}
+
+/// Text that claims a record: r8 is its end, rdx the clock. It goes on at `label` when there is no room; rax is lost.
+macro_rules! claim_record {
+    ($label:literal) => {
+        concat!(
+            "inc qword ptr [rcx + {writing}]\n",
+            "2:\n",
+            "mov r8, qword ptr [rcx + {pos}]\n",
+            "rdtsc\n",
+            "shl rdx, 32\n",
+            "or rdx, rax\n",
+            "mov rax, r8\n",
+            "add r8, 16\n",
+            "cmp r8, qword ptr [rcx + {end}]\n",
+            "ja ",
+            $label,
+            "\n",
+            // Again, with another clock, when a signal handler came between.
+            "cmpxchg qword ptr [rcx + {pos}], r8\n",
+            "jne 2b",
+        )
+    };
+}
+
+/// Text that fills the frame at rsi for the place in rdi, and leaves the function's address in rax.
+macro_rules! fill_frame {
+    () => {
+        "mov rax, qword ptr [rdi]
+         mov qword ptr [rsi], rax
+         mov qword ptr [rsi + 8], rdi
+         mov rax, qword ptr [rsp + 56]
+         mov qword ptr [rsi + 16], rax"
+    };
+}
+
+/// Text that takes back what the stubs of plain calls save.
+macro_rules! pop_plain {
+    () => {
+        "pop r9
+         pop r8
+         pop rdi
+         pop rsi
+         pop rdx
+         pop rcx
+         pop rax"
+    };
+}
+
+/// Text that saves it.
+macro_rules! push_plain {
+    () => {
+        "push rax
+         push rcx
+         push rdx
+         push rsi
+         push rdi
+         push r8
+         push r9"
+    };
+}
+
 /// What a stub saved of the program, on its stack.
 #[repr(C)]
 pub(crate) struct Saved {
@@ -156,12 +244,49 @@ unsafe extern "C" fn aside() {
 }
 
 macro_rules! entry {
-    ($(#[$doc:meta])* $name:ident, $place:literal) => {
+    ($(#[$doc:meta])* $name:ident, $plain_place:literal, $place:literal) => {
         $(#[$doc])*
         #[unsafe(naked)]
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             naked_asm!(
+                // A plain call, as nearly all are: without vector registers.
+                push_plain!(),
+                $plain_place,
+                load_thread!("8f"),
+                "mov r9, qword ptr [rcx + {depth}]",
+                "cmp r9, qword ptr [rcx + {limit}]",
+                "jae 8f",
+                "lea rsi, [r9 + 2 * r9]",
+                "lea rsi, [rcx + 8 * rsi + {frames}]",
+                "test r9, r9",
+                "jz 3f",
+                // Something may be dead when the last frame does not stand above this one.
+                "cmp qword ptr [rsi - 16], rdi",
+                "jbe 8f",
+                "3:",
+                fill_frame!(),
+                // What a signal handler calls from here on stands behind this call.
+                "lea rax, [r9 + 1]",
+                "mov qword ptr [rcx + {depth}], rax",
+                claim_record!("7f"),
+                // Again: a handler that came before may have had its own there.
+                fill_frame!(),
+                "shl rax, 16",
+                "shl r9, 6",
+                "lea rax, [rax + r9 + 40]",
+                "mov qword ptr [r8 - 16], rdx",
+                "mov qword ptr [r8 - 8], rax",
+                "dec qword ptr [rcx + {writing}]",
+                "lea rax, [rip + tracemill_calls_returned]",
+                "mov qword ptr [rdi], rax",
+                pop_plain!(),
+                "ret",
+                "7:",
+                "dec qword ptr [rcx + {writing}]",
+                "mov qword ptr [rcx + {depth}], r9",
+                "8:",
+                pop_plain!(),
                 push_registers!(),
                 "mov rsi, [rsp + 72]",
                 $place,
@@ -187,6 +312,15 @@ macro_rules! entry {
                 entry = sym super::thread::entry,
                 slow = sym super::thread::slow_entry,
                 aside = sym aside,
+                is_plain = const offset_of!(Thread, is_plain),
+                is_put_back = const offset_of!(Thread, is_put_back),
+                busy = const offset_of!(Thread, busy),
+                writing = const offset_of!(Thread, writing),
+                pos = const offset_of!(Thread, pos),
+                end = const offset_of!(Thread, end),
+                depth = const offset_of!(Thread, depth),
+                limit = const offset_of!(Thread, limit),
+                frames = const size_of::<Thread>(),
             )
         }
     };
@@ -194,15 +328,15 @@ macro_rules! entry {
 
 entry! {
     /// Called by functions built with `-pg`, behind their frame pointer.
-    mcount, "lea rdi, [rbp + 8]"
+    mcount, "lea rdi, [rbp + 8]", "lea rdi, [rbp + 8]"
 }
 entry! {
     /// Its other name.
-    _mcount, "lea rdi, [rbp + 8]"
+    _mcount, "lea rdi, [rbp + 8]", "lea rdi, [rbp + 8]"
 }
 entry! {
     /// Called by functions built with `-pg -mfentry`, as their first instruction, and by patched ones.
-    __fentry__, "lea rdi, [rsp + 80]"
+    __fentry__, "lea rdi, [rsp + 64]", "lea rdi, [rsp + 80]"
 }
 
 // Where functions return to whose return address was replaced. It leaves by a jump: a `ret` would take a prediction from
@@ -216,6 +350,35 @@ global_asm!(
     ".hidden tracemill_calls_returned",
     "tracemill_calls_returned:",
     "sub rsp, 8",
+    push_plain!(),
+    "lea rdi, [rsp + 56]",
+    load_thread!("8f"),
+    "mov rsi, qword ptr [rcx + {depth}]",
+    "sub rsi, 1",
+    "jb 8f",
+    "lea r9, [rsi + 2 * rsi]",
+    "lea r9, [rcx + 8 * r9 + {frames}]",
+    "cmp qword ptr [r9 + 8], rdi",
+    "jne 8f",
+    claim_record!("7f"),
+    "mov rax, qword ptr [r9 + 16]",
+    "shl rax, 16",
+    "mov rdi, rsi",
+    "shl rdi, 6",
+    "lea rax, [rax + rdi + 41]",
+    "mov qword ptr [r8 - 16], rdx",
+    "mov qword ptr [r8 - 8], rax",
+    "dec qword ptr [rcx + {writing}]",
+    "mov rax, qword ptr [r9]",
+    "mov qword ptr [rcx + {depth}], rsi",
+    "mov qword ptr [rsp + 56], rax",
+    pop_plain!(),
+    "add rsp, 8",
+    "jmp [rsp - 8]",
+    "7:",
+    "dec qword ptr [rcx + {writing}]",
+    "8:",
+    pop_plain!(),
     push_registers!(),
     "lea rdi, [rsp + 72]",
     "push rbp",
@@ -241,6 +404,14 @@ global_asm!(
     exit = sym crate::thread::exit,
     slow = sym crate::thread::slow_exit,
     aside = sym aside,
+    is_plain = const offset_of!(Thread, is_plain),
+    is_put_back = const offset_of!(Thread, is_put_back),
+    busy = const offset_of!(Thread, busy),
+    writing = const offset_of!(Thread, writing),
+    pos = const offset_of!(Thread, pos),
+    end = const offset_of!(Thread, end),
+    depth = const offset_of!(Thread, depth),
+    frames = const size_of::<Thread>(),
 );
 
 unsafe extern "C" {

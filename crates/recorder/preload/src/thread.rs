@@ -32,6 +32,7 @@ pub(crate) fn word(kind: u64, depth: usize, address: usize) -> u64 {
 }
 
 /// An open call.
+#[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Frame {
     /// Where it returns to; 0 when the program tells its end.
@@ -71,7 +72,9 @@ pub(crate) struct Thread {
     /// Records that had no room, and that no record counts yet.
     lost: u64,
     /// Are return addresses put back, for an unwinder?
-    is_put_back: bool,
+    pub(crate) is_put_back: bool,
+    /// May the stubs write records of calls themselves?
+    pub(crate) is_plain: bool,
     /// The thread's stack.
     stack: [usize; 2],
     slots: u64,
@@ -598,6 +601,7 @@ unsafe fn begin() -> bool {
             writing: 0,
             lost: 0,
             is_put_back: false,
+            is_plain: !is_full && system::HAS_COUNTER.load(Ordering::Relaxed) == 1,
             stack: stack(),
             slots: 0,
             slot_size: 0,
