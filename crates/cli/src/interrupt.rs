@@ -60,17 +60,12 @@ static STOP: AtomicBool = AtomicBool::new(false);
 /// Set in a shell: an interrupt ends what it does, not the program.
 static ENDS_QUERY: AtomicBool = AtomicBool::new(false);
 
-/// From now on an interrupt ends what a shell does, and never the program, also between a statement and the next prompt.
+/// From now on an interrupt ends what a shell does, and never the program. One that came before is over: a shell asks for
+/// this before each prompt, so that an interrupt holds for the line that was typed last, whether its work has begun or not.
 #[cfg(feature = "sql")]
-pub(crate) fn spare_the_shell() {
+pub(crate) fn ends_one_line() {
     ENDS_QUERY.store(true, Ordering::SeqCst);
-}
-
-/// Does some work of a shell, which an interrupt ends; one that came before it is over.
-#[cfg(feature = "sql")]
-pub(crate) fn only_this<T>(work: impl FnOnce() -> T) -> T {
     STOP.store(false, Ordering::SeqCst);
-    work()
 }
 
 /// Set when no writer is left.

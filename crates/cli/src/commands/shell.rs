@@ -60,7 +60,6 @@ pub(crate) fn run(
         // The first shell of a user finds none.
         let _ = editor.load_history(path);
     }
-    interrupt::spare_the_shell();
     let mut shell = Shell {
         form,
         rows: options.rows.0,
@@ -73,6 +72,7 @@ pub(crate) fn run(
         shell.output = Some(path.clone());
     }
     loop {
+        interrupt::ends_one_line();
         let line = match editor.readline("tracemill> ") {
             Ok(line) => line,
             // Ctrl-C leaves what was typed.
@@ -81,7 +81,7 @@ pub(crate) fn run(
             Err(error) => return Err(failed(error)),
         };
         let Some(typing) = editor.helper_mut() else { break };
-        if !interrupt::only_this(|| shell.line(&line, &mut typing.queries, &mut reporter)) {
+        if !shell.line(&line, &mut typing.queries, &mut reporter) {
             break;
         }
     }
