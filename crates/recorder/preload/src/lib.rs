@@ -15,6 +15,7 @@
 //!   of the thread is at or below it. Frames that were left otherwise (`longjmp`, exceptions) are found before anything of
 //!   theirs is touched, since whatever calls or returns then stands above them.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
+#![warn(clippy::undocumented_unsafe_blocks)]
 // What programs and the loader call is public for them, and not for other crates.
 #![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]

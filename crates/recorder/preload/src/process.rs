@@ -64,12 +64,14 @@ impl Path {
         if bytes.len() > 400 {
             return false;
         }
+        // SAFETY: the constructor writes before there are other threads, and the length was looked at.
         unsafe { (&mut *self.0.get())[..bytes.len()].copy_from_slice(bytes) };
         self.1.store(bytes.len(), Ordering::Release);
         true
     }
 
     fn get(&self) -> &[u8] {
+        // SAFETY: nobody writes any more once the length is there.
         unsafe { &(&*self.0.get())[..self.1.load(Ordering::Acquire)] }
     }
 }
@@ -90,17 +92,20 @@ pub(crate) fn ring_folder() -> &'static [u8] {
 
 /// Does the recorder live?
 pub(crate) fn has_recorder() -> bool {
+    // SAFETY: signal 0 is none: only whether the process is there is asked.
     unsafe { system::kill(RECORDER.load(Ordering::Relaxed), 0) == 0 }
 }
 
 /// Has a thread's data looked after when the thread ends.
 pub(crate) unsafe fn set_key(pages: *mut c_void) {
+    // SAFETY: the key was made at the start; the pages live until its destructor gets them.
     unsafe { system::pthread_setspecific(KEY.load(Ordering::Relaxed), pages) };
 }
 
 /// Appends a line to the list of tasks, by one write.
 fn tell(line: &Text) {
     let name = Text::new().add(FOLDER.get()).add(b"/task.txt");
+    // SAFETY: the name and the bytes of the line outlive the calls, which take no more than their length.
     unsafe {
         let file = system::open(name.as_ptr(), system::O_WRONLY_CREAT_APPEND_CLOEXEC, 0o644);
         if file >= 0 {
@@ -112,6 +117,7 @@ fn tell(line: &Text) {
 
 /// Tells of the calling thread.
 pub(crate) fn tell_task(time: u64) {
+    // SAFETY: it takes nothing and cannot fail.
     let (tid, pid) = (system::gettid(), unsafe { system::getpid() });
     let line = Text::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
     tell(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
@@ -120,6 +126,7 @@ pub(crate) fn tell_task(time: u64) {
 static PARENT: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn before_fork() {
+    // SAFETY: it takes nothing and cannot fail.
     PARENT.store(unsafe { system::getpid() }, Ordering::Relaxed);
 }
 
@@ -127,6 +134,7 @@ extern "C" fn after_fork() {
     if !is_on() {
         return;
     }
+    // SAFETY: it takes nothing and cannot fail.
     let (pid, parent) = (unsafe { system::getpid() }, PARENT.load(Ordering::Relaxed));
     let line = Text::new()
         .add(b"FORK timestamp=")
@@ -170,6 +178,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
         stubs::set_xsave(size.max(1024) + 64);
     }
     let mut key = 0;
+    // SAFETY: the key is written to a number of ours, and the handlers are functions of this library, which is never unloaded.
     unsafe {
         if system::pthread_key_create(&mut key, thread::end) != 0 {
             return;
@@ -262,6 +271,7 @@ type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 /// Opens a library, and tells where it lies.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
+    // SAFETY: what `dlsym` found is the C library's function of this name; a handle of it begins with the address of the library.
     unsafe {
         let open = system::dlsym(system::RTLD_NEXT, c"dlopen".as_ptr());
         if open.is_null() {

@@ -60,17 +60,20 @@ const SYS_FUTEX: c_long = 202;
 const FUTEX_WAIT: c_int = 0;
 
 pub(crate) fn gettid() -> u32 {
+    // SAFETY: the call takes nothing.
     unsafe { syscall(SYS_GETTID) as u32 }
 }
 
 /// Waits until a word changes, a millisecond at most: the recorder has no way to wake.
 pub(crate) unsafe fn wait(word: *const u32, value: u32) {
     let time: [i64; 2] = [0, 1_000_000];
+    // SAFETY: the caller's word is mapped, and the time stands on this stack.
     unsafe { syscall(SYS_FUTEX, word, FUTEX_WAIT, value, &raw const time) };
 }
 
 /// Keeps `errno` as it is.
 pub(crate) fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
+    // SAFETY: the C library keeps a number of each thread there.
     unsafe {
         let errno = *__errno_location();
         let result = work();
@@ -82,6 +85,7 @@ pub(crate) fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
 /// `CLOCK_MONOTONIC`, or another clock of the system, in ns.
 pub(crate) fn clock_ns(clock: c_int) -> u64 {
     let mut time = [0; 2];
+    // SAFETY: the time stands on this stack.
     unsafe { clock_gettime(clock, &mut time) };
     (time[0] as u64).wrapping_mul(1_000_000_000).wrapping_add(time[1] as u64)
 }
@@ -92,6 +96,7 @@ pub(crate) static HAS_COUNTER: AtomicU32 = AtomicU32::new(1);
 /// The clock of the records. Only the counter is free of calls.
 #[inline(always)]
 pub(crate) fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
     if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
 }
 
@@ -99,6 +104,7 @@ pub(crate) fn now() -> u64 {
 #[inline(always)]
 pub(crate) fn local() -> *mut [usize; 2] {
     let place: usize;
+    // SAFETY: the symbol is this library's, of 16 bytes for each thread; only its address is computed.
     unsafe {
         asm!(
             "mov {place}, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]",
@@ -114,6 +120,7 @@ pub(crate) fn local() -> *mut [usize; 2] {
 #[inline(always)]
 pub(crate) fn replace(number: &AtomicUsize, old: usize, new: usize) -> bool {
     let is_replaced: u8;
+    // SAFETY: the number is live as long as the reference; the instruction writes it, `rax` and flags, no more.
     unsafe {
         asm!(
             "cmpxchg qword ptr [{number}], {new}",

@@ -87,6 +87,7 @@ impl Frame {
     /// a return may belong to another one.
     unsafe fn put_back(&self) {
         let place = self.place as *mut usize;
+        // SAFETY: the caller's frame is live, or its place is still on the stack.
         unsafe {
             if *place == stubs::returned as *const () as usize {
                 *place = self.returns;
@@ -113,6 +114,7 @@ pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
 }
 
 unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>) -> usize {
+    // SAFETY: the caller's, for the place; the thread's data is its own, and frames below `depth` are filled.
     unsafe {
         let [pointer, state] = *local();
         let Some(thread) = (pointer as *mut Thread).as_mut() else {
@@ -227,6 +229,7 @@ pub(crate) unsafe extern "C" fn slow_exit(saved: &Saved) -> usize {
 pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: usize) {
     let here = 0_usize;
     let place = &raw const here as usize;
+    // SAFETY: the place is on this stack; the thread's data is its own.
     unsafe {
         if enter(place, function, Hook::Told, None) != 0 {
             slow_enter(place, function, Hook::Told, None);
@@ -237,6 +240,7 @@ pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: u
 /// A function built with `-finstrument-functions` is left.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cyg_profile_func_exit(function: usize, _call_site: usize) {
+    // SAFETY: the thread's data is its own, and frames below `depth` are filled.
     unsafe {
         let Some(thread) = ((*local())[0] as *mut Thread).as_mut() else { return };
         if thread.busy != 0 {
@@ -277,6 +281,7 @@ impl Thread {
 
     /// Is it a call of `-finstrument-functions`?
     fn is_told(&self, at: usize) -> bool {
+        // SAFETY: the caller's frame is below `depth`, so it is filled.
         unsafe { (*self.frame(at)).returns == 0 }
     }
 
@@ -298,6 +303,7 @@ impl Thread {
             return top.place <= place;
         }
         let is_same = hook == Hook::Returns && top.returns != 0 && top.place == place;
+        // SAFETY: a function was just called there, so its return address can be read.
         top.place < place || is_same && unsafe { *(place as *const usize) } != replaced
     }
 
@@ -442,9 +448,11 @@ impl Thread {
                 SETTINGS.waits.store(false, Ordering::Relaxed);
                 return false;
             }
+            // SAFETY: the header of the ring is mapped.
             unsafe { system::wait(self.base.add(layout::TAKEN).cast(), taken as u32) };
         }
         let at = layout::LEN as u64 + done % self.slots * self.slot_size;
+        // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
         unsafe {
             let slot = self.base.add(at as usize);
             slot.write_bytes(0, self.slot_size as usize);
@@ -464,6 +472,7 @@ impl Thread {
         let len = layout::LEN + (slots * slot_size) as usize;
         let rings = process::ring_folder();
         let mut number = system::clock_ns(1);
+        // SAFETY: names are whole texts; a new file of `len` bytes is mapped, and every offset is one of its header.
         unsafe {
             let (mut file, mut made) = (-1, Text::new());
             // Another thread may have the same number.
@@ -502,6 +511,7 @@ impl Thread {
 
     /// Tells the recorder that nothing more comes.
     fn close_ring(&mut self) {
+        // SAFETY: the ring was mapped by this thread, which uses it no more.
         unsafe {
             self.ring(layout::KIND).store(2 | u64::from(layout::ENDED) << 32, Ordering::Release);
             system::munmap(self.base.cast(), self.len);
@@ -518,6 +528,7 @@ impl Thread {
             return true;
         }
         for at in (0..self.depth).rev().filter(|&at| !self.is_told(at)) {
+            // SAFETY: frames below `depth` are filled, and dead ones were dropped.
             unsafe { (*self.frame(at)).put_back() };
         }
         true
@@ -532,6 +543,7 @@ impl Thread {
             return true;
         }
         for at in (0..self.depth).filter(|&at| !self.is_told(at)) {
+            // SAFETY: frames below `depth` are filled, and live: their return addresses can be read and written.
             unsafe {
                 let frame = self.frame(at);
                 (*frame).returns = *((*frame).place as *const usize);
@@ -568,11 +580,13 @@ impl Thread {
 
 /// The calling thread's data, for what is not a call.
 pub(crate) unsafe fn current() -> Option<&'static mut Thread> {
+    // SAFETY: the pointer is null, or leads to the mapping of this thread.
     unsafe { ((*local())[0] as *mut Thread).as_mut() }
 }
 
 /// Begins to record the calling thread.
 unsafe fn begin() -> bool {
+    // SAFETY: the mapping has room for the structure and all frames; it is this thread's alone.
     unsafe {
         (*local())[1] = OFF;
         let limit = SETTINGS.depth.load(Ordering::Relaxed);
@@ -622,6 +636,7 @@ unsafe fn begin() -> bool {
 unsafe fn stack() -> [usize; 2] {
     let mut attributes = [0_u64; 16];
     let (mut at, mut len) = (0, 0);
+    // SAFETY: `attributes` is larger than the structure of the C library, which fills it.
     unsafe {
         let attributes = (&raw mut attributes).cast::<c_void>();
         if system::pthread_getattr_np(system::pthread_self(), attributes) == 0 {
@@ -644,6 +659,7 @@ pub(crate) fn end_guessed() {
 
 /// A thread ends: return addresses are put back, and its ring is closed. Calls of later destructors are not recorded.
 pub(crate) extern "C" fn end(pages: *mut c_void) {
+    // SAFETY: it is called by the thread whose pages these are, once.
     unsafe {
         end_guessed();
         let thread = &mut *pages.cast::<Thread>();
@@ -659,6 +675,7 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
 
 /// A child of `fork` goes on with the calls that were open, in a ring of its own.
 pub(crate) fn after_fork() {
+    // SAFETY: the child has one thread, and this is its data.
     unsafe {
         let Some(thread) = current() else { return };
         thread.busy += 1;

@@ -23,6 +23,7 @@ static REAL: [AtomicPtr<c_void>; 7] = [const { AtomicPtr::new(std::ptr::null_mut
 
 /// Makes the stack one that function `number` can read, and gives its address. `stack` is where its return address stands.
 pub(crate) unsafe extern "C" fn prepare(stack: usize, number: usize) -> *mut c_void {
+    // SAFETY: the stub gives its own stack and the number of a name; what `dlsym` finds has that name.
     system::keeping_errno(|| unsafe {
         match thread::current() {
             Some(thread) if number == CATCH => thread.with_room(Thread::take_again, stack),
