@@ -135,11 +135,6 @@ def main():
     assert took < 2, f"the query went on for {took:.2f} s"
     shell.line("select 1 + 1 as two;", "2\n")
     shell.until(PROMPT)
-    # Also one that comes before the query has begun.
-    shell.type("select count(*) from events a, events b, events c where a.ns + b.ns + c.ns = 2;\r")
-    shell.until("= 2;\n")
-    shell.type("\x03")
-    shell.until(PROMPT)
     # Ctrl-D ends the shell.
     shell.type("\x04")
     status = shell.status()
