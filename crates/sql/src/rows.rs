@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::dataframe::DataFrame;
@@ -229,7 +231,8 @@ impl Rows {
             self.state = State::Done(Vec::new().into_iter());
             return Ok(Next::End);
         };
-        let batch = RecordBatch::try_new(self.schema.clone(), batch.columns().to_vec());
+        let columns = batch.columns().iter().map(|column| without_twins(column).unwrap_or_else(|| column.clone()));
+        let batch = RecordBatch::try_new(self.schema.clone(), columns.collect());
         let contradicts = |error| Error::unsupported(format!("the rows contradict their plan: {error}"));
         batch.map(Next::Batch).map_err(|error| alone(contradicts(error)))
     }
@@ -238,6 +241,29 @@ impl Rows {
 /// An error without a place in the text.
 fn alone(error: Error) -> Explained {
     Explained { error, place: None, help: None }
+}
+
+/// A dictionary with each of its texts once, when it is none: merging batches puts dictionaries behind each other, which
+/// Arrow allows, and pandas refuses.
+fn without_twins(array: &ArrayRef) -> Option<ArrayRef> {
+    let dictionary = array.as_dictionary_opt::<Int32Type>()?;
+    let values = dictionary.values().as_string_opt::<i32>()?;
+    let mut numbers: HashMap<&str, i32> = HashMap::with_capacity(values.len());
+    let number_of: Vec<Option<i32>> = values
+        .iter()
+        .map(|value| {
+            let next = numbers.len() as i32;
+            value.map(|value| *numbers.entry(value).or_insert(next))
+        })
+        .collect();
+    if numbers.len() == values.len() {
+        return None;
+    }
+    let mut texts = vec![""; numbers.len()];
+    numbers.into_iter().for_each(|(text, number)| texts[number as usize] = text);
+    let keys = dictionary.keys().iter().map(|key| number_of[key? as usize]).collect();
+    let single = DictionaryArray::<Int32Type>::try_new(keys, Arc::new(StringArray::from(texts)));
+    single.ok().map(|single| Arc::new(single) as ArrayRef)
 }
 
 /// A schema whose columns have different names.
@@ -303,5 +329,25 @@ impl Run {
             }
             self.asked.is_ordered = false;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_dictionary_has_each_text_once() {
+        let dictionary = |keys: Vec<Option<i32>>, texts: Vec<Option<&str>>| -> ArrayRef {
+            let of = DictionaryArray::<Int32Type>::try_new(keys.into(), Arc::new(StringArray::from(texts)));
+            Arc::new(of.expect("keys are places"))
+        };
+        let twice =
+            dictionary(vec![Some(0), Some(2), None, Some(1), Some(3)], vec![Some("a"), Some("b"), Some("a"), None]);
+        let once = without_twins(&twice).expect("`a` stands there twice");
+        let once = once.as_dictionary::<Int32Type>();
+        assert_eq!(once.values().as_string::<i32>().iter().collect::<Vec<_>>(), [Some("a"), Some("b")]);
+        assert_eq!(once.keys().iter().collect::<Vec<_>>(), [Some(0), Some(0), None, Some(1), None]);
+        assert!(without_twins(&dictionary(vec![Some(1), None], vec![Some("a"), Some("b")])).is_none());
     }
 }

@@ -37,13 +37,14 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("lod", &["calls", "engine", "format", "semantics", "model"]),
     ("server", &["lod", "render", "engine", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
+    ("python", &["sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];
 
 /// Crates that may use every other one, but not each other, save `cli`, which may use the library too.
 const TOPS: &[&str] = &["tracemill", "cli"];
 
 /// Crates that build heavy dependencies: only features that are off by default may lead to them.
-const HEAVY: &[&str] = &["columnar", "columns", "sql"];
+const HEAVY: &[&str] = &["columnar", "columns", "sql", "python"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -56,7 +57,7 @@ struct Arrow {
     is_optional: bool,
 }
 
-/// The crates of `crates/` and the other crates of the workspace that each uses outside of its tests.
+/// The crates of `crates/` and `python/`, and the other crates of the workspace that each uses outside of its tests.
 fn arrows() -> BTreeMap<String, Vec<Arrow>> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());
@@ -66,7 +67,8 @@ fn arrows() -> BTreeMap<String, Vec<Arrow>> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
     let mut arrows = BTreeMap::new();
     for package in metadata["packages"].as_array().expect("a list of packages") {
-        if !text(&package["manifest_path"]).contains("/crates/") {
+        let path = text(&package["manifest_path"]);
+        if !path.contains("/crates/") && !path.ends_with("/python/Cargo.toml") {
             continue;
         }
         let own = package["dependencies"].as_array().expect("a list of dependencies").iter();

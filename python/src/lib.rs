@@ -1,0 +1,27 @@
+//! The Python module `tracemill._native`: what `tracemill/__init__.py` shows to programs.
+//!
+//! [`Opened`](opened::Opened) holds the traces, [`Answer`](answer::Answer) a planned query and
+//! [`Stream`](answer::Stream) its rows, [`Events`](events::Events) iterates over [`Event`](event::Event)s. The interpreter's
+//! lock is not held while traces are read. No function of this module may wait for that lock while it holds a lock of its own.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod cells;
+mod errors;
+mod event;
+mod events;
+mod opened;
+mod values;
+
+/// What Python imports.
+#[pyo3::pymodule]
+mod _native {
+    #[pymodule_export]
+    use super::answer::{Answer, Stream};
+    #[pymodule_export]
+    use super::event::Event;
+    #[pymodule_export]
+    use super::events::Events;
+    #[pymodule_export]
+    use super::opened::Opened;
+}

@@ -1,0 +1,281 @@
+//! Opened traces.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString};
+use tracemill_engine::align::{Messages, align};
+use tracemill_engine::choice::Choice;
+use tracemill_engine::filter::Filter;
+use tracemill_engine::selection::streams;
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::survey::survey;
+use tracemill_engine::timeline::Selection;
+use tracemill_engine::typed::{Unit, clock_offset, default_jobs, default_query_memory, size};
+use tracemill_format::settings_of;
+use tracemill_formats::FORMATS;
+use tracemill_model::error::Error;
+use tracemill_render::info::Described;
+use tracemill_sql::database::Database;
+use tracemill_sql::query::{Limits, Queries};
+use tracemill_sql::rows::Parameter;
+
+use crate::answer::Answer;
+use crate::errors::{Found, misuse, object, raised, refused};
+use crate::events::Events;
+
+/// What all results of opened traces keep alive.
+pub(crate) struct Shared {
+    pub(crate) queries: Queries,
+    pub(crate) found: Arc<Found>,
+    wishes: Wishes,
+}
+
+/// Which events are wanted of all, and with what they are read.
+#[derive(Clone)]
+struct Wishes {
+    begin: Option<String>,
+    end: Option<String>,
+    filter: Option<String>,
+    streams: Vec<String>,
+    jobs: usize,
+    memory: Option<usize>,
+}
+
+impl Wishes {
+    /// The events of a session that all conditions leave; each condition has the name by which errors call it.
+    fn bind(&self, session: &Session, more: &[(&'static str, &str)]) -> Result<(Selection, Option<Filter>), Error> {
+        let mut choice = Choice::default();
+        self.begin.as_deref().map_or(Ok(()), |text| choice.set_begin("begin", text))?;
+        self.end.as_deref().map_or(Ok(()), |text| choice.set_end("end", text))?;
+        let own = self.filter.as_deref().map(|text| ("filter", text));
+        let conditions: Vec<(&'static str, &str)> = own.into_iter().chain(more.iter().copied()).collect();
+        if let [_, _, ..] = conditions[..] {
+            // Each alone first: an error is about what the user wrote.
+            for (name, text) in &conditions {
+                let mut alone = Choice::default();
+                alone.set_filter(name, text)?;
+                alone.bind(session, true)?;
+            }
+        }
+        let all: Vec<String> = conditions.iter().map(|(_, text)| format!("({text})")).collect();
+        match conditions[..] {
+            [] => {}
+            [(name, text)] => choice.set_filter(name, text)?,
+            [(name, _), ..] => choice.set_filter(name, &all.join(" and "))?,
+        }
+        let (mut selection, filter) = choice.bind(session, true)?;
+        selection.memory_bytes = self.memory.unwrap_or(0) / 2;
+        selection.jobs = self.jobs;
+        Ok((selection, filter))
+    }
+}
+
+impl Shared {
+    /// Keeps what the scans of queries met; with what they could not show when one has ended.
+    pub(crate) fn collect(&self, is_over: bool) -> Result<(), Error> {
+        let database = self.queries.database();
+        if is_over {
+            database.losses().into_iter().for_each(|loss| self.found.warning(loss));
+        }
+        self.found.collect(&database.collector)
+    }
+
+    fn session(&self) -> &Arc<Session> {
+        self.queries.database().session()
+    }
+}
+
+/// Options of opening, as `tracemill.open` passes them on.
+#[derive(FromPyObject, Default)]
+#[pyo3(from_item_all)]
+struct Options {
+    begin: Option<String>,
+    end: Option<String>,
+    filter: Option<String>,
+    stream: Vec<String>,
+    jobs: Option<usize>,
+    memory: Option<String>,
+    spill: bool,
+    input_format: Option<String>,
+    clock_offset: Vec<String>,
+    clock_offset_ns: Vec<String>,
+    correlate: Option<String>,
+    correlate_by: Option<String>,
+    max_unpacked: Option<String>,
+    strict: bool,
+    quiet: bool,
+    /// Options of formats.
+    settings: BTreeMap<String, String>,
+}
+
+/// Traces that were opened.
+#[pyclass(frozen, module = "tracemill")]
+pub(crate) struct Opened(Arc<Shared>);
+
+fn bytes(text: &Option<String>, name: &str) -> Result<Option<usize>, Error> {
+    let read = |text: &String| size(text).map_err(|why| Error::misuse(format!("{name} `{text}`: {why}")));
+    text.as_ref().map(read).transpose()
+}
+
+impl Opened {
+    fn open(paths: &[PathBuf], options: Options) -> Result<Shared, Error> {
+        let mut open = OpenOptions::new(FORMATS);
+        open.input_format = options.input_format;
+        open.strict = options.strict;
+        open.max_unpacked = bytes(&options.max_unpacked, "max_unpacked")?.map(|size| size as u64);
+        for (texts, name, unit) in [
+            (&options.clock_offset, "clock_offset", Unit::Seconds),
+            (&options.clock_offset_ns, "clock_offset_ns", Unit::Ns),
+        ] {
+            for text in texts {
+                open.clock_offsets.push(clock_offset(text, name, unit)?);
+            }
+        }
+        for (name, value) in options.settings {
+            let known = settings_of(FORMATS).into_iter().find(|setting| setting.name == name);
+            let Some(setting) = known else {
+                let error = Error::misuse(format!("open() has no option `{}`", name.replace('-', "_")));
+                return Err(error.with_help("its options are those of `tracemill sql --help`, with `_` for `-`"));
+            };
+            open.settings.0.insert(setting.name, value);
+        }
+        let wishes = Wishes {
+            begin: options.begin,
+            end: options.end,
+            filter: options.filter,
+            streams: options.stream,
+            jobs: options.jobs.unwrap_or_else(default_jobs).max(1),
+            memory: bytes(&options.memory, "memory")?,
+        };
+        let found = Found::new(options.strict, options.quiet);
+        let mut session = match paths {
+            [] => Session::default(),
+            paths => Session::open(&FileSystem, paths, &open)?,
+        };
+        if session.traces.is_empty() && !session.failures.is_empty() {
+            return Err(session.failures.swap_remove(0));
+        }
+        if let Some(text) = &options.correlate {
+            let messages = Messages::parse(text, options.correlate_by.as_deref())?;
+            let (_, others) = align(&mut session, &messages)?;
+            others.iter().for_each(|other| found.warning(other.to_string()));
+        }
+        let of_traces = session.traces.iter().flat_map(|trace| &trace.warnings);
+        session.warnings.iter().chain(of_traces).for_each(|warning| found.warning(warning.to_string()));
+        let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
+        faults.cloned().try_for_each(|fault| found.fault(fault))?;
+        let (selection, filter) = wishes.bind(&session, &[])?;
+        let database = Database::new(session, &wishes.streams, selection, filter, wishes.jobs)?;
+        let memory_bytes = wishes.memory.unwrap_or_else(default_query_memory);
+        let queries = Queries::new(database, Limits { memory_bytes, spills: options.spill })?;
+        Ok(Shared { queries, found: Arc::new(found), wishes })
+    }
+}
+
+#[pymethods]
+impl Opened {
+    #[new]
+    fn new(py: Python<'_>, paths: Vec<PathBuf>, options: Options) -> PyResult<Self> {
+        let shared = py.detach(|| Opened::open(&paths, options)).map_err(|error| raised(py, &error))?;
+        shared.found.tell(py)?;
+        Ok(Opened(Arc::new(shared)))
+    }
+
+    /// Plans a query.
+    fn prepare(&self, py: Python<'_>, text: &str, parameters: HashMap<String, Bound<'_, PyAny>>) -> PyResult<Answer> {
+        let of = |(name, value): (String, Bound<'_, PyAny>)| Ok((name.clone(), parameter(&name, &value)?));
+        let parameters = parameters.into_iter().map(of).collect::<PyResult<HashMap<_, _>>>()?;
+        let shared = self.0.clone();
+        let prepared = py.detach(|| {
+            let prepared = shared.queries.prepare(text, &parameters);
+            let damage = shared.collect(false);
+            (prepared, damage)
+        });
+        self.0.found.tell(py)?;
+        prepared.1.map_err(|error| raised(py, &error))?;
+        let prepared = prepared.0.map_err(|error| refused(py, &error))?;
+        Ok(Answer { shared: self.0.clone(), prepared })
+    }
+
+    /// Events of classes with these names, or of all.
+    fn events(
+        &self,
+        py: Python<'_>,
+        names: Vec<String>,
+        condition: Option<&str>,
+        limit: Option<u64>,
+    ) -> PyResult<Events> {
+        let quoted = |name: &String| format!("name == \"{}\"", name.replace('\\', "\\\\").replace('"', "\\\""));
+        let of_names = names.iter().map(quoted).collect::<Vec<_>>().join(" or ");
+        let of_names = (!names.is_empty()).then_some(("name", of_names.as_str()));
+        let more: Vec<(&'static str, &str)> =
+            of_names.into_iter().chain(condition.map(|text| ("where", text))).collect();
+        let shared = &*self.0;
+        let events = py.detach(|| {
+            let session = shared.session();
+            let (selection, filter) = shared.wishes.bind(session, &more)?;
+            let streams = streams(session, &shared.wishes.streams)?;
+            Ok(Events::new(session, (streams, &selection, filter.as_ref()), shared.found.clone(), limit))
+        });
+        events.map_err(|error| raised(py, &error))
+    }
+
+    /// The names of the tables: ours, then those of event classes.
+    fn tables(&self) -> Vec<String> {
+        self.0.queries.database().tables().map(str::to_string).collect()
+    }
+
+    /// What `tracemill info --json` prints, as text.
+    fn info(&self, py: Python<'_>, count: bool, packets: bool) -> PyResult<String> {
+        let shared = &*self.0;
+        let text = py.detach(|| {
+            let session = shared.session();
+            let surveys = survey(session, count, shared.wishes.jobs);
+            let faults = surveys.iter().flat_map(|survey| &survey.faults);
+            faults.cloned().try_for_each(|fault| shared.found.fault(fault))?;
+            let traces = surveys.iter().enumerate();
+            let traces =
+                traces.map(|(at, survey)| Described::new(session, at, survey, packets).into_json().to_string());
+            Ok(format!("{{\"traces\":[{}]}}", traces.collect::<Vec<_>>().join(",")))
+        });
+        self.0.found.tell(py)?;
+        text.map_err(|error: Error| raised(py, &error))
+    }
+
+    /// The damage that was met so far, as errors.
+    fn faults<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
+        self.0.found.tell(py)?;
+        let faults = self.0.found.faults();
+        PyList::new(py, faults.iter().map(|fault| object(py, fault)).collect::<PyResult<Vec<_>>>()?)
+    }
+}
+
+/// A value of Python as that of a parameter.
+fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
+    let py = value.py();
+    if value.is_none() {
+        return Ok(Parameter::Null);
+    }
+    if value.is_instance_of::<PyBool>() {
+        return Ok(Parameter::Boolean(value.extract()?));
+    }
+    if value.is_instance_of::<PyInt>() {
+        let small = value.extract().map(Parameter::Integer).or_else(|_| value.extract().map(Parameter::Unsigned));
+        return small.map_err(|_| misuse(py, format!("the value of ${name} does not fit 64 bits")));
+    }
+    if value.is_instance_of::<PyFloat>() {
+        return Ok(Parameter::Real(value.extract()?));
+    }
+    if value.is_instance_of::<PyString>() {
+        return Ok(Parameter::Text(value.extract()?));
+    }
+    // Numbers of numpy, which say that they are some.
+    let number = value.call_method0("__index__").and_then(|number| number.extract().map(Parameter::Integer));
+    let number = number.or_else(|_| value.call_method0("__float__")?.extract().map(Parameter::Real));
+    let of = value.get_type().name()?;
+    number.map_err(|_| misuse(py, format!("the value of ${name} is of the type `{of}`: give a number, a text, None")))
+}
