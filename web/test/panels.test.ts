@@ -3,7 +3,9 @@ import { test } from 'node:test';
 import { readEvent } from '../src/api/server';
 import { encodeQuery } from '../src/api/source';
 import { valueOf } from '../src/panels/json';
-import { coloursOf, parseColour, rgbOf } from '../src/draw/theme';
+import { coloursOf, inkOn, parseColour, rgbOf } from '../src/draw/theme';
+import { COLOURS } from '../src/state/names';
+import { shapeOf } from '../src/state/states';
 
 test('values of a JSON line keep their digits', () => {
   const line = '{"ns":5,"name":"x","stream_context":{"vpid":7},"payload":{"big":18446744073709551615,"s":"a \\"b\\" }","list":[1.50,[2,3]],"e":{"value":20,"labels":["2nd \\"crack\\"","x"]},"odd name":true,"none":null}}';
@@ -57,12 +59,15 @@ function oklab(rgb: readonly number[]): number[] {
 test('names stay apart for every kind of sight, and lines can be seen on their grounds', () => {
   const grounds: Record<string, readonly string[]> = { light: ['#ffffff', '#efefeb'], dark: ['#191c21', '#22262d'] };
   for (const dark of [false, true]) {
-    const { fills, edges } = coloursOf(dark);
-    for (const edge of edges) for (const ground of grounds[dark ? 'dark' : 'light'] ?? []) {
+    const all = coloursOf(dark);
+    // States have words and shapes beside their colours.
+    const [fills, edges] = [all.fills.slice(0, COLOURS), all.edges.slice(0, COLOURS)];
+    for (const edge of all.edges) for (const ground of grounds[dark ? 'dark' : 'light'] ?? []) {
       assert.ok(contrast(rgbOf(edge), parseColour(ground)) >= 3, `${String(edge)} on ${ground}`);
     }
-    const ink = parseColour(dark ? '#ffffff' : '#15181c');
-    for (const fill of fills) assert.ok(contrast(rgbOf(fill), ink) >= 4.5, `text on ${String(fill)}`);
+    all.fills.forEach((fill, i) => {
+      if (shapeOf(i) === 'full') assert.ok(contrast(rgbOf(fill), parseColour(inkOn(fill))) >= 4.5, `text on ${String(fill)}`);
+    });
     for (const set of [fills, edges]) for (const [sight, matrix] of Object.entries(SIGHTS)) {
       const seen = set.map((c) => { const rgb = linear(rgbOf(c)); return oklab(matrix.map((row) => row.reduce((sum, x, i) => sum + x * (rgb[i] ?? 0), 0))); });
       seen.forEach((a, i) => seen.slice(0, i).forEach((b, j) => {

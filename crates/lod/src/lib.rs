@@ -18,6 +18,7 @@ mod lane;
 mod ranks;
 pub mod search;
 mod slices;
+pub mod states;
 pub mod statistics;
 pub mod tiles;
 pub mod timeline;

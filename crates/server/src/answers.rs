@@ -139,6 +139,9 @@ fn session(shared: &Shared) -> Value {
     if shared.calls().is_some() {
         features.push("calls");
     }
+    if shared.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
+        features.push("states");
+    }
     json!({
         "api": 1,
         "program": input.program,
@@ -175,9 +178,13 @@ enum Named {
     Base(usize),
     Calls(usize),
     Group(usize),
+    State(usize),
 }
 
 fn named(shared: &Shared, id: &str) -> Answer<Named> {
+    if let Some(track) = shared.states().and_then(|kept| kept.find(id)) {
+        return Ok(Named::State(track));
+    }
     let found = id.split_at_checked(1).and_then(|(kind, number)| {
         let number: usize = number.parse().ok()?;
         match kind {
@@ -246,6 +253,9 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
                 "events": null, "calls": of.calls, "depth": of.depth, "of": base.map(base_id),
             }));
         }
+        if let Some(kept) = shared.states() {
+            list.extend(kept.tracks(at, &group_id(at)));
+        }
         for &base in bases {
             let track = &known[base];
             list.push(json!({
@@ -260,18 +270,26 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
 
 // ---- Tiles --------------------------------------------------------------------------------------------------------
 
+/// What numbers of names are about.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum NameOf {
+    Event,
+    Function,
+    State,
+}
+
 /// Names that an answer uses, numbered as they come up.
 #[derive(Default)]
 struct Names {
     list: Map<String, Value>,
-    known: HashMap<(bool, u32), usize>,
+    known: HashMap<(NameOf, u32), usize>,
 }
 
 impl Names {
-    /// The number of a name: of an event, or of a function.
-    fn put(&mut self, is_function: bool, number: u32, name: impl FnOnce() -> Value) -> usize {
+    /// The number of a name.
+    fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> usize {
         let next = self.list.len();
-        *self.known.entry((is_function, number)).or_insert_with(|| {
+        *self.known.entry((of, number)).or_insert_with(|| {
             self.list.insert(next.to_string(), name());
             next
         })
@@ -303,15 +321,17 @@ impl TrackText {
     }
 
     fn density(self, density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Self {
-        let mut number = |name: u32| names.put(false, name, || Value::String(timeline.name(name).to_string())) as i64;
+        let mut number =
+            |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string())) as i64;
         self.column("at", density.at.iter().map(|at| *at as i64))
             .column("n", density.events.iter().map(|events| *events as i64))
             .column("name", density.names.iter().map(|name| number(*name)))
     }
 
-    fn slices(self, slices: &[Slice], calls: &Calls, names: &mut Names) -> Self {
-        let text = |name: u32| Value::String(calls.names[name as usize].clone());
-        let mut number = |name: u32| names.put(true, name, || text(name)) as i64;
+    /// Slices whose names are in a list.
+    fn slices(self, slices: &[Slice], of: NameOf, texts: &[String], names: &mut Names) -> Self {
+        let text = |name: u32| Value::String(texts[name as usize].clone());
+        let mut number = |name: u32| names.put(of, name, || text(name)) as i64;
         self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
             .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
             .column("depth", slices.iter().map(|slice| slice.depth.into()))
@@ -348,7 +368,7 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer<(S
         .flat_map(|one| match one {
             Named::Base(at) => vec![*at],
             Named::Group(trace) => of_trace(*trace),
-            Named::Calls(_) => Vec::new(),
+            Named::Calls(_) | Named::State(_) => Vec::new(),
         })
         .collect();
     wanted.sort_unstable();
@@ -380,9 +400,20 @@ fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer<(S
                 let (calls, slices) = (shared.calls(), slices.get(at).map_or(&[][..], |slices| slices));
                 let track = TrackText::new(id, "calls", true);
                 match calls {
-                    Some(calls) => track.slices(slices, calls, &mut names).end(Vec::new()),
+                    Some(calls) => track.slices(slices, NameOf::Function, &calls.names, &mut names).end(Vec::new()),
                     None => track.end(Vec::new()),
                 }
+            }
+            Named::State(at) => {
+                let track = TrackText::new(id, "state", true);
+                let Some(of) = shared.states() else {
+                    tracks.push(track.end(Vec::new()));
+                    continue;
+                };
+                let (begin, end) = tiles::range(level, from, to);
+                let range = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
+                let slices = of.states.slices(*at, level, range);
+                track.slices(&slices, NameOf::State, &of.states.names, &mut names).end(Vec::new())
             }
             Named::Group(at) => {
                 let own = of_trace(*at);
@@ -502,6 +533,8 @@ fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<u
                 tasks.push(task);
                 bases.extend(base_of_task(task));
             }
+            // States have no events of their own.
+            Named::State(_) => {}
             Named::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
                 let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
@@ -662,6 +695,13 @@ fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
                 })
             })
         }
+        Named::State(track) => shared.states().and_then(|kept| {
+            let piece = kept.states.locate(track, at, direction, query.number("depth").ok()?)?;
+            Some(json!({
+                "event": null, "track": id, "ns": ns(piece.from), "begin": ns(piece.from), "end": ns(piece.to),
+                "name": kept.states.names[piece.name as usize], "depth": piece.depth,
+            }))
+        }),
         Named::Group(_) => None,
     };
     Ok(found.unwrap_or_else(|| json!({ "event": null, "begin": null, "end": null })))
@@ -697,7 +737,8 @@ fn problems(shared: &Shared) -> Value {
     let mut warnings = shared.input.problems.1.clone();
     let of_index = index.into_iter().flat_map(|index| &index.warnings);
     let of_index = of_index.chain(shared.calls().into_iter().flat_map(|calls| &calls.warnings));
-    for warning in of_index.map(|warning| warning.message().to_string()) {
+    let of_states = shared.states().into_iter().flat_map(|kept| kept.states.left_out.iter().cloned());
+    for warning in of_index.map(|warning| warning.message().to_string()).chain(of_states) {
         if !warnings.contains(&warning) {
             warnings.push(warning);
         }

@@ -12,6 +12,7 @@ mod error;
 mod guard;
 mod rows;
 mod shared;
+mod states;
 mod web;
 
 pub use shared::{Input, Traces};

@@ -15,6 +15,7 @@ use tracemill_model::error::Error;
 
 use crate::error::{Answer, ApiError};
 use crate::guard::Guard;
+use crate::states;
 
 /// The traces that are shown.
 pub struct Traces {
@@ -93,6 +94,7 @@ pub(crate) struct Shared {
     changes: AtomicUsize,
     index: OnceLock<Arc<Index>>,
     calls: OnceLock<Option<Arc<Calls>>>,
+    states: OnceLock<Option<states::Found>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
     /// Told when more is known, and when the server ends.
     pub(crate) news: tokio::sync::watch::Sender<News>,
@@ -118,12 +120,13 @@ impl Shared {
             progress: Progress::default(),
             index: OnceLock::new(),
             calls: OnceLock::new(),
+            states: OnceLock::new(),
             sets: Mutex::default(),
             news: tokio::sync::watch::channel(News::Counting).0,
         }
     }
 
-    /// Reads the traces: events are counted, then numbered; meanwhile calls are followed.
+    /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
     pub(crate) fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
         let change = || self.changes.fetch_add(1, Ordering::Relaxed);
@@ -132,6 +135,10 @@ impl Shared {
                 let found = calls::follow(session, selection, self.timeline().origin, &self.progress).map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);
+                change();
+            });
+            scope.spawn(|| {
+                let _ = self.states.set(states::follow(&self.input.traces));
                 change();
             });
             let source = self.input.traces.source();
@@ -193,9 +200,14 @@ impl Shared {
         self.calls.get()?.as_ref()
     }
 
+    /// States of CPUs and threads.
+    pub(crate) fn states(&self) -> Option<&states::Found> {
+        self.states.get()?.as_ref()
+    }
+
     /// Is nothing left to be read?
     pub(crate) fn is_complete(&self) -> bool {
-        self.index.get().is_some() && self.calls.get().is_some()
+        self.index.get().is_some() && self.calls.get().is_some() && self.states.get().is_some()
     }
 
     /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this

@@ -35,7 +35,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["engine", "format", "semantics", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "model"]),
-    ("server", &["lod", "render", "engine", "model"]),
+    ("server", &["lod", "analyses", "render", "engine", "semantics", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
     ("python", &["sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];

@@ -45,6 +45,7 @@ export interface Track {
   untimed?: number;
   calls?: number | null;
   depth?: number | null;
+  states?: number | null;
   unit?: string | null;
   min?: string | number | null;
   max?: string | number | null;

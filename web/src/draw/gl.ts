@@ -1,9 +1,9 @@
 // The painter on WebGL2: a tile goes to the graphics processor once, where it is on the screen is a handful of numbers.
 // Positions are relative to the tile, so that 32 bits are enough at every zoom.
 import type { Tile } from '../state/tiles';
-import { COLOURS } from '../state/names';
+import { PALETTE, SHAPES, shapeOf } from '../state/states';
 import { TILE_BUCKETS } from '../time/range';
-import { BAR_MARGIN_PX, BAR_PX, HATCH_PX, LANE_GAP_PX, LANE_TOP_PX, LEAST_BAR, SINGLE_PX, SINGLE_ROOM_PX, type Painter, type Placement } from './painter';
+import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, LEAST_BAR, SINGLE_PX, SINGLE_ROOM_PX, type Painter, type Placement } from './painter';
 import { resize } from './plain';
 import { parseColour, type Theme } from './theme';
 
@@ -17,9 +17,12 @@ uniform vec2 size;
 uniform vec2 span;                  // left, right
 uniform float ratio;
 uniform float open;
-uniform vec4 fills[${COLOURS}];
-uniform vec4 edges[${COLOURS}];
+uniform vec4 fills[${PALETTE}];
+uniform vec4 edges[${PALETTE}];
+uniform float shapes[${PALETTE}];
 out vec2 inside;
+out vec2 down;
+flat out float shape;
 flat out float wide;
 flat out float several;
 flat out vec4 fill;
@@ -31,6 +34,7 @@ void main() {
   int colour = int(entry.w + 0.5);
   fill = edges[colour];
   edge = edges[colour];
+  shape = 0.0;
   if (how.x < 0.5) {
     bool single = entry.z < 0.7 && more.x * place.y >= ${SINGLE_ROOM_PX.toFixed(1)};
     begin = floor(begin * ratio + 0.5) / ratio;
@@ -39,6 +43,7 @@ void main() {
     top = place.z + place.w - 1.0 - high;
   } else {
     fill = fills[colour];
+    shape = shapes[colour];
     end = max(end, begin + 1.0);
     high = entry.z < how.x ? how.y - ${LANE_GAP_PX.toFixed(1)} : 0.0;
     top = place.z + ${LANE_TOP_PX.toFixed(1)} + entry.z * how.y;
@@ -48,12 +53,15 @@ void main() {
   float x = clamp(gl_VertexID % 2 == 0 ? begin : end, span.x - 4.0, span.y + 4.0);
   float y = top + (gl_VertexID < 2 ? 0.0 : high);
   inside = vec2(x - begin, x);
+  down = vec2(gl_VertexID < 2 ? 0.0 : high, high);
   gl_Position = vec4(x / size.x * 2.0 - 1.0, 1.0 - y / size.y * 2.0, 0.0, 1.0);
 }`;
 
 const TILE_FRAGMENT = `#version 300 es
 precision highp float;
 in vec2 inside;
+in vec2 down;
+flat in float shape;
 flat in float wide;
 flat in float several;
 flat in vec4 fill;
@@ -65,7 +73,18 @@ out vec4 colour;
 void main() {
   if (inside.y < span.x || inside.y > span.y) discard;
   colour = fill;
-  if (how.x > 0.5) {
+  if (shape > 2.5) {
+    if (max(mod(gl_FragCoord.x / ratio, ${DOTS_PX.toFixed(1)}), mod(gl_FragCoord.y / ratio, ${DOTS_PX.toFixed(1)})) > ${DOT_PX.toFixed(1)}) discard;
+    colour = edge;
+  } else if (shape > 1.5) {
+    if (abs(down.x - down.y * 0.5) > ${LINE_PX.toFixed(1)}) discard;
+    if (wide <= 3.0) colour = edge;
+  } else if (how.x > 0.5) {
+    if (shape > 0.5) {
+      bool framed = inside.x < 1.0 || wide - inside.x < 1.0 || down.x < 1.5 || down.y - down.x < 1.5;
+      if (!framed && several < 0.5) discard;
+      colour = framed ? edge : vec4(0.0);
+    }
     if (wide > 3.0 && inside.x < 1.0) colour = edge;
     else if (several > 0.5 && mod(gl_FragCoord.x / ratio, 6.0) < 1.5) colour = edge;
   }
@@ -140,7 +159,7 @@ export class GlPainter implements Painter {
   private constructor(private readonly canvas: HTMLCanvasElement, private readonly gl: WebGL2RenderingContext) {
     this.tileProgram = program(gl, TILE_VERTEX, TILE_FRAGMENT);
     this.rectProgram = program(gl, RECT_VERTEX, RECT_FRAGMENT);
-    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'fills', 'edges']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
+    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'fills', 'edges', 'shapes']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
     for (const name of ['size', 'line']) this.rectUniforms[name] = gl.getUniformLocation(this.rectProgram, name);
     this.rectVertices = gl.createVertexArray();
     this.rectBuffer = gl.createBuffer();
@@ -165,6 +184,7 @@ export class GlPainter implements Painter {
       gl.useProgram(this.tileProgram);
       gl.uniform4fv(this.tileUniforms['fills'] ?? null, opaque(theme.fillRgb));
       gl.uniform4fv(this.tileUniforms['edges'] ?? null, opaque(theme.edgeRgb));
+      gl.uniform1fv(this.tileUniforms['shapes'] ?? null, Float32Array.from({ length: PALETTE }, (_, i) => SHAPES.indexOf(shapeOf(i))));
       gl.useProgram(this.rectProgram);
       gl.uniform4fv(this.rectUniforms['line'] ?? null, premultiplied(parseColour(theme.loss)));
     }
@@ -273,7 +293,7 @@ function entriesOf(tile: Tile): Float32Array {
   return out;
 }
 
-const opaque = (rgb: Float32Array): Float32Array => Float32Array.from({ length: COLOURS * 4 }, (_, i) => (i % 4 === 3 ? 1 : rgb[(i >> 2) * 3 + (i % 4)] ?? 0));
+const opaque = (rgb: Float32Array): Float32Array => Float32Array.from({ length: PALETTE * 4 }, (_, i) => (i % 4 === 3 ? 1 : rgb[(i >> 2) * 3 + (i % 4)] ?? 0));
 const premultiplied = ([r, g, b, a]: [number, number, number, number]): [number, number, number, number] => [r * a, g * a, b * a, a];
 
 /** Attributes of the bound buffer, one after the other, each once for a rectangle. */

@@ -78,11 +78,11 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
   return { pinned: above, rows, pinnedHeight, height: y };
 }
 
-/** Groups and calls begin unfolded. */
-const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'calls' || !kids;
+/** Groups, calls and threads with those that they made begin unfolded. */
+const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'calls' || track.kind === 'state' || !kids;
 
 function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null): Row {
-  const lanes = unfolded === false ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
+  const lanes = unfolded === false && track.kind !== 'state' ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
   return { track, y, height: heightOf(track, lanes), level, pinned, unfolded, lanes };
 }
 
@@ -91,7 +91,7 @@ function heightOf(track: Track, lanes: number): number {
     case 'group': return GROUP_PX;
     case 'calls': return Math.max(GROUP_PX + 2, lanes * LANE_PX + 6);
     case 'counter': return COUNTER_PX;
-    case 'state': return STATE_PX;
+    case 'state': return Math.max(STATE_PX, lanes * LANE_PX + 6);
     case 'events': return EVENTS_PX;
   }
 }

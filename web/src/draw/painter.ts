@@ -52,5 +52,10 @@ export const LANE_GAP_PX = 1;
 
 export const barShare = (count: number, peak: number): number => Math.max(LEAST_BAR, Math.min(1, Math.log1p(count) / peak));
 
+/** From the middle of a lane to the edges of what is drawn as a line, and between dots. */
+export const LINE_PX = 1.5;
+export const DOT_PX = 2;
+export const DOTS_PX = 5;
+
 /** Colours of whole rows are mixed with these patterns. */
 export const HATCH_PX = 5;

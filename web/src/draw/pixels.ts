@@ -1,7 +1,8 @@
 // The painter without a graphics processor: pixels are set one by one, and given to the canvas at once. With tens of
 // thousands of bars that is several times faster than as many calls.
 import type { Tile } from '../state/tiles';
-import { BAR_MARGIN_PX, BAR_PX, HATCH_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, barShare, type Painter, type Placement } from './painter';
+import { shapeOf } from '../state/states';
+import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, barShare, type Painter, type Placement } from './painter';
 import { isSingle, resize } from './plain';
 import { parseColour, type Theme } from './theme';
 
@@ -107,8 +108,16 @@ export class PixelPainter implements Painter {
       if (bottom <= top) continue;
       const colour = tile.colour[i] ?? 0;
       const [left, right] = [Math.max(at.left, from), Math.min(at.right, to)];
-      this.block(left, top, right, bottom, fill[colour] ?? 0);
       const ink = edge[colour] ?? 0;
+      const shape = shapeOf(colour);
+      const middle = y + (at.lanePx - LANE_GAP_PX) / 2;
+      if (shape === 'line') { this.block(left, Math.max(top, middle - LINE_PX), right, Math.min(bottom, middle + LINE_PX), to - from > 3 ? fill[colour] ?? 0 : ink); continue; }
+      if (shape === 'dotted') { this.dots(left, top, right, bottom, ink); continue; }
+      if (shape === 'hollow') {
+        this.block(left, top, right, Math.min(bottom, top + 1.5), ink);
+        this.block(left, Math.max(top, bottom - 1.5), right, bottom, ink);
+        if (to <= at.right) this.block(Math.max(left, right - 1), top, right, bottom, ink);
+      } else this.block(left, top, right, bottom, fill[colour] ?? 0);
       if (to - from > 3 && from >= at.left) this.block(from, top, Math.min(right, from + 1), bottom, ink);
       if ((tile.n[i] ?? 1) > 1) for (let x = Math.ceil(left / 6) * 6; x < right; x += 6) this.block(x, top, Math.min(right, x + 1.5), bottom, ink);
     }
@@ -127,6 +136,17 @@ export class PixelPainter implements Painter {
     const right = Math.min(this.width, Math.max(left + 1, this.inX(x1)));
     const bottom = this.inY(y1);
     for (let y = this.inY(y0); y < bottom; y++) this.data.fill(ink, y * this.width + left, y * this.width + right);
+  }
+
+  /** Dots in a block. */
+  private dots(x0: number, y0: number, x1: number, y1: number, ink: number): void {
+    const left = this.inX(x0);
+    const right = Math.max(left + 1, this.inX(x1));
+    const [size, period] = [Math.max(1, Math.round(DOT_PX * this.ratio)), Math.max(2, Math.round(DOTS_PX * this.ratio))];
+    for (let y = this.inY(y0), bottom = this.inY(y1); y < bottom; y++) {
+      if (y % period >= size) continue;
+      for (let x = left; x < Math.min(right, this.width); x++) if (x % period < size) this.data[y * this.width + x] = ink;
+    }
   }
 
   /** The colours of names over the ground, paler for what is estimated. */

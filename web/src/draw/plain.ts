@@ -1,7 +1,8 @@
 // The painter that calls a canvas' context for each rectangle: for pictures, also those made of shapes.
 import type { Tile } from '../state/tiles';
 import { COLOURS } from '../state/names';
-import { BAR_MARGIN_PX, BAR_PX, HATCH_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, barShare, type Painter, type Placement } from './painter';
+import { PALETTE, shapeOf } from '../state/states';
+import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, barShare, type Painter, type Placement } from './painter';
 import type { Theme } from './theme';
 
 export class PlainPainter implements Painter {
@@ -51,7 +52,7 @@ export class PlainPainter implements Painter {
     const { context: g, theme } = this;
     if (!theme) return;
     this.clipped(at, () => {
-      for (let colour = 0; colour < COLOURS; colour++) {
+      for (let colour = 0; colour < PALETTE; colour++) {
         for (let i = 0; i < tile.size; i++) {
           const depth = tile.depth[i] ?? 0;
           if (tile.colour[i] !== colour || depth >= at.lanes) continue;
@@ -61,8 +62,19 @@ export class PlainPainter implements Painter {
           if (begin > at.right || end < at.left) continue;
           const y = at.y + LANE_TOP_PX + depth * at.lanePx;
           const width = Math.max(1, end - begin);
-          g.fillStyle = theme.fill[colour] ?? '';
-          g.fillRect(begin, y, width, at.lanePx - LANE_GAP_PX);
+          const high = at.lanePx - LANE_GAP_PX;
+          const shape = shapeOf(colour);
+          g.fillStyle = (shape === 'full' || (shape === 'line' && width > 3) ? theme.fill : theme.edge)[colour] ?? '';
+          if (shape === 'line') { g.fillRect(begin, y + high / 2 - LINE_PX, width, 2 * LINE_PX); continue; }
+          if (shape === 'dotted') {
+            for (let x = begin; x < begin + width; x += DOTS_PX) for (let dy = 1; dy < high; dy += DOTS_PX) g.fillRect(x, y + dy, DOT_PX, DOT_PX);
+            continue;
+          }
+          if (shape === 'hollow') {
+            g.fillRect(begin, y, width, 1.5);
+            g.fillRect(begin, y + high - 1.5, width, 1.5);
+            g.fillRect(begin + width - 1, y, 1, high);
+          } else g.fillRect(begin, y, width, high);
           g.fillStyle = theme.edge[colour] ?? '';
           if (width > 3) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
           if ((tile.n[i] ?? 1) > 1) for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);

@@ -18,9 +18,27 @@ const DARK_EDGES: readonly Oklch[] = [
   [0.708, 0.159, 247], [0.772, 0.124, 48], [0.605, 0.101, 174], [0.571, 0.141, 321], [0.632, 0.114, 77], [0.671, 0.082, 299], [0.544, 0.074, 143], [0.724, 0.053, 354],
 ];
 
-/** Areas and lines of the eight colours. */
+/** States, in the order of `state/states.ts`: areas, and lines around them. */
+const LIGHT_STATES: readonly Oklch[] = [
+  [0.72, 0.13, 165], [0.62, 0.13, 250], [0.68, 0.17, 45], [0.84, 0.14, 88], [0.9, 0.1, 105], [0.86, 0.01, 250], [0.55, 0.13, 300], [0.8, 0, 0],
+];
+const LIGHT_STATE_EDGES: readonly Oklch[] = [
+  [0.5, 0.1, 165], [0.42, 0.12, 250], [0.48, 0.14, 45], [0.56, 0.11, 88], [0.6, 0.11, 105], [0.6, 0.01, 250], [0.38, 0.13, 300], [0.58, 0, 0],
+];
+const DARK_STATES: readonly Oklch[] = [
+  [0.55, 0.11, 165], [0.5, 0.13, 250], [0.48, 0.14, 40], [0.56, 0.11, 88], [0.4, 0.06, 105], [0.5, 0.01, 250], [0.38, 0.14, 305], [0.45, 0, 0],
+];
+const DARK_STATE_EDGES: readonly Oklch[] = [
+  [0.75, 0.13, 165], [0.7, 0.13, 250], [0.7, 0.16, 45], [0.8, 0.13, 88], [0.82, 0.12, 105], [0.62, 0.01, 250], [0.62, 0.15, 305], [0.62, 0, 0],
+];
+
+/** Areas and lines of names and of states. */
 export const coloursOf = (dark: boolean): { fills: readonly Oklch[]; edges: readonly Oklch[] } =>
-  (dark ? { fills: DARK, edges: DARK_EDGES } : { fills: LIGHT, edges: LIGHT_EDGES });
+  (dark ? { fills: [...DARK, ...DARK_STATES], edges: [...DARK_EDGES, ...DARK_STATE_EDGES] }
+    : { fills: [...LIGHT, ...LIGHT_STATES], edges: [...LIGHT_EDGES, ...LIGHT_STATE_EDGES] });
+
+/** The colour of text on an area. */
+export const inkOn = ([lightness]: Oklch): string => (lightness > 0.6 ? '#15181c' : '#ffffff');
 
 export interface Theme {
   readonly dark: boolean;
@@ -41,9 +59,10 @@ export interface Theme {
   readonly ui: string;
   readonly map: string;
   readonly veil: string;
-  readonly onFill: string;
+  /** Text on each of the areas. */
+  readonly onFill: readonly string[];
   readonly onBrand: string;
-  /** Areas and lines of names, as texts and as numbers from 0 to 1. */
+  /** Areas and lines of names, then of states, as texts and as numbers from 0 to 1. */
   readonly fill: readonly string[];
   readonly edge: readonly string[];
   readonly fillRgb: Float32Array;
@@ -62,7 +81,7 @@ export function themeOf(root: HTMLElement, dark: boolean): Theme {
     dark, bg: css('bg'), surface: css('surface'), sunken: css('sunken'), line: css('line'), line2: css('line2'), ink: css('ink'), ink2: css('ink2'),
     accent: css('accent'), accentSoft: css('accent-soft'), loss: css('loss'), lossSoft: css('loss-soft'), hit: css('hit'), hitFill: css('hit-fill'),
     brand: css('brand'), ui: css('ui'), map: dark ? '#5a6472' : '#9aa2ab', veil: dark ? 'rgba(10,11,14,.58)' : 'rgba(232,232,227,.72)',
-    onFill: dark ? '#fff' : '#15181c', onBrand: dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
+    onFill: fills.map(inkOn), onBrand: dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
     fillRgb: numbers(fills), edgeRgb: numbers(edges),
   };
 }

@@ -2,6 +2,7 @@
 import type { TraceInfo } from '../api/types';
 import { duration, grouped, signed } from '../time/format';
 import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
+import { shapeOf } from '../state/states';
 import type { Tile, TileStore } from '../state/tiles';
 import { LANE_PX, type Layout, type Row } from './layout';
 import { LANE_TOP_PX, type Painter, type Placement } from './painter';
@@ -289,9 +290,13 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     if (len < 0 && openEnd > left && openEnd <= right + 1) tornEdge(g, theme, openEnd, laneY);
     // One that began in the tile before has its name there.
     if (end - begin < LABEL_PX || begin > right || (at < 0 && left > 0.5)) continue;
+    const colour = tile.colour[i] ?? 0;
+    const shape = shapeOf(colour);
+    // What waits is a line, which a name would hide.
+    if (shape === 'line' || shape === 'dotted') continue;
     const name = tile.names[tile.name[i] ?? 0] ?? '';
     const count = tile.n[i] ?? 1;
-    g.fillStyle = theme.onFill;
+    g.fillStyle = shape === 'full' ? theme.onFill[colour] ?? '' : theme.ink2;
     const text = shortName(g, count > 1 ? `${grouped(count)} × ${name}` : name, Math.min(end, row ? 1e5 : end) - begin - 9);
     if (text) g.fillText(text, begin + 5, laneY + LANE_PX / 2);
   }
@@ -433,8 +438,11 @@ function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, 
   g.restore();
 }
 
-function wordsOf({ row, parts }: Place, { scale, begin }: TimelineInput): string {
+function wordsOf(place: Place, input: TimelineInput): string {
+  const { row, parts } = place;
+  const { scale, begin } = input;
   const { track } = row;
+  if (track.kind === 'state') return stateWords(place, input);
   if (!showsTiles(row)) return `${grouped(track.events ?? 0)} events in all`;
   let inView = 0;
   let most = 0;
@@ -458,13 +466,37 @@ function wordsOf({ row, parts }: Place, { scale, begin }: TimelineInput): string
   const said: string[] = [];
   if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high}` : 'no value in view');
   else {
-    const what = track.kind === 'calls' ? 'calls' : track.kind === 'state' ? 'states' : 'events';
+    const what = track.kind === 'calls' ? 'calls' : 'events';
     const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
     said.push(`${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
     if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
   }
   if (lost > 0) said.push(`${grouped(lost)} lost`);
   return said.join('; ');
+}
+
+/** The states of the last lane that fill most of the view: in parts of it, as long as none of them stand together. */
+function stateWords({ row, parts }: Place, { scale }: TimelineInput): string {
+  const shares = new Map<string, number>();
+  const lane = Math.max(0, (row.track.depth ?? 1) - 1);
+  let together = false;
+  for (const { tile, x, bucketPx, left, right } of parts) {
+    for (let i = 0; i < tile.size; i++) {
+      if ((tile.depth[i] ?? 0) !== lane) continue;
+      const begin = x + (tile.at[i] ?? 0) * bucketPx;
+      const len = tile.len[i] ?? 0;
+      const end = len < 0 ? right : begin + len * bucketPx;
+      const px = (Math.min(end, right) - Math.max(begin, left)) * ((tile.n[i] ?? 1) > 1 ? (tile.busy[i] ?? 0) / 255 : 1);
+      if (!(px > 0)) continue;
+      together ||= (tile.n[i] ?? 1) > 1;
+      const name = tile.names[tile.name[i] ?? 0] ?? '';
+      shares.set(name, (shares.get(name) ?? 0) + px);
+    }
+  }
+  const most = [...shares].sort((a, b) => b[1] - a[1]).slice(0, 3);
+  if (most.length === 0) return 'nothing known in view';
+  const share = (px: number): string => { const p = (100 * px) / Math.max(1, scale.width); return p < 1 ? 'less than 1 %' : `${Math.round(p)} %`; };
+  return together ? `mostly ${most.map(([name]) => name).join(', then ')}` : most.map(([name, px]) => `${name} ${share(px)}`).join(', ');
 }
 
 /** What is under the pointer. */
@@ -523,7 +555,7 @@ export function describe(hit: Hit, cursor: bigint | null): string[] {
   const lines = [hit.name];
   if (hit.range) lines[0] = hit.range[0] === hit.range[1] ? String(hit.range[0]) : `${hit.range[0]} to ${hit.range[1]}`;
   else if (hit.end !== null) lines.push(duration(hit.end - hit.begin));
-  if (hit.n > 1) lines.push(hit.depth === null ? `${grouped(hit.n)} events, mostly this` : `${grouped(hit.n)} calls, the longest is this`);
+  if (hit.n > 1) lines.push(hit.depth === null ? `${grouped(hit.n)} events, mostly this` : `${grouped(hit.n)} ${hit.row.track.kind === 'state' ? 'states' : 'calls'}, the longest is this`);
   if (cursor !== null) lines.push(`${signed(hit.begin - cursor)} from the cursor`);
   return lines;
 }

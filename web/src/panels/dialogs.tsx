@@ -96,7 +96,7 @@ interface Entry { readonly label: string; readonly note: string; run(): unknown 
 const MOST_ENTRIES = 60;
 
 const trackEntries = (): Entry[] => tracks.value.map((t) => ({
-  label: t.name, note: t.kind === 'group' ? 'group' : t.kind === 'calls' ? `${grouped(t.calls ?? 0)} calls` : `${grouped(t.events ?? 0)} events`,
+  label: t.name, note: t.kind === 'group' ? 'group' : t.kind === 'calls' ? `${grouped(t.calls ?? 0)} calls` : t.kind === 'state' ? `${grouped(t.states ?? 0)} states` : `${grouped(t.events ?? 0)} events`,
   run: () => { act.currentTrack.value = t.id; act.scrollTo(t.id); },
 }));
 

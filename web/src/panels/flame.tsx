@@ -126,7 +126,7 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
       g.strokeRect(x + 1, y + 1, Math.max(1, width - 2.5), LANE - 3);
     }
     if (width < 30) continue;
-    g.fillStyle = root ? colours.ink : colours.onFill;
+    g.fillStyle = root ? colours.ink : colours.onFill[colour] ?? '';
     const text = shortName(g, root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(whole.total)}` : frame.name, width - 10);
     if (text) g.fillText(text, x + 5, y + LANE / 2);
   }

@@ -168,6 +168,7 @@ function countOf(track: Track): { text: string; bad: boolean } {
   }
   if (track.kind === 'counter') return { text: track.min == null ? '' : `${track.min} to ${track.max ?? ''}${track.unit ? ` ${track.unit}` : ''}`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
+  if (track.kind === 'state') return { text: '', bad: false };
   if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${grouped(track.calls)} calls`, bad: false };
   if (track.events == null) return { text: '', bad: false };
   return { text: `${more}${grouped(track.events)}${track.kind === 'group' ? ' events' : ''}`, bad: false };

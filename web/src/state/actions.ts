@@ -222,6 +222,7 @@ export function takeLocated(track: string, found: { event?: number | null; call?
   const cursor = at === null ? {} : { cursor: BigInt(at) };
   if (found.call != null) change({ call: { track: found.track ?? track, call: found.call }, event: null, ...cursor });
   else if (found.event != null) change({ event: found.event, call: null, ...cursor });
+  else change(cursor);
   if (at !== null) reveal(BigInt(at));
 }
 

@@ -3,6 +3,7 @@
 import type { TileTrack, Tiles, TrackKind } from '../api/types';
 import { TILE_BUCKETS } from '../time/range';
 import { colourOf } from './names';
+import { stateColour } from './states';
 
 export interface Gap {
   /** Buckets from the begin of the tile. */
@@ -198,7 +199,8 @@ function tileOf(
   members.forEach((m, i) => {
     if (!track.name) return;
     name[i] = track.name[m] ?? 0;
-    colour[i] = colourOf(names[name[i] ?? 0] ?? '');
+    const text = names[name[i] ?? 0] ?? '';
+    colour[i] = (track.kind === 'state' ? stateColour(text) : undefined) ?? colourOf(text);
   });
   const n = column(track.n);
   let peak = 0;

@@ -179,6 +179,11 @@ impl<'a> Reading<'a> {
         !self.input.same_host && self.input.session.traces.iter().enumerate().filter(is_stranger).count() > 1
     }
 
+    /// The machine of a trace.
+    pub fn machine(&self, trace: usize) -> u32 {
+        self.reader.machine(trace)
+    }
+
     /// Names of the machines.
     pub fn machine_names(&self) -> Rc<Vec<String>> {
         self.machine_names.clone()

@@ -1,0 +1,639 @@
+//! States of CPUs and threads as slices: what a [`Builder`] is told by the machines of `semantics` while events are read.
+//!
+//! A piece of time takes four to six bytes: its length and name as varints, in blocks of 64 that say where they begin. Of a
+//! block whose pieces all lie in one bucket only its sums are looked at, so that a question about the whole costs no more
+//! than one about a part.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use tracemill_semantics::states::{
+    CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+};
+
+use crate::calls::Slice;
+use crate::search::Direction;
+use crate::varint::{put, take};
+
+/// Bytes of pieces and names that are kept at most. What comes later is left out, and said to be.
+const MAX_BYTES: usize = 48 << 20;
+
+/// Threads that have tracks at most.
+const MAX_THREADS: usize = 4096;
+
+/// How deep threads stand below each other at most: deeper ones stand beside their parents.
+const MAX_LEVELS: usize = 32;
+
+/// Words for states. Numbers of names begin with them.
+const WORDS: [&str; 12] = [
+    "unknown",
+    "user",
+    "system call",
+    "trap",
+    "kernel",
+    "interrupt",
+    "softirq",
+    "runnable",
+    "blocked",
+    "new",
+    "exiting",
+    "zombie",
+];
+
+fn word_of_status(status: CpuStatus) -> Option<u32> {
+    Some(match status {
+        CpuStatus::Idle => return None,
+        CpuStatus::Unknown => 0,
+        CpuStatus::User => 1,
+        CpuStatus::Syscall => 2,
+        CpuStatus::Trap => 3,
+        CpuStatus::Kernel => 4,
+        CpuStatus::Irq => 5,
+        CpuStatus::Softirq => 6,
+    })
+}
+
+fn word_of_state(state: ThreadState) -> Option<u32> {
+    Some(match state {
+        ThreadState::Dead => return None,
+        ThreadState::Unknown | ThreadState::RunUnknown => 0,
+        ThreadState::RunUser => 1,
+        ThreadState::RunSyscall => 2,
+        ThreadState::RunTrap => 3,
+        ThreadState::RunKernel => 4,
+        ThreadState::Interrupted => 5,
+        ThreadState::WaitCpu => 7,
+        ThreadState::Wait => 8,
+        ThreadState::WaitFork => 9,
+        ThreadState::Exit => 10,
+        ThreadState::Zombie => 11,
+    })
+}
+
+/// Whose states a track shows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Of {
+    /// A CPU, by its number. Its first lane is what it runs, the second one in which state.
+    Cpu(u64),
+    /// A thread: its number, and how many of this number there were before.
+    Thread(i64, u32),
+}
+
+/// A track of states.
+#[derive(Debug)]
+pub struct Track {
+    /// The machine, as those who read number them.
+    pub machine: u32,
+    /// Whose states these are.
+    pub of: Of,
+    /// Its name.
+    pub name: String,
+    /// The track of its parent.
+    pub parent: Option<usize>,
+    lanes: Vec<Lane>,
+}
+
+impl Track {
+    /// Lanes of slices, the last one of states.
+    pub fn depth(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// Pieces of time in all lanes.
+    pub fn pieces(&self) -> u64 {
+        self.lanes.iter().map(|lane| lane.pieces).sum()
+    }
+}
+
+/// A piece of time of a track.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// First ns.
+    pub from: i128,
+    /// One past the last ns.
+    pub to: i128,
+    /// The lane.
+    pub depth: u32,
+    /// A number of [`States::names`].
+    pub name: u32,
+}
+
+/// States of CPUs and threads: CPUs first, then threads by number.
+#[derive(Debug, Default)]
+pub struct States {
+    /// The tracks.
+    pub tracks: Vec<Track>,
+    /// Names of states and of threads.
+    pub names: Vec<String>,
+    /// What is not shown, in words.
+    pub left_out: Vec<String>,
+    base: Ns,
+}
+
+impl States {
+    /// Slices of a track in a range of ns, both ends included, in buckets of 2^level ns from its beginning. Slices shorter than
+    /// a bucket stand together, by bucket and lane.
+    pub fn slices(&self, track: usize, level: u32, range: (i128, i128)) -> Vec<Slice> {
+        let (begin, end) = (near(range.0.saturating_sub(self.base)), near(range.1.saturating_sub(self.base)));
+        let mut slices = Vec::new();
+        for (lane, depth) in self.tracks[track].lanes.iter().zip(0..) {
+            let mut gathered = Gathered { begin, end, level, depth, slices: &mut slices, open: None };
+            lane.gather(&mut gathered);
+            gathered.close();
+        }
+        slices
+    }
+
+    /// The piece of time at an instant of a track, or beside it: that of a lane, or the deepest one.
+    pub fn locate(&self, track: usize, at: i128, direction: Direction, depth: Option<u32>) -> Option<Piece> {
+        let time = near(at.saturating_sub(self.base));
+        let lanes =
+            self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
+        let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
+        let found: Vec<(u32, Stored)> = found.collect();
+        let before = || found.iter().filter(|(_, piece)| piece.from < time).max_by_key(|(_, piece)| piece.from);
+        let behind = || found.iter().rev().filter(|(_, piece)| piece.from > time).min_by_key(|(_, piece)| piece.from);
+        let inside =
+            || found.iter().filter(|(_, piece)| piece.from <= time && time < piece.to).max_by_key(|(depth, _)| *depth);
+        let (depth, piece) = *match direction {
+            Direction::Next => behind(),
+            Direction::Previous => before(),
+            Direction::Nearest => inside().or_else(before).or_else(behind),
+        }?;
+        let ns = |time: i64| self.base + i128::from(time);
+        Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
+    }
+
+    /// All pieces of a track, lane by lane.
+    pub fn pieces(&self, track: usize) -> impl Iterator<Item = Piece> {
+        self.tracks[track].lanes.iter().zip(0..).flat_map(move |(lane, depth)| {
+            (0..lane.blocks.len()).flat_map(|block| lane.decoded(block)).map(move |piece| Piece {
+                from: self.base + i128::from(piece.from),
+                to: self.base + i128::from(piece.to),
+                depth,
+                name: piece.name,
+            })
+        })
+    }
+}
+
+/// Ns since the base, as near as 64 bits hold them.
+fn near(ns: i128) -> i64 {
+    ns.clamp((i64::MIN / 2).into(), (i64::MAX / 2).into()) as i64
+}
+
+// ---- Lanes --------------------------------------------------------------------------------------------------------
+
+/// A piece of time in ns since the base.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Stored {
+    from: i64,
+    to: i64,
+    name: u32,
+}
+
+/// Pieces of a block at most.
+const BLOCK: u32 = 64;
+
+/// Neighbours in a lane, and what they are together.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// First ns of the first and of the last piece, and one past the last ns.
+    from: i64,
+    last: i64,
+    to: i64,
+    /// Where its bytes begin.
+    at: u32,
+    pieces: u32,
+    /// Ns of all pieces, and of the longest.
+    busy: i64,
+    longest: i64,
+    name: u32,
+}
+
+/// Pieces of time that follow each other.
+#[derive(Debug, Default)]
+struct Lane {
+    /// Of each piece: its length with a bit for a hole before it, the length of that, its name.
+    bytes: Vec<u8>,
+    blocks: Vec<Block>,
+    pieces: u64,
+    open: Option<Stored>,
+}
+
+impl Lane {
+    /// Adds a piece behind all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
+    fn push(&mut self, mut piece: Stored, may_go_on: bool) -> usize {
+        // What becomes known late changes nothing that was told.
+        piece.from = self.open.map_or(piece.from, |open| open.to.max(piece.from));
+        if piece.from >= piece.to {
+            return 0;
+        }
+        match &mut self.open {
+            Some(open) if may_go_on && open.to == piece.from && open.name == piece.name => {
+                open.to = piece.to;
+                0
+            }
+            _ => {
+                let before = self.open.replace(piece);
+                before.map_or(0, |piece| self.store(piece))
+            }
+        }
+    }
+
+    fn store(&mut self, piece: Stored) -> usize {
+        let (bytes, blocks) = (self.bytes.len(), self.blocks.len());
+        // A block whose bytes cannot be named ends the lane; the bound of all bytes is far below.
+        let Ok(at) = u32::try_from(bytes) else { return 0 };
+        let length = piece.to - piece.from;
+        let is_new = self.blocks.last().is_none_or(|block| block.pieces >= BLOCK);
+        if is_new {
+            let Stored { from, name, .. } = piece;
+            self.blocks.push(Block { from, last: from, to: from, at, pieces: 0, busy: 0, longest: -1, name });
+        }
+        let Some(block) = self.blocks.last_mut() else { return 0 };
+        let hole = piece.from - block.to;
+        put(&mut self.bytes, (length as u64) << 1 | u64::from(hole > 0));
+        if hole > 0 {
+            put(&mut self.bytes, hole as u64);
+        }
+        put(&mut self.bytes, piece.name.into());
+        (block.last, block.to) = (piece.from, piece.to);
+        block.pieces += 1;
+        block.busy += length;
+        if length > block.longest {
+            (block.longest, block.name) = (length, piece.name);
+        }
+        self.pieces += 1;
+        self.bytes.len() - bytes + (self.blocks.len() - blocks) * size_of::<Block>()
+    }
+
+    fn finish(&mut self) {
+        if let Some(piece) = self.open.take() {
+            self.store(piece);
+        }
+        self.bytes.shrink_to_fit();
+        self.blocks.shrink_to_fit();
+    }
+
+    /// The pieces of a block.
+    fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
+        let Block { from, at, pieces, .. } = self.blocks[block];
+        let mut bytes = &self.bytes[at as usize..];
+        let mut time = from;
+        (0..pieces).map(move |_| {
+            let word = take(&mut bytes);
+            if word & 1 == 1 {
+                time += take(&mut bytes) as i64;
+            }
+            let from = time;
+            time += (word >> 1) as i64;
+            Stored { from, to: time, name: take(&mut bytes) as u32 }
+        })
+    }
+
+    fn gather(&self, into: &mut Gathered<'_>) {
+        let first = self.blocks.partition_point(|block| block.to <= into.begin);
+        let end = into.end;
+        for (at, block) in self.blocks.iter().enumerate().skip(first).take_while(|(_, block)| block.from <= end) {
+            let is_one =
+                into.bucket(block.from) == into.bucket(block.last) && block.from >= into.begin && block.last <= end;
+            if is_one && block.longest >> into.level == 0 {
+                into.short(into.bucket(block.from), block.pieces.into(), block.busy, block.longest, block.name);
+                continue;
+            }
+            let inside = |piece: &Stored| piece.to > into.begin && piece.from <= end;
+            for piece in self.decoded(at).filter(inside).collect::<Vec<_>>() {
+                into.take(piece);
+            }
+        }
+    }
+
+    /// Pieces near an instant: the last one before it, those at it, and the first one behind it.
+    fn around(&self, time: i64) -> Vec<Stored> {
+        let behind = self.blocks.partition_point(|block| block.from <= time);
+        let blocks = behind.saturating_sub(2)..(behind + 1).min(self.blocks.len());
+        let all: Vec<Stored> = blocks.flat_map(|block| self.decoded(block)).collect();
+        let at = all.partition_point(|piece| piece.from < time);
+        all[at.saturating_sub(1)..(at + 2).min(all.len())].to_vec()
+    }
+}
+
+/// Slices of a lane in some buckets.
+struct Gathered<'s> {
+    begin: i64,
+    end: i64,
+    level: u32,
+    depth: u32,
+    slices: &'s mut Vec<Slice>,
+    /// Short ones of a bucket: the slice, its ns and those of its longest.
+    open: Option<(Slice, i64, i64)>,
+}
+
+impl Gathered<'_> {
+    fn bucket(&self, time: i64) -> i64 {
+        (time - self.begin) >> self.level
+    }
+
+    fn take(&mut self, piece: Stored) {
+        let (at, length) = (self.bucket(piece.from), piece.to - piece.from);
+        if length >> self.level == 0 {
+            return self.short(at, 1, length, length, piece.name);
+        }
+        self.close();
+        let end = self.bucket(piece.to).min(self.bucket(self.end) + 1);
+        let len = Some((end - at).max(1));
+        self.slices.push(Slice { at, len, depth: self.depth, name: piece.name, n: 1, busy: 255 });
+    }
+
+    fn short(&mut self, at: i64, n: u64, busy: i64, longest: i64, name: u32) {
+        if self.open.is_some_and(|(slice, ..)| slice.at != at) {
+            self.close();
+        }
+        let new = Slice { at, len: Some(1), depth: self.depth, name, n: 0, busy: 0 };
+        let (slice, sum, most) = self.open.get_or_insert((new, 0, -1));
+        slice.n += n;
+        *sum += busy;
+        if longest > *most {
+            (*most, slice.name) = (longest, name);
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some((slice, busy, _)) = self.open.take() {
+            let busy = ((i128::from(busy) * 255) >> self.level).clamp(1, 255) as u8;
+            self.slices.push(Slice { busy, ..slice });
+        }
+    }
+}
+
+// ---- Building -----------------------------------------------------------------------------------------------------
+
+/// Keeps what machines tell of states.
+pub struct Builder {
+    states: States,
+    /// The wanted times; pieces are cut to them.
+    range: (Option<Ns>, Option<Ns>),
+    max_bytes: usize,
+    bytes: usize,
+    /// The end of what is kept, since there was no more room.
+    full: Option<Ns>,
+    /// The first ns, from which all are counted.
+    base: Option<Ns>,
+    /// For each CPU its track, and what it ran in its last piece.
+    cpus: Vec<Option<(usize, Option<Option<ThreadIndex>>)>>,
+    /// For each thread its track, unless there was no room for one.
+    threads: Map<ThreadIndex, Option<usize>>,
+    /// Those that have tracks.
+    shown: Vec<ThreadIndex>,
+    of_name: HashMap<String, u32>,
+    /// The name of a thread when it was asked for last.
+    names: Map<ThreadIndex, (Option<Arc<str>>, u32)>,
+}
+
+impl Builder {
+    /// Keeps states from one time to another.
+    pub fn new(range: (Option<i128>, Option<i128>)) -> Builder {
+        Builder {
+            states: States { names: WORDS.map(str::to_string).to_vec(), ..States::default() },
+            range,
+            max_bytes: MAX_BYTES,
+            bytes: 0,
+            full: None,
+            base: None,
+            cpus: Vec::new(),
+            threads: Map::default(),
+            shown: Vec::new(),
+            of_name: HashMap::new(),
+            names: Map::default(),
+        }
+    }
+
+    /// A piece cut to the wanted times.
+    fn cut(&mut self, from: Ns, to: Ns) -> Option<(i64, i64)> {
+        let from = self.range.0.map_or(from, |begin| begin.max(from));
+        let to = [self.range.1, self.full].into_iter().flatten().fold(to, Ns::min);
+        if from >= to {
+            return None;
+        }
+        let base = *self.base.get_or_insert(from);
+        Some((near(from - base), near(to - base)))
+    }
+
+    fn push(&mut self, (track, lane): (usize, usize), piece: Stored, may_go_on: bool, to: Ns) {
+        let lanes = &mut self.states.tracks[track].lanes;
+        self.bytes += lanes[lane].push(piece, may_go_on);
+        if self.full.is_none() && self.bytes > self.max_bytes {
+            self.full = Some(to);
+        }
+    }
+
+    /// The name of a thread now.
+    fn name_of(&mut self, machines: &Machines, thread: ThreadIndex) -> u32 {
+        let of = machines.thread(thread);
+        let is_same = |known: &Option<Arc<str>>| match (known, &of.comm) {
+            (Some(known), Some(now)) => Arc::ptr_eq(known, now),
+            (None, None) => true,
+            _ => false,
+        };
+        if let Some((known, name)) = self.names.get(&thread)
+            && is_same(known)
+        {
+            return *name;
+        }
+        let text = shown(of.comm.as_deref(), of.tid);
+        let states = &mut self.states;
+        let bytes = &mut self.bytes;
+        let name = *self.of_name.entry(text).or_insert_with_key(|text| {
+            *bytes += 2 * (text.len() + size_of::<String>());
+            states.names.push(text.clone());
+            states.names.len() as u32 - 1
+        });
+        self.names.insert(thread, (of.comm.clone(), name));
+        name
+    }
+
+    fn track(&mut self, machine: u32, of: Of, lanes: usize) -> usize {
+        let lanes = (0..lanes).map(|_| Lane::default()).collect();
+        self.states.tracks.push(Track { machine, of, name: String::new(), parent: None, lanes });
+        self.states.tracks.len() - 1
+    }
+
+    /// The states, when the machines have told all.
+    pub fn finish(mut self, machines: &Machines) -> States {
+        for (thread, track) in self.threads.iter().filter_map(|(thread, track)| Some((thread, (*track)?))) {
+            let thread = machines.thread(*thread);
+            self.states.tracks[track].name = shown(thread.comm.as_deref(), thread.tid);
+        }
+        self.find_parents(machines);
+        let mut states = self.states;
+        if let Some(full) = self.full {
+            let text = format!(
+                "states are shown until {}.{:09}: {} MiB are kept of them; --begin and --end show another part",
+                full.div_euclid(1_000_000_000),
+                full.rem_euclid(1_000_000_000),
+                self.max_bytes >> 20
+            );
+            states.left_out.push(text);
+        }
+        let left = self.threads.len() - self.shown.len();
+        if left > 0 {
+            let text = format!("states of {left} threads are not shown: those of the first {MAX_THREADS} are");
+            states.left_out.push(text);
+        }
+        states.base = self.base.unwrap_or(0);
+        states.tracks.iter_mut().flat_map(|track| &mut track.lanes).for_each(Lane::finish);
+        let key = |track: &Track| (track.machine, track.of);
+        let mut order: Vec<usize> = (0..states.tracks.len()).collect();
+        order.sort_by_key(|at| key(&states.tracks[*at]));
+        let mut place = vec![0; order.len()];
+        order.iter().enumerate().for_each(|(to, from)| place[*from] = to);
+        states.tracks.iter_mut().for_each(|track| track.parent = track.parent.map(|parent| place[parent]));
+        states.tracks.sort_by_key(key);
+        states
+    }
+
+    /// The nearest thread above each that has a track.
+    fn find_parents(&mut self, machines: &Machines) {
+        let above = |thread: ThreadIndex| {
+            let of = machines.thread(thread);
+            let find = |tid: i64| machines.find_thread(of.machine, tid).filter(|found| *found != thread);
+            let leader = of.pid().filter(|pid| *pid != of.tid).and_then(find);
+            leader.or_else(|| of.ppid().and_then(find)).or(of.creator.filter(|creator| *creator != thread))
+        };
+        let track_of = |thread: ThreadIndex| self.threads.get(&thread).copied().flatten();
+        for thread in &self.shown {
+            let (thread, Some(own)) = (*thread, track_of(*thread)) else { continue };
+            let mut parent = above(thread);
+            // Those without a track in between, and no further when numbers name each other in a circle.
+            for _ in 0..MAX_LEVELS {
+                let Some(found) = parent else { break };
+                if track_of(found).is_some() {
+                    break;
+                }
+                parent = above(found);
+            }
+            let Some(found) = parent.and_then(track_of) else { continue };
+            let tracks = &self.states.tracks;
+            let ancestors = std::iter::successors(Some(found), |track| tracks[*track].parent).take(MAX_LEVELS);
+            let ancestors: Vec<usize> = ancestors.collect();
+            if !ancestors.contains(&own) {
+                let parent = if ancestors.len() == MAX_LEVELS { ancestors.get(1).copied() } else { Some(found) };
+                self.states.tracks[own].parent = parent;
+            }
+        }
+    }
+}
+
+fn shown(comm: Option<&str>, tid: i64) -> String {
+    comm.map_or_else(|| tid.to_string(), |comm| format!("{comm} {tid}"))
+}
+
+impl Observer for Builder {
+    fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
+        let Some((from, to)) = self.cut(piece.from, piece.to) else { return };
+        let at = piece.cpu.0 as usize;
+        self.cpus.resize(self.cpus.len().max(at + 1), None);
+        let (track, before) = self.cpus[at].unwrap_or_else(|| {
+            let cpu = machines.cpu(piece.cpu);
+            let track = self.track(cpu.machine, Of::Cpu(cpu.number), 2);
+            self.states.tracks[track].name = format!("CPU {}", cpu.number);
+            (track, piece.thread)
+        });
+        self.cpus[at] = Some((track, piece.thread));
+        if let Some(thread) = piece.thread.flatten() {
+            let name = self.name_of(machines, thread);
+            self.push((track, 0), Stored { from, to, name }, before == piece.thread, piece.to);
+        }
+        if let Some(name) = word_of_status(piece.status) {
+            self.push((track, 1), Stored { from, to, name }, before == piece.thread, piece.to);
+        }
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        let Some(name) = word_of_state(piece.state) else { return };
+        let Some((from, to)) = self.cut(piece.from, piece.to) else { return };
+        let track = match self.threads.get(&piece.thread) {
+            Some(track) => *track,
+            None => {
+                let of = machines.thread(piece.thread);
+                let has_room = self.shown.len() < MAX_THREADS;
+                let track = has_room.then(|| self.track(of.machine, Of::Thread(of.tid, of.life), 1));
+                self.threads.insert(piece.thread, track);
+                self.shown.extend(track.map(|_| piece.thread));
+                track
+            }
+        };
+        let Some(track) = track else { return };
+        self.push((track, 0), Stored { from, to, name }, true, piece.to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+
+    use tracemill_semantics::states::{Happening, Values};
+    use tracemill_semantics::{Concept, Field};
+
+    use super::*;
+
+    /// A switch from one thread to another, which is blocked.
+    struct Switch(i128, i128);
+
+    impl Values for Switch {
+        fn integer(&self, field: Field) -> Option<i128> {
+            match field {
+                Field::Prev => Some(self.0),
+                Field::Next => Some(self.1),
+                Field::State => Some(1),
+                _ => None,
+            }
+        }
+
+        fn text(&self, _: Field) -> Option<Cow<'_, str>> {
+            None
+        }
+    }
+
+    /// Two threads that take turns every 100 ns.
+    fn turns(max_bytes: usize, count: i128) -> States {
+        let mut builder = Builder { max_bytes, ..Builder::new((None, None)) };
+        let mut machines = Machines::new(1);
+        for turn in 0..count {
+            let (prev, next) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
+            let switch = Switch(prev, next);
+            let happening = Happening { concept: Concept::Switch, is_legacy: false, values: &switch };
+            machines.take(0, 1000 + 100 * turn, Some(0), &happening, &mut builder);
+        }
+        machines.finish(&mut builder);
+        builder.finish(&machines)
+    }
+
+    #[test]
+    fn what_has_no_room_is_left_out_from_one_time_on_and_said() {
+        let whole = turns(MAX_BYTES, 10_000);
+        assert!(whole.left_out.is_empty());
+        let part = turns(8192, 10_000);
+        assert_eq!(part.left_out.len(), 1, "{:?}", part.left_out);
+        let ends: Vec<i128> =
+            (0..part.tracks.len()).filter_map(|at| part.pieces(at).map(|piece| piece.to).max()).collect();
+        assert_eq!(ends.len(), 3);
+        assert!(ends.iter().all(|end| *end == ends[0] && *end < 200_000), "{ends:?}");
+        for at in 0..3 {
+            let until = |states: &States| states.pieces(at).filter(|piece| piece.to < ends[0]).collect::<Vec<_>>();
+            assert_eq!(until(&part), until(&whole));
+        }
+        let bytes: usize = part.tracks.iter().flat_map(|track| &track.lanes).map(|lane| lane.bytes.len()).sum();
+        assert!(bytes < 8192 + 64, "{bytes}");
+    }
+
+    #[test]
+    fn a_piece_takes_few_bytes() {
+        let states = turns(MAX_BYTES, 10_000);
+        let lanes = || states.tracks.iter().flat_map(|track| &track.lanes);
+        let bytes: usize = lanes().map(|lane| lane.bytes.len() + lane.blocks.len() * size_of::<Block>()).sum();
+        let pieces: u64 = lanes().map(|lane| lane.pieces).sum();
+        assert!(bytes as u64 <= 5 * pieces, "{bytes} bytes for {pieces} pieces");
+    }
+}

@@ -1,0 +1,297 @@
+//! States of CPUs and threads: the machine of states of `analyze`, and its tracks.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, Table};
+use tracemill_engine::item::Flow;
+use tracemill_lod::states::{Builder, Of, States};
+use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece};
+use tracemill_semantics::{Concept, Concepts};
+
+use crate::shared::Traces;
+
+/// States, and where their tracks stand.
+pub(crate) struct Found {
+    pub(crate) states: States,
+    /// The first trace of each machine: its group holds the tracks.
+    traces: Vec<usize>,
+}
+
+/// Follows the states of all machines. `None` when no trace tells of any.
+pub(crate) fn follow(traces: &Traces) -> Option<Found> {
+    let input = Input {
+        session: &traces.session,
+        streams: &traces.streams,
+        selection: traces.selection.clone(),
+        concepts: Concepts::built_in(),
+        same_host: false,
+    };
+    let reading = Reading::new(input);
+    let has = reading.concepts();
+    if ![Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept)) {
+        return None;
+    }
+    let mut firsts = vec![0; reading.machine_names().len()];
+    (0..traces.session.traces.len()).rev().for_each(|trace| firsts[reading.machine(trace) as usize] = trace);
+    if traces.filter.is_some() {
+        let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
+        let mut states = States::default();
+        states.left_out.push(text.to_string());
+        return Some(Found { states, traces: firsts });
+    }
+    let found = Rc::new(RefCell::new(States::default()));
+    let range = (traces.selection.begin_ns, traces.selection.end_ns);
+    let keeper = Keeper { builder: Builder::new(range), found: found.clone() };
+    // Losses and faults are told by the index.
+    reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;
+    let states = found.take();
+    if states.tracks.is_empty() && states.left_out.is_empty() {
+        return None;
+    }
+    Some(Found { states, traces: firsts })
+}
+
+/// Looks on while the events pass.
+struct Keeper {
+    builder: Builder,
+    found: Rc<RefCell<States>>,
+}
+
+impl Observer for Keeper {
+    fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
+        self.builder.cpu_piece(machines, piece);
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        self.builder.thread_piece(machines, piece);
+    }
+}
+
+impl Analysis for Keeper {
+    fn columns(&self) -> Vec<Column> {
+        Vec::new()
+    }
+
+    fn finish(self: Box<Self>, machines: &Machines, _: Option<(Ns, Ns)>) -> Table {
+        *self.found.borrow_mut() = self.builder.finish(machines);
+        Table::default()
+    }
+}
+
+impl Found {
+    /// The id of a track: the same whenever these traces are opened.
+    pub(crate) fn id(&self, track: usize) -> String {
+        let track = &self.states.tracks[track];
+        match track.of {
+            Of::Cpu(number) => format!("s{}.cpu{number}", track.machine),
+            Of::Thread(tid, life) => format!("s{}.{tid}.{life}", track.machine),
+        }
+    }
+
+    /// The track that an id names.
+    pub(crate) fn find(&self, id: &str) -> Option<usize> {
+        let (machine, rest) = id.strip_prefix('s')?.split_once('.')?;
+        let machine: u32 = machine.parse().ok()?;
+        let of = match (rest.strip_prefix("cpu"), rest.split_once('.')) {
+            (Some(number), _) => Of::Cpu(number.parse().ok()?),
+            (None, Some((tid, life))) => Of::Thread(tid.parse().ok()?, life.parse().ok()?),
+            (None, None) => return None,
+        };
+        self.states.tracks.iter().position(|track| track.machine == machine && track.of == of)
+    }
+
+    /// Tracks below the group of a trace. `group` names that.
+    pub(crate) fn tracks(&self, trace: usize, group: &str) -> impl Iterator<Item = Value> {
+        let own = self.states.tracks.iter().enumerate();
+        let own = own.filter(move |(_, track)| self.traces.get(track.machine as usize) == Some(&trace));
+        own.map(move |(at, track)| {
+            let parent = track.parent.map_or_else(|| group.to_string(), |parent| self.id(parent));
+            json!({
+                "id": self.id(at), "parent": parent, "kind": "state", "base": false, "name": track.name, "trace": trace,
+                "events": null, "states": track.pieces(), "depth": track.depth(),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use tracemill_analyses::kernel::{Asked, Cell, Known};
+    use tracemill_engine::selection::streams;
+    use tracemill_engine::session::{OpenOptions, Session};
+    use tracemill_engine::source::FileSystem;
+    use tracemill_engine::timeline::Selection;
+    use tracemill_formats::FORMATS;
+    use tracemill_lod::search::Direction;
+
+    use tracemill_lod::calls::Slice;
+
+    use super::*;
+
+    fn opened(selection: Selection) -> Traces {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/kernel/bakery");
+        let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("the options are right");
+        let streams = streams(&session, &[]).expect("all streams");
+        let session = Arc::new(session);
+        Traces { session, streams, selection, filter: None, ends: (None, None), is_unix: true }
+    }
+
+    /// Begin, end and state of the rows of `analyze states`, by CPU or thread, without times when a CPU is idle.
+    fn analyzed(traces: &Traces) -> BTreeMap<Of, Vec<(i128, i128, String)>> {
+        let Selection { begin_ns, end_ns, .. } = traces.selection;
+        let asked = Asked { begin: begin_ns, end: end_ns, ..Asked::default() };
+        let input = Input {
+            session: &traces.session,
+            streams: &traces.streams,
+            selection: traces.selection.clone(),
+            concepts: Concepts::built_in(),
+            same_host: false,
+        };
+        let analysis = (Known::find("states").expect("it is there").make)(&asked);
+        let tables = Reading::new(input).run(vec![analysis], &mut |_| Flow::Continue).expect("there are times");
+        let table = &tables[0];
+        let column = |name: &str| table.columns.iter().position(|column| column.name == name).expect(name);
+        let [cpu, tid, from, to, status, state] = ["cpu", "tid", "from", "to", "status", "state"].map(column);
+        let mut rows: BTreeMap<Of, Vec<(i128, i128, String)>> = BTreeMap::new();
+        for cells in table.rows.cells() {
+            let number = |at: usize| match cells[at] {
+                Cell::Integer(number) => Some(number),
+                _ => None,
+            };
+            let word = [status, state].into_iter().find_map(|at| match &cells[at] {
+                Cell::Null => None,
+                cell => Some(format!("{cell:?}").split('"').nth(1).expect("a text").to_string()),
+            });
+            let of = match number(cpu) {
+                Some(cpu) => Of::Cpu(cpu as u64),
+                None => Of::Thread(number(tid).expect("a thread") as i64, 0),
+            };
+            let word = match &*word.expect("a state") {
+                "idle" | "DEAD" => continue,
+                "syscall" | "RUN/syscall" => "system call",
+                "irq" | "INTERRUPTED" => "interrupt",
+                "WAIT_CPU" => "runnable",
+                "WAIT" => "blocked",
+                "WAIT_FORK" => "new",
+                "EXIT" => "exiting",
+                "ZOMBIE" => "zombie",
+                other => other.trim_start_matches("RUN/"),
+            }
+            .to_string();
+            rows.entry(of).or_default().push((number(from).expect("a time"), number(to).expect("a time"), word));
+        }
+        rows
+    }
+
+    #[test]
+    fn tracks_show_the_rows_of_analyze() {
+        let ns = |milliseconds: i128| Some(1_795_249_870_250_020_000 + milliseconds * 1_000_000);
+        for (begin_ns, end_ns) in [(None, None), (ns(100), ns(300))] {
+            let traces = opened(Selection { begin_ns, end_ns, ..Selection::default() });
+            let kept = follow(&traces).expect("a kernel's trace");
+            let rows = analyzed(&traces);
+            let tracks = &kept.states.tracks;
+            assert_eq!(
+                tracks.iter().map(|track| track.of).collect::<Vec<_>>(),
+                rows.keys().copied().collect::<Vec<_>>()
+            );
+            for (at, track) in tracks.iter().enumerate() {
+                let last = track.depth() as u32 - 1;
+                let pieces = kept.states.pieces(at).filter(|piece| piece.depth == last);
+                let shown = pieces.map(|piece| (piece.from, piece.to, kept.states.names[piece.name as usize].clone()));
+                assert_eq!(shown.collect::<Vec<_>>(), rows[&track.of], "{}", track.name);
+                assert_eq!(kept.find(&kept.id(at)), Some(at));
+            }
+        }
+    }
+
+    #[test]
+    fn slices_hold_every_piece_once_and_all_of_its_time() {
+        let traces = opened(Selection::default());
+        let kept = follow(&traces).expect("a kernel's trace");
+        let (begin, end) = (1_795_249_870_250_020_000, 1_795_249_870_900_000_000);
+        for (at, track) in kept.states.tracks.iter().enumerate() {
+            let pieces: Vec<_> = kept.states.pieces(at).collect();
+            for level in [0, 6, 10, 14, 20, 24, 40] {
+                let slices = kept.states.slices(at, level, (begin, end));
+                assert_eq!(slices.iter().map(|slice| slice.n).sum::<u64>(), track.pieces(), "level {level}");
+                // Long ones alone, short ones together by lane and bucket.
+                let mut wanted = Vec::new();
+                let mut short: BTreeMap<(u32, i128), (u64, i128, i128, u32)> = BTreeMap::new();
+                for piece in &pieces {
+                    let (bucket, length) = ((piece.from - begin) >> level, piece.to - piece.from);
+                    if length >> level > 0 {
+                        let len = ((piece.to - begin) >> level) - bucket;
+                        wanted.push((piece.depth, bucket as i64, len as i64, 1, piece.name, 255));
+                        continue;
+                    }
+                    let (n, sum, longest, name) = short.entry((piece.depth, bucket)).or_insert((0, 0, -1, 0));
+                    (*n, *sum) = (*n + 1, *sum + length);
+                    if length > *longest {
+                        (*longest, *name) = (length, piece.name);
+                    }
+                }
+                wanted.extend(short.into_iter().map(|((depth, bucket), (n, sum, _, name))| {
+                    (depth, bucket as i64, 1, n, name, ((sum * 255) >> level).clamp(1, 255) as u8)
+                }));
+                wanted.sort_unstable();
+                let found = |slice: &Slice| {
+                    (slice.depth, slice.at, slice.len.expect("an end"), slice.n, slice.name, slice.busy)
+                };
+                let mut found: Vec<_> = slices.iter().map(found).collect();
+                found.sort_unstable();
+                assert_eq!(found, wanted, "{} at level {level}", track.name);
+                // A part of the range has what reaches into it.
+                let middle = begin + 250_000_000;
+                let after = kept.states.slices(at, level, (middle, end));
+                let wanted = pieces.iter().filter(|piece| piece.to > middle).count() as u64;
+                assert_eq!(after.iter().map(|slice| slice.n).sum::<u64>(), wanted, "level {level}");
+            }
+        }
+    }
+
+    #[test]
+    fn threads_stand_below_their_parents() {
+        let kept = follow(&opened(Selection::default())).expect("a kernel's trace");
+        let tracks: Vec<Value> = kept.tracks(0, "g0").collect();
+        let parent = |id: &str| tracks.iter().find(|track| track["id"] == id).expect(id)["parent"].clone();
+        assert_eq!((parent("s0.cpu1"), parent("s0.1.0")), ("g0".into(), "g0".into()));
+        // oven-1 is a thread of counter, a child of systemd; weigh was made by clerk.
+        assert_eq!(parent("s0.641.0"), "s0.640.0");
+        assert_eq!((parent("s0.640.0"), parent("s0.9000.0")), ("s0.1.0".into(), "s0.520.0".into()));
+    }
+
+    #[test]
+    fn a_piece_is_found_at_a_time_and_beside_it() {
+        let kept = follow(&opened(Selection::default())).expect("a kernel's trace");
+        let track = kept.find("s0.641.0").expect("oven-1");
+        let pieces: Vec<_> = kept.states.pieces(track).collect();
+        assert!(pieces.len() > 200);
+        for (at, piece) in pieces.iter().enumerate() {
+            let find = |ns, direction| kept.states.locate(track, ns, direction, None);
+            assert_eq!(find(piece.from, Direction::Nearest), Some(*piece));
+            assert_eq!(find(piece.to - 1, Direction::Nearest), Some(*piece));
+            assert_eq!(find(piece.from, Direction::Next), pieces.get(at + 1).copied());
+            assert_eq!(find(piece.from, Direction::Previous), at.checked_sub(1).map(|before| pieces[before]));
+        }
+        assert_eq!(kept.states.locate(track, i128::MIN, Direction::Nearest, None), Some(pieces[0]));
+        assert_eq!(kept.states.locate(track, i128::MAX, Direction::Next, None), None);
+    }
+
+    #[test]
+    fn a_filter_leaves_no_states() {
+        let mut traces = opened(Selection::default());
+        let expression = tracemill_engine::filter::Expression::parse("cpu == 0").expect("a filter");
+        let times = tracemill_engine::choice::times(&traces.session, false, expression.needs());
+        traces.filter = Some(expression.bind(&traces.session, &times).expect("it fits"));
+        let kept = follow(&traces).expect("a kernel's trace");
+        assert!(kept.states.tracks.is_empty());
+        assert_eq!(kept.states.left_out.len(), 1);
+    }
+}

@@ -1,0 +1,26 @@
+// States of CPUs and threads: their words have colours and shapes of their own, behind those of names.
+import { COLOURS } from './names';
+
+/** What states are drawn as: filled, hollow, a thin line, dotted. */
+export const SHAPES = ['full', 'hollow', 'line', 'dotted'] as const;
+export type Shape = (typeof SHAPES)[number];
+
+/** The order in which the colours of states follow those of names. */
+const LOOKS: readonly (readonly [string, Shape])[] = [
+  ['user', 'full'], ['system call', 'full'], ['interrupt', 'full'], ['softirq', 'full'], ['runnable', 'hollow'], ['blocked', 'line'], ['kernel', 'full'],
+  ['unknown', 'dotted'],
+];
+
+/** States that look like another one. */
+const LIKE: Readonly<Record<string, string>> = { trap: 'kernel', exiting: 'kernel', new: 'blocked', zombie: 'blocked' };
+
+/** Colours of names and of states together. */
+export const PALETTE = COLOURS + LOOKS.length;
+
+const places = new Map(LOOKS.map(([word], i) => [word, COLOURS + i]));
+
+/** The colour of a state; undefined for what is none, such as the name of a thread. */
+export const stateColour = (word: string): number | undefined => places.get(LIKE[word] ?? word);
+
+/** The number of the shape that a colour is drawn as. */
+export const shapeOf = (colour: number): Shape => LOOKS[colour - COLOURS]?.[1] ?? 'full';
