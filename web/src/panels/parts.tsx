@@ -1,6 +1,6 @@
 // Small parts that panels share.
 import type { ComponentChildren, JSX } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef } from 'preact/hooks';
 import { colourOf } from '../state/names';
 
 export const Chip = ({ name, small }: { name: string; small?: boolean }): JSX.Element => <span class={`chip f${colourOf(name)}${small ? ' s' : ''}`} />;
@@ -25,7 +25,8 @@ export const clipped = (text: string, most = 2000): string => (text.length > mos
 /** A modal dialog, which gives the focus back when it ends. */
 export function Dialog({ id, title, close, children, extra }: { id: string; title: string; close: () => void; children: ComponentChildren; extra?: string }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  // Not after the next frame: whoever presses a key at once finds the focus where it belongs.
+  useLayoutEffect(() => {
     const before = document.activeElement instanceof HTMLElement ? document.activeElement : null;
     const own = ref.current;
     own?.showModal();
