@@ -129,7 +129,7 @@ pub(crate) static LONGEST_TEXT: AtomicUsize = AtomicUsize::new(TEXT_LIMIT);
 
 /// The part of a text that is recorded, whole characters.
 #[inline(always)]
-fn cut(text: &str) -> &[u8] {
+pub(crate) fn cut(text: &str) -> &[u8] {
     let limit = LONGEST_TEXT.load(Ordering::Relaxed);
     if text.len() <= limit { text.as_bytes() } else { cut_at(text, limit) }
 }
@@ -276,6 +276,28 @@ tuples! {
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9)
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10)
     (A 0 B 1 C 2 D 3 E 4 F 5 G 6 H 7 I 8 J 9 K 10 L 11)
+}
+
+/// Fields that are encoded already.
+#[cfg(feature = "tracing")]
+pub(crate) struct Encoded<'a>(pub(crate) &'a [u8]);
+
+#[cfg(feature = "tracing")]
+impl sealed::Sealed for Encoded<'_> {}
+
+#[cfg(feature = "tracing")]
+impl Fields for Encoded<'_> {
+    const CLASSES: &'static [FieldClass] = &[];
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        place.put_bytes(self.0);
+    }
 }
 
 #[cfg(test)]

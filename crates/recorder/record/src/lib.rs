@@ -49,6 +49,8 @@ mod options;
 mod recorder;
 mod ring;
 mod site;
+#[cfg(feature = "tracing")]
+pub mod tracing;
 
 pub use field::{Element, Field, FieldClass, Fields};
 pub use folder::{Recovered, recover, snapshot};

@@ -43,12 +43,20 @@ pub enum Call {
     Exit,
 }
 
+/// A level of events: LTTng's number, and the name that babeltrace2 has for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Level {
+    pub(crate) number: u8,
+    pub(crate) name: &'static str,
+}
+
 /// A class of events.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
     pub(crate) id: u32,
     pub(crate) name: String,
     pub(crate) call: Call,
+    pub(crate) level: Option<Level>,
     pub(crate) fields: Vec<(String, FieldClass)>,
 }
 
@@ -212,14 +220,22 @@ fn ctf2_class(class: &Class) -> String {
             field => members.push((name.clone(), ctf2_field(*field))),
         }
     }
-    let attribute = match class.call {
-        Call::None => String::new(),
-        Call::Entry => ", \"attributes\": {\"tracemill\": {\"call\": \"entry\"}}".into(),
-        Call::Exit => ", \"attributes\": {\"tracemill\": {\"call\": \"exit\"}}".into(),
+    let call = match class.call {
+        Call::None => None,
+        Call::Entry => Some("\"tracemill\": {\"call\": \"entry\"}".to_string()),
+        Call::Exit => Some("\"tracemill\": {\"call\": \"exit\"}".to_string()),
+    };
+    let level = class.level.map(|level| format!("\"babeltrace.org,2020\": {{\"log-level\": \"{}\"}}", level.name));
+    let attributes = match (call, level) {
+        (None, None) => String::new(),
+        (call, level) => {
+            let attributes: Vec<String> = call.into_iter().chain(level).collect();
+            format!(", \"attributes\": {{{}}}", attributes.join(", "))
+        }
     };
     let payload = ctf2_structure(members.iter().map(|(name, class)| (name.as_str(), class.clone())));
     format!(
-        "\x1e{{\"type\": \"event-record-class\", \"id\": {}, \"name\": {}{attribute}, \"payload-field-class\": {payload}}}\n",
+        "\x1e{{\"type\": \"event-record-class\", \"id\": {}, \"name\": {}{attributes}, \"payload-field-class\": {payload}}}\n",
         class.id,
         quoted(&class.name)
     )
@@ -289,8 +305,9 @@ fn ctf18_class(class: &Class) -> String {
             field => write!(fields, " {} {name};", ctf18_type(*field)),
         };
     }
+    let level = class.level.map(|level| format!(" loglevel = {};", level.number)).unwrap_or_default();
     format!(
-        "event {{ id = {}; name = {}; stream_id = 0; fields := struct {{{fields} }}; }};\n",
+        "event {{ id = {}; name = {}; stream_id = 0;{level} fields := struct {{{fields} }}; }};\n",
         class.id,
         quoted(&class.name)
     )

@@ -321,7 +321,7 @@ impl Running {
         let key = (name, fields.collect::<Vec<_>>());
         match self.ids.get(&key) {
             Some(id) => Some(*id),
-            None => self.describe(Class { id: 0, name: key.0, call: site.call(), fields: key.1 }),
+            None => self.describe(Class { id: 0, name: key.0, call: site.call(), level: site.level(), fields: key.1 }),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::field::{FieldClass, Fields};
-use crate::metadata::Call;
+use crate::metadata::{Call, Level};
 use crate::{local, recorder, ring};
 
 /// Not known to the recorder.
@@ -24,12 +24,34 @@ pub struct Site {
     name: &'static str,
     call: Call,
     fields: &'static [&'static str],
+    level: Option<Level>,
 }
 
 impl Site {
     /// A place for events of this name, with fields of these names.
     pub const fn new(target: &'static str, name: &'static str, call: Call, fields: &'static [&'static str]) -> Site {
-        Site { state: AtomicU32::new(UNKNOWN), target, name, call, fields }
+        Site { state: AtomicU32::new(UNKNOWN), target, name, call, fields, level: None }
+    }
+
+    /// The same with a level.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn with_level(self, level: Level) -> Site {
+        Site { level: Some(level), ..self }
+    }
+
+    /// Records an event whose fields are encoded, with these classes at every event.
+    #[cfg(feature = "tracing")]
+    pub(crate) fn record_encoded(&'static self, classes: &'static [FieldClass], bytes: &[u8]) {
+        let state = self.state.load(Ordering::Relaxed);
+        let state = if state == UNKNOWN { self.register(classes, 0) } else { state };
+        if state <= OFF {
+            return;
+        }
+        let (id, values) = ((state & ID_MASK) - FIRST, crate::field::Encoded(bytes));
+        match local::writer() {
+            Some(writer) => ring::write(writer, id, &values),
+            None => ring::write_first(id, &values),
+        }
     }
 
     /// Records an event, unless it is off. The values are not made then.
@@ -101,6 +123,10 @@ impl Site {
     #[cfg(feature = "c")]
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn level(&self) -> Option<Level> {
+        self.level
     }
 
     pub(crate) fn call(&self) -> Call {

@@ -1,0 +1,137 @@
+//! Events and spans of the crate `tracing`, recorded by the subscriber and by the layer, and read back.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use tracemill_record::tracing::{Layer, Subscriber};
+use tracemill_record::{Format, Recorder};
+use tracing::Level;
+use tracing_subscriber::layer::SubscriberExt;
+
+/// One recorder a process at a time.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn folder(name: &str) -> PathBuf {
+    let path = std::env::temp_dir().join(format!("tracemill-record-tracing-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&path);
+    path
+}
+
+/// Name and fields of each event. Names of events, which have their line, end at the file.
+fn events(path: &Path) -> Vec<String> {
+    let traces = tracemill::open([path]).expect("a trace");
+    let line = |event: tracemill::Result<tracemill::Event<'_>>| {
+        let event = event.expect("a sound event");
+        let fields = event.fields().expect("sound fields");
+        let fields = fields.filter(|field| field.path.starts_with("payload.") && !field.path.ends_with("_length"));
+        let fields: Vec<_> = fields.map(|field| format!(" {}={}", &field.path[8..], field.value)).collect();
+        let name = event.name();
+        let name = name.split_once(' ').map_or(&*name, |(name, _)| name).to_string();
+        name + &fields.concat()
+    };
+    traces.events().into_iter().map(line).collect()
+}
+
+/// A call site that fills its fields in several ways.
+fn optional(a: Option<u64>, b: Option<&str>) {
+    tracing::info!(target: "t", a, b);
+}
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "only `Debug` reads it")]
+struct Point {
+    x: i32,
+}
+
+fn work() {
+    tracing::info!(target: "t", u = 1_u64, i = -2_i64, f = 0.5, b = true, s = "Mühle", "five {}", 5);
+    tracing::warn!(target: "t", wide = u128::MAX, point = ?Point { x: 1 }, long = "ü".repeat(5000));
+    optional(Some(1), None);
+    optional(None, Some("x"));
+    optional(Some(2), None);
+    let outer = tracing::info_span!(target: "t", "outer", id = 7_u32, late = tracing::field::Empty);
+    outer.in_scope(|| {
+        let inner = tracing::debug_span!(target: "t", "inner").entered();
+        outer.record("late", "now");
+        let copy = inner.clone();
+        drop(inner);
+        copy.in_scope(|| tracing::error!(target: "t", "deep"));
+    });
+    outer.in_scope(|| ());
+    tracing::trace!(target: "t", "beyond");
+}
+
+fn expected() -> Vec<String> {
+    let long = "ü".repeat(4095 / 2);
+    [
+        "t:event message=five 5 u=1 i=-2 f=0.5 b=true s=Mühle",
+        &format!("t:event wide={} point=Point {{ x: 1 }} long={long}", u128::MAX),
+        "t:event a=1",
+        "t:event b=x",
+        "t:event a=2",
+        "t:outer_entry id=7",
+        "t:inner_entry",
+        "t:outer_record late=now",
+        "t:inner_exit",
+        "t:inner_entry",
+        "t:event message=deep",
+        "t:inner_exit",
+        "t:outer_exit",
+        "t:outer_entry id=7",
+        "t:outer_exit",
+    ]
+    .map(String::from)
+    .into()
+}
+
+#[test]
+fn subscriber_and_layer_record_the_same() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let path = folder("subscriber");
+    let recorder = Recorder::options(&path).start().expect("it starts");
+    tracing::subscriber::with_default(Subscriber::new().with_max_level(Level::DEBUG), work);
+    assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
+    assert_eq!(events(&path), expected());
+    std::fs::remove_dir_all(path).expect("it is removed");
+
+    let path = folder("layer");
+    let recorder = Recorder::options(&path).start().expect("it starts");
+    let levels = tracing_subscriber::filter::LevelFilter::DEBUG;
+    let layer = tracing_subscriber::Layer::<tracing_subscriber::Registry>::with_filter(Layer::new(), levels);
+    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
+    recorder.finish().expect("it finishes");
+    assert_eq!(events(&path), expected());
+    std::fs::remove_dir_all(path).expect("it is removed");
+}
+
+fn never() -> u32 {
+    panic!("it is not evaluated")
+}
+
+#[test]
+fn what_is_beyond_the_level_is_not_evaluated() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    tracing::subscriber::with_default(Subscriber::new().with_max_level(Level::INFO), || {
+        assert!(tracing::enabled!(Level::INFO) && !tracing::enabled!(Level::DEBUG));
+        tracing::debug!("{}", never());
+    });
+}
+
+#[test]
+fn classes_have_levels() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let known = [(Format::Ctf2, "\"log-level\": \"warning\""), (Format::Ctf18, "loglevel = 4;")];
+    for (format, level) in known {
+        let path = folder("levels");
+        let recorder = Recorder::options(&path).format(format).filter("-*,t:*").start().expect("it starts");
+        tracing::subscriber::with_default(Subscriber::new(), || {
+            tracing::warn!(target: "t", "kept");
+            tracing::info!(target: "u", "off");
+        });
+        recorder.finish().expect("it finishes");
+        let metadata = std::fs::read_to_string(path.join("metadata")).expect("metadata");
+        assert!(metadata.contains(level), "{metadata}");
+        assert_eq!(events(&path), ["t:event message=kept"]);
+        std::fs::remove_dir_all(path).expect("it is removed");
+    }
+}
