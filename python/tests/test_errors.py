@@ -182,9 +182,15 @@ def test_interrupt(way):
         pytest.importorskip(package)
     body = f"""
 import pyarrow, polars
+
+def ask(r):
+    {WAYS[way]}
+
+# What is imported by the way is there then: imports may swallow an interrupt.
+ask(t.sql("select 1 as x"))
 print("ready", flush=True)
 try:
-    {WAYS[way]}
+    ask(r)
 except KeyboardInterrupt:
     print("interrupted", t.sql("select 1 as x").fetchall()[0].x)
 """.replace("import pyarrow, polars", f"import {package}" if package else "")
