@@ -140,6 +140,9 @@ impl Drop for Aborted {
     }
 }
 
+/// An error that no query must ever have.
+pub(crate) const BROKE_OFF: &str = "the query broke off: this is a mistake of tracemill";
+
 /// Nobody stops a query.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -252,7 +255,7 @@ impl Queries {
             let mut stream = stream.map_err(failed)?;
             // One step of a stream may take long, so it is not made by the thread that looks at `stop`.
             let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
-            let _steps = Aborted(tokio::spawn(async move {
+            let mut steps = Aborted(tokio::spawn(async move {
                 while let Some(next) = stream.next().await {
                     if sender.send(next).await.is_err() {
                         break;
@@ -269,7 +272,8 @@ impl Queries {
                     }
                 };
                 match next {
-                    None => break Ok(()),
+                    // Steps that broke off sent no error: rows may be missing.
+                    None => break (&mut steps.0).await.map_err(|_| DataFusionError::Internal(BROKE_OFF.into())),
                     Some(Err(error)) => break Err(error),
                     Some(Ok(batch)) => {
                         if !std::mem::replace(&mut has_rows, true) {
@@ -351,5 +355,56 @@ pub(crate) fn is_out_of_order(error: &DataFusionError) -> bool {
             _ => false,
         },
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow_schema::DataType;
+    use datafusion::logical_expr::{Volatility, create_udf};
+    use tracemill_engine::session::{OpenOptions, Session};
+    use tracemill_engine::source::FileSystem;
+    use tracemill_engine::timeline::Selection;
+    use tracemill_formats::FORMATS;
+
+    use super::*;
+
+    /// Counts rows, and answers that were complete.
+    #[derive(Default)]
+    struct Counted(usize, usize);
+
+    impl Answers for Counted {
+        fn begin(&mut self, _: &SchemaRef) -> std::result::Result<(), Error> {
+            Ok(())
+        }
+
+        fn rows(&mut self, batch: &RecordBatch) -> std::result::Result<ControlFlow<()>, Error> {
+            self.0 += batch.num_rows();
+            Ok(ControlFlow::Continue(()))
+        }
+
+        fn end(&mut self) -> std::result::Result<(), Error> {
+            self.1 += 1;
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_query_that_breaks_off_is_not_complete() {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
+        let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("it opens");
+        let database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
+        let limits = Limits { memory_bytes: 1 << 30, spills: false };
+        let mut queries = Queries::new(database, limits).expect("threads");
+        let breaks = Arc::new(|_: &[_]| -> datafusion::common::Result<_> { panic!("a test breaks it off") });
+        let function = create_udf("breaks", vec![DataType::Int64], DataType::Int64, Volatility::Volatile, breaks);
+        queries.context.register_udf(function);
+        let mut counted = Counted::default();
+        assert!(queries.run("select breaks(ns) from events", &mut counted).is_err());
+        assert_eq!((counted.0, counted.1), (0, 0));
+        assert!(queries.run("select ns from events", &mut counted).is_ok());
+        assert_eq!((counted.0, counted.1), (2000, 1));
     }
 }

@@ -23,7 +23,7 @@ use tracemill_model::error::Error;
 pub use crate::errors::Explained;
 use crate::errors::{Wrong, in_parts};
 use crate::output::unique;
-use crate::query::{Queries, QueryContext, Threads, is_command, is_out_of_order};
+use crate::query::{BROKE_OFF, Queries, QueryContext, Threads, is_command, is_out_of_order};
 use crate::rewrite::rewritten;
 
 /// The value of a parameter, `$name` in a query.
@@ -221,7 +221,7 @@ impl Rows {
                     // A task that breaks off sends no error.
                     Ok(None) if threads.block_on(task).is_err() => {
                         self.state = State::Done(Vec::new().into_iter());
-                        return Err(alone(Error::unsupported("the query broke off: this is a mistake of tracemill")));
+                        return Err(alone(Error::unsupported(BROKE_OFF)));
                     }
                     Ok(next) => next.transpose()?,
                 }
