@@ -11,6 +11,7 @@ use tracemill_semantics::states::{CpuIndex, Machines, Map, Ns, ThreadIndex};
 use super::periods::BoundPeriods;
 use super::rows::Rows;
 use super::spans::More;
+use super::state_rows::StateRow;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
@@ -83,6 +84,9 @@ pub trait RowTest {
 /// Where rows go that are not kept.
 pub type RowSink = Rc<RefCell<dyn FnMut(&[Cell])>>;
 
+/// Where rows of `states` go that are not kept.
+pub type StateSink = Rc<RefCell<dyn FnMut(&StateRow)>>;
+
 /// A question to one analysis.
 #[derive(Clone, Default)]
 pub struct Asked {
@@ -120,6 +124,10 @@ pub struct Asked {
     pub test: Option<Rc<dyn RowTest>>,
     /// Rows of lists go there as they are found.
     pub sink: Option<RowSink>,
+    /// Rows of `states` go there as they are found, unless there is a test of rows.
+    pub states: Option<StateSink>,
+    /// Is the table of `states` wanted [as its rows are](Table::states)?
+    pub keeps_states: bool,
 }
 
 impl fmt::Debug for Asked {

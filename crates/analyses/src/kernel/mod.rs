@@ -8,6 +8,7 @@
 //! | `periods` | the analysis whose spans the user names |
 //! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
+//! | `state_rows` | the rows of `states`, as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
 
 mod asked;
@@ -31,6 +32,7 @@ mod reader;
 mod rows;
 mod sched;
 mod spans;
+mod state_rows;
 mod states;
 mod stats;
 mod syscalls;
@@ -55,11 +57,12 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Concepts, Recording};
 
-pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, View};
+pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
-pub use rows::Rows;
+pub use rows::{Counts, Rows, Value};
 pub use spans::PERCENTS;
+pub use state_rows::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, state_kinds};
 pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
 use reader::Reader;

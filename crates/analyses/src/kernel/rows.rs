@@ -131,19 +131,14 @@ impl Rows {
         Values { rows: self, bytes: &self.bytes[start..] }
     }
 
-    /// The cells of a row, in place of those of another one.
-    fn fill(&self, at: usize, row: &mut Vec<Cell>) {
-        row.clear();
-        for value in self.values(at) {
-            row.push(value.into());
-        }
-    }
-
-    /// Shows each row.
-    pub fn for_each(&self, mut each: impl FnMut(&[Cell])) {
+    /// Shows the values of each row.
+    pub fn for_each<'r>(&'r self, mut each: impl FnMut(&[Value<'r>])) {
         let mut row = Vec::new();
         for at in 0..self.len() {
-            self.fill(at, &mut row);
+            row.clear();
+            for value in self.values(at) {
+                row.push(value);
+            }
             each(&row);
         }
     }
@@ -151,7 +146,7 @@ impl Rows {
     /// All rows with their cells, which take ten times the space.
     pub fn cells(&self) -> Vec<Vec<Cell>> {
         let mut cells = Vec::with_capacity(self.len());
-        self.for_each(|row| cells.push(row.to_vec()));
+        self.for_each(|row| cells.push(row.iter().map(|value| Cell::from(*value)).collect()));
         cells
     }
 
@@ -181,35 +176,77 @@ impl From<Vec<Vec<Cell>>> for Rows {
     }
 }
 
-/// A value of a row, as it is kept.
+/// A value of a row: as a [`Cell`] that owns nothing.
 #[derive(Clone, Copy)]
-pub(super) enum Value<'r> {
+pub enum Value<'r> {
+    /// Not known.
     Null,
+    /// A truth.
     Bool(bool),
+    /// An integer.
     Integer(i128),
+    /// A number with a fraction.
     Real(f64),
+    /// A text.
     Text(&'r str),
+    /// A word of the program, as [`Cell::name`] makes it.
     Word(&'static str),
-    /// The number of counts, and what follows.
-    Counts(u64, &'r [u8]),
+    /// Names, and how often each of them occurred.
+    Counts(Counts<'r>),
+}
+
+/// Names, and how often each of them occurred.
+#[derive(Clone, Copy)]
+pub struct Counts<'r>(CountsAs<'r>);
+
+#[derive(Clone, Copy)]
+enum CountsAs<'r> {
+    /// Their number, and what follows.
+    Bytes(u64, &'r [u8]),
+    Cell(&'r [(String, u64)]),
+}
+
+impl<'r> Counts<'r> {
+    /// Shows each name with its count.
+    pub fn for_each(self, mut each: impl FnMut(&'r str, u64)) {
+        match self.0 {
+            CountsAs::Cell(counts) => counts.iter().for_each(|(name, count)| each(name, *count)),
+            CountsAs::Bytes(number, mut bytes) => {
+                for _ in 0..number {
+                    let name = take_text(&mut bytes);
+                    each(name, take_leb(&mut bytes));
+                }
+            }
+        }
+    }
+
+    /// Is there none?
+    pub fn is_empty(self) -> bool {
+        match self.0 {
+            CountsAs::Cell(counts) => counts.is_empty(),
+            CountsAs::Bytes(number, _) => number == 0,
+        }
+    }
 }
 
 impl<'r> From<&'r Cell> for Value<'r> {
+    #[inline]
     fn from(cell: &'r Cell) -> Self {
         match cell {
             Cell::Null => Value::Null,
             Cell::Bool(value) => Value::Bool(*value),
             Cell::Integer(value) => Value::Integer(*value),
             Cell::Real(value) => Value::Real(*value),
+            Cell::Text(Cow::Borrowed(word)) => Value::Word(word),
             Cell::Text(text) => Value::Text(text),
-            Cell::Counts(counts) => Value::Counts(counts.len() as u64, &[]),
+            Cell::Counts(counts) => Value::Counts(Counts(CountsAs::Cell(counts))),
         }
     }
 }
 
 impl Value<'_> {
     /// The order of values in rows: nothing first. Counts are all alike.
-    pub(super) fn order(&self, other: &Self) -> Ordering {
+    pub fn order(&self, other: &Self) -> Ordering {
         use Value::{Bool, Counts, Integer, Null, Real, Text, Word};
         let rank = |value: &Value<'_>| match value {
             Null => 0,
@@ -240,18 +277,16 @@ impl From<Value<'_>> for Cell {
             Value::Real(value) => Cell::Real(value),
             Value::Text(text) => Cell::Text(Cow::Owned(text.to_string())),
             Value::Word(word) => Cell::name(word),
-            Value::Counts(count, bytes) => Cell::Counts(counts(count, bytes)),
+            Value::Counts(counts) => Cell::Counts(owned(counts)),
         }
     }
 }
 
 #[cold]
-fn counts(count: u64, mut bytes: &[u8]) -> Vec<(String, u64)> {
-    let next = |_| {
-        let name = take_text(&mut bytes).to_string();
-        (name, take_leb(&mut bytes))
-    };
-    (0..count).map(next).collect()
+fn owned(counts: Counts<'_>) -> Vec<(String, u64)> {
+    let mut found = Vec::new();
+    counts.for_each(|name, count| found.push((name.to_string(), count)));
+    found
 }
 
 /// The values of a row, from the first on.
@@ -288,7 +323,7 @@ impl<'r> Iterator for Values<'r> {
                 let count = take_leb(bytes);
                 let all = *bytes;
                 skip_counts(bytes, count);
-                Value::Counts(count, all)
+                Value::Counts(Counts(CountsAs::Bytes(count, all)))
             }
             INTEGER..FROM_BASE => Value::Integer(take_integer(bytes, kind - INTEGER).into()),
             FROM_BASE..SMALL => {
@@ -355,9 +390,7 @@ mod tests {
         cells.extend([Cell::Counts(Vec::new()), Cell::from(7u64)]);
         let expected = vec![cells.clone(), Vec::new(), cells.into_iter().rev().collect()];
         let rows = Rows::from(expected.clone());
-        let mut found = Vec::new();
-        rows.for_each(|row| found.push(row.to_vec()));
-        assert_eq!(found, expected);
+        assert_eq!(rows.cells(), expected);
     }
 
     #[test]
@@ -366,7 +399,7 @@ mod tests {
         let mut rows = Rows::from(vec![row(2, "b"), row(300, "a"), row(2, "a"), row(-5, "c")]);
         let shown = |rows: &Rows| {
             let mut text = String::new();
-            rows.for_each(|row| text.push_str(&format!("{:?} ", row[0])));
+            rows.for_each(|row| text.push_str(&format!("{:?} ", Cell::from(row[0]))));
             text.replace("Integer", "")
         };
         rows.sort_by_column(0, true);

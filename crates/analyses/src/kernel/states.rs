@@ -3,12 +3,13 @@
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, InterruptKind, Machines, Map, Ns, Observer, ThreadIndex,
-    ThreadPiece, ThreadState,
+    CpuIndex, CpuPiece, CpuStatus, Happening, Interrupt, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece,
+    ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
 use super::rows::Rows;
+use super::state_rows::{RowForm, StateOf, StateRow, StateRows, keys_of};
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known};
 
@@ -39,94 +40,10 @@ struct States {
     put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
     disk_names: Map<(u32, i64), Rc<str>>,
-    form: Form,
-    rows: Vec<Row>,
+    form: RowForm,
+    rows: Vec<StateRow>,
     /// Storage of a row that is handed on.
     cells: Vec<Cell>,
-}
-
-/// A row.
-#[derive(Clone)]
-struct Row {
-    from: Ns,
-    to: Ns,
-    machine: u32,
-    /// The CPU, thread, disk or interrupt.
-    number: i64,
-    what: What,
-}
-
-/// Contents of a row.
-#[derive(Clone)]
-enum What {
-    Cpu { tid: Option<i64>, status: CpuStatus },
-    Thread(ThreadState),
-    Disk { name: Option<Rc<str>>, waiting: u64, driver: u64 },
-    Irq { kind: InterruptKind, cpu: u64 },
-}
-
-impl Row {
-    /// The place of a row in their order.
-    fn place(&self) -> (Ns, u8, i64) {
-        let kind = match self.what {
-            What::Cpu { .. } => 0,
-            What::Thread(_) => 1,
-            What::Disk { .. } => 2,
-            What::Irq { .. } => 3,
-        };
-        (self.from, kind, self.number)
-    }
-}
-
-/// A column.
-#[derive(Clone, Copy)]
-enum Key {
-    Kind,
-    Nr,
-    Cpu,
-    From,
-    To,
-    Tid,
-    Status,
-    State,
-    Dev,
-    Disk,
-    Waiting,
-    Driver,
-}
-
-/// The columns behind that of the machine.
-#[derive(Clone, Default)]
-struct Form {
-    asked: Asked,
-    keys: Vec<Key>,
-}
-
-impl Form {
-    /// Appends the cells of a row: it has those of its kind.
-    fn put(&self, row: &Row, cells: &mut Vec<Cell>) {
-        if self.asked.has_machines {
-            cells.extend(self.asked.machine_cells(row.machine));
-        }
-        let unsigned = |number: i64| Cell::Integer((number as u64).into());
-        cells.extend(self.keys.iter().map(|key| match (key, &row.what) {
-            (Key::From, _) => Cell::Integer(row.from),
-            (Key::To, _) => Cell::Integer(row.to),
-            (Key::Cpu, What::Cpu { .. }) => unsigned(row.number),
-            (Key::Tid, What::Cpu { tid, .. }) => Cell::integer(*tid),
-            (Key::Status, What::Cpu { status, .. }) => Cell::name(status.name()),
-            (Key::Tid, What::Thread(_)) => row.number.into(),
-            (Key::State, What::Thread(state)) => Cell::name(state.name()),
-            (Key::Dev, What::Disk { .. }) => row.number.into(),
-            (Key::Disk, What::Disk { name, .. }) => Cell::text(name.as_deref()),
-            (Key::Waiting, What::Disk { waiting, .. }) => (*waiting).into(),
-            (Key::Driver, What::Disk { driver, .. }) => (*driver).into(),
-            (Key::Kind, What::Irq { kind, .. }) => Cell::name(kind.name()),
-            (Key::Nr, What::Irq { .. }) => row.number.into(),
-            (Key::Cpu, What::Irq { cpu, .. }) => (*cpu).into(),
-            _ => Cell::Null,
-        }));
-    }
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
@@ -159,28 +76,22 @@ impl States {
             put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
-            form: Form::default(),
+            form: RowForm::default(),
             rows: Vec::new(),
             cells: Vec::new(),
         };
         states.columns = states.row_columns();
-        let keys = states.columns.iter().filter_map(|column| key_of(&column.name)).collect();
-        states.form = Form { asked: asked.clone(), keys };
+        states.form = RowForm::new(&states.columns, asked.machine_names.clone());
         states
     }
 
     /// The columns of all kinds of rows; a row has those of its kind.
     fn row_columns(&self) -> Vec<Column> {
+        let kinds = [self.of_irqs, self.of_cpus, self.of_threads, self.of_disks].into_iter().zip([3, 0, 1, 2]);
         let mut names = Vec::new();
-        let kinds: [(bool, &[&'static str]); 4] = [
-            (self.of_irqs, &["kind", "nr", "cpu", "from", "to"]),
-            (self.of_cpus, &["cpu", "from", "to", "tid", "status"]),
-            (self.of_threads, &["tid", "from", "to", "state"]),
-            (self.of_disks, &["dev", "disk", "from", "to", "waiting", "driver"]),
-        ];
-        for name in kinds.into_iter().filter(|(is_shown, _)| *is_shown).flat_map(|(_, names)| names) {
-            if !names.contains(name) {
-                names.push(*name);
+        for key in kinds.filter(|(is_shown, _)| *is_shown).flat_map(|(_, kind)| keys_of(kind)) {
+            if !names.contains(&key.name()) {
+                names.push(key.name());
             }
         }
         let unit = |name: &&'static str| match *name {
@@ -192,14 +103,18 @@ impl States {
         self.asked.columns(&[]).into_iter().chain(columns).collect()
     }
 
-    fn put(&mut self, row: Row) {
+    #[inline]
+    fn put(&mut self, mut row: StateRow) {
         let Some((from, to)) = self.asked.clip(row.from, row.to) else { return };
-        let row = Row { from, to, ..row };
-        if self.asked.test.is_none() && self.asked.sink.is_none() {
-            self.rows.push(row);
-            return;
-        }
+        (row.from, row.to) = (from, to);
         let States { asked, form, cells, rows, .. } = self;
+        if asked.test.is_none() {
+            match &asked.states {
+                Some(sink) => return (sink.borrow_mut())(&row),
+                None if asked.sink.is_none() => return rows.push(row),
+                None => {}
+            }
+        }
         cells.clear();
         form.put(&row, cells);
         if !asked.keeps(cells) {
@@ -222,8 +137,14 @@ impl States {
         {
             return;
         }
-        let what = What::Cpu { tid, status: piece.status };
-        self.put(Row { from: piece.from, to: piece.to, machine: cpu.machine, number: cpu.number as i64, what });
+        let what = StateOf::Cpu { tid, status: piece.status };
+        self.put(StateRow {
+            from: piece.from,
+            to: piece.to,
+            machine: cpu.machine,
+            number: cpu.number as i64,
+            of: what,
+        });
     }
 
     fn put_thread(&mut self, machines: &Machines, piece: &ThreadPiece) {
@@ -231,8 +152,8 @@ impl States {
             return;
         }
         let thread = machines.thread(piece.thread);
-        let (machine, number, what) = (thread.machine, thread.tid, What::Thread(piece.state));
-        self.put(Row { from: piece.from, to: piece.to, machine, number, what });
+        let (machine, number, what) = (thread.machine, thread.tid, StateOf::Thread(piece.state));
+        self.put(StateRow { from: piece.from, to: piece.to, machine, number, of: what });
     }
 
     /// Puts the last pieces of threads that are dead: nothing lengthens them.
@@ -254,8 +175,8 @@ impl States {
     fn put_disk(&mut self, key: (u32, i64), to: Ns) {
         let Some(disk) = self.disks.get(&key) else { return };
         let (from, (waiting, driver)) = (disk.since, disk.shown);
-        let what = What::Disk { name: self.disk_names.get(&key).cloned(), waiting, driver };
-        self.put(Row { from, to, machine: key.0, number: key.1, what });
+        let what = StateOf::Disk { name: self.disk_names.get(&key).cloned(), waiting, driver };
+        self.put(StateRow { from, to, machine: key.0, number: key.1, of: what });
     }
 
     fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
@@ -344,9 +265,9 @@ impl Observer for States {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);
-        let what = What::Irq { kind: interrupt.kind, cpu: cpu.number };
+        let what = StateOf::Irq { kind: interrupt.kind, cpu: cpu.number };
         let Interrupt { from, to, number, .. } = *interrupt;
-        self.put(Row { from, to, machine: cpu.machine, number, what });
+        self.put(StateRow { from, to, machine: cpu.machine, number, of: what });
     }
 
     fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
@@ -389,46 +310,20 @@ impl Analysis for States {
             self.put_disk(key, machines.now());
         }
         let columns = self.columns();
-        let States { rows: found, form, mut cells, .. } = *self;
+        let States { rows: found, form, mut cells, asked, .. } = *self;
+        let states = StateRows::new(found, form);
+        let table = Table { analysis: "states", range, columns, order: Order::Found, ..Table::default() };
+        if asked.keeps_states {
+            return Table { states: Some(states), ..table };
+        }
         let mut rows = Rows::default();
-        for at in order_of(&found) {
+        for row in states.iter() {
             cells.clear();
-            form.put(&found[at as usize], &mut cells);
+            states.form.put(row, &mut cells);
             rows.push(&cells);
         }
-        Table { analysis: "states", range, columns, rows, order: Order::Found, ..Table::default() }
+        Table { rows, ..table }
     }
-}
-
-/// The rows in their order. Times decide most of it, so they are sorted without a look at the rows.
-fn order_of(rows: &[Row]) -> Vec<u32> {
-    let first = rows.iter().map(|row| row.from).min().unwrap_or(0);
-    // Times that are centuries apart are equal here, and their rows are looked at.
-    let since = |row: &Row| u64::try_from(row.from - first).unwrap_or(u64::MAX);
-    let mut places: Vec<(u64, u32)> = rows.iter().zip(0..).map(|(row, at)| (since(row), at)).collect();
-    places.sort_unstable();
-    for equal in places.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
-        equal.sort_by_key(|(_, at)| rows[*at as usize].place());
-    }
-    places.into_iter().map(|(_, at)| at).collect()
-}
-
-fn key_of(name: &str) -> Option<Key> {
-    Some(match name {
-        "kind" => Key::Kind,
-        "nr" => Key::Nr,
-        "cpu" => Key::Cpu,
-        "from" => Key::From,
-        "to" => Key::To,
-        "tid" => Key::Tid,
-        "status" => Key::Status,
-        "state" => Key::State,
-        "dev" => Key::Dev,
-        "disk" => Key::Disk,
-        "waiting" => Key::Waiting,
-        "driver" => Key::Driver,
-        _ => return None,
-    })
 }
 
 /// Status names of CPUs in the order in which tables have their columns.

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::Ns;
 
 use super::rows::{Rows, Value};
+use super::state_rows::StateRows;
 
 /// A value of a table.
 #[derive(Clone, PartialEq, Debug)]
@@ -147,6 +148,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     /// Their values, row by row.
     pub rows: Rows,
+    /// In their place, when they were wanted so: those of `states`.
+    pub states: Option<StateRows>,
     /// Order of the rows.
     pub order: Order,
     /// Values over all rows.

@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    ANALYSES, Asked, Cell, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, View,
+    ANALYSES, Asked, Cell, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows,
+    StateSink, View,
 };
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
@@ -103,15 +104,28 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         let streamed = streamed.clone();
         Rc::new(RefCell::new(move |row: &[Cell]| streamed.borrow_mut().put(row)))
     };
-    let sink_of_rows = || is_streamed.then(|| rows.clone());
-    let make = |(known, asked): &(&Known, Asked)| (known.make)(&Asked { sink: sink_of_rows(), ..asked.clone() });
+    let states: StateSink = {
+        let streamed = streamed.clone();
+        Rc::new(RefCell::new(move |row: &StateRow| streamed.borrow_mut().put_state(row)))
+    };
+    // A table shows rows of `states` as they are, unless cells are asked for.
+    let keeps_states = format == AnalyzeFormat::Table
+        && condition.is_none()
+        && options.sort.is_none()
+        && options.limit.is_none()
+        && options.per.is_none();
+    let make = |(known, asked): &(&Known, Asked)| {
+        let (sink, states) = (is_streamed.then(|| rows.clone()), is_streamed.then(|| states.clone()));
+        (known.make)(&Asked { sink, states, keeps_states, ..asked.clone() })
+    };
     let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
     let analyses: Vec<_> = match &per {
         Some(periods) => periods.iter().flat_map(|period| periods::within(period, &of_each)).collect(),
         None => of_each.iter().map(make).collect(),
     };
     if is_streamed {
-        streamed.borrow_mut().begin(&analyses[0].columns(), std::mem::replace(&mut sink, Sink::stdout()));
+        let sink = std::mem::replace(&mut sink, Sink::stdout());
+        streamed.borrow_mut().begin(names[0].name, &analyses[0].columns(), asked.machine_names.clone(), sink);
     }
     let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
     drop(shown);
@@ -138,7 +152,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
             let known: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
             return Err(error.with_help(format!("its columns are {}", known.join(", "))));
         }
-        found.push(table.rows.len());
+        found.push(table.states.as_ref().map_or(table.rows.len(), StateRows::len));
         table.rows.truncate(options.limit.unwrap_or(usize::MAX));
     }
     let mut page = rows::Paged::new(sink);

@@ -1,15 +1,15 @@
 //! Tables of `analyze` for people, and the list of what traces can feed.
 
-use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{ANALYSES, Cell, Column, PeriodOf, Table, Unit};
+use tracemill_analyses::kernel::{ANALYSES, Column, Counts, PeriodOf, Table, Unit, Value};
 use tracemill_codec::text::out::Out;
 use tracemill_semantics::{Concept, Concepts};
 
 use super::analyze_rows::Paged;
+use super::analyze_states::StateTable;
 use super::report_forms::{escaped, quoted};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
 
@@ -60,11 +60,11 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look
 
 /// The analysis and the period that a table is about.
 fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf) {
-    let time = |ns| shown(&Cell::Integer(ns), Unit::Time);
+    let time = |ns| shown(Value::Integer(ns), Unit::Time);
     let name = escaped(&period.name);
     out.put_fmt(format_args!("{}: {name} from {} to {}", table.analysis, time(period.from), time(period.to)));
     for (name, value) in &period.values {
-        out.put_fmt(format_args!(", {} {}", escaped(name), shown(value, Unit::Name)));
+        out.put_fmt(format_args!(", {} {}", escaped(name), shown(value.into(), Unit::Name)));
     }
     out.put_byte(b'\n');
 }
@@ -76,7 +76,12 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
     let mut lines = Lines::new(page, &columns, depth);
     lines.widen(|at| title(columns[at].1));
-    table.rows.for_each(|row| lines.widen_by(row));
+    let mut states = table.states.as_ref().map(|states| (states, StateTable::new(states)));
+    match &states {
+        Some((_, states)) => lines.widen_to(&states.widths()),
+        None => table.rows.for_each(|row| lines.widen_by(row)),
+    }
+    let widest = lines.widths.clone();
     // One row says all that there is, unless --limit left others out.
     let is_shown = |column: &Column| table.columns.iter().any(|own| own.name == column.name);
     let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found != 1;
@@ -84,7 +89,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         let column = columns[at].1;
         let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
         match cell {
-            Some(cell) => shown(cell, column.unit),
+            Some(cell) => shown(cell.into(), column.unit),
             None if at == 0 => "(all)".to_string(),
             None => String::new(),
         }
@@ -125,7 +130,21 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         out.put(b"\x1b[0m\n");
     }
     let mut bars = bars.iter();
-    table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar)));
+    match &mut states {
+        Some((rows, states)) if lines.widths == widest => rows.iter().for_each(|row| {
+            states.put(&mut lines.page.out, row, &widest);
+            lines.page.turn();
+        }),
+        Some((rows, _)) => {
+            let mut cells = Vec::new();
+            for row in rows.iter() {
+                cells.clear();
+                rows.form.put(row, &mut cells);
+                lines.put_row(&cells.iter().map(Value::from).collect::<Vec<_>>(), None);
+            }
+        }
+        None => table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar))),
+    }
     if has_all {
         lines.put(|at, cell| cell.put(of_all(at).as_bytes()), None);
     }
@@ -134,10 +153,10 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         left_out.reverse();
         out.put_fmt(format_args!("too wide for the terminal, left out: {}\n", left_out.join(" ")));
     }
-    if table.rows.is_empty() {
+    if found == 0 {
         out.put(b"nothing found\n");
     }
-    if table.rows.len() < found {
+    if table.states.is_none() && table.rows.len() < found {
         let of = match (table.analysis, table.columns.first().map(|column| &*column.name)) {
             ("cpu" | "sched" | "processes", Some("tid")) => "threads",
             ("cpu", Some("pid")) => "processes",
@@ -192,15 +211,20 @@ impl<'t> Lines<'t> {
         }
     }
 
+    /// Makes columns this wide at least.
+    fn widen_to(&mut self, widths: &[usize]) {
+        self.widths.iter_mut().zip(widths).for_each(|(width, wanted)| *width = (*width).max(*wanted));
+    }
+
     /// Makes room for a row.
-    fn widen_by(&mut self, row: &[Cell]) {
+    fn widen_by(&mut self, row: &[Value<'_>]) {
         for (at, (place, column)) in self.columns.iter().enumerate() {
-            let cell = &row[*place];
+            let cell = row[*place];
             let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
             let chars = chars.unwrap_or_else(|| {
                 self.cell.clear();
                 if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
-                    self.cell.put(indent(&row[depth]).as_bytes());
+                    self.cell.put(indent(row[depth]).as_bytes());
                 }
                 put_shown(&mut self.cell, cell, column.unit);
                 count(self.cell.written())
@@ -214,11 +238,11 @@ impl<'t> Lines<'t> {
         self.depth.is_some() && column.name == "comm"
     }
 
-    fn put_row(&mut self, row: &[Cell], bar: Option<&str>) {
+    fn put_row(&mut self, row: &[Value<'_>], bar: Option<&str>) {
         let begin = self.page.out.len();
         for at in 0..self.widths.len() {
             let (place, column) = self.columns[at];
-            let cell = &row[place];
+            let cell = row[place];
             let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
             if let Some(chars) = chars.filter(|chars| *chars <= self.widths[at]) {
                 self.put_quick_cell(at, cell, self.widths[at] - chars);
@@ -226,7 +250,7 @@ impl<'t> Lines<'t> {
             }
             self.cell.clear();
             if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
-                self.cell.put(indent(&row[depth]).as_bytes());
+                self.cell.put(indent(row[depth]).as_bytes());
             }
             put_shown(&mut self.cell, cell, column.unit);
             self.put_cell(at);
@@ -237,7 +261,7 @@ impl<'t> Lines<'t> {
 
     /// Puts a cell that is this much narrower than its column.
     #[inline]
-    fn put_quick_cell(&mut self, at: usize, cell: &Cell, blanks: usize) {
+    fn put_quick_cell(&mut self, at: usize, cell: Value<'_>, blanks: usize) {
         let Lines { columns, page: Paged { out, .. }, .. } = self;
         if at > 0 {
             out.put(b"  ");
@@ -300,12 +324,12 @@ impl<'t> Lines<'t> {
 
 /// Characters of a cell that are known before they are written.
 #[inline]
-fn quick_width(cell: &Cell, unit: Unit) -> Option<usize> {
-    match (cell, unit) {
-        (Cell::Null, _) => Some(1),
+fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
+    match (value, unit) {
+        (Value::Null, _) => Some(1),
         // Times with nine digits after the point, durations with three.
-        (Cell::Integer(value), unit) if *value >= 0 => {
-            let digits = digits(*value);
+        (Value::Integer(value), unit) if value >= 0 => {
+            let digits = digits(value);
             Some(match unit {
                 Unit::Time => digits.max(10) + 1,
                 Unit::Duration => digits.max(4) + 1,
@@ -313,12 +337,19 @@ fn quick_width(cell: &Cell, unit: Unit) -> Option<usize> {
             })
         }
         // Names that the program knows are plain.
-        (Cell::Text(Cow::Borrowed(text)), _) => Some(text.len()),
+        (Value::Word(word), _) => Some(word.len()),
+        (Value::Text(text), _) => is_plain(text).then_some(text.len()),
         _ => None,
     }
 }
 
-fn put_blanks(out: &mut Out, mut count: usize) {
+/// Is a text shown as it is, and of one byte a character?
+#[inline]
+fn is_plain(text: &str) -> bool {
+    text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
+}
+
+pub(super) fn put_blanks(out: &mut Out, mut count: usize) {
     const BLANKS: &[u8] = &[b' '; 32];
     while count > 0 {
         let some = count.min(BLANKS.len());
@@ -329,7 +360,7 @@ fn put_blanks(out: &mut Out, mut count: usize) {
 
 /// Digits of a number that is not below 0.
 #[inline]
-fn digits(value: i128) -> usize {
+pub(super) fn digits(value: i128) -> usize {
     let Ok(value) = u64::try_from(value) else { return value.to_string().len() };
     // A number of so many bits has at least this many digits less one: 1233 / 4096 is a little below log10(2).
     let fewest = ((64 - (value | 1).leading_zeros() as usize) * 1233) >> 12;
@@ -356,9 +387,9 @@ fn count(text: &[u8]) -> usize {
 const MAX_INDENT: i128 = 20;
 
 /// Prefix of a name at a depth of a tree.
-fn indent(depth: &Cell) -> String {
+fn indent(depth: Value<'_>) -> String {
     match depth {
-        Cell::Integer(depth) => "  ".repeat((*depth).clamp(0, MAX_INDENT) as usize),
+        Value::Integer(depth) => "  ".repeat(depth.clamp(0, MAX_INDENT) as usize),
         _ => String::new(),
     }
 }
@@ -371,38 +402,38 @@ fn title(column: &Column) -> String {
     }
 }
 
-fn shown(cell: &Cell, unit: Unit) -> String {
+fn shown(cell: Value<'_>, unit: Unit) -> String {
     let mut out = Out::default();
     put_shown(&mut out, cell, unit);
     String::from_utf8_lossy(out.written()).into_owned()
 }
 
-fn put_shown(out: &mut Out, cell: &Cell, unit: Unit) {
-    match (cell, unit) {
-        (Cell::Null, _) => out.put_byte(b'-'),
-        (Cell::Integer(ns), Unit::Duration) => {
-            let (whole, part) = parts(out, *ns, 1000);
+fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit) {
+    match (value, unit) {
+        (Value::Null, _) => out.put_byte(b'-'),
+        (Value::Integer(ns), Unit::Duration) => {
+            let (whole, part) = parts(out, ns, 1000);
             put_integer(out, whole);
             out.put_byte(b'.');
             let part = part as u16;
             out.put(&[part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
         }
-        (Cell::Integer(ns), Unit::Time) => {
-            let (whole, part) = parts(out, *ns, 1_000_000_000);
+        (Value::Integer(ns), Unit::Time) => {
+            let (whole, part) = parts(out, ns, 1_000_000_000);
             put_integer(out, whole);
             out.put_byte(b'.');
             out.put_nine(part as u32);
         }
-        (Cell::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
-        (Cell::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2} %", value * 100.0)),
-        (Cell::Integer(value), _) => put_integer(out, *value),
-        (Cell::Real(value), _) => out.put_fmt(format_args!("{value}")),
-        (Cell::Bool(value), _) => out.put(if *value { b"yes" } else { b"no" }),
-        (Cell::Text(Cow::Borrowed(text)), _) => out.put(text.as_bytes()),
-        (Cell::Text(text), _) if text.bytes().all(|byte| (0x20..0x7f).contains(&byte)) => out.put(text.as_bytes()),
-        (Cell::Text(text), _) => out.put(escaped(text).as_bytes()),
-        (Cell::Counts(counts), _) if counts.is_empty() => out.put_byte(b'-'),
-        (Cell::Counts(counts), _) => put_counts(out, counts),
+        (Value::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
+        (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2} %", value * 100.0)),
+        (Value::Integer(value), _) => put_integer(out, value),
+        (Value::Real(value), _) => out.put_fmt(format_args!("{value}")),
+        (Value::Bool(value), _) => out.put(if value { b"yes" } else { b"no" }),
+        (Value::Word(word), _) => out.put(word.as_bytes()),
+        (Value::Text(text), _) if is_plain(text) => out.put(text.as_bytes()),
+        (Value::Text(text), _) => out.put(escaped(text).as_bytes()),
+        (Value::Counts(counts), _) if counts.is_empty() => out.put_byte(b'-'),
+        (Value::Counts(counts), _) => put_counts(out, counts),
     }
 }
 
@@ -428,13 +459,14 @@ pub(super) fn put_integer(out: &mut Out, value: i128) {
 }
 
 /// Names and how often they occurred, with blanks between.
-pub(super) fn put_counts(out: &mut Out, counts: &[(String, u64)]) {
-    for (at, (name, count)) in counts.iter().enumerate() {
-        if at > 0 {
+pub(super) fn put_counts(out: &mut Out, counts: Counts<'_>) {
+    let mut is_first = true;
+    counts.for_each(|name, count| {
+        if !std::mem::take(&mut is_first) {
             out.put_byte(b' ');
         }
         out.put_fmt(format_args!("{name}:{count}"));
-    }
+    });
 }
 
 /// A bar for each row: its share, or its count in a histogram.
@@ -446,9 +478,9 @@ fn bars(table: &Table, look: &Look) -> Vec<String> {
     }
     let mut values = Vec::new();
     table.rows.for_each(|row| {
-        values.push(match &row[at] {
-            Cell::Integer(value) => *value as f64,
-            Cell::Real(value) => *value,
+        values.push(match row[at] {
+            Value::Integer(value) => value as f64,
+            Value::Real(value) => value,
             _ => 0.0,
         });
     });
@@ -528,6 +560,8 @@ pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tracemill_analyses::kernel::Cell;
+
     use super::*;
 
     fn lives(depths: &[i128]) -> Table {

@@ -1,14 +1,15 @@
 //! Rows of `analyze` for programs: JSON, JSON lines, CSV, all at the end or as they are found.
 
-use std::borrow::Cow;
+use std::rc::Rc;
 
-use tracemill_analyses::kernel::{Cell, Column, Rows, Table};
+use tracemill_analyses::kernel::{Cell, Column, RowForm, Rows, StateRow, Table, Value, state_kinds};
 use tracemill_codec::text::out::{Out, Piece};
 use tracemill_codec::text::strings::put_json;
 use tracemill_model::error::Error;
 use tracemill_render::csv::{put_cell, put_line};
 
 use super::analyze_forms::{Tables, put_counts, put_integer};
+use super::analyze_states::StateLines;
 use crate::args::AnalyzeFormat;
 use crate::report::{Outcome, Sink};
 
@@ -61,34 +62,39 @@ impl Paged {
 
 // ---- JSON ---------------------------------------------------------------------------------------------------------
 
-fn put_json_cell(out: &mut Out, cell: &Cell) {
-    match cell {
-        Cell::Null => out.put(b"null"),
-        Cell::Integer(value) => put_integer(out, *value),
-        Cell::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => {
+#[inline]
+fn put_json_value(out: &mut Out, value: Value<'_>) {
+    match value {
+        Value::Null => out.put(b"null"),
+        Value::Integer(value) => put_integer(out, value),
+        Value::Word(word) => {
+            out.put_byte(b'"');
+            out.put(word.as_bytes());
+            out.put_byte(b'"');
+        }
+        Value::Text(text) => put_json(out, text.as_bytes()),
+        Value::Bool(value) => out.put(if value { b"true" } else { b"false" }),
+        value => put_long_json(out, value),
+    }
+}
+
+fn put_long_json(out: &mut Out, value: Value<'_>) {
+    match value {
+        Value::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => {
             out.put_fmt(format_args!("{value:.1}"));
         }
-        Cell::Real(value) if value.is_finite() => out.put_fmt(format_args!("{value}")),
-        Cell::Real(_) => out.put(b"null"),
-        Cell::Bool(value) => out.put(if *value { b"true" } else { b"false" }),
-        Cell::Text(Cow::Borrowed(text)) => {
-            out.put_byte(b'"');
-            out.put(text.as_bytes());
-            out.put_byte(b'"');
-        }
-        Cell::Text(text) => put_json(out, text.as_bytes()),
-        Cell::Counts(counts) => {
-            out.put_byte(b'{');
-            for (at, (name, count)) in counts.iter().enumerate() {
-                if at > 0 {
-                    out.put_byte(b',');
-                }
+        Value::Real(value) if value.is_finite() => out.put_fmt(format_args!("{value}")),
+        Value::Counts(counts) => {
+            let mut before = b'{';
+            counts.for_each(|name, count| {
+                out.put_byte(std::mem::replace(&mut before, b','));
                 put_json(out, name.as_bytes());
                 out.put_byte(b':');
-                out.put_u64(*count);
-            }
-            out.put_byte(b'}');
+                out.put_u64(count);
+            });
+            out.put(if before == b'{' { b"{}" } else { b"}" });
         }
+        _ => out.put(b"null"),
     }
 }
 
@@ -96,12 +102,12 @@ fn put_json_cell(out: &mut Out, cell: &Cell) {
 struct Objects {
     /// Text before each value: a comma, its key, a colon.
     keys: Vec<Piece>,
-    /// The columns of the thread and of the status, when there are rows of different kinds.
-    mixed: Option<(Option<usize>, usize)>,
+    /// Rows of different kinds: for each kind the column that no other has, and the columns of the kind.
+    kinds: Vec<(usize, Vec<bool>)>,
 }
 
 impl Objects {
-    fn new(columns: &[Column]) -> Self {
+    fn new(analysis: &str, columns: &[Column]) -> Self {
         let key = |column: &Column| {
             let mut out = Out::default();
             out.put_byte(b',');
@@ -109,24 +115,20 @@ impl Objects {
             out.put_byte(b':');
             Piece::new(out.written())
         };
-        let place = |name: &str| columns.iter().position(|column| column.name == name);
-        let mixed = place("status").map(|status| (place("tid"), status));
-        Objects { keys: columns.iter().map(key).collect(), mixed }
+        let kinds = if analysis == "states" { state_kinds(columns) } else { Vec::new() };
+        Objects { keys: columns.iter().map(key).collect(), kinds }
     }
 
-    fn put(&self, out: &mut Out, row: &[Cell]) {
+    fn put<'v>(&self, out: &mut Out, row: impl Iterator<Item = Value<'v>> + Clone) {
         let begin = out.len();
-        for (at, (key, cell)) in self.keys.iter().zip(row).enumerate() {
-            if matches!(cell, Cell::Null)
-                && let Some((tid, status)) = self.mixed
-            {
-                // The thread of a CPU may be unknown; a thread has no CPU here.
-                if tid != Some(at) || matches!(row[status], Cell::Null) {
-                    continue;
-                }
+        let is_there = |at: usize| row.clone().nth(at).is_some_and(|value| !matches!(value, Value::Null));
+        let kind = self.kinds.iter().find(|(own, _)| is_there(*own));
+        for (at, (key, value)) in self.keys.iter().zip(row.clone()).enumerate() {
+            if kind.is_some_and(|(_, has)| !has[at]) {
+                continue;
             }
             out.put_piece(key);
-            put_json_cell(out, cell);
+            put_json_value(out, value);
         }
         // The first member stands behind the brace instead of a comma.
         match out.len() > begin {
@@ -144,7 +146,7 @@ impl Objects {
             if !std::mem::take(&mut is_first) {
                 page.out.put_byte(b',');
             }
-            self.put(&mut page.out, row);
+            self.put(&mut page.out, row.iter().copied());
             page.turn();
         });
         page.out.put_byte(b']');
@@ -185,17 +187,17 @@ fn put_object(page: &mut Paged, table: &Table) {
     }
     for (name, at) in [("begin_ns", table.range.map(|range| range.0)), ("end_ns", table.range.map(|range| range.1))] {
         out.put_fmt(format_args!("\"{name}\":"));
-        put_json_cell(out, &Cell::integer(at));
+        put_json_value(out, at.map_or(Value::Null, Value::Integer));
         out.put_byte(b',');
     }
     out.put(b"\"rows\":");
-    Objects::new(&table.columns).put_all(page, &table.rows);
+    Objects::new(table.analysis, &table.columns).put_all(page, &table.rows);
     let out = &mut page.out;
     out.put(b",\"all\":");
     put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
     if let Some((columns, rows)) = &table.totals {
         out.put(b",\"totals\":");
-        Objects::new(columns).put_all(page, &rows.clone().into());
+        Objects::new("", columns).put_all(page, &rows.clone().into());
     }
     let out = &mut page.out;
     out.put(b",\"notes\":");
@@ -213,7 +215,7 @@ fn put_pairs<'p>(out: &mut Out, pairs: impl Iterator<Item = (&'p str, &'p Cell)>
         }
         put_json(out, name.as_bytes());
         out.put_byte(b':');
-        put_json_cell(out, cell);
+        put_json_value(out, cell.into());
     }
     out.put_byte(b'}');
 }
@@ -230,23 +232,23 @@ fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
 /// The rows of all tables, one a line.
 pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
     for table in tables {
-        let (objects, period) = (Objects::new(&table.columns), period_cells(table));
+        let (objects, period) = (Objects::new(table.analysis, &table.columns), period_cells(table));
         let mut before = Out::default();
         if tables.len() > 1 || !period.is_empty() {
             before.put_fmt(format_args!("{{\"analysis\":\"{}\"", table.analysis));
             for (name, cell) in &period {
                 before.put_fmt(format_args!(",\"{name}\":"));
-                put_json_cell(&mut before, cell);
+                put_json_value(&mut before, cell.into());
             }
         }
         let mut object = Out::default();
         table.rows.for_each(|row| {
             let out = &mut page.out;
             if before.is_empty() {
-                objects.put(out, row);
+                objects.put(out, row.iter().copied());
             } else {
                 object.clear();
-                objects.put(&mut object, row);
+                objects.put(&mut object, row.iter().copied());
                 out.put(before.written());
                 if object.written() != b"{}" {
                     out.put_byte(b',');
@@ -261,26 +263,26 @@ pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
 
 // ---- CSV ----------------------------------------------------------------------------------------------------------
 
-fn put_csv_cell(out: &mut Out, cell: &Cell) {
-    match cell {
-        Cell::Null => {}
-        Cell::Text(Cow::Borrowed(text)) => out.put(text.as_bytes()),
-        Cell::Text(text) => put_cell(out, text.as_bytes()),
-        Cell::Counts(counts) => {
+fn put_csv_value(out: &mut Out, value: Value<'_>) {
+    match value {
+        Value::Null => {}
+        Value::Word(word) => out.put(word.as_bytes()),
+        Value::Text(text) => put_cell(out, text.as_bytes()),
+        Value::Counts(counts) => {
             let mut text = Out::default();
             put_counts(&mut text, counts);
             put_cell(out, text.written());
         }
-        cell => put_json_cell(out, cell),
+        value => put_json_value(out, value),
     }
 }
 
-fn put_csv_line<'c>(out: &mut Out, cells: impl Iterator<Item = &'c Cell>) {
-    for (at, cell) in cells.enumerate() {
+fn put_csv_line<'v>(out: &mut Out, values: impl Iterator<Item = Value<'v>>) {
+    for (at, value) in values.enumerate() {
         if at > 0 {
             out.put_byte(b',');
         }
-        put_csv_cell(out, cell);
+        put_csv_value(out, value);
     }
     out.put_byte(b'\n');
 }
@@ -299,7 +301,7 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
             put_line(&mut page.out, &names.collect::<Vec<_>>());
         }
         table.rows.for_each(|row| {
-            put_csv_line(&mut page.out, period.iter().map(|(_, cell)| cell).chain(row));
+            put_csv_line(&mut page.out, period.iter().map(|(_, cell)| Value::from(cell)).chain(row.iter().copied()));
             page.turn();
         });
     }
@@ -311,17 +313,24 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
 pub(super) struct Streamed {
     format: AnalyzeFormat,
     objects: Objects,
+    /// Rows of `states` that come without cells.
+    states: Option<StateLines>,
     page: Paged,
 }
 
 impl Streamed {
     pub(super) fn new(format: AnalyzeFormat) -> Self {
-        Streamed { format, objects: Objects::new(&[]), page: Paged::default() }
+        Streamed { format, objects: Objects::new("", &[]), states: None, page: Paged::default() }
     }
 
     /// Says where the rows go, and what they are.
-    pub(super) fn begin(&mut self, columns: &[Column], sink: Sink) {
-        (self.objects, self.page) = (Objects::new(columns), Paged::new(sink));
+    pub(super) fn begin(&mut self, analysis: &str, columns: &[Column], machines: Rc<Vec<String>>, sink: Sink) {
+        (self.objects, self.page) = (Objects::new(analysis, columns), Paged::new(sink));
+        let form = RowForm::new(columns, machines);
+        self.states = Some(match self.format {
+            AnalyzeFormat::Csv => StateLines::csv(form),
+            _ => StateLines::json(form),
+        });
         if self.format == AnalyzeFormat::Csv {
             put_line(&mut self.page.out, &columns.iter().map(|column| &*column.name).collect::<Vec<_>>());
         }
@@ -331,10 +340,19 @@ impl Streamed {
     pub(super) fn put(&mut self, row: &[Cell]) {
         let out = &mut self.page.out;
         if self.format == AnalyzeFormat::Csv {
-            put_csv_line(out, row.iter());
+            put_csv_line(out, row.iter().map(Value::from));
         } else {
-            self.objects.put(out, row);
+            self.objects.put(out, row.iter().map(Value::from));
             out.put_byte(b'\n');
+        }
+        self.page.turn();
+    }
+
+    /// Writes a row of `states`.
+    #[inline]
+    pub(super) fn put_state(&mut self, row: &StateRow) {
+        if let Some(states) = &mut self.states {
+            states.put(&mut self.page.out, row);
         }
         self.page.turn();
     }

@@ -4,6 +4,7 @@ pub(crate) mod analyze;
 mod analyze_forms;
 mod analyze_periods;
 mod analyze_rows;
+mod analyze_states;
 mod calls;
 pub(crate) mod check;
 pub(crate) mod completions;

@@ -249,23 +249,21 @@ impl Out {
     #[inline(never)]
     fn put_long(&mut self, value: u64) {
         const PART: u64 = 100_000_000;
-        let (high, low) = (value / PART, (value % PART) as u32);
+        let eight = |part: u64| (eight_digits(part as u32) | ZEROS).to_le_bytes();
+        let (high, low) = (value / PART, eight(value % PART));
         let to = self.room::<{ 3 * DIGITS }>();
-        let mut len = 0;
-        let mut put = |digits: [u8; DIGITS], count: usize| {
-            if let Some(to) = to[len..].first_chunk_mut() {
-                *to = digits;
-            }
-            len += count;
-        };
-        let mut first = [0; DIGITS];
-        let count = put_digits(&mut first, if high < PART { high } else { high / PART } as u32);
-        put(first, count);
-        if high >= PART {
-            put((eight_digits((high % PART) as u32) | ZEROS).to_le_bytes(), DIGITS);
+        // Blocks of eight behind each other: a first part of one to eight digits, one or two whole ones.
+        let (first, middle) = if high < PART { (high, None) } else { (high / PART, Some(eight(high % PART))) };
+        let mut digits = [0; DIGITS];
+        let count = put_digits(&mut digits, first as u32).min(DIGITS);
+        to[..DIGITS].copy_from_slice(&digits);
+        let mut len = count;
+        if let Some(middle) = middle {
+            to[len..len + DIGITS].copy_from_slice(&middle);
+            len += DIGITS;
         }
-        put((eight_digits(low) | ZEROS).to_le_bytes(), DIGITS);
-        self.len += len;
+        to[len..len + DIGITS].copy_from_slice(&low);
+        self.len += len + DIGITS;
     }
 
     /// Appends a signed number in base 10.
