@@ -49,9 +49,9 @@ pub struct Calls {
     pub begin: i64,
     /// The time of the last record: calls without an end last until then.
     pub end: i64,
-    /// What could not be read while calls were followed.
+    /// Errors of reading while calls were followed.
     pub faults: Vec<Error>,
-    /// What is to be known of them, and no error.
+    /// Warnings about them.
     pub warnings: Vec<Error>,
     lanes: Vec<Lane>,
     levels: Vec<Option<Levels>>,

@@ -6,7 +6,7 @@ use tracemill_model::packet::Packet;
 
 use crate::timeline::{Names, Source};
 
-/// What packets say about a track.
+/// The density of a track as its packets state it.
 #[derive(Default)]
 pub(crate) struct Estimate {
     /// First and last ns of each packet, and how many events it holds, about.
@@ -24,7 +24,7 @@ const USUAL_BITS: f64 = 256.0;
 const BUCKETS: u64 = 1 << 14;
 
 impl Estimate {
-    /// What the packets of a stream say.
+    /// The estimate that the packets of a stream give.
     pub(crate) fn new(source: &Source<'_>, at: usize, names: &mut Names) -> Estimate {
         let of = &source.streams[at];
         let Some(clock) = &of.clock else { return Estimate::default() };

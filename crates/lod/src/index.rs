@@ -34,7 +34,7 @@ pub struct Track {
     pub range: Option<(i128, i128)>,
 }
 
-/// What is missing.
+/// The kind of things that are missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossKind {
     /// Events that the producer discarded.
@@ -48,7 +48,7 @@ pub enum LossKind {
 pub struct Loss {
     /// The base track; `None` when its stream has none.
     pub track: Option<usize>,
-    /// What is missing.
+    /// The kind of things that are missing.
     pub kind: LossKind,
     /// How many, when that is known.
     pub count: Option<u64>,
@@ -61,7 +61,7 @@ pub struct Loss {
 /// A part of the session that could not be read.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// What is wrong, and where.
+    /// The error, with its place.
     pub error: Arc<Error>,
     /// The time of the event before it, in ns.
     pub after: Option<i128>,
@@ -97,11 +97,11 @@ pub struct Index {
     pub begin: i128,
     /// Time of the last event.
     pub end: i128,
-    /// What is missing.
+    /// Stretches in which something is missing.
     pub losses: Vec<Loss>,
-    /// What could not be read.
+    /// Errors of reading.
     pub faults: Vec<Fault>,
-    /// What is to be known of the reading, and no error; each once.
+    /// Warnings of the reading, each once.
     pub warnings: Vec<Error>,
     /// Events without time.
     pub untimed: u64,

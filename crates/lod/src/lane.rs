@@ -31,7 +31,7 @@ pub(crate) struct Frame {
     pub(crate) number: u64,
 }
 
-/// What happens in a task.
+/// An occurrence in a task.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     Begin(Frame),

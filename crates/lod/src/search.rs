@@ -3,7 +3,7 @@
 use crate::events::EventSet;
 use crate::index::Index;
 
-/// What was found.
+/// The events that a search found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Found {
     /// The event.

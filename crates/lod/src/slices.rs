@@ -242,7 +242,7 @@ mod tests {
     use super::*;
     use crate::lane::tests::{Made, lane};
 
-    /// What a slice is, but for its name: bucket, depth, buckets, number, part of the bucket.
+    /// A slice without its name: bucket, depth, buckets, number, part of the bucket.
     type Shape = BTreeMap<(i64, u32, Option<i64>), (u64, u8)>;
 
     fn by_hand(made: &[Made], level: u32, range: (i64, i64)) -> Shape {

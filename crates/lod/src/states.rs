@@ -125,7 +125,7 @@ pub struct States {
     pub tracks: Vec<Track>,
     /// Names of states and of threads.
     pub names: Vec<String>,
-    /// What is not shown, in words.
+    /// The things that are not shown, in words.
     pub left_out: Vec<String>,
     base: Ns,
 }

@@ -4,7 +4,7 @@ use crate::events::{EventSet, UNTIMED};
 use crate::index::{Index, LossKind};
 use crate::ranks::Ranks;
 
-/// What is asked for.
+/// The part of the timeline that statistics are asked for.
 #[derive(Clone, Copy, Default)]
 pub struct Part<'a> {
     /// First and last ns, both included; `None` for everything, with events that have no time.

@@ -1,4 +1,4 @@
-//! What is known of the density of all tracks so far: estimated from packets, then counted.
+//! The density of all tracks, as far as it is known: estimated from packets, then counted.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ pub(crate) struct Counted {
     pub(crate) names: Vec<u32>,
 }
 
-/// What is read in one go: a stream, or all streams of a trace that numbers its tracks itself.
+/// A part that is read in one go: a stream, or all streams of a trace that numbers its tracks itself.
 struct Part {
     streams: Vec<usize>,
     has_own_tracks: bool,
@@ -145,7 +145,7 @@ const UNKNOWN: u32 = u32::MAX;
 const OWN: u32 = u32::MAX - 1;
 
 impl Timeline {
-    /// What packets say. `ends`: the times of the first and the last event, as far as they are known.
+    /// The density that packets state. `ends`: the times of the first and the last event, as far as they are known.
     pub fn new(source: &Source<'_>, ends: (Option<i128>, Option<i128>)) -> Timeline {
         let origin = ends.0.unwrap_or(0);
         let length = ends.1.unwrap_or(origin).saturating_sub(origin);
@@ -351,7 +351,7 @@ impl Timeline {
         own.all(|part| part.counted.get().is_some())
     }
 
-    /// What is known of the events of a trace whose tracks are not known yet.
+    /// Estimates of the events of a trace whose tracks are not known yet.
     pub(crate) fn unknown_of(&self, source: &Source<'_>, trace: usize) -> Vec<&Estimate> {
         // They are known when those of all traces are.
         let is_open = self.parts.iter().any(|part| part.has_own_tracks && part.counted.get().is_none());
@@ -379,7 +379,7 @@ pub struct TrackOf<'t> {
 }
 
 impl<'t> TrackOf<'t> {
-    /// What is known when it was counted.
+    /// The counted track, once it was counted.
     pub fn counted(&self) -> Option<&'t Track> {
         self.trees().map(|counted| &counted.track)
     }
@@ -397,7 +397,7 @@ impl<'t> TrackOf<'t> {
         &self.part.streams
     }
 
-    /// What it costs to read an event of it, in events: those before it in its packet, and finding that.
+    /// The cost of reading an event of it, in events: those before it in its packet, and finding that.
     pub(crate) fn cost_of_reading(&self, source: &Source<'_>) -> u64 {
         let packets: u64 = self.part.streams.iter().map(|at| source.streams[*at].stream.packets.len() as u64).sum();
         let events = self.part.counted.get().map_or(0, |all| all.iter().map(|of| of.track.events).sum::<u64>());

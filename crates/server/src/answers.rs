@@ -44,7 +44,7 @@ impl Query {
     }
 }
 
-/// What is answered.
+/// An answer.
 pub(crate) enum Reply {
     Value(Value),
     /// An object as text, and whether it is exact and may be kept.
@@ -270,7 +270,7 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
 
 // ---- Tiles --------------------------------------------------------------------------------------------------------
 
-/// What numbers of names are about.
+/// The kind of thing that numbers of names stand for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum NameOf {
     Event,

@@ -1,4 +1,4 @@
-//! What all requests share: the traces, and what is known of them so far.
+//! The state that all requests share: the traces, and the knowledge of them so far.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,14 +34,14 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// What is read.
+    /// The session with the selection, as readers take them.
     pub(crate) fn source(&self) -> Source<'_> {
         let Traces { session, streams, selection, filter, .. } = self;
         Source { session, streams, selection, filter: filter.as_ref() }
     }
 }
 
-/// What a server is about.
+/// The traces that a server shows, and how it reads them.
 pub struct Input {
     /// The traces.
     pub traces: Traces,
@@ -88,7 +88,7 @@ pub(crate) struct Shared {
     pub(crate) kept: Kept,
     pub(crate) guard: Guard,
     pub(crate) progress: Progress,
-    /// What is known of the density of all tracks. Another one takes its place when an event is found before its origin.
+    /// The density of all tracks, as far as it is known. Another one takes its place when an event is found before its origin.
     timeline: Mutex<Arc<Timeline>>,
     /// How often what answers are made of was added to.
     changes: AtomicUsize,

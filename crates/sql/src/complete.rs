@@ -1,4 +1,4 @@
-//! What a shell needs while a statement is typed: its pieces, whether it is complete, and what a word may become.
+//! Help for a shell while a statement is typed: its pieces, whether it is complete, and what a word may become.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -161,7 +161,7 @@ pub fn is_complete(text: &str) -> bool {
 }
 
 impl Queries {
-    /// What the word before a place in a text may become, and where this word begins.
+    /// Completions of the word before a place in a text, and where this word begins.
     pub fn completions(&self, text: &str, at: usize) -> (usize, Vec<String>) {
         let before = &text[..at];
         let all = pieces(before);

@@ -1,4 +1,4 @@
-//! What queries are asked of: a session, numbered, and what was found out about it.
+//! The database of queries: a session whose events are numbered, and the facts that were found out about it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub struct Database {
     /// The streams that are read.
     pub(crate) streams: Vec<StreamOf>,
     pub(crate) selection: Selection,
-    /// What the selection does not say.
+    /// Conditions that the selection does not hold.
     pub(crate) filter: Option<Filter>,
     /// Threads.
     pub(crate) jobs: usize,
@@ -212,7 +212,7 @@ impl Database {
         tables.entry(name.to_string()).or_insert_with(|| Arc::new(make())).clone()
     }
 
-    /// What results lost so far, in words; nothing when they are whole.
+    /// Losses of results so far, in words; none when they are whole.
     pub fn losses(&self) -> Vec<String> {
         let said = |count: &AtomicU64, one: &str, many: &str| {
             let count = count.load(Ordering::Relaxed);

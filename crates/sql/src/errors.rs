@@ -1,4 +1,4 @@
-//! What is wrong with a query, in words: the message, the place with a mark, the nearest name.
+//! Errors of a query, in words: the message, the place with a mark, the nearest name.
 
 use arrow_schema::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
@@ -24,7 +24,7 @@ pub struct Explained {
     pub error: Error,
     /// Line and column in the text of the query, from 1.
     pub place: Option<(u32, u32)>,
-    /// What to try.
+    /// A hint at what to try.
     pub help: Option<String>,
 }
 
@@ -202,7 +202,7 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
     plain(message.to_string())
 }
 
-/// What went wrong on the way, or with a command.
+/// The error of running a query, or of a command.
 fn executed(text: &str, message: &str) -> Found {
     let taken = message.strip_prefix("Table '").and_then(|rest| rest.strip_suffix("' already exists"));
     let Some(name) = taken.map(|full| full.rsplit('.').next().unwrap_or(full)) else { return plain(message.into()) };

@@ -73,7 +73,7 @@ fn is_value(of: &Condition) -> bool {
     of.is::<ColumnExpr>()
 }
 
-/// What is read of a stream.
+/// The part of a stream that is read.
 #[derive(Clone)]
 pub(crate) struct StreamScan {
     /// Classes that are wanted; `None` for none at all.
@@ -82,7 +82,7 @@ pub(crate) struct StreamScan {
     pub(crate) times: Option<(i128, i128)>,
 }
 
-/// What the conditions of a scan come to.
+/// The outcome of deciding the conditions of a scan.
 pub(crate) struct Decided {
     /// By stream of the database.
     pub(crate) streams: Vec<StreamScan>,
@@ -158,7 +158,7 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
     Ok(Decided { streams: streams.collect(), left })
 }
 
-/// What times of conditions need.
+/// The times that conditions use.
 #[derive(Default)]
 struct Needs {
     time: bool,

@@ -62,7 +62,7 @@ struct Pairs {
     schema: SchemaRef,
 }
 
-/// What is read of each event, before its keys.
+/// Columns that are read of each event, before its keys.
 const READ: [(&str, Spine); 6] = [
     ("trace", Spine::Trace),
     ("ns", Spine::Ns),

@@ -30,7 +30,7 @@ use crate::functions;
 use crate::read::OutOfOrder;
 use crate::rewrite::rewritten;
 
-/// What a scan knows of the query that it is a part of.
+/// Facts of a query that its scans know.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QueryContext {
     /// Do rows come in the order of events, without being asked for?
@@ -298,7 +298,7 @@ impl Queries {
         }
     }
 
-    /// What the scans of a query must know.
+    /// The facts that the scans of a query must know.
     pub(crate) fn asked(&self, plan: &LogicalPlan) -> QueryContext {
         let plan = match plan {
             LogicalPlan::Explain(explain) => &explain.plan,

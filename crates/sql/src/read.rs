@@ -26,7 +26,7 @@ use crate::filters::{Condition, Decided, StreamScan, matches};
 use crate::gather::{Gatherer, Picked};
 use crate::table::Column;
 
-/// What one file of a scan is.
+/// The part of a trace that one file of a scan stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// A range of the packets of a stream of the database.
@@ -137,7 +137,7 @@ struct Merged {
     streams: Vec<Option<usize>>,
     all: Vec<StreamOf>,
     next: i64,
-    /// What a batch holds and was not given yet.
+    /// Events of a batch that were not given yet.
     ready: std::collections::VecDeque<Waiting>,
 }
 

@@ -10,7 +10,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// What it says about itself: its first comment.
+    /// Its description: its first comment.
     pub fn comment(&self) -> &str {
         self.text.lines().find_map(|line| line.strip_prefix("--")).map_or("", str::trim)
     }

@@ -32,7 +32,7 @@ pub(crate) enum Column {
     Field(Arc<FieldColumn>),
 }
 
-/// What every event has.
+/// A column that every event has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Spine {
     Trace,
@@ -56,7 +56,7 @@ pub(crate) struct FieldColumn {
     pub(crate) data_type: DataType,
     /// Its field in each class that has it.
     pub(crate) places: HashMap<(usize, EventClassId), Place>,
-    /// What became of types that differ.
+    /// A note on how types that differ were unified.
     pub(crate) note: Option<String>,
 }
 

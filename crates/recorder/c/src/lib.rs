@@ -100,7 +100,7 @@ fn class(number: u32) -> Option<FieldClass> {
     })
 }
 
-/// What a site says of its event. `None` when it is of a newer header.
+/// The event that a site describes. `None` when it is of a newer header.
 ///
 /// # Safety
 /// The site is one of the header.

@@ -15,7 +15,7 @@ static IS_ON: AtomicBool = AtomicBool::new(true);
 /// Has a trigger ended it?
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// What is selected below the open calls.
+/// The selection that holds below the open calls.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     /// Open calls of functions that are let in.
@@ -34,7 +34,7 @@ pub(crate) struct State {
     was_on: bool,
 }
 
-/// What an open call has beside its frame. A place without a call has no flags.
+/// The state of an open call beside its frame. A place without a call has no flags.
 #[derive(Clone, Copy)]
 pub(crate) struct Extra {
     clock: u64,
@@ -46,7 +46,7 @@ pub(crate) struct Extra {
     size: u64,
     /// Length of its arguments, while its entry waits.
     values: u32,
-    /// What it returns, by its place in the table.
+    /// Its return values, by their place in the table.
     results: [u64; 2],
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize
 use crate::system::{self, Text};
 use crate::{full, patch, rules, stubs, thread};
 
-/// What the environment says.
+/// The settings that the environment has.
 pub(crate) struct Settings {
     pub(crate) slot_size: AtomicUsize,
     pub(crate) depth: AtomicUsize,

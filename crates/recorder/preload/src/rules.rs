@@ -1,4 +1,4 @@
-//! What is done at the calls of each function: the recorder's table, and what was looked up in it.
+//! Actions at the calls of each function: the recorder's table, and the addresses that were looked up in it.
 
 use std::ffi::OsStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(crate) fn says(flag: u64) -> bool {
     rules().is_some_and(|rules| rules.flags & flag != 0)
 }
 
-/// What is done at the calls of the function that has this address in it.
+/// The action at the calls of the function that has this address in it.
 pub(crate) fn of(address: usize) -> &'static Action {
     let Some(rules) = rules() else { return &NOTHING };
     let address = address as u64;

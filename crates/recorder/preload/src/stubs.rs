@@ -173,7 +173,7 @@ macro_rules! push_plain {
     };
 }
 
-/// What a stub saved of the program, on its stack.
+/// The state of the program that a stub saved on its stack.
 #[repr(C)]
 pub(crate) struct Saved {
     /// The vector registers, from xmm0 on.

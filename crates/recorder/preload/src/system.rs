@@ -1,4 +1,4 @@
-//! What is taken from the system, by hand: this library depends on no crate.
+//! The calls of the system, by hand: this library depends on no crate.
 
 #![allow(missing_docs)]
 

@@ -1,4 +1,4 @@
-//! What is done at calls, as the recorder tells it to the library: a file of little-endian words. Both sides have this text.
+//! Actions at calls, as the recorder hands them to the library: a file of little-endian words. Both sides have this text.
 
 /// The text that the file begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"TMRULES1";
@@ -34,7 +34,7 @@ pub(crate) const FINISH: u64 = 512;
 /// Its entry is patched, where that can be.
 pub(crate) const PATCH: u64 = 1024;
 
-/// What is done at the calls of a function.
+/// The action at the calls of a function.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Action {
@@ -94,7 +94,7 @@ pub(crate) const STD_STRING: u64 = 2;
 pub(crate) const INTEGER: u64 = 0;
 pub(crate) const VECTOR: u64 = 1;
 pub(crate) const STACK: u64 = 2;
-/// What the function returns: an integer, a float, a `long double`.
+/// The return value of the function: an integer, a float, a `long double`.
 pub(crate) const RESULT: u64 = 3;
 pub(crate) const FLOAT_RESULT: u64 = 4;
 pub(crate) const LONG_RESULT: u64 = 5;

@@ -43,7 +43,7 @@ pub(crate) struct Frame {
     pub(crate) address: usize,
 }
 
-/// What a thread needs. In a mapping of its own, with the frames behind it.
+/// The state of a thread. In a mapping of its own, with the frames behind it.
 pub(crate) struct Thread {
     /// Where the next record goes.
     pub(crate) pos: AtomicUsize,
@@ -63,7 +63,7 @@ pub(crate) struct Thread {
     pub(crate) own_pid: usize,
     /// When the last call ended whose end was guessed.
     guessed: u64,
-    /// What is selected now.
+    /// The selection that holds now.
     pub(crate) state: full::State,
     /// Is the slow path at work? Signal handlers see it.
     pub(crate) busy: usize,
@@ -96,7 +96,7 @@ impl Frame {
     }
 }
 
-/// What the recorder wants of a call.
+/// How the end of a call is learned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hook {
     /// The return address is replaced.

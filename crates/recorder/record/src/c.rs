@@ -52,7 +52,7 @@ impl Event<'_> {
     }
 }
 
-/// What a site needs to know of the process.
+/// The facts of the process that a site needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Process {
     /// Where a thread keeps the pointer to its writer, from the thread pointer on; 0 when it has to ask.

@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_millis(100);
 /// Time between two readings of the clocks.
 const PAIRS: Duration = Duration::from_secs(1);
 
-/// What the consumer shares with the threads that record.
+/// The state that the consumer shares with the threads that record.
 pub(crate) struct Consumer {
     /// Rings that it does not know yet.
     added: Mutex<Vec<Arc<Ring>>>,

@@ -10,7 +10,7 @@ use tracemill_ring::{self as ring_file, Header, Kind, Pair, header, packet};
 
 use crate::metadata::{self, Clock};
 
-/// What finishing a trace found.
+/// The findings of finishing a trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub struct Recovered {
@@ -18,7 +18,7 @@ pub struct Recovered {
     pub packets: u64,
     /// Events that were discarded.
     pub discarded: u64,
-    /// What is wrong with slots and rings that are left out.
+    /// The damage of slots and rings that are left out, in words.
     pub damaged: Vec<String>,
 }
 

@@ -14,7 +14,7 @@ pub enum Format {
     Ctf18,
 }
 
-/// What the metadata say of the trace and its process.
+/// The trace and its process, as the metadata describe them.
 #[derive(Clone, Debug)]
 pub(crate) struct Environment {
     pub(crate) uuid: [u8; 16],

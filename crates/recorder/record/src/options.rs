@@ -7,7 +7,7 @@ use crate::field::TEXT_LIMIT;
 use crate::metadata::Format;
 use crate::recorder::{self, Recorder, StartError};
 
-/// What happens when a thread's ring is full.
+/// Behaviour when a thread's ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// A thread of the recorder moves packets to files all the time; when it is late, events are discarded and counted.
@@ -25,7 +25,7 @@ pub enum Mode {
 pub struct Options {
     /// Folder of the trace, which must not exist. `%p` is the process id.
     pub path: PathBuf,
-    /// What happens when a ring is full.
+    /// Behaviour when a ring is full.
     pub mode: Mode,
     /// Bytes of a thread's ring: 1 MiB, or 4 MiB of the mode flight, when 0.
     pub ring_bytes: u64,

@@ -1,4 +1,4 @@
-//! What programs record, read back; programs that are killed; discards; snapshots; forks.
+//! Traces that programs record, read back; programs that are killed; discards; snapshots; forks.
 //!
 //! Programs that end badly are this one again, with `TRACEMILL_TEST_CHILD` saying what they do.
 

@@ -13,7 +13,7 @@ pub enum Kind {
     Calls,
 }
 
-/// What happens when all slots are full.
+/// Behaviour when all slots are full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// A consumer moves slots out; when it is late, events are discarded.
@@ -58,7 +58,7 @@ pub struct Header {
     pub beacon: u64,
     /// UUID of the trace.
     pub uuid: [u8; 16],
-    /// What happens when it is full.
+    /// Behaviour when it is full.
     pub mode: Mode,
     /// Frequency of the clock in Hz.
     pub frequency: u64,

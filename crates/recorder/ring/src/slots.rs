@@ -19,7 +19,7 @@ pub struct Slot {
 pub struct Slots {
     /// Those that hold packets with events, in the order of their numbers.
     pub packets: Vec<Slot>,
-    /// What is wrong with the others, if they are not merely unused.
+    /// The damage of the others that are not merely unused, in words.
     pub damaged: Vec<String>,
 }
 

@@ -27,7 +27,7 @@ const FIRST: Duration = Duration::from_millis(10);
 /// Time between two readings of the clocks.
 const PAIRS: Duration = Duration::from_millis(100);
 
-/// What happens when a thread's ring is full.
+/// Behaviour when a thread's ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WhenFull {
     /// The thread waits.
@@ -49,7 +49,7 @@ pub struct Options {
     pub slot_bytes: usize,
     /// Calls deeper than this are not recorded.
     pub depth: u16,
-    /// What happens when a ring is full.
+    /// Behaviour when a ring is full.
     pub when_full: WhenFull,
     /// Clock of the times.
     pub clock: Clock,
@@ -223,7 +223,7 @@ fn preload(library: PathBuf) -> OsString {
     preload
 }
 
-/// What is there before a program runs.
+/// The state of a recording before its program runs.
 struct Recording {
     program: PathBuf,
     folder: PathBuf,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// What is read of an ELF file.
+/// The parts of an ELF file that are needed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Elf {
     /// The build id, in hexadecimal.

@@ -13,7 +13,7 @@ use crate::rules::{Selection, Values};
 /// there.
 const FEATURES: u64 = 1 << 1 | 1 << 5 | 1 << 6 | 1 << 9;
 
-/// What `info` says of the run.
+/// The facts of the run that `info` holds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) program: PathBuf,
@@ -198,7 +198,7 @@ fn write_symbols_of(
     Ok(())
 }
 
-/// What is behind the name of the second of two files of one name.
+/// The suffix of the name of the second of two files of one name.
 fn suffix(path: &Path, elf: &Elf) -> String {
     match &elf.build_id {
         Some(id) => id[..4].to_string(),

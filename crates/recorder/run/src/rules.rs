@@ -1,4 +1,4 @@
-//! What is done at the calls of each function: decided here, before the program runs, for all symbols of a session.
+//! Actions at the calls of each function: decided here, before the program runs, for all symbols of a session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -21,7 +21,7 @@ pub struct Function {
     pub size: u64,
 }
 
-/// What is done at the calls of a function.
+/// The action at the calls of a function.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Action {
     /// It is recorded with what it calls, or left out with it.
@@ -44,14 +44,14 @@ pub struct Action {
     pub is_patched: bool,
     /// Its arguments that are recorded.
     pub arguments: Vec<Value>,
-    /// What is recorded of its return value.
+    /// The parts of its return value that are recorded.
     pub results: Vec<Value>,
 }
 
 /// A value of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Value {
-    /// What is stored of it.
+    /// The form in which it is stored.
     pub form: Form,
     /// Bytes that are stored; not of texts.
     pub size: usize,
@@ -59,7 +59,7 @@ pub struct Value {
     pub place: Place,
 }
 
-/// What is stored of a value.
+/// The form in which a value is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Its bytes.
@@ -104,7 +104,7 @@ impl Value {
     }
 }
 
-/// What is done at the calls of many functions.
+/// Actions at the calls of many functions.
 #[derive(Clone, Debug, Default)]
 pub struct Actions {
     /// By function, in the order in which they were asked for.
@@ -113,7 +113,7 @@ pub struct Actions {
     pub is_opt_in: bool,
 }
 
-/// What `info` says of the values that are recorded.
+/// The lines of `info` about the values that are recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Values {
     /// The options for arguments, joined.
@@ -152,7 +152,7 @@ pub struct Selection {
     pub starts_off: bool,
     /// Return addresses stay as they are: ends of calls are guessed.
     pub guesses_ends: bool,
-    /// What `info` says of values.
+    /// The lines of `info` about values.
     pub values: Values,
     /// Are patterns globs? `info` says so.
     pub has_globs: bool,
