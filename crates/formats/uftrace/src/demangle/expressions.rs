@@ -3,6 +3,20 @@
 use super::Parser;
 use super::operators::{OPERATORS, UNARY};
 
+/// Codes of expressions, and what stands behind each of them, as [`Parser::follow`] reads it.
+const EXPRESSIONS: &[(&[&[u8; 2]], &[u8])] = &[
+    (&[b"cl", b"il"], b"*X"),
+    (&[b"tl"], b"T*X"),
+    (&[b"dc", b"sc", b"cc", b"rc"], b"TX"),
+    (&[b"ti", b"st", b"at"], b"T"),
+    (&[b"dt", b"pt"], b"XU"),
+    (&[b"ds"], b"XX"),
+    (&[b"sZ"], b"X"),
+    (&[b"sP"], b"*A"),
+    (&[b"tr"], b""),
+    (&[b"qu"], b"XXX"),
+];
+
 impl Parser<'_> {
     pub(super) fn expr_primary(&mut self) -> Option<()> {
         self.need(b"L")?;
@@ -21,13 +35,6 @@ impl Parser<'_> {
             }
             Some(())
         })
-    }
-
-    pub(super) fn expressions(&mut self) -> Option<()> {
-        while !self.eat(b"E") {
-            self.expression()?;
-        }
-        Some(())
     }
 
     pub(super) fn expression(&mut self) -> Option<()> {
@@ -55,19 +62,10 @@ impl Parser<'_> {
                 self.seq_id();
                 return self.need(b"_");
             }
-            b"cl" | b"il" => {
-                self.pos += 2;
-                return self.expressions();
-            }
             b"cv" => {
                 self.pos += 2;
                 self.type_()?;
-                return if self.eat(b"_") { self.expressions() } else { self.expression() };
-            }
-            b"tl" => {
-                self.pos += 2;
-                self.type_()?;
-                return self.expressions();
+                return if self.eat(b"_") { self.follow(b"*X") } else { self.expression() };
             }
             b"nw" | b"na" => {
                 self.pos += 2;
@@ -76,62 +74,16 @@ impl Parser<'_> {
                 }
                 self.type_()?;
                 self.eat(b"pi");
-                return self.expressions();
-            }
-            b"dc" | b"sc" | b"cc" | b"rc" => {
-                self.pos += 2;
-                self.type_()?;
-                return self.expression();
-            }
-            b"ti" | b"st" | b"at" => {
-                self.pos += 2;
-                return self.type_();
-            }
-            b"dt" | b"pt" => {
-                self.pos += 2;
-                self.expression()?;
-                return self.unresolved_name();
-            }
-            b"ds" => {
-                self.pos += 2;
-                self.expression()?;
-                return self.expression();
-            }
-            b"sZ" => {
-                self.pos += 2;
-                return self.expression();
-            }
-            b"sP" => {
-                self.pos += 2;
-                while !self.eat(b"E") {
-                    self.template_arg()?;
-                }
-                return Some(());
-            }
-            b"tr" => {
-                self.pos += 2;
-                return Some(());
-            }
-            b"qu" => {
-                self.pos += 2;
-                self.expression()?;
-                self.expression()?;
-                return self.expression();
+                return self.follow(b"*X");
             }
             b"sr" | b"on" | b"dn" | [b'0'..=b'9', _] => return self.unresolved_name(),
             _ => {}
         }
-        if UNARY.contains(&&code) {
-            self.pos += 2;
-            self.eat(b"_");
-            return self.expression();
-        }
-        if OPERATORS.iter().any(|(known, _)| **known == code) {
-            self.pos += 2;
-            self.expression()?;
-            return self.expression();
-        }
-        None
+        let known = EXPRESSIONS.iter().find(|(codes, _)| codes.contains(&&code));
+        let rule = known.map(|(_, rule)| *rule).or_else(|| UNARY.contains(&&code).then_some(&b"~X"[..]));
+        let rule = rule.or_else(|| OPERATORS.iter().any(|(known, _)| **known == code).then_some(b"XX"))?;
+        self.pos += 2;
+        self.follow(rule)
     }
 
     pub(super) fn unresolved_name(&mut self) -> Option<()> {

@@ -4,6 +4,21 @@ use super::Parser;
 use super::operators::OPERATORS;
 use super::rust::rust_name;
 
+/// Codes of special names, the words that are written for them, and what stands behind, as [`Parser::follow`] reads it.
+const SPECIAL: &[(&[u8; 2], &str, &[u8])] = &[
+    (b"TV", "__vtable__", b"S"),
+    (b"TT", "__VTT__", b"S"),
+    (b"TI", "__typeinfo_name__", b"S"),
+    (b"TS", "__typeinfo__", b"S"),
+    (b"TF", "__typeinfo_fn__", b"S"),
+    (b"TJ", "__java_class__", b"S"),
+    (b"TC", "__construction_vtable__", b"S#_T"),
+    (b"Tc", "", b"OOM"),
+    (b"GV", "__guard_variable__", b"N"),
+    (b"GR", "__ref_temp__", b"NQ_"),
+    (b"GA", "", b"M"),
+];
+
 impl Parser<'_> {
     pub(super) fn encoding(&mut self) -> Option<()> {
         self.nested(|parser| match parser.peek()? {
@@ -25,52 +40,15 @@ impl Parser<'_> {
 
     pub(super) fn special_name(&mut self) -> Option<()> {
         let code = [self.peek()?, *self.text.get(self.pos + 1)?];
-        let prefix = match &code {
-            b"TV" => "__vtable__",
-            b"TT" => "__VTT__",
-            b"TI" => "__typeinfo_name__",
-            b"TS" => "__typeinfo__",
-            b"TF" => "__typeinfo_fn__",
-            b"TJ" => "__java_class__",
+        match &code {
             b"Th" | b"Tv" => {
                 self.pos += 1;
-                self.call_offset()?;
-                return self.encoding();
-            }
-            b"Tc" => {
-                self.pos += 2;
-                self.call_offset()?;
-                self.call_offset()?;
-                return self.encoding();
-            }
-            b"TC" => {
-                self.pos += 2;
-                self.out.push_str("__construction_vtable__");
-                self.shown_type()?;
-                self.number()?;
-                self.need(b"_")?;
-                return self.type_();
+                return self.follow(b"OM");
             }
             b"TH" | b"TW" => {
                 self.pos += 2;
                 self.write(if code[1] == b'H' { "TLS_init" } else { "TLS_wrap" });
                 return self.name();
-            }
-            b"GV" => {
-                self.pos += 2;
-                self.out.push_str("__guard_variable__");
-                return self.name();
-            }
-            b"GR" => {
-                self.pos += 2;
-                self.out.push_str("__ref_temp__");
-                self.name()?;
-                self.seq_id();
-                return self.need(b"_");
-            }
-            b"GA" => {
-                self.pos += 2;
-                return self.encoding();
             }
             b"GT" => {
                 self.pos += 2;
@@ -79,11 +57,41 @@ impl Parser<'_> {
                 }
                 return self.encoding();
             }
-            _ => return None,
-        };
+            _ => {}
+        }
+        let (_, prefix, rule) = SPECIAL.iter().find(|(known, ..)| **known == code)?;
         self.pos += 2;
         self.out.push_str(prefix);
-        self.shown_type()
+        self.follow(rule)
+    }
+
+    /// Reads what a rule says, a letter for each part: `A` template argument, `M` encoding, `N` name, `O` offset of a call,
+    /// `Q` sequence id, `S` type whose name is written, `T` type, `U` unresolved name, `X` expression, `#` number, `*` as
+    /// many as come before `E` of the next part, `~` perhaps `_`; `_` stands for itself.
+    pub(super) fn follow(&mut self, rule: &[u8]) -> Option<()> {
+        for (at, part) in rule.iter().enumerate() {
+            match part {
+                b'A' => self.template_arg()?,
+                b'M' => self.encoding()?,
+                b'N' => self.name()?,
+                b'O' => self.call_offset()?,
+                b'Q' => self.seq_id(),
+                b'S' => self.shown_type()?,
+                b'T' => self.type_()?,
+                b'U' => self.unresolved_name()?,
+                b'X' => self.expression()?,
+                b'#' => drop(self.number()?),
+                b'*' => {
+                    while !self.eat(b"E") {
+                        self.follow(&rule[at + 1..])?;
+                    }
+                    break;
+                }
+                b'~' => drop(self.eat(b"_")),
+                _ => self.need(b"_")?,
+            }
+        }
+        Some(())
     }
 
     /// A type whose name is written.
@@ -99,14 +107,10 @@ impl Parser<'_> {
 
     pub(super) fn call_offset(&mut self) -> Option<()> {
         if self.eat(b"h") {
-            self.number()?;
-            return self.need(b"_");
+            return self.follow(b"#_");
         }
         self.need(b"v")?;
-        self.number()?;
-        self.need(b"_")?;
-        self.number()?;
-        self.need(b"_")
+        self.follow(b"#_#_")
     }
 
     pub(super) fn number(&mut self) -> Option<usize> {
@@ -306,12 +310,7 @@ impl Parser<'_> {
     pub(super) fn template_args(&mut self) -> Option<()> {
         let start = self.pos;
         self.need(b"I")?;
-        self.quietly(|parser| {
-            while !parser.eat(b"E") {
-                parser.template_arg()?;
-            }
-            Some(())
-        })?;
+        self.quietly(|parser| parser.follow(b"*A"))?;
         if self.quiet == 0 {
             self.last_args = Some((start, self.pos));
         }
@@ -345,10 +344,7 @@ impl Parser<'_> {
             b'I' => parser.template_args(),
             b'J' => {
                 parser.pos += 1;
-                while !parser.eat(b"E") {
-                    parser.template_arg()?;
-                }
-                Some(())
+                parser.follow(b"*A")
             }
             _ => parser.type_(),
         })

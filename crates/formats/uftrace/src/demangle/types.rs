@@ -64,8 +64,7 @@ impl Parser<'_> {
             }
             b'M' => {
                 self.pos += 1;
-                self.type_()?;
-                self.type_()
+                self.follow(b"TT")
             }
             b'T' if self.text.get(self.pos + 1).is_some_and(|byte| b"sue".contains(byte)) => {
                 self.pos += 2;
