@@ -9,7 +9,7 @@ use tracemill_model::schema::{FieldKind, Scope};
 
 use crate::bits::Wide;
 use crate::chunk::EventRef;
-use crate::plan::{Fault, NodeId, Plan, State, Visitor};
+use crate::plan::{Fault, NodeId, Plan, Shown, State, Visitor};
 use crate::trace_plans::TracePlans;
 
 /// A field.
@@ -194,67 +194,20 @@ impl<'a> Values<'a> {
 }
 
 impl Visitor for Values<'_> {
-    fn unsigned(&mut self, _node: NodeId, value: u64) {
-        self.put(Value::Unsigned(value));
-    }
-
-    fn signed(&mut self, _node: NodeId, value: i64) {
-        self.put(Value::Signed(value));
-    }
-
-    fn wide(&mut self, _node: NodeId, value: &Wide) {
-        self.put(Value::Wide(value.clone()));
-    }
-
-    fn boolean(&mut self, _node: NodeId, value: bool) {
-        self.put(Value::Boolean(value));
-    }
-
-    fn real(&mut self, _node: NodeId, value: f64) {
-        self.put(Value::Real(value));
-    }
-
-    fn string(&mut self, _node: NodeId, bytes: &[u8]) {
-        self.put(Value::Text(bytes.to_vec()));
-    }
-
-    fn blob(&mut self, _node: NodeId, bytes: &[u8]) {
-        self.put(Value::Blob(bytes.to_vec()));
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.begin(node, 0);
-    }
-
-    fn end_struct(&mut self, _node: NodeId) {
-        self.end();
-    }
-
-    fn begin_array(&mut self, node: NodeId, _len: u64) {
-        self.begin(node, 0);
-    }
-
-    fn end_array(&mut self, _node: NodeId) {
-        self.end();
-    }
-
-    fn begin_variant(&mut self, node: NodeId, option: usize) {
-        self.begin(node, option);
-    }
-
-    fn end_variant(&mut self, _node: NodeId) {
-        self.end();
-    }
-
-    fn begin_optional(&mut self, node: NodeId) {
-        self.begin(node, 0);
-    }
-
-    fn end_optional(&mut self, _node: NodeId) {
-        self.end();
-    }
-
-    fn absent(&mut self, _node: NodeId) {
-        self.put(Value::Null);
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        match shown {
+            Shown::Unsigned(value) => self.put(Value::Unsigned(value)),
+            Shown::Signed(value) => self.put(Value::Signed(value)),
+            Shown::Wide(value) => self.put(Value::Wide(value.clone())),
+            Shown::Boolean(value) => self.put(Value::Boolean(value)),
+            Shown::Real(value) => self.put(Value::Real(value)),
+            Shown::String(bytes) => self.put(Value::Text(bytes.to_vec())),
+            Shown::Blob(bytes) => self.put(Value::Blob(bytes.to_vec())),
+            Shown::BeginStruct | Shown::BeginArray(_) | Shown::BeginOptional => self.begin(node, 0),
+            Shown::BeginVariant(option) => self.begin(node, option),
+            Shown::EndStruct | Shown::EndArray | Shown::EndVariant | Shown::EndOptional => self.end(),
+            Shown::Element(_) => {}
+            Shown::Absent => self.put(Value::Null),
+        }
     }
 }

@@ -7,9 +7,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use tracemill_codec::bits::Wide;
 use tracemill_codec::chunk::{EventRef, PacketData};
-use tracemill_codec::plan::{Fault, NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{Fault, NodeId, Plan, Shown, State, Visitor};
 use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
 
 use super::csv::put_cell;
@@ -279,13 +278,13 @@ impl<'a> Picker<'a> {
     }
 
     #[inline]
-    fn scalar(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+    fn scalar(&mut self, node: NodeId, shown: Shown<'_>) {
         let is_chosen = self.is_chosen(node);
         if !is_chosen && self.open == 0 {
             return;
         }
         let start = self.printer.start_of(node);
-        put(&mut self.printer);
+        shown.to(&mut self.printer, node);
         if is_chosen {
             let end = self.printer.printed_bytes();
             for column in self.wanted.chosen(node, self.indices) {
@@ -294,7 +293,7 @@ impl<'a> Picker<'a> {
         }
     }
 
-    fn begin(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+    fn begin(&mut self, node: NodeId, shown: Shown<'_>) {
         let start = self.printer.start_of(node);
         let mut is_chosen = false;
         for column in self.wanted.chosen(node, self.indices) {
@@ -303,16 +302,16 @@ impl<'a> Picker<'a> {
         }
         if is_chosen || self.open > 0 {
             self.open += 1;
-            put(&mut self.printer);
+            shown.to(&mut self.printer, node);
         }
     }
 
-    fn end(&mut self, node: NodeId, put: impl FnOnce(&mut Printer<'a>)) {
+    fn end(&mut self, node: NodeId, shown: Shown<'_>) {
         if self.open == 0 {
             return;
         }
         self.open -= 1;
-        put(&mut self.printer);
+        shown.to(&mut self.printer, node);
         let end = self.printer.printed_bytes();
         // The elements around the node are still those at which it began.
         for column in self.wanted.chosen(node, self.indices) {
@@ -324,33 +323,27 @@ impl<'a> Picker<'a> {
 }
 
 impl Visitor for Picker<'_> {
-    #[inline]
-    fn unsigned(&mut self, node: NodeId, value: u64) {
-        self.scalar(node, |printer| printer.unsigned(node, value));
-    }
-
-    #[inline]
-    fn signed(&mut self, node: NodeId, value: i64) {
-        self.scalar(node, |printer| printer.signed(node, value));
-    }
-
-    fn wide(&mut self, node: NodeId, value: &Wide) {
-        self.scalar(node, |printer| printer.wide(node, value));
-    }
-
-    fn boolean(&mut self, node: NodeId, value: bool) {
-        self.scalar(node, |printer| printer.boolean(node, value));
+    #[inline(always)]
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        match shown {
+            Shown::BeginStruct | Shown::BeginArray(_) | Shown::BeginVariant(_) => self.begin(node, shown),
+            Shown::EndStruct | Shown::EndArray | Shown::EndVariant => self.end(node, shown),
+            Shown::BeginOptional | Shown::EndOptional | Shown::Element(_) | Shown::Absent => {
+                if self.open > 0 {
+                    shown.to(&mut self.printer, node);
+                }
+            }
+            _ => self.scalar(node, shown),
+        }
     }
 
     fn real(&mut self, node: NodeId, value: f64) {
         // The strings that stand for what is no number in JSON are bare too.
-        if value.is_finite() {
-            return self.scalar(node, |printer| printer.real(node, value));
-        }
         let word = match value {
             f64::INFINITY => "Infinity",
             f64::NEG_INFINITY => "-Infinity",
-            _ => "NaN",
+            value if value.is_nan() => "NaN",
+            value => return self.scalar(node, Shown::Real(value)),
         };
         self.string(node, word.as_bytes());
     }
@@ -368,51 +361,9 @@ impl Visitor for Picker<'_> {
         }
     }
 
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.scalar(node, |printer| printer.blob(node, bytes));
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.begin(node, |printer| printer.begin_struct(node));
-    }
-
-    fn end_struct(&mut self, node: NodeId) {
-        self.end(node, |printer| printer.end_struct(node));
-    }
-
-    fn begin_array(&mut self, node: NodeId, len: u64) {
-        self.begin(node, |printer| printer.begin_array(node, len));
-    }
-
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
         self.wanted.count(node, index, self.indices);
-        if self.open > 0 {
-            self.printer.element(node, index);
-        }
-    }
-
-    fn end_array(&mut self, node: NodeId) {
-        self.end(node, |printer| printer.end_array(node));
-    }
-
-    fn begin_variant(&mut self, node: NodeId, option: usize) {
-        self.begin(node, |printer| printer.begin_variant(node, option));
-    }
-
-    fn end_variant(&mut self, node: NodeId) {
-        self.end(node, |printer| printer.end_variant(node));
-    }
-
-    fn begin_optional(&mut self, node: NodeId) {
-        if self.open > 0 {
-            self.printer.begin_optional(node);
-        }
-    }
-
-    fn absent(&mut self, node: NodeId) {
-        if self.open > 0 {
-            self.printer.absent(node);
-        }
+        self.shown(node, Shown::Element(index));
     }
 }

@@ -22,21 +22,22 @@
 
 mod compile;
 mod copied;
+mod fault;
 mod fixed;
 mod run;
+mod visitor;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use tracemill_model::error::Error;
 use tracemill_model::schema::{ByteOrder, FieldClassId, Range, RenderedClass, Role};
 
 pub use compile::{Compiler, Known, ScopeRoots, SharedSlots};
+pub use fault::{Fault, FaultKind};
 pub use fixed::{FixedInteger, FixedText};
 pub(crate) use run::{FlatSections, Short};
-
-use crate::bits::Wide;
+pub use visitor::{NoVisitor, Shown, Visitor};
 
 /// Names one [`Node`] of a plan; visitors use it to find what they prepared for a field.
 pub type NodeId = u32;
@@ -54,163 +55,8 @@ pub struct Node {
     pub is_content: bool,
 }
 
-/// Receives the fields of one scope, in their order.
-///
-/// Each call names the node of the field. All methods do nothing by default.
-#[allow(unused_variables)]
-pub trait Visitor {
-    /// Does a person read what is shown? Texts that a format makes may then differ from what programs get.
-    const FOR_PEOPLE: bool = false;
-    /// An unsigned integer, bit array or bit map of at most 64 bits.
-    fn unsigned(&mut self, node: NodeId, value: u64) {}
-    /// A signed integer of at most 64 bits.
-    fn signed(&mut self, node: NodeId, value: i64) {}
-    /// An integer, bit array or bit map of more than 64 bits.
-    fn wide(&mut self, node: NodeId, value: &Wide) {}
-    /// A boolean.
-    fn boolean(&mut self, node: NodeId, value: bool) {}
-    /// A floating point number, widened or rounded to 64 bits.
-    fn real(&mut self, node: NodeId, value: f64) {}
-    /// A string without its end: bytes in the encoding of its class.
-    fn string(&mut self, node: NodeId, bytes: &[u8]) {}
-    /// A blob.
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {}
-    /// A structure begins.
-    fn begin_struct(&mut self, node: NodeId) {}
-    /// It ends.
-    fn end_struct(&mut self, node: NodeId) {}
-    /// An array of `len` elements begins.
-    fn begin_array(&mut self, node: NodeId, len: u64) {}
-    /// The element `index` of the array `node` follows.
-    fn element(&mut self, node: NodeId, index: u64) {}
-    /// The array ends.
-    fn end_array(&mut self, node: NodeId) {}
-    /// The element `index` of an array of integers, whose node is the next one.
-    #[inline]
-    fn unsigned_element(&mut self, array: NodeId, index: u64, value: u64) {
-        self.element(array, index);
-        self.unsigned(array + 1, value);
-    }
-    /// [`Visitor::unsigned_element`] of signed integers.
-    #[inline]
-    fn signed_element(&mut self, array: NodeId, index: u64, value: i64) {
-        self.element(array, index);
-        self.signed(array + 1, value);
-    }
-    /// A variant whose option `option` follows.
-    fn begin_variant(&mut self, node: NodeId, option: usize) {}
-    /// It ends.
-    fn end_variant(&mut self, node: NodeId) {}
-    /// An optional field that is there; its content follows.
-    fn begin_optional(&mut self, node: NodeId) {}
-    /// It ends.
-    fn end_optional(&mut self, node: NodeId) {}
-    /// An optional field that is not there.
-    fn absent(&mut self, node: NodeId) {}
-}
-
-/// A visitor that does nothing.
-pub struct NoVisitor;
-
-impl Visitor for NoVisitor {}
-
 /// Most elements without size that an array may have, those of all arrays inside it counted too.
 const MAX_IDLE: u32 = 1 << 16;
-
-/// Why a field cannot be decoded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FaultKind {
-    /// The field needs more bits than the content has left.
-    PastEnd {
-        /// The least that it needs.
-        need_bits: u64,
-    },
-    /// A string has no end inside the content.
-    Unterminated,
-    /// A LEB128 integer has no end inside the content, or is absurdly long.
-    EndlessInteger,
-    /// An array whose elements cannot fit the rest of the content.
-    TooLong {
-        /// The number of elements that the data claim.
-        len: u64,
-    },
-    /// A string of so many bytes that its last code unit is not whole.
-    PartialUnit {
-        /// The number of bytes.
-        bytes: u64,
-        /// Bytes of a code unit.
-        unit: u8,
-    },
-    /// A length below zero.
-    Negative {
-        /// The length.
-        len: i64,
-    },
-    /// Elements without size, by the thousands.
-    EmptyElements,
-    /// No option of a variant stands for the value of its selector.
-    NoOption {
-        /// The value.
-        value: i128,
-    },
-    /// A length or selector does not fit 64 bits.
-    HugeSelector,
-    /// The length or selector was not decoded: an optional field that holds it is absent, or a variant that holds it
-    /// has another option.
-    AbsentSelector,
-    /// The field begins inside a byte, and the field before it has another byte order.
-    OtherByteOrder,
-}
-
-/// A field that cannot be decoded: the event ends there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Fault {
-    /// Why.
-    pub kind: FaultKind,
-    /// First bit of the field, from the start of the packet.
-    pub at_bits: u64,
-    /// The field.
-    pub node: NodeId,
-}
-
-impl fmt::Display for FaultKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            FaultKind::PastEnd { need_bits } => {
-                write!(f, "the field needs {need_bits} bits, past the end of the packet's content")
-            }
-            FaultKind::Unterminated => f.write_str("the string has no end before the end of the packet's content"),
-            FaultKind::EndlessInteger => {
-                f.write_str("the variable-length integer has no end before the end of the packet's content")
-            }
-            FaultKind::TooLong { len } => {
-                write!(f, "a length of {len} elements is more than the rest of the packet's content can hold")
-            }
-            FaultKind::PartialUnit { bytes, unit } => {
-                write!(f, "a length of {bytes} bytes does not fit an encoding whose code units have {unit} bytes")
-            }
-            FaultKind::Negative { len } => write!(f, "a length of {len} elements is below zero"),
-            FaultKind::EmptyElements => write!(f, "more than {} elements without size", MAX_IDLE),
-            FaultKind::NoOption { value } => {
-                write!(f, "no option of the variant stands for the selector value {value}")
-            }
-            FaultKind::HugeSelector => f.write_str("the length or selector does not fit 64 bits"),
-            FaultKind::AbsentSelector => {
-                f.write_str("the length or selector was not decoded: the field that holds it is absent")
-            }
-            FaultKind::OtherByteOrder => {
-                f.write_str("the field begins inside a byte, and its byte order is not that of the field before it")
-            }
-        }
-    }
-}
-
-/// The message without a place: [`Fault::at_bits`] counts from a packet that it does not know.
-impl From<Fault> for Error {
-    fn from(fault: Fault) -> Self {
-        Error::malformed(fault.kind.to_string())
-    }
-}
 
 /// The bytes of a packet, from its first one, and where its content ends.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
 
-use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
+use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, Shown, State, Visitor};
 use crate::bits::{self, Wide};
 
 impl Plan {
@@ -131,35 +131,12 @@ struct Before<'v, V> {
     limit: NodeId,
 }
 
-macro_rules! before {
-    ($($method:ident($($arg:ident: $type:ty),*);)*) => {
-        $(fn $method(&mut self, node: NodeId $(, $arg: $type)*) {
-            if node < self.limit {
-                self.inner.$method(node $(, $arg)*);
-            }
-        })*
-    };
-}
-
 impl<V: Visitor> Visitor for Before<'_, V> {
-    before! {
-        unsigned(value: u64);
-        signed(value: i64);
-        wide(value: &Wide);
-        boolean(value: bool);
-        real(value: f64);
-        string(bytes: &[u8]);
-        blob(bytes: &[u8]);
-        begin_struct();
-        end_struct();
-        begin_array(len: u64);
-        element(index: u64);
-        end_array();
-        begin_variant(option: usize);
-        end_variant();
-        begin_optional();
-        end_optional();
-        absent();
+    #[inline]
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        if node < self.limit {
+            shown.to(self.inner, node);
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! Keeps the wanted values while the fields of an event pass by.
 
-use tracemill_codec::bits::Wide;
-use tracemill_codec::plan::{NodeId, Plan, Visitor};
+use tracemill_codec::plan::{NodeId, Plan, Shown, Visitor};
 use tracemill_model::schema::Encoding;
 
 use super::number::{Number, from_wide};
@@ -148,34 +147,30 @@ impl<'a> Capture<'a> {
 
     /// Calls `store` for each want of the node that the indices choose.
     #[inline]
-    fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Stored) {
+    fn each(&mut self, node: NodeId, store: impl Fn(&Want, &mut Vec<u8>) -> Option<Stored>) {
         for want in self.wanted.at(node, self.indices) {
-            self.values.stored[want.path] = Some(store(want, &mut self.values.text));
+            if let Some(stored) = store(want, &mut self.values.text) {
+                self.values.stored[want.path] = Some(stored);
+            }
         }
     }
 }
 
 impl Visitor for Capture<'_> {
-    #[inline]
-    fn unsigned(&mut self, node: NodeId, value: u64) {
-        self.each(node, |_, _| Stored::Number(Number::Int(i128::from(value))));
-    }
-
-    #[inline]
-    fn signed(&mut self, node: NodeId, value: i64) {
-        self.each(node, |_, _| Stored::Number(Number::Int(i128::from(value))));
-    }
-
-    fn wide(&mut self, node: NodeId, value: &Wide) {
-        self.each(node, |_, _| Stored::Number(from_wide(value.clone())));
-    }
-
-    fn boolean(&mut self, node: NodeId, value: bool) {
-        self.each(node, |_, _| Stored::Bool(value));
-    }
-
-    fn real(&mut self, node: NodeId, value: f64) {
-        self.each(node, |_, _| Stored::Number(Number::Real(value)));
+    #[inline(always)]
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        self.each(node, |want, _| match shown {
+            Shown::Unsigned(value) => Some(Stored::Number(Number::Int(value.into()))),
+            Shown::Signed(value) => Some(Stored::Number(Number::Int(value.into()))),
+            Shown::Wide(value) => Some(Stored::Number(from_wide(value.clone()))),
+            Shown::Boolean(value) => Some(Stored::Bool(value)),
+            Shown::Real(value) => Some(Stored::Number(Number::Real(value))),
+            Shown::Blob(bytes) => Some(Stored::Other(!bytes.is_empty())),
+            Shown::BeginStruct => Some(Stored::Other(!matches!(want.detail, Detail::Struct { is_empty: true }))),
+            Shown::BeginArray(len) => Some(Stored::Other(len > 0)),
+            Shown::BeginVariant(_) => Some(Stored::Other(true)),
+            _ => None,
+        });
     }
 
     #[inline]
@@ -188,28 +183,12 @@ impl Visitor for Capture<'_> {
                 }
                 _ => text.extend_from_slice(bytes),
             }
-            Stored::Text(begin, text.len())
+            Some(Stored::Text(begin, text.len()))
         });
-    }
-
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.each(node, |_, _| Stored::Other(!bytes.is_empty()));
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.each(node, |want, _| Stored::Other(!matches!(want.detail, Detail::Struct { is_empty: true })));
-    }
-
-    fn begin_array(&mut self, node: NodeId, len: u64) {
-        self.each(node, |_, _| Stored::Other(len > 0));
     }
 
     #[inline]
     fn element(&mut self, node: NodeId, index: u64) {
         self.wanted.count(node, index, self.indices);
-    }
-
-    fn begin_variant(&mut self, node: NodeId, _option: usize) {
-        self.each(node, |_, _| Stored::Other(true));
     }
 }

@@ -1,7 +1,6 @@
 //! The fields that say where an event stands and what it does, seen while other visitors see all fields.
 
-use tracemill_codec::bits::Wide;
-use tracemill_codec::plan::{NodeId, Visitor};
+use tracemill_codec::plan::{NodeId, Shown, Visitor};
 
 /// The meaning of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -114,6 +113,11 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
     const FOR_PEOPLE: bool = true;
 
     #[inline]
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        shown.to(&mut self.inner, node);
+    }
+
+    #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
         if self.take(node) != Take::Nothing {
             self.seen.number(self.take(node), value.into(), value);
@@ -129,14 +133,6 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
         self.inner.signed(node, value);
     }
 
-    fn wide(&mut self, node: NodeId, value: &Wide) {
-        self.inner.wide(node, value);
-    }
-
-    fn boolean(&mut self, node: NodeId, value: bool) {
-        self.inner.boolean(node, value);
-    }
-
     fn real(&mut self, node: NodeId, value: f64) {
         if let Take::Counter(at) = self.take(node) {
             self.seen.counters.push((at, Number::Real(value)));
@@ -150,49 +146,5 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
             self.seen.text(self.take(node), bytes);
         }
         self.inner.string(node, bytes);
-    }
-
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.inner.blob(node, bytes);
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.inner.begin_struct(node);
-    }
-
-    fn end_struct(&mut self, node: NodeId) {
-        self.inner.end_struct(node);
-    }
-
-    fn begin_array(&mut self, node: NodeId, len: u64) {
-        self.inner.begin_array(node, len);
-    }
-
-    fn element(&mut self, node: NodeId, index: u64) {
-        self.inner.element(node, index);
-    }
-
-    fn end_array(&mut self, node: NodeId) {
-        self.inner.end_array(node);
-    }
-
-    fn begin_variant(&mut self, node: NodeId, option: usize) {
-        self.inner.begin_variant(node, option);
-    }
-
-    fn end_variant(&mut self, node: NodeId) {
-        self.inner.end_variant(node);
-    }
-
-    fn begin_optional(&mut self, node: NodeId) {
-        self.inner.begin_optional(node);
-    }
-
-    fn end_optional(&mut self, node: NodeId) {
-        self.inner.end_optional(node);
-    }
-
-    fn absent(&mut self, node: NodeId) {
-        self.inner.absent(node);
     }
 }

@@ -3,10 +3,10 @@
 //! Fields are aligned to the start of their packet. Where an event begins as far from a multiple of its largest alignment
 //! as it did in the input, its bits are copied in one go; otherwise each field is put where its own alignment wants it.
 
-use tracemill_codec::bits::{Wide, copy_bits};
+use tracemill_codec::bits::copy_bits;
 use tracemill_codec::chunk::EventRef;
 use tracemill_codec::layout;
-use tracemill_codec::plan::{NodeId, Plan, State, Visitor};
+use tracemill_codec::plan::{NodeId, Plan, Shown, State, Visitor};
 use tracemill_model::schema::{ByteOrder, FieldClassId, FieldKind, Length, Placement, Schema, Scope, StringLength};
 
 /// Is all that a field takes known when it is shown? The size of a text of counted bytes is not.
@@ -101,44 +101,22 @@ impl<'a> Shift<'a> {
 }
 
 impl Visitor for Shift<'_> {
-    fn unsigned(&mut self, node: NodeId, _value: u64) {
-        self.number(node);
-    }
-
-    fn signed(&mut self, node: NodeId, _value: i64) {
-        self.number(node);
-    }
-
-    fn wide(&mut self, node: NodeId, _value: &Wide) {
-        self.number(node);
-    }
-
-    fn boolean(&mut self, node: NodeId, _value: bool) {
-        self.number(node);
-    }
-
-    fn real(&mut self, node: NodeId, _value: f64) {
-        self.number(node);
-    }
-
-    fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        let Some(FieldKind::String(class)) = self.kind(node) else { return };
-        let len = match class.length {
-            StringLength::Bytes(Length::Static(len)) => len,
-            _ => (bytes.len() + class.encoding.unit_bytes()) as u64,
-        };
-        self.put(node, len.saturating_mul(8), ByteOrder::Little);
-    }
-
-    fn blob(&mut self, node: NodeId, bytes: &[u8]) {
-        self.put(node, bytes.len() as u64 * 8, ByteOrder::Little);
-    }
-
-    fn begin_struct(&mut self, node: NodeId) {
-        self.align(node);
-    }
-
-    fn begin_array(&mut self, node: NodeId, _len: u64) {
-        self.align(node);
+    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
+        match shown {
+            Shown::Unsigned(_) | Shown::Signed(_) | Shown::Wide(_) | Shown::Boolean(_) | Shown::Real(_) => {
+                self.number(node);
+            }
+            Shown::String(bytes) => {
+                let Some(FieldKind::String(class)) = self.kind(node) else { return };
+                let len = match class.length {
+                    StringLength::Bytes(Length::Static(len)) => len,
+                    _ => (bytes.len() + class.encoding.unit_bytes()) as u64,
+                };
+                self.put(node, len.saturating_mul(8), ByteOrder::Little);
+            }
+            Shown::Blob(bytes) => self.put(node, bytes.len() as u64 * 8, ByteOrder::Little),
+            Shown::BeginStruct | Shown::BeginArray(_) => self.align(node),
+            _ => {}
+        }
     }
 }
