@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
-    if !matches!(cli.command, Command::Record(_) | Command::View(_)) {
+    if !matches!(cli.command, Command::Record(_) | Command::View(_) | Command::Tui(_)) {
         interrupt::watch();
     }
     let outcome = match cli.command {
@@ -55,6 +55,7 @@ fn main() -> ExitCode {
         Command::Sql(options) => commands::sql::run(&options.0),
         Command::Query(options) => commands::sql::run(&options.0),
         Command::View(options) => commands::view::run(&options),
+        Command::Tui(options) => commands::tui::run(&options),
         Command::Graph(options) => commands::graph::run(&options),
         Command::Flame(options) => commands::flame::run(&options),
         Command::Dump(options) => commands::dump::run(&options),

@@ -470,7 +470,7 @@ fn events(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     };
     let event = |rank: usize| set.map_or((rank < total).then_some(rank), |set| set.select(rank));
     let wanted: Vec<usize> = (from..from.saturating_add(limit).min(total)).filter_map(event).collect();
-    let read = rows::read(shared, index, &wanted)?;
+    let read = rows::read(shared, Some(index), &wanted)?;
     let mut before = from.checked_sub(1).and_then(event).map(|event| index.ns(event));
     let with_json = query.is_on("json");
     let rows = read.iter().map(|row| {
@@ -489,7 +489,7 @@ fn event(shared: &Shared, number: &str) -> Answer {
         return Err(ApiError::new(404, "event", format!("there is no event {number}")));
     }
     let before = number.checked_sub(1).map(|before| index.ns(before));
-    let read = rows::read(shared, index, &[number])?;
+    let read = rows::read(shared, Some(index), &[number])?;
     let row = &read[0];
     let mut value = row_json(index, row, before, true);
     let fields = rows::fields(&row.value).into_iter();

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use tracemill_model::error::Error;
 
-/// Why a request has no answer.
+/// Why a question has no answer.
 #[derive(Debug)]
-pub(crate) struct ApiError {
+pub struct ApiError {
     pub(crate) status: u16,
     code: &'static str,
     message: String,
@@ -36,6 +36,16 @@ impl ApiError {
         });
         let help = error.help().map(str::to_string);
         ApiError { help, span: Some(span), ..ApiError::new(400, "filter", error.message()) }
+    }
+
+    /// What is wrong, for people.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub fn help(&self) -> Option<&str> {
+        self.help.as_deref()
     }
 
     pub(crate) fn body(&self) -> Value {

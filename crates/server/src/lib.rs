@@ -3,6 +3,8 @@
 //! It listens on this machine only, and answers below `/api/` whoever has its token. The page and its assets are a table in
 //! the program; no file is served by its path.
 //!
+//! What it knows of traces is [`Shared`], which the viewer in the terminal asks without any requests.
+//!
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
 
@@ -15,5 +17,7 @@ mod shared;
 mod states;
 mod web;
 
-pub use shared::{Input, Traces};
+pub use error::ApiError;
+pub use rows::{Place, Row, fields, read as read_rows};
+pub use shared::{Input, Shared, Traces};
 pub use web::{Listening, Settings, listen};

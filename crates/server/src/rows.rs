@@ -8,28 +8,35 @@ use tracemill_engine::timeline::{Selection, merger, merger_from};
 use tracemill_lod::Index;
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 
-use crate::error::{Answer, ApiError};
+use crate::error::ApiError;
 use crate::shared::{Shared, Traces};
 
 /// An event that was read.
-pub(crate) struct Row {
-    pub(crate) event: usize,
+pub struct Row {
+    /// Its number.
+    pub event: usize,
     /// The line of `print --format jsonl`.
-    pub(crate) json: String,
+    pub json: String,
     /// The same, read.
-    pub(crate) value: Value,
+    pub value: Value,
     /// The payload as `print` shows it.
-    pub(crate) text: String,
-    pub(crate) cycles: Option<u64>,
-    pub(crate) place: Place,
+    pub text: String,
+    /// Its time in cycles of its clock.
+    pub cycles: Option<u64>,
+    /// Where it stands.
+    pub place: Place,
 }
 
 /// Where an event stands in its file.
-pub(crate) struct Place {
-    pub(crate) file: String,
-    pub(crate) packet: u64,
-    pub(crate) byte: u64,
-    pub(crate) bit: u64,
+pub struct Place {
+    /// The path of the file.
+    pub file: String,
+    /// Its packet, counted in the stream.
+    pub packet: u64,
+    /// The byte of the file.
+    pub byte: u64,
+    /// The bit of that byte.
+    pub bit: u64,
 }
 
 /// Events between two wanted ones that are read through, instead of beginning anew.
@@ -37,8 +44,12 @@ const THROUGH: usize = 32_768;
 /// Events that are read at once.
 const BATCH: usize = 4096;
 
-/// Reads these events, which stand in their order.
-pub(crate) fn read(shared: &Shared, index: &Index, events: &[usize]) -> Answer<Vec<Row>> {
+/// Reads these events, which stand in their order. Without an index they are read from the first one on, as
+/// far as there are some.
+///
+/// # Errors
+/// When an event is not there any more.
+pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::with_capacity(events.len());
     let mut reader: Option<Reader> = None;
     for (at, event) in events.iter().enumerate() {
@@ -47,6 +58,9 @@ pub(crate) fn read(shared: &Shared, index: &Index, events: &[usize]) -> Answer<V
             reader = Some(Reader::new(shared, index, *event));
         }
         let Some(row) = reader.as_mut().and_then(|reader| reader.read(*event)) else {
+            if index.is_none() {
+                break;
+            }
             return Err(ApiError::new(404, "event", format!("event {event} is not there any more")));
         };
         rows.push(row);
@@ -70,10 +84,10 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     /// A reader that meets an event soon.
-    fn new(shared: &'s Shared, index: &Index, event: usize) -> Self {
+    fn new(shared: &'s Shared, index: Option<&Index>, event: usize) -> Self {
         let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
         let selection = Selection { jobs: 1, ..selection.clone() };
-        let (merger, next) = match index.place_before(event) {
+        let (merger, next) = match index.and_then(|index| index.place_before(event)) {
             Some((places, next)) => (merger_from(session, streams, &selection, places), next),
             None => (merger(session, streams, &selection), 0),
         };
@@ -171,7 +185,7 @@ fn payload(line: &str) -> &str {
 }
 
 /// Every single value of a line: its path and text, and what kind of value it is.
-pub(crate) fn fields(line: &Value) -> Vec<(String, String, &'static str)> {
+pub fn fields(line: &Value) -> Vec<(String, String, &'static str)> {
     const SCOPES: [&str; 5] = ["header", "packet_context", "stream_context", "event_context", "payload"];
     let mut fields = Vec::new();
     for scope in SCOPES {

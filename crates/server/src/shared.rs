@@ -11,7 +11,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::calls::{self, Calls};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
-use tracemill_model::error::Error;
+use tracemill_model::error::{Error, Result};
 
 use crate::error::{Answer, ApiError};
 use crate::guard::Guard;
@@ -35,7 +35,7 @@ pub struct Traces {
 
 impl Traces {
     /// The session with the selection, as readers take them.
-    pub(crate) fn source(&self) -> Source<'_> {
+    pub fn source(&self) -> Source<'_> {
         let Traces { session, streams, selection, filter, .. } = self;
         Source { session, streams, selection, filter: filter.as_ref() }
     }
@@ -83,11 +83,14 @@ impl Kept {
     }
 }
 
-pub(crate) struct Shared {
-    pub(crate) input: Input,
+/// Traces, and the knowledge of them so far. One thread [reads](Shared::read), others ask meanwhile.
+pub struct Shared {
+    /// The traces.
+    pub input: Input,
     pub(crate) kept: Kept,
     pub(crate) guard: Guard,
-    pub(crate) progress: Progress,
+    /// How far the reading is.
+    pub progress: Progress,
     /// The density of all tracks, as far as it is known. Another one takes its place when an event is found before its origin.
     timeline: Mutex<Arc<Timeline>>,
     /// How often what answers are made of was added to.
@@ -109,6 +112,14 @@ pub(crate) enum News {
 }
 
 impl Shared {
+    /// Nothing but what packets tell is known yet. No other process can ask.
+    ///
+    /// # Errors
+    /// When the system has no random numbers.
+    pub fn alone(input: Input) -> Result<Shared> {
+        Ok(Shared::new(input, Guard::new(&[])?))
+    }
+
     pub(crate) fn new(input: Input, guard: Guard) -> Shared {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
         Shared {
@@ -127,7 +138,7 @@ impl Shared {
     }
 
     /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
-    pub(crate) fn read(&self) {
+    pub fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
         let change = || self.changes.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
@@ -177,17 +188,19 @@ impl Shared {
         }
     }
 
-    pub(crate) fn timeline(&self) -> Arc<Timeline> {
+    /// The density of all tracks, as far as it is known.
+    pub fn timeline(&self) -> Arc<Timeline> {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Ends the server, and what it does.
-    pub(crate) fn end(&self) {
+    /// Ends the reading, and the server.
+    pub fn end(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
         self.news.send_replace(News::End);
     }
 
-    pub(crate) fn index(&self) -> Option<&Arc<Index>> {
+    /// The index, when all events have their numbers.
+    pub fn index(&self) -> Option<&Arc<Index>> {
         self.index.get()
     }
 
@@ -196,7 +209,8 @@ impl Shared {
         self.index().ok_or_else(|| ApiError::new(503, "busy", "the events are being counted"))
     }
 
-    pub(crate) fn calls(&self) -> Option<&Arc<Calls>> {
+    /// The calls, when they are followed and there are some.
+    pub fn calls(&self) -> Option<&Arc<Calls>> {
         self.calls.get()?.as_ref()
     }
 
@@ -206,7 +220,7 @@ impl Shared {
     }
 
     /// Is nothing left to be read?
-    pub(crate) fn is_complete(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.index.get().is_some() && self.calls.get().is_some() && self.states.get().is_some()
     }
 
@@ -217,7 +231,7 @@ impl Shared {
     }
 
     /// The first and last time of the timeline.
-    pub(crate) fn ends(&self) -> (Option<i128>, Option<i128>) {
+    pub fn ends(&self) -> (Option<i128>, Option<i128>) {
         match (self.index(), self.timeline().ends()) {
             (Some(index), _) if index.events() as u64 > index.untimed => (Some(index.begin), Some(index.end)),
             (Some(_), _) => (None, None),
@@ -230,8 +244,11 @@ impl Shared {
         }
     }
 
-    /// The events that an expression of the language of filters leaves.
-    pub(crate) fn set(&self, text: &str) -> Answer<Arc<EventSet>> {
+    /// The events that an expression of the language of filters leaves: the session is read once.
+    ///
+    /// # Errors
+    /// When the text is no expression, or the events are not counted yet.
+    pub fn set(&self, text: &str) -> std::result::Result<Arc<EventSet>, ApiError> {
         self.whole_index()?;
         let known = |sets: &VecDeque<(String, Arc<EventSet>)>| {
             sets.iter().find(|(own, _)| own == text).map(|(_, set)| set.clone())

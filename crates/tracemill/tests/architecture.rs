@@ -36,6 +36,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("analyses", &["engine", "format", "semantics", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "model"]),
     ("server", &["lod", "analyses", "render", "engine", "semantics", "model"]),
+    ("tui", &["server", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
     ("python", &["sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];

@@ -11,6 +11,7 @@ mod record;
 mod report;
 mod settings;
 mod sql;
+mod tui;
 mod view;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
 pub(crate) use self::sql::{SqlFormat, Text};
+pub(crate) use self::tui::TuiOptions;
 pub(crate) use self::view::ViewOptions;
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
@@ -69,6 +71,8 @@ pub(crate) enum Command {
     Query(Deferred<QueryCommand>),
     /// Show traces in the browser
     View(Deferred<ViewOptions>),
+    /// Show traces in the terminal: events, calls, functions, the call graph
+    Tui(Deferred<TuiOptions>),
     /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
     /// Draw a flame graph of all calls: an SVG with search and zoom

@@ -30,4 +30,5 @@ mod select;
 #[cfg(feature = "sql")]
 mod shell;
 pub(crate) mod sql;
+pub(crate) mod tui;
 pub(crate) mod view;

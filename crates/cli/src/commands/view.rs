@@ -1,7 +1,7 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(crate) use shown::run;
+pub(crate) use shown::{input, run};
 
 #[cfg(not(feature = "viewer"))]
 use tracemill_model::error::Error;
@@ -33,16 +33,20 @@ mod shown {
     use tracemill_server::{Input, Settings, Traces, listen};
 
     use super::super::{open, select};
-    use crate::args::ViewOptions;
-    use crate::report::Outcome;
+    use crate::args::{EventOptions, InputOptions, ViewOptions};
+    use crate::report::{Outcome, Reporter};
 
-    /// Serves a page about traces until it is asked to end.
-    pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
-        let choice = select::parse(&options.events)?;
-        let Some(opened) = open::open(&options.input)? else { return Ok(Outcome::Nothing) };
+    /// Opens traces for a viewer. `None` when there is none; that was told.
+    pub(crate) fn input(
+        input: &InputOptions,
+        events: &EventOptions,
+        gmt: bool,
+    ) -> Result<Option<(Input, Reporter)>, Error> {
+        let choice = select::parse(events)?;
+        let Some(opened) = open::open(input)? else { return Ok(None) };
         let open::Opened { session, reporter, .. } = opened;
-        let wanted = select::bind(&choice, false, &options.input, &session)?;
-        let streams = streams(&session, &options.events.stream)?;
+        let wanted = select::bind(&choice, gmt, input, &session)?;
+        let streams = streams(&session, &events.stream)?;
         let (first, last) = ends(&session, (true, true));
         let within = |ns: i128| {
             let from = wanted.selection.begin_ns.map_or(ns, |begin| ns.max(begin));
@@ -66,6 +70,14 @@ mod shown {
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
+        };
+        Ok(Some((input, reporter)))
+    }
+
+    /// Serves a page about traces until it is asked to end.
+    pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
+        let Some((input, reporter)) = input(&options.input, &options.events, false)? else {
+            return Ok(Outcome::Nothing);
         };
         let settings = Settings {
             address: options.listen,

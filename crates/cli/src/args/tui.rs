@@ -1,0 +1,31 @@
+//! The options of `tracemill tui`.
+
+use clap::Args;
+
+use super::{EventOptions, InputOptions, When};
+
+/// `tracemill tui`.
+#[derive(Args)]
+#[command(
+    after_help = "1 shows events, 2 replays calls, 3 reports functions, 4 shows the call graph; h shows all keys, q ends. \
+With --plain each line of input is a command, and an empty one shows the next page."
+)]
+pub(crate) struct TuiOptions {
+    #[command(flatten)]
+    pub(crate) input: InputOptions,
+
+    #[command(flatten)]
+    pub(crate) events: EventOptions,
+
+    /// One line after the other, for screen readers; commands are lines, `h` shows them
+    #[arg(long)]
+    pub(crate) plain: bool,
+
+    /// Colours
+    #[arg(long, value_name = "WHEN", value_enum, default_value = "auto")]
+    pub(crate) color: When,
+
+    /// Show and take times in UTC instead of local time
+    #[arg(long)]
+    pub(crate) clock_gmt: bool,
+}

@@ -1,0 +1,31 @@
+//! `tracemill tui`: traces in the terminal.
+
+use tracemill_model::error::Error;
+
+use crate::args::TuiOptions;
+use crate::report::Outcome;
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "viewer"))]
+pub(crate) fn run(_: &TuiOptions) -> Result<Outcome, Error> {
+    Err(Error::unsupported(
+        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
+    ))
+}
+
+/// Shows traces until the user ends it.
+#[cfg(feature = "viewer")]
+pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
+    use crate::args::When;
+
+    let Some((input, reporter)) = super::view::input(&options.input, &options.events, options.clock_gmt)? else {
+        return Ok(Outcome::Nothing);
+    };
+    let is_colored = match options.color {
+        // https://no-color.org: any text but none.
+        When::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        when => when == When::Always,
+    };
+    tracemill_tui::run(input, tracemill_tui::Settings { is_plain: options.plain, is_colored, gmt: options.clock_gmt })?;
+    Ok(reporter.outcome())
+}

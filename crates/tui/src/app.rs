@@ -1,0 +1,645 @@
+//! What keys do, and what is shown, as lines of text.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use tracemill_engine::choice::Choice;
+use tracemill_lod::calls::Calls;
+use tracemill_lod::tiles;
+use tracemill_server::Shared;
+
+use crate::Settings;
+use crate::events::{DETAILS, Events};
+use crate::graph::Graph;
+use crate::replay::Replay;
+use crate::report::Report;
+use crate::text::{Clock, cut, duration, left, visible};
+
+/// First and last ns that are wanted.
+pub(crate) type Range = (i128, i128);
+
+/// The range of calls in ns.
+pub(crate) fn ns_range(range: Option<Range>, calls: &Calls) -> (i64, i64) {
+    let ns = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    range.map_or((calls.begin, calls.end), |(begin, end)| (ns(begin), ns(end)))
+}
+
+/// A key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[expect(missing_docs, reason = "they are named after the keys")]
+pub enum Key {
+    Char(char),
+    Enter,
+    Escape,
+    Backspace,
+    Tab,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+}
+
+/// A movement of the cursor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// So many lines.
+    By(i64),
+    Home,
+    End,
+}
+
+impl Step {
+    /// The line that it leads to.
+    pub(crate) fn from(self, at: usize, last: usize) -> usize {
+        match self {
+            Step::By(by) => at.saturating_add_signed(by as isize).min(last),
+            Step::Home => 0,
+            Step::End => last,
+        }
+    }
+}
+
+/// A screen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Screen {
+    Events,
+    Replay,
+    Report,
+    Graph,
+}
+
+const SCREENS: [(Screen, &str); 4] =
+    [(Screen::Events, "events"), (Screen::Replay, "replay"), (Screen::Report, "report"), (Screen::Graph, "graph")];
+
+/// What a line that is typed is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Prompt {
+    Search,
+    Filter,
+    Time,
+}
+
+impl Prompt {
+    fn label(self) -> &'static str {
+        match self {
+            Prompt::Search => "search: ",
+            Prompt::Filter => "filter: ",
+            Prompt::Time => "go to time: ",
+        }
+    }
+}
+
+/// All keys, and what they do.
+const KEYS: &[(&str, &str)] = &[
+    ("1 2 3 4, Tab", "events, replay, report, graph; R and G as in uftrace"),
+    ("Up Down, k j", "line up, line down"),
+    ("PageUp PageDown", "page up, page down"),
+    ("Home End", "first line, last line"),
+    ("/  N  P", "search a name; next hit, previous hit"),
+    ("F", "events: show those that a filter leaves; empty: all"),
+    ("t", "events, replay: go to a time"),
+    ("<  >  =", "begin, end the range of all screens at the chosen line; the whole time"),
+    ("Enter", "replay, graph: fold or unfold; events: go on to the calls of that time"),
+    ("c e  C E", "graph: fold, unfold the nodes below; all of them"),
+    ("u  n p", "replay, graph: to the caller; graph: next, previous node beside"),
+    ("[  ]", "replay: less deep, deeper"),
+    ("T", "replay: one task after the other, then all"),
+    ("s", "report: next sort key"),
+    ("g  G", "graph of this function; of all"),
+    ("w", "density over the whole time"),
+    ("h ?", "these keys"),
+    ("q", "end"),
+];
+
+/// How a line looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    Plain,
+    Title,
+    Header,
+    Chosen,
+    Dim,
+}
+
+/// The state of the program.
+pub struct App {
+    shared: Arc<Shared>,
+    settings: Settings,
+    clock: Clock,
+    screen: Screen,
+    events: Events,
+    replay: Replay,
+    report: Report,
+    graph: Graph,
+    range: Option<Range>,
+    prompt: Option<(Prompt, String)>,
+    searched: String,
+    message: Option<String>,
+    has_strip: bool,
+    has_help: bool,
+    is_ended: bool,
+    /// Lines of the list that were shown last.
+    height: usize,
+    was_complete: bool,
+    has_calls: bool,
+}
+
+impl App {
+    /// Shows traces, whose [reading](Shared::read) is another thread's work.
+    pub fn new(shared: Arc<Shared>, settings: Settings) -> App {
+        let clock = Clock::new(settings.gmt, shared.input.traces.is_unix);
+        App {
+            shared,
+            settings,
+            clock,
+            screen: Screen::Events,
+            events: Events::default(),
+            replay: Replay::default(),
+            report: Report::default(),
+            graph: Graph::default(),
+            range: None,
+            prompt: None,
+            searched: String::new(),
+            message: None,
+            has_strip: false,
+            has_help: false,
+            is_ended: false,
+            height: 20,
+            was_complete: false,
+            has_calls: false,
+        }
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.settings
+    }
+
+    /// Was it asked to end?
+    pub fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Is something on its way that will change what is shown?
+    pub fn is_busy(&self) -> bool {
+        !self.shared.is_complete() || self.events.is_busy() || self.report.is_busy() || self.graph.is_busy()
+    }
+
+    /// Takes note of what was done meanwhile. Says whether something is new.
+    pub fn look(&mut self) -> bool {
+        let (mut is_new, wrong) = self.events.look();
+        if let Some(wrong) = wrong {
+            self.message = Some(wrong);
+        }
+        is_new |= self.report.look();
+        is_new |= self.graph.look();
+        let (is_complete, has_calls) = (self.shared.is_complete(), self.shared.calls().is_some());
+        if is_complete != self.was_complete || has_calls != self.has_calls {
+            (self.was_complete, self.has_calls) = (is_complete, has_calls);
+            is_new = true;
+        }
+        match self.screen {
+            Screen::Report => self.report.ask(&self.shared, self.range),
+            Screen::Graph => self.graph.ask(&self.shared, self.range),
+            Screen::Events | Screen::Replay => {}
+        }
+        is_new || !is_complete
+    }
+
+    /// Does what a key means.
+    pub fn press(&mut self, key: Key) {
+        if self.prompt.is_some() {
+            self.type_key(key);
+            return;
+        }
+        self.message = None;
+        if std::mem::take(&mut self.has_help) {
+            self.is_ended |= key == Key::Char('q');
+            return;
+        }
+        let page = self.height.max(2) as i64 - 1;
+        match key {
+            Key::Char('q') => self.is_ended = true,
+            Key::Char('h' | '?') => self.has_help = true,
+            Key::Char('1') => self.screen = Screen::Events,
+            Key::Char('2') => self.screen = Screen::Replay,
+            Key::Char('3' | 'R') => self.screen = Screen::Report,
+            Key::Char('4') => self.screen = Screen::Graph,
+            Key::Tab => {
+                let at = SCREENS.iter().position(|(screen, _)| *screen == self.screen).unwrap_or(0);
+                self.screen = SCREENS[(at + 1) % SCREENS.len()].0;
+            }
+            Key::Up | Key::Char('k') => self.step(Step::By(-1)),
+            Key::Down | Key::Char('j') => self.step(Step::By(1)),
+            Key::PageUp => self.step(Step::By(-page)),
+            Key::PageDown => self.step(Step::By(page)),
+            Key::Home => self.step(Step::Home),
+            Key::End => self.step(Step::End),
+            Key::Char('/') => self.prompt = Some((Prompt::Search, String::new())),
+            Key::Char('F') => {
+                let old = self.events.filter().unwrap_or_default().to_string();
+                self.prompt = Some((Prompt::Filter, old));
+            }
+            Key::Char('t') => self.prompt = Some((Prompt::Time, String::new())),
+            Key::Char('N') => self.search(true),
+            Key::Char('P') => self.search(false),
+            Key::Char('<') => self.narrow(true),
+            Key::Char('>') => self.narrow(false),
+            Key::Char('=') => self.set_range(None),
+            Key::Char('w') => self.has_strip = !self.has_strip,
+            Key::Char('s') if self.screen == Screen::Report => self.report.next_key(),
+            Key::Char('g') => self.graph_of_chosen(),
+            Key::Char('G') => {
+                self.screen = Screen::Graph;
+                self.graph.choose(&self.shared, None);
+            }
+            key => self.press_on_screen(key),
+        }
+    }
+
+    fn press_on_screen(&mut self, key: Key) {
+        let shared = self.shared.clone();
+        match (self.screen, key) {
+            (Screen::Events, Key::Enter) => {
+                if let Some(ns) = self.events.time(&shared, self.range).filter(|_| shared.calls().is_some()) {
+                    self.screen = Screen::Replay;
+                    self.replay.go_to(&shared, self.range, ns);
+                }
+            }
+            (Screen::Replay, Key::Enter | Key::Char(' ')) => self.replay.fold(&shared, self.range),
+            (Screen::Replay, Key::Char('u')) => self.replay.up(&shared, self.range),
+            (Screen::Replay, Key::Char('[')) => self.replay.deeper(&shared, false),
+            (Screen::Replay, Key::Char(']')) => self.replay.deeper(&shared, true),
+            (Screen::Replay, Key::Char('T')) => self.replay.next_task(&shared),
+            (Screen::Graph, Key::Enter | Key::Char(' ')) => self.graph.fold(),
+            (Screen::Graph, Key::Char('u')) => self.graph.up(),
+            (Screen::Graph, Key::Char('n')) => self.graph.sibling(true),
+            (Screen::Graph, Key::Char('p')) => self.graph.sibling(false),
+            (Screen::Graph, Key::Char(fold @ ('c' | 'C'))) => self.graph.fold_below(true, fold == 'C'),
+            (Screen::Graph, Key::Char(fold @ ('e' | 'E'))) => self.graph.fold_below(false, fold == 'E'),
+            (_, Key::Char(sign)) => self.message = Some(format!("`{sign}` does nothing here; h shows the keys")),
+            _ => {}
+        }
+    }
+
+    fn type_key(&mut self, key: Key) {
+        let Some((prompt, text)) = &mut self.prompt else { return };
+        match key {
+            Key::Char(sign) => text.push(sign),
+            Key::Backspace => drop(text.pop()),
+            Key::Escape => self.prompt = None,
+            Key::Enter => {
+                let (prompt, text) = (*prompt, std::mem::take(text));
+                self.prompt = None;
+                self.answer(prompt, text);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(&mut self, prompt: Prompt, text: String) {
+        match prompt {
+            Prompt::Search => {
+                if !text.is_empty() {
+                    self.searched = text;
+                }
+                self.search(true);
+            }
+            Prompt::Filter if self.shared.index().is_none() => {
+                self.message = Some("the events are being counted".to_string());
+            }
+            Prompt::Filter => {
+                self.screen = Screen::Events;
+                self.events.set_filter(&self.shared, &text);
+            }
+            Prompt::Time => match self.instant(&text) {
+                Ok(ns) if self.screen == Screen::Replay => self.replay.go_to(&self.shared, self.range, ns),
+                Ok(ns) => {
+                    self.screen = Screen::Events;
+                    self.events.go_to(&self.shared, self.range, ns);
+                }
+                Err(wrong) => self.message = Some(wrong),
+            },
+        }
+    }
+
+    /// A time as `--begin` takes it.
+    fn instant(&self, text: &str) -> Result<i128, String> {
+        let mut choice = Choice::default();
+        let session = &self.shared.input.traces.session;
+        let found = choice.set_begin("time", text).and_then(|()| choice.bind(session, self.settings.gmt));
+        let found = found.map_err(|error| error.message().to_string())?;
+        found.0.begin_ns.ok_or_else(|| format!("`{text}` is no time"))
+    }
+
+    fn step(&mut self, step: Step) {
+        match self.screen {
+            Screen::Events => self.events.step(&self.shared, self.range, step),
+            Screen::Replay => self.replay.step(&self.shared, self.range, step),
+            Screen::Report => self.report.step(step),
+            Screen::Graph => self.graph.step(step),
+        }
+    }
+
+    fn search(&mut self, is_next: bool) {
+        let text = self.searched.clone();
+        if text.is_empty() {
+            self.message = Some("/ searches a name".to_string());
+            return;
+        }
+        let is_found = match self.screen {
+            Screen::Events => self.events.search(&self.shared, self.range, &text, is_next),
+            Screen::Replay => self.replay.search(&self.shared, self.range, &text, is_next),
+            Screen::Report => self.report.search(&text, is_next),
+            Screen::Graph => self.graph.search(&self.shared, &text, is_next),
+        };
+        if !is_found {
+            let where_to = if is_next { "behind" } else { "before" };
+            self.message = Some(format!("`{text}` is in no name {where_to} this line"));
+        }
+    }
+
+    /// The time of the chosen line.
+    fn time(&self) -> Option<i128> {
+        match self.screen {
+            Screen::Events => self.events.time(&self.shared, self.range),
+            Screen::Replay => self.replay.time(&self.shared, self.range),
+            Screen::Report | Screen::Graph => None,
+        }
+    }
+
+    fn narrow(&mut self, is_begin: bool) {
+        let (Some(index), Some(ns)) = (self.shared.index(), self.time()) else {
+            self.message = Some("a line with a time begins or ends the range: an event, or a call".to_string());
+            return;
+        };
+        let (begin, end) = self.range.unwrap_or((index.begin, index.end));
+        self.set_range(Some(if is_begin { (ns, end.max(ns)) } else { (begin.min(ns), ns) }));
+    }
+
+    fn set_range(&mut self, range: Option<Range>) {
+        // The cursors stay where they are in time.
+        let (of_event, of_call) =
+            (self.events.time(&self.shared, self.range), self.replay.time(&self.shared, self.range));
+        self.range = range;
+        self.report.forget();
+        self.graph.forget();
+        if let Some(ns) = of_event {
+            self.events.go_to(&self.shared, range, ns);
+        }
+        if let Some(ns) = of_call {
+            self.replay.go_to(&self.shared, range, ns);
+        }
+    }
+
+    /// Shows the graph of the chosen function.
+    fn graph_of_chosen(&mut self) {
+        let function = match self.screen {
+            Screen::Events => None,
+            Screen::Replay => self.replay.function(&self.shared, self.range),
+            Screen::Report => self.report.chosen().map(str::to_string),
+            Screen::Graph => self.graph.chosen(&self.shared),
+        };
+        let (Some(function), Some(calls)) = (function, self.shared.calls()) else {
+            self.message = Some("g shows the graph of a function; choose one in replay, report or graph".to_string());
+            return;
+        };
+        if !calls.names.contains(&function) {
+            self.message = Some(format!("`{function}` is no function"));
+            return;
+        }
+        self.screen = Screen::Graph;
+        self.graph.ask(&self.shared, self.range);
+        self.graph.wait();
+        self.graph.choose(&self.shared, Some(&function));
+    }
+
+    // ---- What is shown ----
+
+    /// How far the reading is, in words.
+    fn progress(&self) -> Option<String> {
+        if self.shared.index().is_none() {
+            let done = self.shared.timeline().done(&self.shared.progress);
+            let numbered = self.shared.progress.events.load(Ordering::Relaxed);
+            return Some(if numbered > 0 {
+                format!("{numbered} events read")
+            } else {
+                format!("counting events, {:.0} %", done * 100.0)
+            });
+        }
+        let busy = [
+            (!self.shared.is_complete(), "following calls"),
+            (self.events.is_busy(), "filtering"),
+            (self.report.is_busy() || self.graph.is_busy(), "adding up"),
+        ];
+        busy.iter().find(|(is_busy, _)| *is_busy).map(|(_, what)| what.to_string())
+    }
+
+    fn title(&self, width: usize) -> String {
+        let names = SCREENS.iter().enumerate().map(|(at, (screen, name))| match *screen == self.screen {
+            true => format!("[{} {name}]", at + 1),
+            false => format!(" {} {name} ", at + 1),
+        });
+        let traces = &self.shared.input.traces.session.traces;
+        let trace = match &traces[..] {
+            [one] => visible(&one.path.file_name().unwrap_or(one.path.as_os_str()).to_string_lossy()),
+            many => format!("{} traces", many.len()),
+        };
+        let right = self.progress().unwrap_or_else(|| "h keys  q end".to_string());
+        let line = format!("{}  {trace}", names.collect::<Vec<_>>().concat());
+        let room = width.saturating_sub(right.len() + 1);
+        cut(&format!("{} {right}", left(&line, room)), width)
+    }
+
+    /// What narrows the screen, in words; and where the cursor is.
+    fn state(&mut self) -> String {
+        let mut parts = Vec::new();
+        match self.screen {
+            Screen::Events => {
+                let count = self.events.len(&self.shared, self.range);
+                if self.shared.index().is_some() {
+                    parts.push(format!("{} of {count} events", (self.events.at + 1).min(count)));
+                }
+                parts.extend(self.events.filter().map(|filter| format!("filter {}", visible(filter))));
+            }
+            Screen::Replay => {
+                parts.push(format!("{} calls", self.replay.count(&self.shared)));
+                parts.extend(self.replay.limits(&self.shared));
+            }
+            Screen::Report => parts.push(format!("{} names", self.report.len())),
+            Screen::Graph => {
+                parts.push(format!("{} lines", self.graph.len()));
+                parts.extend(self.graph.function().map(|function| format!("of {}", visible(function))));
+            }
+        }
+        if let Some((begin, end)) = self.range {
+            let (from, to) = (self.clock.text(Some(begin)), self.clock.text(Some(end)));
+            parts.push(format!("{from} to {to}, {}", duration(end - begin)));
+        }
+        if self.screen != Screen::Events && self.events.filter().is_some() {
+            parts.push("of all events, whatever the filter".to_string());
+        }
+        if let Some(index) = self.shared.index() {
+            let lost: u64 = index.losses.iter().filter_map(|loss| loss.count).sum();
+            if lost > 0 {
+                parts.push(format!("{lost} lost"));
+            }
+            let faults = index.faults.len() + self.shared.input.problems.0.len();
+            if faults > 0 {
+                parts.push(format!("{faults} faults"));
+            }
+        }
+        parts.join("   ")
+    }
+
+    /// The header, the list, the chosen line, details.
+    pub(crate) fn list(&mut self, width: usize, height: usize) -> (String, Vec<String>, Option<usize>, Vec<String>) {
+        let App { shared, range, clock, .. } = self;
+        let is_ready = shared.is_complete();
+        let (header, lines, chosen) = match self.screen {
+            Screen::Events => return self.events.lines(shared, *range, clock, (width, height)),
+            Screen::Replay => self.replay.lines(shared, *range, clock, (width, height)),
+            Screen::Report => self.report.lines((width, height)),
+            Screen::Graph => self.graph.lines(shared, (width, height)),
+        };
+        if header.is_empty() && lines.is_empty() {
+            let says = match is_ready {
+                true if self.report.is_busy() || self.graph.is_busy() => "adding up",
+                true if shared.calls().is_none() => "there are no calls in these traces; 1 shows events, 3 counts them",
+                true => "nothing is in this range; = shows the whole time",
+                false => "the trace is being read",
+            };
+            return (says.to_string(), lines, None, Vec::new());
+        }
+        (header, lines, chosen, Vec::new())
+    }
+
+    /// Everything, in lines of so many columns.
+    pub(crate) fn view(&mut self, width: usize, height: usize) -> Vec<(String, Look)> {
+        let mut lines = vec![(self.title(width), Look::Title)];
+        if self.has_help {
+            let of_keys = KEYS.iter().map(|(keys, _)| keys.len()).max().unwrap_or(0);
+            lines.extend(
+                KEYS.iter().map(|(keys, what)| (cut(&format!("{}  {what}", left(keys, of_keys)), width), Look::Plain)),
+            );
+            lines.truncate(height);
+            return lines;
+        }
+        if self.has_strip {
+            lines.push((self.strip(width), Look::Plain));
+        }
+        // Title, header and status stand around the list.
+        let of_details = if self.screen == Screen::Events && height >= 20 { DETAILS + 1 } else { 0 };
+        let room = height.saturating_sub(lines.len() + 2 + of_details);
+        self.height = room.max(1);
+        let (header, list, chosen, details) = self.list(width, room);
+        lines.push((header, Look::Header));
+        let count = list.len();
+        lines.extend(list.into_iter().enumerate().map(|(at, line)| {
+            let look = if chosen == Some(at) { Look::Chosen } else { Look::Plain };
+            (line, look)
+        }));
+        lines.extend((count..room).map(|_| (String::new(), Look::Plain)));
+        if of_details > 0 {
+            lines.push(("-".repeat(width), Look::Dim));
+            let known = details.len();
+            lines.extend(details.into_iter().map(|line| (line, Look::Plain)));
+            lines.extend((known..DETAILS).map(|_| (String::new(), Look::Plain)));
+        }
+        let status = match (&self.prompt, &self.message) {
+            (Some((prompt, text)), _) => format!("{}{}_", prompt.label(), visible(text)),
+            (None, Some(message)) => visible(message),
+            (None, None) => self.state(),
+        };
+        lines.push((cut(&status, width), Look::Dim));
+        lines.truncate(height);
+        lines
+    }
+
+    /// How many events are where, over the whole time; what is in the range stands between brackets.
+    fn strip(&self, width: usize) -> String {
+        const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let timeline = self.shared.timeline();
+        let columns = width.max(1);
+        let (Some(first), Some(last)) = self.shared.ends() else { return String::new() };
+        let (begin, end) = (first - timeline.origin, last - timeline.origin);
+        let length = (end - begin).max(1);
+        // Buckets that are narrower than a column, and not more than tiles can hold.
+        let narrow = (length / columns as i128).max(1).ilog2();
+        let level =
+            (0..=tiles::MAX_LEVEL).find(|level| *level >= narrow && end >> (level + 10) < 4096).unwrap_or(narrow);
+        let wanted = ((begin.max(0) >> (level + 10)) as u64, (end.max(0) >> (level + 10)) as u64);
+        let tracks: Vec<usize> = (0..timeline.tracks().len()).collect();
+        let source = self.shared.input.traces.source();
+        let density = tiles::together(&tiles::density(&timeline, &source, &tracks, level, wanted, false));
+        let mut counts = vec![0u64; columns];
+        let base = i128::from(wanted.0) << (level + 10);
+        let column =
+            |ns: i128| (((ns - begin) * columns as i128) / (length + 1)).clamp(0, columns as i128 - 1) as usize;
+        for (at, events) in density.at.iter().zip(&density.events) {
+            counts[column(base + (i128::from(*at) << level))] += events;
+        }
+        let most = counts.iter().copied().max().unwrap_or(0).max(1);
+        let height = |count: u64| match count {
+            0 => 0,
+            count => 1 + ((count as f64).ln_1p() / (most as f64).ln_1p() * 7.0).round() as usize,
+        };
+        let mut strip: Vec<char> = counts.iter().map(|count| HEIGHTS[height(*count).min(8)]).collect();
+        if let Some((from, to)) = self.range {
+            strip[column(from - timeline.origin)] = '[';
+            strip[column(to - timeline.origin)] = ']';
+        }
+        strip.into_iter().collect()
+    }
+}
+
+// ---- For those that read line by line ----
+
+impl App {
+    /// Does what is typed behind `/`, `F` or `t`.
+    pub(crate) fn command(&mut self, sign: char, text: &str) {
+        self.message = None;
+        let prompt = match sign {
+            '/' => Prompt::Search,
+            'F' => Prompt::Filter,
+            _ => Prompt::Time,
+        };
+        self.answer(prompt, text.to_string());
+    }
+
+    /// The keys, a line each.
+    pub(crate) fn keys() -> impl Iterator<Item = String> {
+        KEYS.iter().map(|(keys, what)| format!("{keys}: {what}"))
+    }
+
+    /// What stands in the last line.
+    pub(crate) fn status(&mut self) -> String {
+        match &self.message {
+            Some(message) => visible(message),
+            None => self.state(),
+        }
+    }
+
+    /// Goes on by whole pages: the chosen line is the first one in sight.
+    pub(crate) fn turn_page(&mut self, is_next: bool) {
+        let page = self.height as i64;
+        self.step(Step::By(if is_next { page } else { -page }));
+        match self.screen {
+            Screen::Events => self.events.scroll(),
+            Screen::Replay => self.replay.scroll(),
+            Screen::Report => self.report.scroll(),
+            Screen::Graph => self.graph.scroll(),
+        }
+    }
+
+    /// Name of the screen.
+    pub(crate) fn screen_name(&self) -> &'static str {
+        SCREENS.iter().find(|(screen, _)| *screen == self.screen).map_or("", |(_, name)| name)
+    }
+
+    /// Lines of the list at once.
+    pub(crate) fn set_height(&mut self, height: usize) {
+        self.height = height;
+    }
+}

@@ -1,0 +1,243 @@
+//! The table of events.
+
+use std::sync::Arc;
+
+use tracemill_lod::EventSet;
+use tracemill_lod::search;
+use tracemill_server::{Row, Shared, fields, read_rows};
+
+use crate::app::{Range, Step};
+use crate::text::{self, Clock, TIME, left, right, visible};
+use crate::work::Work;
+
+/// Lines for the fields of the chosen event.
+pub(crate) const DETAILS: usize = 6;
+
+/// The table.
+#[derive(Default)]
+pub(crate) struct Events {
+    /// The first row in sight, and the chosen one, among those that are wanted.
+    top: usize,
+    pub(crate) at: usize,
+    /// The filter, and what it leaves.
+    filter: Option<String>,
+    set: Work<Result<Arc<EventSet>, String>>,
+    /// The rows that were read last, for the question that they answer.
+    rows: Option<(Question, Vec<Row>)>,
+}
+
+/// What rows stand in the table: from which on, how many, with which filter, whether events had numbers.
+type Question = (usize, usize, Option<String>, Option<Range>, bool);
+
+/// Events that are shown before they have numbers.
+const EARLY: usize = 200;
+
+impl Events {
+    fn chosen_set(&self) -> Option<&EventSet> {
+        self.set.get()?.as_ref().ok().map(|set| &**set)
+    }
+
+    /// Numbers of the first wanted row and of the one behind the last, among those of the filter.
+    fn span(&self, shared: &Shared, range: Option<Range>) -> (usize, usize) {
+        let Some(index) = shared.index() else { return (0, EARLY) };
+        let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
+        let from = |ns: i128| rank(index.first_from(ns).unwrap_or(index.events()));
+        let all = (0, self.chosen_set().map_or(index.events(), EventSet::len));
+        range.map_or(all, |(begin, end)| (from(begin), from(end.saturating_add(1))))
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self, shared: &Shared, range: Option<Range>) -> usize {
+        let (first, behind) = self.span(shared, range);
+        behind.saturating_sub(first)
+    }
+
+    /// The number of an event by its row.
+    fn event(&self, shared: &Shared, range: Option<Range>, row: usize) -> Option<usize> {
+        let place = self.span(shared, range).0 + row;
+        match (shared.index(), self.chosen_set()) {
+            (Some(index), None) => (place < index.events()).then_some(place),
+            (Some(_), Some(set)) => set.select(place),
+            (None, _) => Some(place),
+        }
+    }
+
+    /// Sets another filter; an empty one is none.
+    pub(crate) fn set_filter(&mut self, shared: &Arc<Shared>, text: &str) {
+        (self.top, self.at) = (0, 0);
+        self.rows = None;
+        if text.trim().is_empty() {
+            self.filter = None;
+            self.set.clear();
+            return;
+        }
+        self.filter = Some(text.to_string());
+        let (shared, text) = (shared.clone(), text.to_string());
+        self.set.begin(move || {
+            shared.set(&text).map_err(|error| match error.help() {
+                Some(help) => format!("{}: {help}", error.message()),
+                None => error.message().to_string(),
+            })
+        });
+    }
+
+    /// The filter.
+    pub(crate) fn filter(&self) -> Option<&str> {
+        self.filter.as_deref()
+    }
+
+    /// Takes note of what was done meanwhile. Says what is wrong with the filter.
+    pub(crate) fn look(&mut self) -> (bool, Option<String>) {
+        let is_new = self.set.look();
+        let wrong = self.set.get().and_then(|set| set.as_ref().err().cloned());
+        if wrong.is_some() {
+            self.filter = None;
+            self.set.clear();
+        }
+        (is_new, wrong)
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.set.is_running()
+    }
+
+    /// Moves the cursor.
+    pub(crate) fn step(&mut self, shared: &Shared, range: Option<Range>, step: Step) {
+        let last = self.len(shared, range).saturating_sub(1);
+        self.at = step.from(self.at, last);
+    }
+
+    /// Goes to the first row that is not before a time.
+    pub(crate) fn go_to(&mut self, shared: &Shared, range: Option<Range>, ns: i128) {
+        let Some(index) = shared.index() else { return };
+        let event = index.first_from(ns).unwrap_or(index.events().saturating_sub(1));
+        self.go_to_event(shared, range, event);
+    }
+
+    fn go_to_event(&mut self, shared: &Shared, range: Option<Range>, event: usize) {
+        let rank = self.chosen_set().map_or(event, |set| set.rank(event));
+        let (first, behind) = self.span(shared, range);
+        self.at = rank.clamp(first, behind.max(first + 1) - 1) - first;
+    }
+
+    /// The time of the chosen row.
+    pub(crate) fn time(&self, shared: &Shared, range: Option<Range>) -> Option<i128> {
+        shared.index()?.ns(self.event(shared, range, self.at)?)
+    }
+
+    /// Chooses the next event whose name holds a text. Says whether there is one.
+    pub(crate) fn search(&mut self, shared: &Shared, range: Option<Range>, text: &str, is_next: bool) -> bool {
+        let (Some(index), Some(event)) = (shared.index(), self.event(shared, range, self.at)) else { return false };
+        let (first, behind) = self.span(shared, range);
+        let found = search::find(index, text, event as i64, is_next, self.chosen_set());
+        let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
+        match found.event.filter(|event| (first..behind).contains(&rank(*event))) {
+            Some(event) => {
+                self.go_to_event(shared, range, event);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes the chosen line the first one in sight.
+    pub(crate) fn scroll(&mut self) {
+        self.top = self.at;
+    }
+
+    /// The header, the lines in sight with the chosen one, and what is known of that.
+    pub(crate) fn lines(
+        &mut self,
+        shared: &Shared,
+        range: Option<Range>,
+        clock: &mut Clock,
+        (width, height): (usize, usize),
+    ) -> (String, Vec<String>, Option<usize>, Vec<String>) {
+        let height = height.max(1);
+        self.top = self.top.min(self.at).max((self.at + 1).saturating_sub(height));
+        let count = self.len(shared, range).saturating_sub(self.top).min(height);
+        let question = (self.top, count, self.filter.clone(), range, shared.index().is_some());
+        if self.rows.as_ref().is_none_or(|(known, _)| *known != question) {
+            let wanted: Vec<usize> =
+                (self.top..self.top + count).map_while(|row| self.event(shared, range, row)).collect();
+            let read = read_rows(shared, shared.index().map(|index| &**index), &wanted);
+            self.rows = Some((question, read.unwrap_or_default()));
+        }
+        let rows = self.rows.as_ref().map_or(&[][..], |(_, rows)| rows);
+        let track = |row: &Row| match shared.index() {
+            Some(index) => index.kind(row.event).map(|(_, track)| index.tracks[track].name.clone()).unwrap_or_default(),
+            None => row.value["stream_name"].as_str().unwrap_or_default().to_string(),
+        };
+        let names: Vec<String> = rows.iter().map(|row| visible(row.value["name"].as_str().unwrap_or("-"))).collect();
+        let tracks: Vec<String> = rows.iter().map(|row| visible(&track(row))).collect();
+        let widest = |texts: &[String], most: usize| {
+            let widths = texts.iter().map(|text| unicode_width::UnicodeWidthStr::width(&**text));
+            widths.max().unwrap_or(0).clamp(5, most)
+        };
+        let of_name = widest(&names, (width / 4).clamp(16, 40));
+        let of_track = if width >= 100 { widest(&tracks, 16) } else { 0 };
+        let of_number = rows.last().map_or(1, |row| row.event.to_string().len()).max(5);
+        let mut header = format!("{} {} {} ", right("event", of_number), left("time", TIME), right("since", 12));
+        if of_track > 0 {
+            header += &format!("{} ", left("track", of_track));
+        }
+        header += &format!("{} fields", left("name", of_name));
+        let time = |row: &Row| {
+            let own = || row.value["ns"].as_number().and_then(|ns| ns.to_string().parse().ok());
+            shared.index().map_or_else(own, |index| index.ns(row.event))
+        };
+        let mut before = self
+            .top
+            .checked_sub(1)
+            .and_then(|row| self.event(shared, range, row))
+            .and_then(|event| shared.index()?.ns(event));
+        let mut lines = Vec::with_capacity(rows.len());
+        for ((row, name), track) in rows.iter().zip(&names).zip(&tracks) {
+            let ns = time(row);
+            let since = ns.zip(before).map_or("-".to_string(), |(ns, before)| text::duration(ns - before));
+            before = ns;
+            let mut line = format!(
+                "{} {} {} ",
+                right(&row.event.to_string(), of_number),
+                left(&clock.text(ns), TIME),
+                right(&since, 12)
+            );
+            if of_track > 0 {
+                line += &format!("{} ", left(track, of_track));
+            }
+            line += &format!("{} {}", left(name, of_name), visible(&row.text));
+            lines.push(text::cut(&line, width));
+        }
+        let details = rows.get(self.at - self.top).map_or(Vec::new(), |row| details(row, width));
+        let chosen = (!rows.is_empty()).then(|| (self.at - self.top).min(rows.len() - 1));
+        (header, lines, chosen, details)
+    }
+}
+
+/// The fields of an event, in as many lines as there is room for.
+fn details(row: &Row, width: usize) -> Vec<String> {
+    let place = &row.place;
+    let mut lines = Vec::new();
+    let mut line = String::new();
+    for (path, value, _) in fields(&row.value) {
+        let one = visible(&format!("{path} = {value}"));
+        let is_full = line.len() + one.len() + 3 > width && !line.is_empty();
+        if is_full {
+            lines.push(std::mem::take(&mut line));
+        }
+        if !line.is_empty() {
+            line += "   ";
+        }
+        line += &one;
+    }
+    lines.push(line);
+    let all = lines.len();
+    lines.truncate(DETAILS - 1);
+    if all > lines.len()
+        && let Some(last) = lines.last_mut()
+    {
+        *last = format!("{} ..", text::cut(last, width.saturating_sub(3)));
+    }
+    lines.push(format!("packet {}, byte {} bit {} of {}", place.packet, place.byte, place.bit, visible(&place.file)));
+    lines.into_iter().map(|line| text::cut(&line, width)).collect()
+}

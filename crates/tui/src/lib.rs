@@ -1,0 +1,69 @@
+//! Traces in a terminal (`docs/tui.md`): four screens over the index and the statistics of the viewer, by keys.
+//!
+//! | module | what |
+//! |---|---|
+//! | `app` | what keys do, and what is shown as lines of text |
+//! | `events`, `replay`, `report`, `graph` | the screens |
+//! | `work` | what takes long, in a thread of its own |
+//! | `text` | times and names in columns |
+//! | `screen` | lines on a terminal |
+//! | `plain` | lines one after the other, for screen readers |
+//!
+//! A part of the program `tracemill`: this API may change at any time.
+#![forbid(unsafe_code)]
+
+mod app;
+mod events;
+mod graph;
+mod plain;
+mod replay;
+mod report;
+mod screen;
+mod text;
+mod work;
+
+use std::io::{BufRead, Write};
+use std::sync::Arc;
+
+use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_server::{Input, Shared};
+
+pub use app::{App, Key};
+pub use screen::draw;
+
+/// How traces are shown.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Settings {
+    /// One line after the other, commands as lines of text.
+    pub is_plain: bool,
+    /// Colours; without them the chosen line is reversed.
+    pub is_colored: bool,
+    /// Universal time instead of local time.
+    pub gmt: bool,
+}
+
+/// Shows traces until the user ends it.
+///
+/// # Errors
+/// When there is no terminal, or it fails.
+pub fn run(input: Input, settings: Settings) -> Result<()> {
+    let shared = Arc::new(Shared::alone(input)?);
+    let reader = shared.clone();
+    // It is not waited for at the end: between two events that match a filter it looks at nothing else.
+    std::thread::spawn(move || reader.read());
+    let app = App::new(shared.clone(), settings);
+    let ended = match settings.is_plain {
+        true => plain::run(app, std::io::stdin().lock(), std::io::stdout().lock()),
+        false => screen::run(app),
+    };
+    shared.end();
+    ended.map_err(|error| Error::new(ErrorKind::Io, format!("the terminal failed: {error}")))
+}
+
+/// Shows traces as lines, for commands that are lines: what [`run`] does with [`Settings::is_plain`].
+///
+/// # Errors
+/// When reading or writing fails.
+pub fn run_plain(app: App, commands: impl BufRead, out: impl Write) -> std::io::Result<()> {
+    plain::run(app, commands, out)
+}

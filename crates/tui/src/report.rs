@@ -1,0 +1,219 @@
+//! Statistics by function, or by name of event where there are no calls.
+
+use std::sync::Arc;
+
+use tracemill_lod::statistics::{Part, sums};
+use tracemill_server::Shared;
+
+use crate::app::{Range, Step, ns_range};
+use crate::text::{cut, duration, right, visible};
+use crate::work::Work;
+
+/// A function, or a name of events, with its numbers: those of [`KEYS`] in their order.
+pub(crate) struct Line {
+    name: String,
+    /// `None` where there is none.
+    numbers: Vec<Option<i128>>,
+}
+
+/// What there is of a range.
+pub(crate) struct Table {
+    lines: Vec<Line>,
+    keys: &'static [Key],
+}
+
+/// A column: its title, whether it counts, and whether it is shown in 80 columns too.
+struct Key {
+    title: &'static str,
+    is_count: bool,
+    is_always: bool,
+}
+
+const fn key(title: &'static str, is_count: bool, is_always: bool) -> Key {
+    Key { title, is_count, is_always }
+}
+
+const CALLS: &[Key] = &[
+    key("total", false, true),
+    key("self", false, true),
+    key("calls", true, true),
+    key("min", false, false),
+    key("mean", false, false),
+    key("p50", false, false),
+    key("p90", false, false),
+    key("p99", false, true),
+    key("max", false, true),
+];
+
+const EVENTS: &[Key] =
+    &[key("events", true, true), key("gap min", false, true), key("gap p50", false, true), key("gap max", false, true)];
+
+/// The screen.
+#[derive(Default)]
+pub(crate) struct Report {
+    table: Work<Table>,
+    /// The order of the lines of the table by the key, which is the number of columns for the name.
+    order: Vec<usize>,
+    key: usize,
+    top: usize,
+    at: usize,
+}
+
+impl Report {
+    /// Asks for the statistics, unless that was done.
+    pub(crate) fn ask(&mut self, shared: &Arc<Shared>, range: Option<Range>) {
+        if self.table.is_asked() || !shared.is_complete() {
+            return;
+        }
+        let shared = shared.clone();
+        self.table.begin(move || table(&shared, range));
+    }
+
+    /// Another range is wanted, or more is known.
+    pub(crate) fn forget(&mut self) {
+        self.table.clear();
+        self.order.clear();
+    }
+
+    pub(crate) fn is_busy(&self) -> bool {
+        self.table.is_running()
+    }
+
+    pub(crate) fn look(&mut self) -> bool {
+        let is_new = self.table.look();
+        if is_new {
+            self.sort();
+        }
+        is_new
+    }
+
+    /// Puts the lines into the order of the key. The cursor stays on its function.
+    fn sort(&mut self) {
+        let chosen = self.order.get(self.at).copied();
+        let Some(table) = self.table.get() else { return };
+        let mut order: Vec<usize> = (0..table.lines.len()).collect();
+        let name = |at: usize| &table.lines[at].name;
+        match table.keys.get(self.key) {
+            Some(_) => order.sort_by(|&a, &b| {
+                let number = |at: usize| table.lines[at].numbers[self.key];
+                number(b).cmp(&number(a)).then_with(|| name(a).cmp(name(b)))
+            }),
+            None => order.sort_by(|&a, &b| name(a).cmp(name(b))),
+        }
+        self.at = chosen.and_then(|chosen| order.iter().position(|own| *own == chosen)).unwrap_or(0);
+        self.order = order;
+    }
+
+    /// Takes the next key.
+    pub(crate) fn next_key(&mut self) {
+        let Some(table) = self.table.get() else { return };
+        self.key = (self.key + 1) % (table.keys.len() + 1);
+        self.sort();
+    }
+
+    pub(crate) fn step(&mut self, step: Step) {
+        self.at = step.from(self.at, self.order.len().saturating_sub(1));
+    }
+
+    /// The chosen function.
+    pub(crate) fn chosen(&self) -> Option<&str> {
+        Some(&self.table.get()?.lines[*self.order.get(self.at)?].name)
+    }
+
+    /// Chooses the next function whose name holds a text.
+    pub(crate) fn search(&mut self, text: &str, is_next: bool) -> bool {
+        let Some(table) = self.table.get() else { return false };
+        let text = text.to_lowercase();
+        let names: Vec<String> = self.order.iter().map(|at| table.lines[*at].name.to_lowercase()).collect();
+        match next_of(names.len(), self.at, is_next, |at| names[at].contains(&text)) {
+            Some(at) => {
+                self.at = at;
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Makes the chosen line the first one in sight.
+    pub(crate) fn scroll(&mut self) {
+        self.top = self.at;
+    }
+
+    /// The header, the lines in sight, the chosen one.
+    pub(crate) fn lines(&mut self, (width, height): (usize, usize)) -> (String, Vec<String>, Option<usize>) {
+        let Some(table) = self.table.get() else { return (String::new(), Vec::new(), None) };
+        let height = height.max(1);
+        self.top = self.top.min(self.at).max((self.at + 1).saturating_sub(height));
+        let shown: Vec<usize> =
+            (0..table.keys.len()).filter(|&at| width >= 120 || table.keys[at].is_always || at == self.key).collect();
+        let columns = |cell: &dyn Fn(usize) -> String, name: &str| {
+            let cells: String = shown.iter().map(|&at| format!("{} ", right(&cell(at), 11))).collect();
+            cut(&(cells + name), width)
+        };
+        let title = |at: usize| {
+            let title = table.keys[at].title;
+            if at == self.key { format!("{title} v") } else { title.to_string() }
+        };
+        let name_title = if self.key == table.keys.len() { "name ^" } else { "name" };
+        let header = columns(&title, name_title);
+        let line = |line: &Line| {
+            let cell = |at: usize| match (line.numbers[at], table.keys[at].is_count) {
+                (None, _) => "-".to_string(),
+                (Some(number), true) => number.to_string(),
+                (Some(ns), false) => duration(ns),
+            };
+            columns(&cell, &visible(&line.name))
+        };
+        let lines: Vec<String> =
+            self.order.iter().skip(self.top).take(height).map(|at| line(&table.lines[*at])).collect();
+        let chosen = (!lines.is_empty()).then(|| self.at - self.top);
+        (header, lines, chosen)
+    }
+
+    /// How many lines there are.
+    pub(crate) fn len(&self) -> usize {
+        self.order.len()
+    }
+}
+
+/// The next of some lines that is meant, behind or before one, and around the end.
+pub(crate) fn next_of(count: usize, at: usize, is_next: bool, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
+    let place = |distance: usize| if is_next { (at + distance) % count } else { (at + count - distance) % count };
+    (1..=count).map(place).find(|at| is_meant(*at))
+}
+
+fn table(shared: &Shared, range: Option<Range>) -> Table {
+    if let Some(calls) = shared.calls() {
+        let line = |of: &tracemill_lod::calls::OfFunction| {
+            let (min, mean, max) = match of.durations() {
+                Some((min, mean, max)) => (Some(min), Some(mean), Some(max)),
+                None => (None, None, None),
+            };
+            let percentile = |p| of.percentile(p).map(i128::from);
+            Line {
+                name: calls.names[of.name as usize].clone(),
+                numbers: vec![
+                    Some(of.total),
+                    Some(of.own),
+                    Some(of.calls.into()),
+                    min.map(i128::from),
+                    mean.map(i128::from),
+                    percentile(50),
+                    percentile(90),
+                    percentile(99),
+                    max.map(i128::from),
+                ],
+            }
+        };
+        let found = calls.statistics(ns_range(range, calls), None);
+        return Table { lines: found.iter().map(line).collect(), keys: CALLS };
+    }
+    let Some(index) = shared.index() else { return Table { lines: Vec::new(), keys: EVENTS } };
+    let sums = sums(index, Part { range, ..Part::default() });
+    let line = |of: &tracemill_lod::statistics::OfName| {
+        let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));
+        let numbers = vec![Some(of.events.into()), gap(|gaps| gaps.0), gap(|gaps| gaps.1), gap(|gaps| gaps.2)];
+        Line { name: index.names[of.name as usize].clone(), numbers }
+    };
+    Table { lines: sums.names.iter().map(line).collect(), keys: EVENTS }
+}

@@ -1,0 +1,75 @@
+//! What takes long, in a thread of its own: a screen asks for it, and shows it when it is there.
+
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
+
+/// Something that was asked for.
+pub(crate) struct Work<T> {
+    state: State<T>,
+}
+
+enum State<T> {
+    /// Nobody asked.
+    None,
+    Running(Receiver<T>),
+    Done(T),
+}
+
+impl<T> Default for Work<T> {
+    fn default() -> Self {
+        Work { state: State::None }
+    }
+}
+
+impl<T: Send + 'static> Work<T> {
+    /// Begins anew. What was asked for before is forgotten, even if it is not there yet.
+    pub(crate) fn begin(&mut self, work: impl FnOnce() -> T + Send + 'static) {
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || {
+            // Nobody waits for it any more when something else was asked for.
+            let _ = sender.send(work());
+        });
+        self.state = State::Running(receiver);
+    }
+
+    /// Forgets it.
+    pub(crate) fn clear(&mut self) {
+        self.state = State::None;
+    }
+
+    /// Was it asked for?
+    pub(crate) fn is_asked(&self) -> bool {
+        !matches!(self.state, State::None)
+    }
+
+    /// Takes note of an end. Says whether something is new.
+    pub(crate) fn look(&mut self) -> bool {
+        let State::Running(receiver) = &self.state else { return false };
+        match receiver.try_recv() {
+            Ok(done) => self.state = State::Done(done),
+            Err(TryRecvError::Empty) => return false,
+            // The thread failed; it said so itself.
+            Err(TryRecvError::Disconnected) => self.state = State::None,
+        }
+        true
+    }
+
+    /// Waits for it. Says whether something is new.
+    pub(crate) fn wait(&mut self) -> bool {
+        let State::Running(receiver) = &self.state else { return false };
+        self.state = receiver.recv().map_or(State::None, State::Done);
+        true
+    }
+
+    /// Is it on its way?
+    pub(crate) fn is_running(&self) -> bool {
+        matches!(self.state, State::Running(_))
+    }
+
+    /// The result.
+    pub(crate) fn get(&self) -> Option<&T> {
+        match &self.state {
+            State::Done(done) => Some(done),
+            _ => None,
+        }
+    }
+}
