@@ -22,7 +22,7 @@ mod screen;
 mod text;
 mod work;
 
-use std::io::{BufRead, Write};
+use std::io::{BufRead, IsTerminal as _, Write};
 use std::sync::Arc;
 
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -47,6 +47,9 @@ pub struct Settings {
 /// # Errors
 /// When there is no terminal, or it fails.
 pub fn run(input: Input, settings: Settings) -> Result<()> {
+    if !settings.is_plain && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
+    }
     let shared = Arc::new(Shared::alone(input)?);
     let reader = shared.clone();
     // It is not waited for at the end: between two events that match a filter it looks at nothing else.

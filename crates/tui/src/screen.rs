@@ -1,6 +1,6 @@
 //! Lines on a terminal.
 
-use std::io::{Error, IsTerminal as _, Result};
+use std::io::Result;
 use std::time::Duration;
 
 use ratatui::Frame;
@@ -38,9 +38,6 @@ pub fn draw(app: &mut App, frame: &mut Frame<'_>) {
 
 /// Shows it until the user ends it.
 pub(crate) fn run(mut app: App) -> Result<()> {
-    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
-        return Err(Error::other("stdin and stdout are not a terminal; --plain works without one"));
-    }
     let mut terminal = ratatui::try_init()?;
     let ended = (|| {
         let mut is_new = true;

@@ -1,0 +1,51 @@
+//! `tui` from the command line: what it says without a terminal, and line by line.
+
+mod util;
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use util::demo;
+
+/// Status, stdout and stderr of `tui` with some options, for commands on stdin.
+fn tui(options: &[&str], commands: &str) -> (Option<i32>, String, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tracemill"));
+    command.arg("tui").args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    // It may have ended already.
+    let _ = child.stdin.take().expect("a pipe").write_all(commands.as_bytes());
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn lines_answer_commands() {
+    let (status, out, err) = tui(&["--plain", "--clock-gmt", &demo("../calls/tasting")], "3\ns\nq\n");
+    assert_eq!((status, &*err), (Some(0), ""));
+    assert!(out.starts_with("events: 1 of 201 events\n"), "{out}");
+    let reports: Vec<&str> = out.split("report: 25 names\n").skip(1).collect();
+    let functions = |report: &str| -> Vec<String> {
+        report.lines().skip(1).filter_map(|line| line.split("  ").last().map(str::to_string)).collect()
+    };
+    assert_eq!(reports.len(), 2);
+    assert!(functions(reports[0]) != functions(reports[1]), "another order");
+}
+
+#[test]
+fn a_range_and_a_filter_hold_for_all_that_is_shown() {
+    let mill = demo("mill");
+    let (status, out, _) = tui(&["--plain", "--filter", "name == \"mill:bell\"", &mill], "");
+    assert_eq!((status, out.lines().next()), (Some(0), Some("events: 1 of 8 events")));
+    let (status, out, _) = tui(&["--plain", "--begin", "+1000h", &mill], "3\n4\n2\n/x\nd\n");
+    assert_eq!((status, out.lines().next()), (Some(0), Some("events: 0 of 0 events")), "{out}");
+}
+
+#[test]
+fn without_a_terminal_there_is_one_sentence() {
+    let (status, out, err) = tui(&[&demo("mill")], "");
+    assert_eq!((status, &*out), (Some(1), ""));
+    assert!(err.contains("no terminal") && err.contains("--plain"), "{err}");
+    let (status, _, err) = tui(&["--plain", "no such trace"], "");
+    assert!(status == Some(1) && err.contains("no such trace"), "{err}");
+}
