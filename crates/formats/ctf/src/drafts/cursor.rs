@@ -274,10 +274,56 @@ impl<'s> Cursor<'s> {
 /// Warnings that anybody reads.
 const MAX_WARNINGS: usize = 1000;
 
-/// Notes a value that a block may give once.
-pub(super) fn set_once<T>(place: &mut Option<T>, value: T, name: &Spanned<String>, source: &str) -> Result<()> {
-    if place.replace(value).is_some() {
-        return Err(name.span.malformed(source, format!("`{}` is given twice in one block", name.value)));
+/// A parser of blocks of attributes.
+pub(super) trait Attributes<'s> {
+    /// The punctuator that may stand before a name.
+    const MARK: Option<u8>;
+    /// Does a block inside another one end as a value does?
+    const BLOCKS_END: bool;
+
+    fn cursor(&mut self) -> &mut Cursor<'s>;
+
+    /// Takes what ends a value.
+    fn end_of_value(&mut self) -> Result<()>;
+
+    /// Reads a block: `take` reads what stands behind the `=` of the names in `values`, and behind those in `blocks`.
+    fn block(
+        &mut self,
+        what: &str,
+        (values, blocks): (&[&str], &[&str]),
+        mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<()>,
+    ) -> Result<()> {
+        self.cursor().begin_block(what)?;
+        let mut given = Given::default();
+        while let Some(name) = self.cursor().attribute(what, Self::MARK)? {
+            let is_value = values.contains(&name.value.as_str());
+            if is_value {
+                self.cursor().equals(&name)?;
+            } else if !blocks.contains(&name.value.as_str()) {
+                self.cursor().skip_unknown(&name, what)?;
+                continue;
+            }
+            take(self, &name)?;
+            given.add(name, self.cursor().source)?;
+            if is_value || Self::BLOCKS_END {
+                self.end_of_value()?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+}
+
+/// The attributes that a block has given.
+#[derive(Default)]
+pub(super) struct Given(Vec<String>);
+
+impl Given {
+    /// Notes an attribute, which may be given once.
+    pub(super) fn add(&mut self, name: Spanned<String>, source: &str) -> Result<()> {
+        if self.0.contains(&name.value) {
+            return Err(name.span.malformed(source, format!("`{}` is given twice in one block", name.value)));
+        }
+        self.0.push(name.value);
+        Ok(())
+    }
 }

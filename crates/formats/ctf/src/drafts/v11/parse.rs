@@ -3,7 +3,7 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::super::cursor::{Cursor, Spanned, set_once};
+use super::super::cursor::{Attributes, Cursor, Spanned};
 use super::super::types::Form;
 use super::ast::{Body, Entry, Event, Section, Trace, TypeRef};
 use super::resolve::BUILT_IN;
@@ -22,8 +22,43 @@ pub(super) fn parse(source: &str) -> Result<(Vec<Entry>, Vec<Error>)> {
     Ok((entries, parser.cursor.warnings))
 }
 
+/// Attributes of a type.
+const BODY: &[&str] = &[
+    "parent",
+    "size",
+    "align",
+    "unit_size",
+    "length",
+    "exp_dig",
+    "mant_dig",
+    "signed",
+    "byte_order",
+    "encoding",
+    "elem_type",
+    "length_type",
+    "map",
+    "fields",
+];
+
 struct Parser<'s> {
     cursor: Cursor<'s>,
+}
+
+impl<'s> Attributes<'s> for Parser<'s> {
+    const MARK: Option<u8> = Some(b'.');
+    const BLOCKS_END: bool = true;
+
+    fn cursor(&mut self) -> &mut Cursor<'s> {
+        &mut self.cursor
+    }
+
+    /// `;`, which may be missing behind a `}`.
+    fn end_of_value(&mut self) -> Result<()> {
+        match self.cursor.accept(b';') || self.cursor.is_behind_brace() {
+            true => Ok(()),
+            false => Err(self.cursor.unexpected("`;` behind the value")),
+        }
+    }
 }
 
 impl Parser<'_> {
@@ -56,57 +91,26 @@ impl Parser<'_> {
         })
     }
 
-    /// A block of attributes: `take` reads the value of one, and says false when it does not know the name.
-    fn block(&mut self, what: &str, mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>) -> Result<()> {
-        self.cursor.begin_block(what)?;
-        while let Some(name) = self.cursor.attribute(what, Some(b'.'))? {
-            if !take(self, &name)? {
-                self.cursor.skip_unknown(&name, what)?;
-            } else {
-                self.end_of_attribute()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// `;`, which may be missing behind a `}`.
-    fn end_of_attribute(&mut self) -> Result<()> {
-        match self.cursor.accept(b';') || self.cursor.is_behind_brace() {
-            true => Ok(()),
-            false => Err(self.cursor.unexpected("`;` behind the value")),
-        }
-    }
-
     fn trace(&mut self) -> Result<Trace> {
-        let (mut major, mut minor, mut session_id) = (None, None, None);
-        self.block("trace", |parser, name| {
-            let place = match name.value.as_str() {
-                "major" => &mut major,
-                "minor" => &mut minor,
-                "session_id" => &mut session_id,
-                _ => return Ok(false),
-            };
-            parser.cursor.equals(name)?;
+        let mut session_id = None;
+        self.block("trace", (&["major", "minor", "session_id"], &[]), |parser, name| {
             let value = parser.cursor.number(&name.value, 0, u32::MAX.into())?;
-            set_once(place, value, name, parser.cursor.source)?;
-            Ok(true)
+            if name.value == "session_id" {
+                session_id = Some(value);
+            }
+            Ok(())
         })?;
         Ok(Trace { session_id })
     }
 
     fn section(&mut self, word: &Spanned<String>) -> Result<Section> {
         let (mut name, mut event) = (None, None);
-        self.block("section", |parser, attribute| {
-            let source = parser.cursor.source;
+        self.block("section", (&["name"], &["event"]), |parser, attribute| {
             match attribute.value.as_str() {
-                "name" => {
-                    parser.cursor.equals(attribute)?;
-                    set_once(&mut name, parser.cursor.word("the name of the section")?, attribute, source)?;
-                }
-                "event" => set_once(&mut event, parser.section_event(attribute)?, attribute, source)?,
-                _ => return Ok(false),
+                "name" => name = Some(parser.cursor.word("the name of the section")?),
+                _ => event = Some(parser.section_event(attribute)?),
             }
-            Ok(true)
+            Ok(())
         })?;
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the section has no `{what}`"));
         let name = name.ok_or_else(|| missing("name"))?;
@@ -117,67 +121,52 @@ impl Parser<'_> {
     /// The block `event` of a section: form of the header, and context.
     fn section_event(&mut self, word: &Spanned<String>) -> Result<(Form, bool, Option<TypeRef>)> {
         let (mut header, mut context) = (None, None);
-        self.block("section's `event`", |parser, attribute| {
-            let source = parser.cursor.source;
+        self.block("section's `event`", (&["header_type"], &["context"]), |parser, attribute| {
             match attribute.value.as_str() {
-                "header_type" => {
-                    parser.cursor.equals(attribute)?;
-                    let word = parser.cursor.identifier("`type1` or `type2`")?;
-                    let form = match word.value.as_str() {
-                        "type1" => Form::One,
-                        "type2" => Form::Two,
-                        other => {
-                            let message = format!("the header type is `{other}`, and must be `type1` or `type2`");
-                            return Err(word.span.malformed(source, message));
-                        }
-                    };
-                    set_once(&mut header, form, attribute, source)?;
-                }
-                "context" => set_once(&mut context, parser.context()?, attribute, source)?,
-                _ => return Ok(false),
+                "header_type" => header = Some(parser.form()?),
+                _ => context = Some(parser.context()?),
             }
-            Ok(true)
+            Ok(())
         })?;
         let missing = || word.span.malformed(self.cursor.source, "the section's `event` has no `header_type`");
         let (has_event_size, fields) = context.unwrap_or((false, None));
         Ok((header.ok_or_else(missing)?, has_event_size, fields))
     }
 
-    fn context(&mut self) -> Result<(bool, Option<TypeRef>)> {
-        let (mut event_size, mut fields) = (None, None);
-        self.block("context", |parser, attribute| {
-            let source = parser.cursor.source;
-            match attribute.value.as_str() {
-                "event_size" => {
-                    parser.cursor.equals(attribute)?;
-                    set_once(&mut event_size, parser.cursor.boolean("event_size")?, attribute, source)?;
-                }
-                "fields" => {
-                    parser.cursor.equals(attribute)?;
-                    set_once(&mut fields, parser.type_ref()?, attribute, source)?;
-                }
-                _ => return Ok(false),
+    fn form(&mut self) -> Result<Form> {
+        let word = self.cursor.identifier("`type1` or `type2`")?;
+        match word.value.as_str() {
+            "type1" => Ok(Form::One),
+            "type2" => Ok(Form::Two),
+            other => {
+                let message = format!("the header type is `{other}`, and must be `type1` or `type2`");
+                Err(word.span.malformed(self.cursor.source, message))
             }
-            Ok(true)
+        }
+    }
+
+    fn context(&mut self) -> Result<(bool, Option<TypeRef>)> {
+        let (mut has_event_size, mut fields) = (false, None);
+        self.block("context", (&["event_size", "fields"], &[]), |parser, attribute| {
+            match attribute.value.as_str() {
+                "event_size" => has_event_size = parser.cursor.boolean("event_size")?,
+                _ => fields = Some(parser.type_ref()?),
+            }
+            Ok(())
         })?;
-        Ok((event_size.unwrap_or(false), fields))
+        Ok((has_event_size, fields))
     }
 
     fn event(&mut self, word: &Spanned<String>) -> Result<Event> {
         let (mut name, mut id, mut section, mut fields) = (None, None, None, None);
-        self.block("event", |parser, attribute| {
-            let source = parser.cursor.source;
-            if !matches!(attribute.value.as_str(), "name" | "id" | "section" | "fields") {
-                return Ok(false);
-            }
-            parser.cursor.equals(attribute)?;
+        self.block("event", (&["name", "id", "section", "fields"], &[]), |parser, attribute| {
             match attribute.value.as_str() {
-                "name" => set_once(&mut name, parser.cursor.word("the name of the event")?, attribute, source)?,
-                "id" => set_once(&mut id, parser.cursor.number("the id", 0, u32::MAX.into())?, attribute, source)?,
-                "section" => set_once(&mut section, parser.cursor.word("the name of a section")?, attribute, source)?,
-                _ => set_once(&mut fields, parser.type_ref()?, attribute, source)?,
+                "name" => name = Some(parser.cursor.word("the name of the event")?),
+                "id" => id = Some(parser.cursor.number("the id", 0, u32::MAX.into())?),
+                "section" => section = Some(parser.cursor.word("the name of a section")?),
+                _ => fields = Some(parser.type_ref()?),
             }
-            Ok(true)
+            Ok(())
         })?;
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the event has no `{what}`"));
         Ok(Event {
@@ -198,38 +187,27 @@ impl Parser<'_> {
 
     fn body(&mut self, span: Span) -> Result<Body> {
         let mut body = Body::new(span);
-        self.block("type", |parser, attribute| match attribute.value.as_str() {
-            "parent" | "size" | "align" | "unit_size" | "length" | "exp_dig" | "mant_dig" | "signed" | "byte_order"
-            | "encoding" | "elem_type" | "length_type" | "map" | "fields" => {
-                parser.cursor.equals(attribute)?;
-                parser.attribute(&mut body, attribute)?;
-                Ok(true)
+        self.block("type", (BODY, &[]), |parser, name| {
+            let cursor = &mut parser.cursor;
+            match name.value.as_str() {
+                "parent" => body.parent = Some(cursor.identifier("the name of the parent")?),
+                "size" => body.size = Some(cursor.number("the size in bits", 1, 64)?),
+                "align" => body.align = Some(cursor.power_of_two("the alignment")?),
+                "unit_size" => body.unit_size = Some(cursor.power_of_two("the unit size")?),
+                "length" => body.length = Some(cursor.number("the length", 0, u64::MAX.into())?),
+                "exp_dig" => body.exp_dig = Some(cursor.number("exp_dig", 0, 1 << 16)?),
+                "mant_dig" => body.mant_dig = Some(cursor.number("mant_dig", 0, 1 << 16)?),
+                "signed" => body.signed = Some(cursor.boolean("signed")?),
+                "byte_order" => body.byte_order = Some(cursor.byte_order()?),
+                "encoding" => body.is_ascii = Some(cursor.is_ascii()?),
+                "elem_type" => body.elem_type = Some(parser.type_ref()?),
+                "length_type" => body.length_type = Some(parser.type_ref()?),
+                "map" => body.map = Some(parser.elements(Self::pair)?),
+                _ => body.fields = Some(parser.elements(Self::field)?),
             }
-            _ => Ok(false),
+            Ok(())
         })?;
         Ok(body)
-    }
-
-    /// The value of an attribute of a type.
-    fn attribute(&mut self, body: &mut Body, name: &Spanned<String>) -> Result<()> {
-        let source = self.cursor.source;
-        let cursor = &mut self.cursor;
-        match name.value.as_str() {
-            "parent" => set_once(&mut body.parent, cursor.identifier("the name of the parent")?, name, source),
-            "size" => set_once(&mut body.size, cursor.number("the size in bits", 1, 64)?, name, source),
-            "align" => set_once(&mut body.align, cursor.power_of_two("the alignment")?, name, source),
-            "unit_size" => set_once(&mut body.unit_size, cursor.power_of_two("the unit size")?, name, source),
-            "length" => set_once(&mut body.length, cursor.number("the length", 0, u64::MAX.into())?, name, source),
-            "exp_dig" => set_once(&mut body.exp_dig, cursor.number("exp_dig", 0, 1 << 16)?, name, source),
-            "mant_dig" => set_once(&mut body.mant_dig, cursor.number("mant_dig", 0, 1 << 16)?, name, source),
-            "signed" => set_once(&mut body.signed, cursor.boolean("signed")?, name, source),
-            "byte_order" => set_once(&mut body.byte_order, cursor.byte_order()?, name, source),
-            "encoding" => set_once(&mut body.is_ascii, cursor.is_ascii()?, name, source),
-            "elem_type" => set_once(&mut body.elem_type, self.type_ref()?, name, source),
-            "length_type" => set_once(&mut body.length_type, self.type_ref()?, name, source),
-            "map" => set_once(&mut body.map, self.elements(Self::pair)?, name, source),
-            _ => set_once(&mut body.fields, self.elements(Self::field)?, name, source),
-        }
     }
 
     /// `{ {...}, {...}, }`, with the commas left out where the writer pleases.

@@ -3,12 +3,25 @@
 use tracemill_codec::text::{Span, uuid_of};
 use tracemill_model::error::Result;
 
-use super::super::cursor::{Spanned, set_once};
+use super::super::cursor::{Attributes, Cursor, Spanned};
 use super::super::lexer::TokenKind;
 use super::super::packet_fields;
 use super::super::types::{Event, Form, Group, Kind, Type};
 use super::Parser;
 use super::specs::Start;
+
+impl<'s> Attributes<'s> for Parser<'s> {
+    const MARK: Option<u8> = None;
+    const BLOCKS_END: bool = false;
+
+    fn cursor(&mut self) -> &mut Cursor<'s> {
+        &mut self.cursor
+    }
+
+    fn end_of_value(&mut self) -> Result<()> {
+        self.cursor.expect(b';', "behind the value").map(|_| ())
+    }
+}
 
 impl Parser<'_> {
     /// Reads the trace block before all others: what it says of words and pointers holds everywhere.
@@ -58,46 +71,20 @@ impl Parser<'_> {
         }
     }
 
-    /// A block of attributes and blocks.
-    fn block(&mut self, what: &str, mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>) -> Result<()> {
-        self.cursor.begin_block(what)?;
-        while let Some(name) = self.cursor.attribute(what, None)? {
-            if !take(self, &name)? {
-                self.cursor.skip_unknown(&name, what)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn end(&mut self) -> Result<()> {
-        self.cursor.expect(b';', "behind the value").map(|_| ())
-    }
-
     fn trace(&mut self) -> Result<()> {
-        let (mut major, mut minor, mut uuid, mut word_size) = (None, None, None, None);
-        self.block("trace", |parser, name| {
-            let source = parser.cursor.source;
-            if !matches!(name.value.as_str(), "major" | "minor" | "uuid" | "word_size") {
-                return Ok(false);
-            }
-            parser.cursor.equals(name)?;
-            let number = |parser: &mut Self, high| parser.cursor.number(&name.value, 0, high);
+        let (mut uuid, mut word_size) = (None, None);
+        self.block("trace", (&["major", "minor", "uuid", "word_size"], &[]), |parser, name| {
             match name.value.as_str() {
-                "major" => set_once(&mut major, number(parser, u32::MAX.into())?.value, name, source)?,
-                "minor" => set_once(&mut minor, number(parser, u32::MAX.into())?.value, name, source)?,
-                "word_size" => {
-                    let size = parser.cursor.number("word_size", 1, 64)?;
-                    set_once(&mut word_size, size.value as u32, name, source)?;
-                }
-                _ => {
+                "uuid" => {
                     let word = parser.cursor.word("the uuid")?;
-                    let bad =
-                        || word.span.malformed(source, format!("`{}` is not a uuid of 36 characters", word.value));
-                    set_once(&mut uuid, uuid_of(&word.value).ok_or_else(bad)?, name, source)?;
+                    let message = || format!("`{}` is not a uuid of 36 characters", word.value);
+                    let bad = || word.span.malformed(parser.cursor.source, message());
+                    uuid = Some(uuid_of(&word.value).ok_or_else(bad)?);
                 }
+                "word_size" => word_size = Some(parser.cursor.number("word_size", 1, 64)?.value as u32),
+                version => drop(parser.cursor.number(version, 0, u32::MAX.into())?),
             }
-            parser.end()?;
-            Ok(true)
+            Ok(())
         })?;
         self.word_size = word_size.unwrap_or(self.word_size);
         if let Some(uuid) = uuid
@@ -162,20 +149,13 @@ impl Parser<'_> {
     fn stream(&mut self) -> Result<()> {
         let word = self.cursor.next();
         let (mut id, mut event, mut packet_context) = (None, None, None);
-        self.block("stream", |parser, name| {
-            let source = parser.cursor.source;
+        self.block("stream", (&["id"], &["event", "packet"]), |parser, name| {
             match name.value.as_str() {
-                "id" => {
-                    parser.cursor.equals(name)?;
-                    let value = parser.cursor.number("the id of the stream", 0, u32::MAX.into())?.value as u64;
-                    set_once(&mut id, value, name, source)?;
-                    parser.end()?;
-                }
-                "event" => set_once(&mut event, parser.stream_event(name)?, name, source)?,
-                "packet" => set_once(&mut packet_context, parser.stream_packet(name)?, name, source)?,
-                _ => return Ok(false),
+                "id" => id = Some(parser.cursor.number("the id of the stream", 0, u32::MAX.into())?.value as u64),
+                "event" => event = Some(parser.stream_event(name)?),
+                _ => packet_context = Some(parser.stream_packet(name)?),
             }
-            Ok(true)
+            Ok(())
         })?;
         let source = self.cursor.source;
         let missing = |what: &str| word.span.malformed(source, format!("the stream has no `{what}`"));
@@ -198,20 +178,14 @@ impl Parser<'_> {
     /// The block `event` of a stream: header, extension, context.
     fn stream_event(&mut self, word: &Spanned<String>) -> Result<(Form, Form, Option<Type>)> {
         let (mut header, mut extension, mut context) = (None, None, None);
-        self.block("stream's `event`", |parser, name| {
-            let source = parser.cursor.source;
+        let names: (&[_], &[_]) = (&["header_type", "header_type_ext"], &["context_type"]);
+        self.block("stream's `event`", names, |parser, name| {
             match name.value.as_str() {
-                word @ ("header_type" | "header_type_ext") => {
-                    let is_extension = word == "header_type_ext";
-                    parser.cursor.equals(name)?;
-                    let place = if is_extension { &mut extension } else { &mut header };
-                    set_once(place, parser.form(is_extension)?, name, source)?;
-                    parser.end()?;
-                }
-                "context_type" => set_once(&mut context, parser.structure_value(name)?, name, source)?,
-                _ => return Ok(false),
+                "header_type" => header = Some(parser.form(false)?),
+                "header_type_ext" => extension = Some(parser.form(true)?),
+                _ => context = Some(parser.structure_value(name)?),
             }
-            Ok(true)
+            Ok(())
         })?;
         let missing = || word.span.malformed(self.cursor.source, "the stream's `event` has no `header_type`");
         let header = header.ok_or_else(missing)?;
@@ -221,13 +195,9 @@ impl Parser<'_> {
     /// The block `packet` of a stream: its context, with both sizes in it (`SPEC.md`, D34).
     fn stream_packet(&mut self, word: &Spanned<String>) -> Result<Type> {
         let mut context = None;
-        self.block("stream's `packet`", |parser, name| {
-            if name.value != "context_type" {
-                return Ok(false);
-            }
-            let class = parser.any_structure_value(name)?;
-            set_once(&mut context, class, name, parser.cursor.source)?;
-            Ok(true)
+        self.block("stream's `packet`", (&[], &["context_type"]), |parser, name| {
+            context = Some(parser.any_structure_value(name)?);
+            Ok(())
         })?;
         let source = self.cursor.source;
         let missing = |what: &str| word.span.malformed(source, format!("the stream's `packet` has no `{what}`"));
@@ -260,29 +230,15 @@ impl Parser<'_> {
     fn event(&mut self) -> Result<()> {
         let word = self.cursor.next();
         let (mut name, mut id, mut stream, mut fields) = (None, None, None, None);
-        self.block("event", |parser, attribute| {
-            let source = parser.cursor.source;
-            if !matches!(attribute.value.as_str(), "name" | "id" | "stream" | "fields") {
-                return Ok(false);
-            }
-            if attribute.value == "fields" {
-                set_once(&mut fields, parser.structure_value(attribute)?, attribute, source)?;
-                return Ok(true);
-            }
-            parser.cursor.equals(attribute)?;
+        self.block("event", (&["name", "id", "stream"], &["fields"]), |parser, attribute| {
+            let id_of = |parser: &mut Self, what: &str| parser.cursor.number(what, 0, u32::MAX.into());
             match attribute.value.as_str() {
-                "name" => set_once(&mut name, parser.cursor.word("the name of the event")?, attribute, source)?,
-                "id" => {
-                    let value = parser.cursor.number("the id of the event", 0, u32::MAX.into())?;
-                    set_once(&mut id, value, attribute, source)?;
-                }
-                _ => {
-                    let value = parser.cursor.number("the id of the stream", 0, u32::MAX.into())?;
-                    set_once(&mut stream, value.value as u64, attribute, source)?;
-                }
+                "name" => name = Some(parser.cursor.word("the name of the event")?),
+                "id" => id = Some(id_of(parser, "the id of the event")?),
+                "stream" => stream = Some(id_of(parser, "the id of the stream")?.value as u64),
+                _ => fields = Some(parser.structure_value(attribute)?),
             }
-            parser.end()?;
-            Ok(true)
+            Ok(())
         })?;
         let missing = |what: &str| word.span.malformed(self.cursor.source, format!("the event has no `{what}`"));
         let id = id.ok_or_else(|| missing("id"))?;

@@ -3,9 +3,9 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
-use super::super::cursor::{Spanned, set_once};
+use super::super::cursor::{Given, Spanned};
 use super::super::lexer::TokenKind;
-use super::super::types::{Class, Int, Type};
+use super::super::types::{Class, Int, Order, Type};
 use super::{Parser, Space};
 
 /// Names of the built-in event headers: a structure of such a name is documentation (`SPEC.md`, D22).
@@ -246,82 +246,76 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// `{ NAME = VALUE; ... }`: `take` reads the value of an attribute, and says false when it does not know the name.
-    pub(super) fn attributes(
+    /// `{ NAME = VALUE; ... }`: `take` reads the value of an attribute whose name is among `names`.
+    fn attributes(
         &mut self,
         what: &str,
-        mut take: impl FnMut(&mut Self, &Spanned<String>) -> Result<bool>,
+        names: &[&str],
+        mut take: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<Span> {
         let word = self.cursor.next();
         self.cursor.expect(b'{', &format!("of the {what}"))?;
+        let mut given = Given::default();
         while !self.cursor.accept(b'}') {
             if self.cursor.accept(b';') {
                 continue;
             }
             let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
-            self.cursor.expect(b'=', &format!("behind `{}`", name.value))?;
-            if take(self, &name)? {
-                self.cursor.expect(b';', "behind the value")?;
-            } else {
+            self.cursor.equals(&name)?;
+            if !names.contains(&name.value.as_str()) {
                 self.cursor.skip_unknown(&name, what)?;
+                continue;
             }
+            take(self, &name.value)?;
+            given.add(name, self.cursor.source)?;
+            self.cursor.expect(b';', "behind the value")?;
         }
         Ok(word.span)
     }
 
     fn integer(&mut self) -> Result<Type> {
-        let (mut size, mut signed, mut align, mut order) = (None, None, None, None);
-        let span = self.attributes("integer", |parser, name| {
-            let source = parser.cursor.source;
-            match name.value.as_str() {
-                "size" => set_once(&mut size, parser.cursor.number("the size in bits", 1, 64)?.value, name, source)?,
-                "signed" => set_once(&mut signed, parser.cursor.boolean("signed")?, name, source)?,
-                "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
-                "byte_order" => set_once(&mut order, parser.cursor.byte_order()?, name, source)?,
-                _ => return Ok(false),
+        let (mut size, mut signed, mut align, mut order) = (None, false, None, Order::default());
+        let span = self.attributes("integer", &["size", "signed", "align", "byte_order"], |parser, name| {
+            match name {
+                "size" => size = Some(parser.cursor.number("the size in bits", 1, 64)?.value as u32),
+                "signed" => signed = parser.cursor.boolean("signed")?,
+                "align" => align = Some(parser.cursor.power_of_two("the alignment")?),
+                _ => order = parser.cursor.byte_order()?,
             }
-            Ok(true)
+            Ok(())
         })?;
         let Some(size) = size else { return Err(span.malformed(self.cursor.source, "the integer has no `size`")) };
-        let int = Int { size: size as u32, signed: signed.unwrap_or(false), order: order.unwrap_or_default() };
-        Ok(Class::integer(int, align))
+        Ok(Class::integer(Int { size, signed, order }, align))
     }
 
     fn floating_point(&mut self) -> Result<Type> {
-        let (mut exponent, mut mantissa, mut align, mut order) = (None, None, None, None);
-        let span = self.attributes("floating_point", |parser, name| {
-            let source = parser.cursor.source;
-            match name.value.as_str() {
-                "exp_dig" => set_once(&mut exponent, parser.cursor.number("exp_dig", 0, 1 << 16)?.value, name, source)?,
-                "mant_dig" => {
-                    set_once(&mut mantissa, parser.cursor.number("mant_dig", 0, 1 << 16)?.value, name, source)?
-                }
-                "align" => set_once(&mut align, parser.cursor.power_of_two("the alignment")?, name, source)?,
-                "byte_order" => set_once(&mut order, parser.cursor.byte_order()?, name, source)?,
-                _ => return Ok(false),
+        let (mut exponent, mut mantissa, mut align, mut order) = (None, None, None, Order::default());
+        let names = &["exp_dig", "mant_dig", "align", "byte_order"];
+        let span = self.attributes("floating_point", names, |parser, name| {
+            match name {
+                "exp_dig" => exponent = Some(parser.cursor.number(name, 0, 1 << 16)?.value),
+                "mant_dig" => mantissa = Some(parser.cursor.number(name, 0, 1 << 16)?.value),
+                "align" => align = Some(parser.cursor.power_of_two("the alignment")?),
+                _ => order = parser.cursor.byte_order()?,
             }
-            Ok(true)
+            Ok(())
         })?;
         let source = self.cursor.source;
         let missing = |what: &str| span.malformed(source, format!("the floating_point has no `{what}`"));
         let exponent = exponent.ok_or_else(|| missing("exp_dig"))?;
         let mantissa = mantissa.ok_or_else(|| missing("mant_dig"))?;
-        let (class, odd) = Class::float((exponent, mantissa), order.unwrap_or_default(), align, span, source)?;
+        let (class, odd) = Class::float((exponent, mantissa), order, align, span, source)?;
         odd.into_iter().for_each(|message| self.cursor.warn(span, message));
         Ok(class)
     }
 
     fn string(&mut self) -> Result<Type> {
-        let mut is_ascii = None;
-        self.attributes("string", |parser, name| {
-            if name.value != "encoding" {
-                return Ok(false);
-            }
-            let source = parser.cursor.source;
-            set_once(&mut is_ascii, parser.cursor.is_ascii()?, name, source)?;
-            Ok(true)
+        let mut is_ascii = false;
+        self.attributes("string", &["encoding"], |parser, _| {
+            is_ascii = parser.cursor.is_ascii()?;
+            Ok(())
         })?;
-        Ok(Class::text(is_ascii.unwrap_or(false)))
+        Ok(Class::text(is_ascii))
     }
 }
 
