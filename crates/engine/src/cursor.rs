@@ -1,5 +1,7 @@
 //! Reading one stream: from packets to chunks, in the order of the stream.
 
+mod times;
+
 use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,19 +9,19 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::State;
-use tracemill_codec::spine::{EventFault, ScanEnd, SpineSink};
+use tracemill_codec::spine::{EventFault, ScanEnd};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::{OpenTrace, PacketReader, Stream};
 use tracemill_model::clock::ClockMap;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::packet_list::PacketList;
-use tracemill_model::schema::EventClassId;
 
+use self::times::{Ascent, SELECT_SPAN, Selecting, StepBack, sound_times};
 use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::item::{ChunkPlace, Item, Place, ReadyChunk};
 use crate::progress::{Progress, packet_bytes};
-use crate::selection::{ClassSet, SpineFilter};
+use crate::selection::SpineFilter;
 
 /// Reads one stream.
 pub struct Cursor {
@@ -651,63 +653,6 @@ impl Cursor {
     }
 }
 
-/// Where a clock value is below one before, that one, and the value.
-type StepBack = (u64, u64, u64);
-
-/// Clock values that should not go back.
-struct Ascent {
-    /// The largest so far.
-    largest: u64,
-    /// The first step back.
-    back: Option<StepBack>,
-}
-
-impl Ascent {
-    fn from(largest: u64) -> Self {
-        Ascent { largest, back: None }
-    }
-
-    /// Looks at the next value; `place` says where it is.
-    #[inline]
-    fn pass(&mut self, cycles: u64, place: u64) {
-        if cycles < self.largest {
-            self.back.get_or_insert((place, self.largest, cycles));
-        }
-        self.largest = self.largest.max(cycles);
-    }
-}
-
-/// The times of a packet's events.
-struct Times {
-    range: Option<(u64, u64)>,
-    order: Ascent,
-    /// The clock value from which the next packet goes on.
-    clock: u64,
-    /// How many there are.
-    events: u64,
-}
-
-impl SpineSink for Times {
-    #[inline]
-    fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
-        self.events += 1;
-        self.order.pass(cycles, start_bits);
-        self.range.is_none_or(|(first, last)| first <= cycles && cycles <= last)
-    }
-}
-
-/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values;
-/// `is_ahead` when the caller finds out later whether their bytes are there.
-fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64, is_ahead: bool) -> Option<Times> {
-    let mut times = Times { range, order: Ascent::from(largest), clock: 0, events: 0 };
-    let mut state = data.state.clone();
-    let end = data.scan(&mut data.first_event(), &mut state, &mut times);
-    times.clock = state.clock;
-    let is_there = || is_ahead || data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
-    let is_sound = end == ScanEnd::Complete && is_there();
-    is_sound.then_some(times)
-}
-
 /// Events for which room is made before the rest of a packet is read: a small packet gets little.
 fn capacity(packet: &OpenPacket) -> usize {
     let expected = match &packet.data.spine {
@@ -741,29 +686,4 @@ fn packet_range(packets: &PacketList, first: u64, last: u64) -> (usize, usize) {
     let begin = packets.iter().position(|packet| !ends_before(&packet)).unwrap_or(packets.len());
     let end = packets.iter().rposition(|packet| !begins_after(&packet)).map_or(begin, |at| at + 1);
     (begin, end.max(begin))
-}
-
-/// Events that a scan with a class filter walks over before it gives what it has.
-const SELECT_SPAN: usize = 1 << 20;
-
-/// Takes only events of wanted classes, and follows the largest time over all of them.
-struct Selecting<'a, 'b> {
-    inner: ChunkSink<'a>,
-    classes: &'b ClassSet,
-    left: usize,
-    order: Ascent,
-    floors: Vec<u64>,
-}
-
-impl SpineSink for Selecting<'_, '_> {
-    #[inline]
-    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool {
-        self.order.pass(cycles, start_bits);
-        self.left -= 1;
-        if self.classes.has(class.0) {
-            self.floors.push(self.order.largest);
-            return self.inner.event(class, cycles, start_bits, body_bits) && self.left > 0;
-        }
-        self.left > 0 && self.inner.has_room_at(body_bits)
-    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_model::clock::extend_cycles;
 use tracemill_model::schema::{ByteOrder, RenderedClass, Role};
 
-use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, Shown, State, Visitor};
+use super::{Fault, FaultKind, Input, MAX_IDLE, NoVisitor, NodeId, Op, Plan, SelectTable, State, Visitor};
 use crate::bits::{self, Wide};
 
 impl Plan {
@@ -52,49 +52,6 @@ impl Plan {
         self.ends.len()
     }
 
-    /// Decodes the section `index` of an event that may end anywhere: members of the section's structure that are not
-    /// whole are shown as absent.
-    #[cold]
-    pub fn run_cut<V: Visitor>(
-        &self,
-        index: usize,
-        input: Input<'_>,
-        pos_bits: &mut u64,
-        state: &mut State,
-        visitor: &mut V,
-    ) {
-        let Some(Some(root)) = self.roots.get(index).copied() else { return };
-        let start = *pos_bits;
-        let Err(fault) = self.run_section(index, input, pos_bits, state, &mut NoVisitor) else {
-            *pos_bits = start;
-            let _ = self.run_section(index, input, pos_bits, state, visitor);
-            return;
-        };
-        let parent = |node: NodeId| self.nodes.get(node as usize).map_or(node, |node| node.parent);
-        // The member in which it ends; nodes are numbered from the root on.
-        let mut member = fault.node.max(root + 1);
-        while parent(member) != root && parent(member) < member {
-            member = parent(member);
-        }
-        *pos_bits = start;
-        let mut before = Before { inner: visitor, limit: member };
-        let _ = self.run_section(index, input, pos_bits, state, &mut before);
-        *pos_bits = input.end_bits;
-        // A structure whose marks are left out is nothing that a visitor hears of: its members are absent instead.
-        let mut is_shown = vec![false; self.nodes.len()];
-        self.ops.iter().filter_map(Op::node).for_each(|node| is_shown[node as usize] = true);
-        for node in member..self.nodes.len() as NodeId {
-            let mut around = parent(node);
-            while around > root && !is_shown[around as usize] {
-                around = parent(around);
-            }
-            if around == root && is_shown[node as usize] {
-                visitor.absent(node);
-            }
-        }
-        visitor.end_struct(root);
-    }
-
     /// Decodes without a visitor.
     pub fn skip(&self, input: Input<'_>, pos_bits: &mut u64, state: &mut State) -> Result<(), Fault> {
         self.run(input, pos_bits, state, &mut NoVisitor)
@@ -125,112 +82,21 @@ impl Plan {
     }
 }
 
-/// Shows the nodes before one of them.
-struct Before<'v, V> {
-    inner: &'v mut V,
-    limit: NodeId,
-}
-
-impl<V: Visitor> Visitor for Before<'_, V> {
-    #[inline]
-    fn shown(&mut self, node: NodeId, shown: Shown<'_>) {
-        if node < self.limit {
-            shown.to(self.inner, node);
-        }
-    }
-}
-
-/// A short plan, all in one place: traces of thousands of classes meet another class with every event, and each cache
-/// line that its plan takes is waited for.
-#[derive(Clone, Debug)]
-pub(crate) struct Short {
-    ops: [Op; SHORT],
-    len: u8,
-    /// End of the first section.
-    first: u8,
-    slots: u8,
-    /// Nothing but these instructions is needed to show an event of the class: neither its header nor what a shared
-    /// context has saved.
-    pub(crate) is_all: bool,
-}
-
-/// Sections of a flat row plan.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FlatSections {
-    All,
-    /// The common context.
-    First,
-    /// The sections behind it.
-    BehindFirst,
-}
-
-impl FlatSections {
-    pub(crate) fn of(self, sections: usize) -> std::ops::Range<usize> {
-        match self {
-            FlatSections::All => 0..sections,
-            FlatSections::First => 0..sections.min(1),
-            FlatSections::BehindFirst => sections.min(1)..sections,
-        }
-    }
-}
-
-/// Instructions of a short plan: with the rest they fill two cache lines.
-const SHORT: usize = 7;
-
-const _: () = assert!(size_of::<std::sync::OnceLock<Short>>() <= 128);
-
-impl Short {
-    /// The short form of a plan; empty, and not all, when it is too long or needs tables.
-    pub(crate) fn of(plan: &Plan, needs_header: bool, shared: usize) -> Self {
-        let fits =
-            plan.ops.len() <= SHORT && plan.tables.is_empty() && plan.renders.is_empty() && plan.lengths.is_empty();
-        let uses_shared = plan.ops.iter().any(|op| op.uses().is_some_and(|slot| usize::from(slot) < shared));
-        let mut short = Short { ops: [Op::Jump { to: 0 }; SHORT], len: 0, first: 0, slots: 0, is_all: false };
-        let Ok(slots) = u8::try_from(plan.slots) else { return short };
-        if fits && !needs_header && !uses_shared {
-            short.ops[..plan.ops.len()].copy_from_slice(&plan.ops);
-            (short.len, short.slots, short.is_all) = (plan.ops.len() as u8, slots, true);
-            short.first = plan.ends.first().map_or(0, |&end| end as u8);
-        }
-        short
-    }
-
-    /// Runs some of its sections; false when the event ends early.
-    #[inline(always)]
-    pub(crate) fn run<V: Visitor>(
-        &self,
-        sections: FlatSections,
-        input: Input<'_>,
-        pos_bits: &mut u64,
-        state: &mut State,
-        visitor: &mut V,
-    ) -> bool {
-        state.grow(usize::from(self.slots));
-        let (begin, end) = match sections {
-            FlatSections::All => (0, self.len),
-            FlatSections::First => (0, self.first),
-            FlatSections::BehindFirst => (self.first, self.len),
-        };
-        let ops = &self.ops[..usize::from(end).min(SHORT)];
-        run_list(ops, usize::from(begin), Tables::NONE, input, pos_bits, state, visitor).is_ok()
-    }
-}
-
 /// Tables that instructions refer to.
 #[derive(Clone, Copy)]
-struct Tables<'a> {
+pub(super) struct Tables<'a> {
     selects: &'a [SelectTable],
     renders: &'a [RenderedClass],
     lengths: &'a [Arc<BTreeMap<u64, u64>>],
 }
 
 impl Tables<'_> {
-    const NONE: Tables<'static> = Tables { selects: &[], renders: &[], lengths: &[] };
+    pub(super) const NONE: Tables<'static> = Tables { selects: &[], renders: &[], lengths: &[] };
 }
 
 /// Runs instructions from `start` on. The error is why the event ends early, and at which instruction.
 #[inline]
-fn run_list<V: Visitor>(
+pub(super) fn run_list<V: Visitor>(
     ops: &[Op],
     start: usize,
     tables: Tables<'_>,
@@ -741,83 +607,6 @@ impl<'a> Run<'a> {
             }
             Role::EventClassId => roles.event_id = value,
             Role::TraceUuid | Role::Timestamp => {}
-        }
-    }
-}
-
-impl Op {
-    /// The slot that the instruction reads, when that may be one that another scope has filled.
-    fn uses(&self) -> Option<u16> {
-        match *self {
-            Op::AdvanceBy { len, .. }
-            | Op::StrBytes { len, .. }
-            | Op::Blob { len, .. }
-            | Op::Fit { len, .. }
-            | Op::BeginArray { len, .. }
-            | Op::Integers { len, .. } => Some(len),
-            Op::Select { slot, .. } | Op::Optional { slot, .. } | Op::Require { slot } | Op::RequireFit { slot } => {
-                Some(slot)
-            }
-            Op::LookUp { from, .. } => Some(from),
-            Op::Unmarked { place, .. } => Some(place),
-            Op::Unit { base, .. } => Some(base),
-            _ => None,
-        }
-    }
-
-    pub(crate) fn node(&self) -> Option<NodeId> {
-        match *self {
-            Op::U8 { node }
-            | Op::S8 { node }
-            | Op::U16 { node, .. }
-            | Op::S16 { node, .. }
-            | Op::U32 { node, .. }
-            | Op::S32 { node, .. }
-            | Op::U64 { node, .. }
-            | Op::S64 { node, .. }
-            | Op::F32 { node, .. }
-            | Op::F64 { node, .. }
-            | Op::Bits { node, .. }
-            | Op::Wide { node, .. }
-            | Op::Boolean { node, .. }
-            | Op::Float { node, .. }
-            | Op::Leb { node, .. }
-            | Op::Str { node, .. }
-            | Op::StrBytes { node, .. }
-            | Op::Blob { node, .. }
-            | Op::Rendered { node, .. }
-            | Op::BeginStruct { node }
-            | Op::EndStruct { node }
-            | Op::Fit { node, .. }
-            | Op::Integers { node, .. }
-            | Op::BeginArray { node, .. }
-            | Op::EndArray { node, .. }
-            | Op::Select { node, .. }
-            | Op::EndVariant { node }
-            | Op::Optional { node, .. }
-            | Op::EndOptional { node }
-            | Op::Length { node, .. }
-            | Op::Order { node, .. }
-            | Op::EndAlign { node, .. }
-            | Op::Unmarked { node, .. } => Some(node),
-            Op::Advance { .. }
-            | Op::AdvanceBy { .. }
-            | Op::Align { .. }
-            | Op::Seek { .. }
-            | Op::Locate { .. }
-            | Op::Set { .. }
-            | Op::Save { .. }
-            | Op::SaveWide { .. }
-            | Op::Require { .. }
-            | Op::RequireFit { .. }
-            | Op::Role { .. }
-            | Op::Clock { .. }
-            | Op::Uuid
-            | Op::LookUp { .. }
-            | Op::Place { .. }
-            | Op::Base { .. }
-            | Op::Unit { .. }
-            | Op::Jump { .. } => None,
         }
     }
 }

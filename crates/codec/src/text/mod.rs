@@ -1,5 +1,6 @@
 //! Texts: spans and suggestions for errors, JSON, base64, and the conversions of C's format strings.
 
+mod digits;
 pub mod fields_json;
 pub mod json;
 mod names;

@@ -82,7 +82,9 @@ impl Parser<'_> {
                     uuid = Some(uuid_of(&word.value).ok_or_else(bad)?);
                 }
                 "word_size" => word_size = Some(parser.cursor.number("word_size", 1, 64)?.value as u32),
-                version => drop(parser.cursor.number(version, 0, u32::MAX.into())?),
+                version => {
+                    parser.cursor.number(version, 0, u32::MAX.into())?;
+                }
             }
             Ok(())
         })?;

@@ -1,0 +1,90 @@
+//! Events of a packet as they are found: their times, where these go back, and which events are wanted.
+
+use tracemill_codec::chunk::{ChunkSink, PacketData};
+use tracemill_codec::spine::{ScanEnd, SpineSink};
+use tracemill_model::schema::EventClassId;
+
+use crate::progress::packet_bytes;
+use crate::selection::ClassSet;
+
+/// Where a clock value is below one before, that one, and the value.
+pub(super) type StepBack = (u64, u64, u64);
+
+/// Clock values that should not go back.
+pub(super) struct Ascent {
+    /// The largest so far.
+    pub(super) largest: u64,
+    /// The first step back.
+    pub(super) back: Option<StepBack>,
+}
+
+impl Ascent {
+    pub(super) fn from(largest: u64) -> Self {
+        Ascent { largest, back: None }
+    }
+
+    /// Looks at the next value; `place` says where it is.
+    #[inline]
+    pub(super) fn pass(&mut self, cycles: u64, place: u64) {
+        if cycles < self.largest {
+            self.back.get_or_insert((place, self.largest, cycles));
+        }
+        self.largest = self.largest.max(cycles);
+    }
+}
+
+/// The times of a packet's events.
+pub(super) struct Times {
+    pub(super) range: Option<(u64, u64)>,
+    pub(super) order: Ascent,
+    /// The clock value from which the next packet goes on.
+    pub(super) clock: u64,
+    /// How many there are.
+    pub(super) events: u64,
+}
+
+impl SpineSink for Times {
+    #[inline]
+    fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
+        self.events += 1;
+        self.order.pass(cycles, start_bits);
+        self.range.is_none_or(|(first, last)| first <= cycles && cycles <= last)
+    }
+}
+
+/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values;
+/// `is_ahead` when the caller finds out later whether their bytes are there.
+pub(super) fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64, is_ahead: bool) -> Option<Times> {
+    let mut times = Times { range, order: Ascent::from(largest), clock: 0, events: 0 };
+    let mut state = data.state.clone();
+    let end = data.scan(&mut data.first_event(), &mut state, &mut times);
+    times.clock = state.clock;
+    let is_there = || is_ahead || data.file.len_now() >= data.packet.offset_bytes + packet_bytes(&data.packet);
+    let is_sound = end == ScanEnd::Complete && is_there();
+    is_sound.then_some(times)
+}
+
+/// Events that a scan with a class filter walks over before it gives what it has.
+pub(super) const SELECT_SPAN: usize = 1 << 20;
+
+/// Takes only events of wanted classes, and follows the largest time over all of them.
+pub(super) struct Selecting<'a, 'b> {
+    pub(super) inner: ChunkSink<'a>,
+    pub(super) classes: &'b ClassSet,
+    pub(super) left: usize,
+    pub(super) order: Ascent,
+    pub(super) floors: Vec<u64>,
+}
+
+impl SpineSink for Selecting<'_, '_> {
+    #[inline]
+    fn event(&mut self, class: EventClassId, cycles: u64, start_bits: u64, body_bits: u64) -> bool {
+        self.order.pass(cycles, start_bits);
+        self.left -= 1;
+        if self.classes.has(class.0) {
+            self.floors.push(self.order.largest);
+            return self.inner.event(class, cycles, start_bits, body_bits) && self.left > 0;
+        }
+        self.left > 0 && self.inner.has_room_at(body_bits)
+    }
+}
