@@ -66,6 +66,20 @@ pub(crate) fn run(
     begins: &Target,
     ends: Option<&Target>,
     note: &mut dyn FnMut(Note) -> Flow,
+    take: impl FnMut(Role, i128, &Event),
+) -> Result<u64> {
+    run_of(input, (begins, ends), None, note, take)
+}
+
+/// Which events are wanted, by their numbers among all that the input leaves.
+pub type Wanted<'a> = &'a dyn Fn(usize) -> bool;
+
+/// As [`run`], of some events only. These are known by number, so none is passed by for its class.
+pub(crate) fn run_of(
+    input: &Input<'_>,
+    (begins, ends): (&Target, Option<&Target>),
+    wanted: Option<Wanted<'_>>,
+    note: &mut dyn FnMut(Note) -> Flow,
     mut take: impl FnMut(Role, i128, &Event),
 ) -> Result<u64> {
     let of_begins = begins.bind(input.session)?;
@@ -79,7 +93,7 @@ pub(crate) fn run(
     });
     let meant: Vec<Vec<Meant>> = meant.collect();
     let mut selection = input.selection.clone();
-    let wanted = meant.iter().enumerate().map(|(trace, classes)| {
+    let classes = meant.iter().enumerate().map(|(trace, classes)| {
         let known = input.selection.classes.get(trace).cloned().flatten();
         let is_wanted = |class: usize| {
             (classes[class].begins, classes[class].ends) != (Verdict::No, Verdict::No)
@@ -87,12 +101,18 @@ pub(crate) fn run(
         };
         (!(0..classes.len()).all(is_wanted)).then(|| Arc::new(ClassSet::new(classes.len(), is_wanted)))
     });
-    selection.classes = wanted.collect();
-    let mut untimed = 0;
+    if wanted.is_none() {
+        selection.classes = classes.collect();
+    }
+    let (mut untimed, mut number) = (0, 0);
     let mut name = Vec::new();
     let roles: Vec<Vec<Is>> = meant.iter().map(|classes| classes.iter().copied().map(Is::from).collect()).collect();
     let events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
     let take_event = |event: &Event| {
+        number += 1;
+        if wanted.is_some_and(|wanted| !wanted(number - 1)) {
+            return;
+        }
         let role = match roles[event.trace][event.raw.class().0 as usize] {
             Is::Always(role) => role,
             Is::Asked(meant) => {

@@ -13,6 +13,7 @@ use tracemill_lod::tiles::{self, MAX_LEVEL};
 use tracemill_lod::{EventSet, Index, Loss, LossKind, Timeline};
 
 use crate::error::{Answer, ApiError};
+use crate::measures;
 use crate::rows::{self, Row};
 use crate::shared::Shared;
 
@@ -29,13 +30,13 @@ impl Query {
         self.0.iter().find(|(own, _)| own == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
     }
 
-    fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
+    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
         let parse =
             |text: &str| text.parse().map_err(|_| ApiError::request(format!("`{name}` is no number: `{text}`")));
         self.get(name).map(parse).transpose()
     }
 
-    fn needed<T: FromStr>(&self, name: &str) -> Answer<T> {
+    pub(crate) fn needed<T: FromStr>(&self, name: &str) -> Answer<T> {
         self.number(name)?.ok_or_else(|| ApiError::request(format!("`{name}` is missing")))
     }
 
@@ -75,6 +76,8 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "select" => select(shared, query, set()?.as_deref()),
         "flame" => flame(shared, query),
         "search" => find(shared, query, set()?.as_deref()),
+        "pairs" => measures::pairs(shared, query, set()?.as_deref()),
+        "outliers" => measures::outliers(shared, query, set()?.as_deref()),
         "locate" => locate(shared, query, set()?.as_deref()),
         "problems" => Ok(problems(shared)),
         _ => match path.split_once('/') {
@@ -86,11 +89,11 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
     value.map(Reply::Value)
 }
 
-fn ns(ns: impl ToString) -> Value {
+pub(crate) fn ns(ns: impl ToString) -> Value {
     Value::String(ns.to_string())
 }
 
-fn some_ns(time: Option<impl ToString>) -> Value {
+pub(crate) fn some_ns(time: Option<impl ToString>) -> Value {
     time.map_or(Value::Null, ns)
 }
 
@@ -135,7 +138,7 @@ fn session(shared: &Shared) -> Value {
         losses.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
     };
     let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
-    let mut features = vec!["select", "search"];
+    let mut features = vec!["select", "search", "pairs", "outliers"];
     if shared.calls().is_some() {
         features.push("calls");
     }
@@ -160,7 +163,7 @@ fn session(shared: &Shared) -> Value {
 }
 
 /// The id of a base track, of the calls of a task, of the group of a trace.
-fn base_id(track: usize) -> String {
+pub(crate) fn base_id(track: usize) -> String {
     format!("b{track}")
 }
 
@@ -505,7 +508,7 @@ fn event(shared: &Shared, number: &str) -> Answer {
 // ---- Statistics ---------------------------------------------------------------------------------------------------
 
 /// A wanted range in ns: `None` for everything.
-fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
+pub(crate) fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
     let (begin, end): (Option<i128>, Option<i128>) = (query.number("begin")?, query.number("end")?);
     if begin.is_none() && end.is_none() {
         return Ok(None);
@@ -518,7 +521,7 @@ fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
 }
 
 /// The base tracks and the tasks of a question: a base track stands for its calls too, and a group for all of its trace.
-fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<usize>, Vec<usize>)>> {
+pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<usize>, Vec<usize>)>> {
     let Some(list) = named_in(shared, query)? else { return Ok(None) };
     let (mut bases, mut tasks) = (Vec::new(), Vec::new());
     let count = shared.calls().map_or(0, |calls| calls.tasks.len());
@@ -650,6 +653,12 @@ fn call(shared: &Shared, place: &str) -> Answer {
 
 // ---- Search and problems ------------------------------------------------------------------------------------------
 
+/// An event that was found.
+fn matched(index: &Index, event: usize) -> Option<Value> {
+    let (name, track) = index.kind(event)?;
+    Some(json!({ "event": event, "ns": some_ns(index.ns(event)), "track": base_id(track), "name": name }))
+}
+
 fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let text = query.get("q").unwrap_or_default();
     let from: i64 = query.number("from")?.unwrap_or(-1);
@@ -658,15 +667,14 @@ fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         Some("previous") => false,
         Some(other) => return Err(ApiError::request(format!("`direction` is next or previous, not `{other}`"))),
     };
-    if query.is_on("fields") {
-        return Err(ApiError::request("values are not searched by this program yet; a filter finds them"));
-    }
     let index = shared.whole_index()?;
+    if query.is_on("fields") {
+        // How many there are would be known when all of them have been read.
+        let event = rows::search(shared, index, text, from, is_next, set);
+        return Ok(json!({ "match": event.and_then(|event| matched(index, event)), "index": null, "count": null }));
+    }
     let found = search::find(index, text, from, is_next, set);
-    let matched = found.event.and_then(|event| {
-        let (name, track) = index.kind(event)?;
-        Some(json!({ "event": event, "ns": some_ns(index.ns(event)), "track": base_id(track), "name": name }))
-    });
+    let matched = found.event.and_then(|event| matched(index, event));
     let at = matched.as_ref().map(|_| found.index);
     Ok(json!({ "match": matched, "index": at, "count": found.count }))
 }

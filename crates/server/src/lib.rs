@@ -12,6 +12,7 @@ mod answers;
 mod assets;
 mod error;
 mod guard;
+mod measures;
 mod rows;
 mod shared;
 mod states;

@@ -1,11 +1,12 @@
 //! Events as rows: read again where they stand, and shown as `print` shows them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use tracemill_engine::merge::{Batch, Merger, Run};
 use tracemill_engine::timeline::{Selection, merger, merger_from};
-use tracemill_lod::Index;
+use tracemill_lod::{EventSet, Index};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 
 use crate::error::ApiError;
@@ -108,7 +109,8 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn read(&mut self, event: usize) -> Option<Row> {
+    /// The next event that is not before one, alone in a batch.
+    fn find(&mut self, event: usize) -> Option<Batch> {
         let streams = &self.shared.input.traces.streams;
         loop {
             let Some(run) = self.batch.runs.get(self.run) else {
@@ -123,35 +125,91 @@ impl<'s> Reader<'s> {
             }
             self.at += 1;
             let (stream, ready) = &self.batch.chunks[run.chunk as usize];
-            let of = &streams[stream.0 as usize];
-            let found = of.event(ready.chunk.event(at as usize));
-            if self.matcher.as_mut().is_some_and(|matcher| !matcher.matches(&found)) {
+            if let Some(matcher) = &mut self.matcher
+                && !matcher.matches(&streams[stream.0 as usize].event(ready.chunk.event(at as usize)))
+            {
                 continue;
             }
             self.next += 1;
             if self.next <= event {
                 continue;
             }
-            let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.body_bits(at as usize));
-            let place = Place {
-                file: of.stream.files[packet.file as usize].path.display().to_string(),
-                packet: packet.index,
-                byte: packet.offset_bytes + bits / 8,
-                bit: bits % 8,
-            };
-            let cycles = of.clock.as_ref().map(|_| found.raw.cycles());
             let one = Run { chunk: 0, from: at, to: at + 1 };
-            let one = Batch { chunks: vec![(*stream, ready.clone())], runs: vec![one], events: 1, notes: Vec::new() };
-            let line = |renderer: &mut LineRenderer| {
-                let rendered = renderer.render(&one, Rendered::default());
-                String::from_utf8_lossy(rendered.out.written()).trim_end_matches('\n').to_string()
-            };
-            let json = line(&mut self.json);
-            let text = payload(&line(&mut self.text)).to_string();
-            let value = serde_json::from_str(&json).unwrap_or(Value::Null);
-            return Some(Row { event, json, value, text, cycles, place });
+            return Some(Batch {
+                chunks: vec![(*stream, ready.clone())],
+                runs: vec![one],
+                events: 1,
+                notes: Vec::new(),
+            });
         }
     }
+
+    fn read(&mut self, event: usize) -> Option<Row> {
+        let one = self.find(event)?;
+        let (stream, ready) = &one.chunks[0];
+        let (of, at) = (&self.shared.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
+        let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.body_bits(at));
+        let place = Place {
+            file: of.stream.files[packet.file as usize].path.display().to_string(),
+            packet: packet.index,
+            byte: packet.offset_bytes + bits / 8,
+            bit: bits % 8,
+        };
+        let cycles = of.clock.as_ref().map(|_| of.event(ready.chunk.event(at)).raw.cycles());
+        let json = line(&mut self.json, &one);
+        let text = payload(&line(&mut self.text, &one)).to_string();
+        let value = serde_json::from_str(&json).unwrap_or(Value::Null);
+        Some(Row { event, json, value, text, cycles, place })
+    }
+}
+
+/// The line of an event.
+fn line(renderer: &mut LineRenderer, one: &Batch) -> String {
+    let rendered = renderer.render(one, Rendered::default());
+    String::from_utf8_lossy(rendered.out.written()).trim_end_matches('\n').to_string()
+}
+
+/// Events that are read on before those of them are taken that were met last.
+const BACK: usize = 1 << 16;
+
+/// The next event whose line of text holds a text, whatever the case, or the previous one. `from` is not found itself: -1
+/// is before all.
+pub(crate) fn search(
+    shared: &Shared,
+    index: &Index,
+    text: &str,
+    from: i64,
+    is_next: bool,
+    set: Option<&EventSet>,
+) -> Option<usize> {
+    let text = text.to_lowercase();
+    let find = |from: usize, to: usize, is_next: bool| {
+        let mut reader = Reader::new(shared, Some(index), from);
+        let (mut event, mut last) = (from, None);
+        while event < to && !shared.progress.stop.load(Ordering::Relaxed) {
+            let one = reader.find(event)?;
+            if set.is_none_or(|set| set.has(event)) && line(&mut reader.text, &one).to_lowercase().contains(&text) {
+                last = Some(event);
+                if is_next {
+                    break;
+                }
+            }
+            event += 1;
+        }
+        last
+    };
+    if is_next {
+        return find((from + 1).max(0) as usize, index.events(), true);
+    }
+    let mut to = usize::try_from(from).unwrap_or(0).min(index.events());
+    while to > 0 {
+        let first = to.saturating_sub(BACK);
+        if let Some(event) = find(first, to, false) {
+            return Some(event);
+        }
+        to = first;
+    }
+    None
 }
 
 /// The last group of fields of a line of text, without its braces.

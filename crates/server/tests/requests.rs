@@ -1,10 +1,12 @@
 //! Requests that nobody means: an answer or an error, never a fault of the server.
 
+use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::Path;
 use std::sync::Arc;
 
+use serde_json::Value;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
@@ -163,12 +165,154 @@ fn each_limit_has_its_status() {
     assert_eq!(served.ask("POST", "/api/login", "{\"ticket\":\"x\"}").0, 401);
     assert_eq!(served.ask("GET", "/api/tiles?tracks=none&level=3&from=0&to=0", "").0, 404);
     assert_eq!(served.ask("GET", "/api/tiles?tracks=b0&level=3&from=0&to=9999", "").0, 400);
-    assert_eq!(served.ask("GET", "/api/search?q=x&fields=1", "").0, 400);
+    assert_eq!(served.ask("GET", "/api/search?q=x&fields=1", "").0, 200);
     assert_eq!(served.ask("GET", "/api/nothing", "").0, 404);
     assert_eq!(served.ask("OPTIONS", "/api/session", "").0, 405);
     let (status, calls) = served.ask("GET", "/api/flame", "");
     assert!(status == 200 && calls.contains("usleep"), "{calls}");
     let (status, first) = served.ask("GET", "/api/events?from=0&limit=1&json=1", "");
     assert!(status == 200 && first.contains("\"event\":0"), "{first}");
+    served.end();
+}
+
+impl Served {
+    /// The answer to a question.
+    fn json(&self, target: &str) -> Value {
+        let (status, body) = self.ask("GET", &format!("/api/{target}"), "");
+        assert_eq!(status, 200, "{target}: {body}");
+        serde_json::from_str(&body).expect("JSON")
+    }
+
+    /// All rows of the table of events, each with its line.
+    fn rows(&self, filter: &str) -> Vec<(Value, Value)> {
+        let mut rows = Vec::new();
+        loop {
+            let answer = self.json(&format!("events?from={}&limit=1000&json=1&filter={filter}", rows.len()));
+            let some = answer["rows"].as_array().expect("a list");
+            if some.is_empty() {
+                return rows;
+            }
+            let line = |row: &Value| serde_json::from_str(row["json"].as_str().expect("a text")).expect("JSON");
+            rows.extend(some.iter().map(|row| (row.clone(), line(row))));
+        }
+    }
+}
+
+fn ns(value: &Value) -> i128 {
+    value.as_str().expect("a text").parse().expect("a number")
+}
+
+/// Begins and durations from `orders:taken` to `orders:sent` of the same id, by the lines.
+fn by_hand(rows: &[(Value, Value)]) -> Vec<(i128, i128)> {
+    let mut open = HashMap::new();
+    let mut pairs = Vec::new();
+    for (row, line) in rows {
+        let id = line["payload"]["id"].to_string();
+        match row["name"].as_str() {
+            Some("orders:taken") => drop(open.insert(id, ns(&row["ns"]))),
+            Some("orders:sent") => {
+                pairs.extend(open.remove(&id).map(|begin: i128| (begin, ns(&row["ns"]) - begin)));
+            }
+            _ => {}
+        }
+    }
+    pairs.sort_unstable();
+    pairs
+}
+
+#[test]
+fn pairs_are_those_of_the_lines() {
+    let served = serve("traces/orders");
+    served.when_counted();
+    let all = served.rows("");
+    let question = "pairs?from=orders:taken&to=orders:sent&by=payload.id";
+    let points = |answer: &Value| -> Vec<(i128, i128)> {
+        let points = answer["points"].as_array().expect("a list").iter();
+        points.map(|point| (ns(&point["begin"]), ns(&point["duration"]))).collect()
+    };
+    let whole = served.json(question);
+    let expected = by_hand(&all);
+    assert!(expected.len() > 100);
+    assert_eq!(points(&whole), expected);
+    let rows = whole["rows"].as_array().expect("a list");
+    assert_eq!(rows.len(), expected.len());
+    assert!(rows.iter().all(|row| row["count"] == 1 && row["min"] == row["max"] && row["p50"] == row["mean"]));
+    let longest = expected.iter().map(|(_, duration)| duration).max().expect("there are some");
+    assert_eq!(ns(&rows[0]["total"]), *longest);
+    // A part of the time, a track, a filter.
+    let (begin, end) = (&all[100].0["ns"], &all[400].0["ns"]);
+    let within = |row: &&(Value, Value)| (ns(begin)..=ns(end)).contains(&ns(&row.0["ns"]));
+    let some: Vec<(Value, Value)> = all.iter().filter(within).cloned().collect();
+    let range = format!("begin={}&end={}", ns(begin), ns(end));
+    assert_eq!(points(&served.json(&format!("{question}&{range}"))), by_hand(&some));
+    let on_track: Vec<(Value, Value)> = all.iter().filter(|row| row.0["track"] == "b1").cloned().collect();
+    assert!(on_track.len() < all.len());
+    assert_eq!(points(&served.json(&format!("{question}&tracks=b1"))), by_hand(&on_track));
+    let filter = "payload.id%20%3C%2050";
+    let filtered = served.rows(filter);
+    assert!(filtered.len() < all.len());
+    assert_eq!(points(&served.json(&format!("{question}&filter={filter}"))), by_hand(&filtered));
+    // From each event to the next of its name.
+    let gaps = served.json("pairs?from=orders:taken&to=orders:taken&by=name");
+    assert_eq!(gaps["points"].as_array().map(Vec::len), Some(159));
+    for wrong in ["pairs?from=a", "pairs?from=nothing&to=orders:sent", "pairs?from=orders:taken&to=orders:sent&by=x"] {
+        let (status, body) = served.ask("GET", &format!("/api/{wrong}"), "");
+        assert!(status == 400 && body.contains("\"request\""), "{wrong}: {body}");
+    }
+    served.end();
+}
+
+#[test]
+fn outliers_are_far_from_the_mean() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    let all = served.rows("");
+    let values: Vec<(u64, f64)> = all
+        .iter()
+        .filter(|(row, _)| row["name"] == "mill:grind")
+        .map(|(row, line)| {
+            (row["event"].as_u64().expect("a number"), line["payload"]["grams"].as_f64().expect("a number"))
+        })
+        .collect();
+    let mean = values.iter().map(|(_, value)| value).sum::<f64>() / values.len() as f64;
+    let variance = values.iter().map(|(_, value)| (value - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    let limit = 1.7 * variance.sqrt();
+    let far: Vec<u64> =
+        values.iter().filter(|(_, value)| (value - mean).abs() > limit).map(|(event, _)| *event).collect();
+    let answer = served.json("outliers?name=mill:grind&field=payload.grams&deviations=1.7");
+    assert!((answer["mean"].as_f64().expect("a number") - mean).abs() < 1e-9 * mean);
+    assert_eq!(answer["values"], values.len());
+    let events: Vec<u64> =
+        answer["events"].as_array().expect("a list").iter().filter_map(|event| event["event"].as_u64()).collect();
+    assert!(!far.is_empty());
+    assert_eq!(events, far);
+    // Nothing is far from the mean of one value; a text has none.
+    let none = served.json("outliers?name=mill:label&field=payload.remark");
+    assert_eq!((&none["mean"], &none["values"]), (&Value::Null, &Value::from(0)));
+    served.end();
+}
+
+#[test]
+fn values_are_searched() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    let all = served.rows("");
+    let hits: Vec<i64> = all
+        .iter()
+        .filter(|(row, _)| row["text"].as_str().is_some_and(|text| text.to_lowercase().contains("nutty")))
+        .filter_map(|(row, _)| row["event"].as_i64())
+        .collect();
+    assert!(hits.len() > 2);
+    let event = |direction: &str, from: i64| {
+        let found = served.json(&format!("search?q=NuTTy&fields=1&from={from}&direction={direction}"));
+        found["match"]["event"].as_i64()
+    };
+    let mut forward = vec![event("next", -1).expect("there is one")];
+    while let Some(next) = event("next", forward[forward.len() - 1]) {
+        forward.push(next);
+    }
+    assert_eq!(forward, hits);
+    assert_eq!(event("previous", hits[2]), Some(hits[1]));
+    assert_eq!(event("previous", hits[0]), None);
     served.end();
 }

@@ -47,7 +47,8 @@ pub struct Settings {
 /// # Errors
 /// When there is no terminal, or it fails.
 pub fn run(input: Input, settings: Settings) -> Result<()> {
-    if !settings.is_plain && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+    let is_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+    if !is_terminal && !settings.is_plain {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
     }
     let shared = Arc::new(Shared::alone(input)?);

@@ -1,0 +1,299 @@
+//! Durations between two events, and values that are far from the others: the events are read again for each question.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::atomic::Ordering;
+
+use serde_json::{Value, json};
+use tracemill_analyses::durations::Durations;
+use tracemill_analyses::pairs::{Question, report_of};
+use tracemill_analyses::report::{Report, Sort};
+use tracemill_analyses::run::Input;
+use tracemill_analyses::target::{Target, Verdict};
+use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::item::Flow;
+use tracemill_lod::{EventSet, Index};
+use tracemill_model::error::Error;
+use tracemill_semantics::names;
+
+use crate::answers::{Query, base_id, chosen, ns, range_of, some_ns};
+use crate::error::{Answer, ApiError};
+use crate::shared::{Shared, Traces};
+
+/// Durations that are told one by one: the longest ones.
+const POINTS: usize = 4096;
+/// Parts of the time for which the others are summed up.
+const PARTS: i128 = 512;
+/// Values that are told.
+const VALUES: usize = 10_000;
+/// Rows of statistics.
+const ROWS: usize = 10_000;
+
+/// What is wrong with a question, as the command line says it.
+fn mistake(error: &Error) -> ApiError {
+    ApiError::request(match error.help() {
+        Some(help) => format!("{}; {help}", error.message()),
+        None => error.message().to_string(),
+    })
+}
+
+/// The events that a question is about, by number.
+struct Wanted<'a> {
+    index: &'a Index,
+    /// Numbers of the first one and of the one behind the last.
+    range: (usize, usize),
+    tracks: Option<Vec<bool>>,
+    set: Option<&'a EventSet>,
+}
+
+impl<'a> Wanted<'a> {
+    fn new(shared: &Shared, index: &'a Index, query: &Query, set: Option<&'a EventSet>) -> Answer<Wanted<'a>> {
+        let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
+        let range = range_of(query, index)?;
+        let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
+        let tracks = chosen(shared, index, query)?.map(|(bases, _)| {
+            let mut tracks = vec![false; index.tracks.len()];
+            bases.into_iter().for_each(|base| tracks[base] = true);
+            tracks
+        });
+        Ok(Wanted { index, range, tracks, set })
+    }
+
+    fn is_all(&self) -> bool {
+        self.tracks.is_none() && self.set.is_none() && self.range == (0, self.index.events())
+    }
+
+    fn has(&self, event: usize) -> bool {
+        (self.range.0..self.range.1).contains(&event)
+            && self.set.is_none_or(|set| set.has(event))
+            && self.tracks.as_ref().is_none_or(|tracks| {
+                self.index.kind(event).is_some_and(|(_, track)| tracks.get(track).copied().unwrap_or(false))
+            })
+    }
+}
+
+/// The longest durations one by one, the others summed up by time.
+struct Points {
+    longest: BinaryHeap<Reverse<(i128, Reverse<i128>)>>,
+    /// By part of the time: number, shortest and longest.
+    others: BTreeMap<i128, (u64, i128, i128)>,
+    begin: i128,
+    /// Ns of a part.
+    part: i128,
+}
+
+impl Points {
+    fn add(&mut self, begin: i128, duration: i128) {
+        self.longest.push(Reverse((duration, Reverse(begin))));
+        if self.longest.len() <= POINTS {
+            return;
+        }
+        if let Some(Reverse((duration, Reverse(begin)))) = self.longest.pop() {
+            let part = (begin - self.begin).div_euclid(self.part);
+            let (n, min, max) = self.others.entry(part).or_insert((0, duration, duration));
+            (*n, *min, *max) = (*n + 1, duration.min(*min), duration.max(*max));
+        }
+    }
+
+    /// `points` and `summary`, both in the order of time.
+    fn json(self) -> (Value, Value) {
+        let mut points: Vec<(i128, i128)> =
+            self.longest.into_iter().map(|Reverse((duration, Reverse(begin)))| (begin, duration)).collect();
+        points.sort_unstable();
+        let points: Vec<Value> =
+            points.iter().map(|(begin, duration)| json!({ "begin": ns(begin), "duration": ns(duration) })).collect();
+        let summary = self.others.iter().map(|(part, (n, min, max))| {
+            let begin = self.begin + part * self.part;
+            json!({ "begin": ns(begin), "end": ns(begin + self.part - 1), "n": n, "min": ns(min), "max": ns(max) })
+        });
+        (points.into(), summary.collect::<Vec<_>>().into())
+    }
+}
+
+/// The fields by which events are grouped.
+fn key_of(shared: &Shared, text: Option<&str>) -> Answer<KeyBy> {
+    let Some(text) = text else { return Ok(KeyBy::First(&[names::TRACK.0])) };
+    let columns = ColumnList::parse(text).and_then(|list| list.bind(&shared.input.traces.session));
+    columns.map(KeyBy::Paths).map_err(|error| mistake(&error))
+}
+
+/// `pairs`: how long it is from an event to the next one of another name, as `report --from --to` says it.
+pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = shared.whole_index()?;
+    let wanted = Wanted::new(shared, index, query, set)?;
+    let text = |name: &str| query.get(name).ok_or_else(|| ApiError::request(format!("`{name}` is missing")));
+    let (from, to) = (Target::parse(text("from")?), Target::parse(text("to")?));
+    let by = key_of(shared, query.get("by"))?;
+    let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
+    let input = Input { session, streams, selection: selection.clone(), filter: filter.clone() };
+    let question = Question { from: &from, to: &to, by: &by, regress: false };
+    let part = ((index.end - index.begin) / PARTS + 1).max(1);
+    let mut points = Points { longest: BinaryHeap::new(), others: BTreeMap::new(), begin: index.begin, part };
+    let is_wanted = |event: usize| wanted.has(event);
+    let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
+    // What is damaged is told by `problems`.
+    let go_on = &mut |_| if shared.progress.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue };
+    let report = report_of(&input, &question, by_number, go_on, |begin, end| {
+        if end >= begin {
+            points.add(begin, end - begin);
+        }
+    });
+    let mut report = report.map_err(|error| mistake(&error))?;
+    report.sort(Sort::Total);
+    let (points, summary) = points.json();
+    Ok(json!({
+        "rows": rows(&mut report),
+        "points": points,
+        "summary": summary,
+        "left_out": { "only_ends": report.left_out.only_ends, "restarted": report.left_out.restarted,
+            "unfinished": report.left_out.unfinished, "negative": report.left_out.negative },
+    }))
+}
+
+/// Statistics by key.
+fn rows(report: &mut Report) -> Vec<Value> {
+    let row = |row: &mut tracemill_analyses::report::Row| {
+        let values: Vec<String> = row.key.iter().map(|(_, value)| value.to_string()).collect();
+        let Durations { moments, .. } = &row.durations;
+        let (count, total, min, max) = (moments.count, moments.total_ns, moments.min_ns, moments.max_ns);
+        let mean = total / u128::from(count.max(1));
+        let percentiles = row.durations.percentiles_ns(&[50, 90, 99]);
+        let [p50, p90, p99] = [0, 1, 2].map(|at| some_ns(percentiles.get(at)));
+        json!({
+            "key": row.label.clone().unwrap_or_else(|| values.join(", ")),
+            "count": count, "total": ns(total), "min": ns(min), "mean": ns(mean),
+            "p50": p50, "p90": p90, "p99": p99, "max": ns(max),
+        })
+    };
+    report.rows.iter_mut().take(ROWS).map(row).collect()
+}
+
+/// Count, mean and squares of distances from it, without large sums (Welford).
+#[derive(Default)]
+struct Spread {
+    count: u64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Spread {
+    fn add(&mut self, value: f64) {
+        self.count += 1;
+        let distance = value - self.mean;
+        self.mean += distance / self.count as f64;
+        self.squares += distance * (value - self.mean);
+    }
+
+    /// Of the population.
+    fn deviation(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
+    }
+}
+
+fn number(value: &KeyValue) -> Option<f64> {
+    match value {
+        KeyValue::Integer(value) => Some(*value as f64),
+        KeyValue::Bool(value) => Some(f64::from(u8::from(*value))),
+        KeyValue::Number(text) => text.parse().ok().filter(|value: &f64| value.is_finite()),
+        KeyValue::Absent | KeyValue::Text(_) => None,
+    }
+}
+
+/// `outliers`: the values of a field that are further from the mean than so many standard deviations.
+pub(crate) fn outliers(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = shared.whole_index()?;
+    let wanted = Wanted::new(shared, index, query, set)?;
+    let field = query.get("field").ok_or_else(|| ApiError::request("`field` is missing"))?;
+    let most: f64 = query.number("deviations")?.unwrap_or(2.5);
+    let by = key_of(shared, Some(field))?;
+    let session = &shared.input.traces.session;
+    let target = query.get("name").map(Target::parse);
+    let meant = target.as_ref().map(|target| target.bind(session).map_err(|error| mistake(&error))).transpose()?;
+    let source = shared.input.traces.source();
+    let mut keys = KeyReader::new(session, &by);
+    // Shows each wanted value; the number of the event and what stands there come with it.
+    let mut each = |see: &mut dyn FnMut(usize, f64, &KeyValue)| -> Answer<()> {
+        let (mut key, mut name) = (Vec::new(), Vec::new());
+        let mut events = Events::new(session, source.streams, source.selection, source.filter);
+        let mut next = 0usize;
+        while let Some(step) = events.next() {
+            let Step::Event(_, event) = step else { continue };
+            let at = next;
+            next += 1;
+            if at.is_multiple_of(4096) && shared.progress.stop.load(Ordering::Relaxed) {
+                return Err(ApiError::new(503, "busy", "the server ends"));
+            }
+            let verdict = meant.as_ref().map(|meant| meant[event.trace][event.raw.class().0 as usize]);
+            let is_meant = match verdict {
+                None | Some(Verdict::Yes) => true,
+                Some(Verdict::No) => false,
+                Some(Verdict::Ask) => target.as_ref().is_some_and(|target| target.asks(&event, &mut name)),
+            };
+            if !is_meant || !wanted.has(at) {
+                continue;
+            }
+            let values = keys.values(&event, &mut key);
+            if let Some((value, text)) = values.first().and_then(|(_, value)| Some((number(value)?, value))) {
+                see(at, value, text);
+            }
+        }
+        Ok(())
+    };
+    let mut spread = Spread::default();
+    each(&mut |_, value, _| spread.add(value))?;
+    let (mean, deviation) = (spread.mean, spread.deviation());
+    let (mut found, mut count) = (Vec::new(), 0u64);
+    if deviation > 0.0 {
+        each(&mut |event, value, text| {
+            let distance = (value - mean) / deviation;
+            if distance.abs() <= most {
+                return;
+            }
+            count += 1;
+            if found.len() < VALUES {
+                found.push((event, text.to_string(), distance));
+            }
+        })?;
+    }
+    let events = found.into_iter().map(|(event, value, distance)| {
+        let (name, track) = index.kind(event).unwrap_or_default();
+        json!({
+            "event": event, "ns": some_ns(index.ns(event)), "track": base_id(track), "name": name, "value": value,
+            "deviations": distance,
+        })
+    });
+    Ok(json!({
+        "values": spread.count,
+        "mean": (spread.count > 0).then_some(mean),
+        "deviation": (spread.count > 0).then_some(deviation),
+        "count": count,
+        "events": events.collect::<Vec<_>>(),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_is_that_of_the_population() {
+        let mut spread = Spread::default();
+        [2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0].into_iter().for_each(|value| spread.add(value));
+        assert_eq!((spread.mean, spread.deviation()), (5.0, 2.0));
+        // A large offset does not matter.
+        let mut far = Spread::default();
+        [1e15 + 2.0, 1e15 + 4.0].into_iter().for_each(|value| far.add(value));
+        assert_eq!(far.deviation(), 1.0);
+    }
+
+    #[test]
+    fn the_longest_durations_are_told_one_by_one() {
+        let mut points = Points { longest: BinaryHeap::new(), others: BTreeMap::new(), begin: 0, part: 1000 };
+        (0..5000).for_each(|at| points.add(at, 5000 - at));
+        let (points, summary) = points.json();
+        assert_eq!(points.as_array().map(Vec::len), Some(POINTS));
+        assert_eq!((&points[0]["begin"], &points[0]["duration"]), (&json!("0"), &json!("5000")));
+        assert_eq!(summary, json!([{ "begin": "4000", "end": "4999", "n": 904, "min": "1", "max": "904" }]));
+    }
+}
