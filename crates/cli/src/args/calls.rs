@@ -267,7 +267,7 @@ impl<const OF_OUTPUT: bool> Ignored<OF_OUTPUT> {
                 None => (option, None),
             });
             let missing = options.filter(|(name, _)| !has(name));
-            more.extend(missing.map(|(name, letter)| unused(name, letter, has_value)));
+            more.extend(missing.map(|(name, letter)| hidden(name, letter, has_value)));
         }
         if !OF_OUTPUT {
             more.push(Arg::new("usage").long("usage").hide(true).action(ArgAction::HelpShort));
@@ -317,8 +317,8 @@ pub(crate) fn with_opt_files(mut words: Vec<OsString>) -> Result<Vec<OsString>, 
     Ok(words)
 }
 
-/// An option that has no effect, however often it is typed.
-fn unused(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
+/// An option that help does not show, and that may be typed however often.
+pub(super) fn hidden(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
     let arg = Arg::new(name).long(name).hide(true);
     let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
     match has_value {

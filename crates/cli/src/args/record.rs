@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, ValueEnum};
 
 use tracemill_calls::text::parse_time;
 
-use super::calls::RuleArgs;
+use super::calls::{RuleArgs, hidden};
 use super::parse_size;
 
 /// `tracemill record`.
@@ -242,15 +242,6 @@ impl Refused {
 }
 
 by_hand!(Refused);
-
-fn hidden(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
-    let arg = Arg::new(name).long(name).hide(true);
-    let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
-    match has_value {
-        true => arg.action(ArgAction::Append).allow_hyphen_values(true),
-        false => arg.action(ArgAction::Count),
-    }
-}
 
 /// Behaviour when a ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]

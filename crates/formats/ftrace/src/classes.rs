@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 use tracemill_model::schema::{
     ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    IntegerClass, Length, Member, OpenIds, Place, Render, Schema, StreamClass, StreamClassId, StringClass,
-    StringLength, StructClass,
+    IntegerClass, Length, Member, OpenIds, Place, Schema, StreamClass, StreamClassId, StringClass, StringLength,
+    StructClass,
 };
 
 use super::event_format::{Content, Element, EventFormat, Field, Machine, Place as FieldPlace};
@@ -222,18 +222,7 @@ fn add_unknown(schema: &mut Schema, stream: StreamClassId) -> Option<EventClassI
     schema.add_event(EventClass {
         name: Some("unknown".into()),
         payload: Some(payload),
-        open_ids: Some(OpenIds { offset_bytes: 0, name: Arc::new(UnknownName) }),
+        open_ids: Some(OpenIds { offset_bytes: 0, name: Arc::new(Some(Arc::from("unknown"))) }),
         ..EventClass::new(UNKNOWN, stream)
     })
-}
-
-/// The name of events that no format describes.
-#[derive(Debug)]
-struct UnknownName;
-
-impl Render for UnknownName {
-    fn render(&self, _event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(b"unknown");
-        true
-    }
 }

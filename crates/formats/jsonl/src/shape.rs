@@ -7,7 +7,7 @@ use tracemill_codec::bits::{limbs_of_digits, negate};
 use tracemill_codec::text::put_from_base64;
 use tracemill_model::schema::{
     ArrayClass, BitsClass, BlobClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FloatClass,
-    IntegerClass, Length, Mapping, Member, Render, RenderedClass, Schema, StringClass, StringLength, StructClass,
+    IntegerClass, Length, Mapping, Member, RenderedClass, Schema, StringClass, StringLength, StructClass,
 };
 
 use super::tape::{Kind, Token};
@@ -286,7 +286,7 @@ impl Shape {
         let bits =
             |len_bits| BitsClass { len_bits, byte_order: ByteOrder::Little, reversed_bits: false, flags: Arc::new([]) };
         let kind = match self {
-            Shape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(Nothing) }),
+            Shape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(None::<Arc<str>>) }),
             Shape::Bool => FieldKind::Boolean(bits(8)),
             Shape::Int(range) => FieldKind::Integer(range.class()),
             Shape::Float => {
@@ -386,16 +386,6 @@ fn length(schema: &mut Schema) -> Length {
 fn check_text(token: &Token, line: &[u8]) -> Result<(), Refused> {
     let has_zero = token.kind == Kind::Escaped && token.text(line).contains(&0);
     if has_zero { Err(Refused::Zero) } else { Ok(()) }
-}
-
-/// The field that is always absent.
-#[derive(Debug)]
-struct Nothing;
-
-impl Render for Nothing {
-    fn render(&self, _event: &[u8], _own: &[u8], _out: &mut Vec<u8>) -> bool {
-        false
-    }
 }
 
 /// Is a number negative? And its digits.

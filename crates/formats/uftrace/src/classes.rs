@@ -155,17 +155,6 @@ impl Render for EventText {
     }
 }
 
-/// Always the same text; `None` is nothing.
-#[derive(Debug)]
-struct Constant(Option<Arc<str>>);
-
-impl Render for Constant {
-    fn render(&self, _event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
-        out.extend_from_slice(self.0.as_deref().unwrap_or_default().as_bytes());
-        self.0.is_some()
-    }
-}
-
 /// Shows a text that stands elsewhere in the event: its offset and length, 32 bits each.
 #[derive(Debug)]
 struct Stored;
@@ -245,7 +234,7 @@ impl Fields {
             symbol: builder.rendered(4, SymbolText(names.clone())),
             module: builder.rendered(0, ModuleText(names.clone(), SYMBOL_AT)),
             text: builder.rendered(8, Stored),
-            nothing: builder.rendered(0, Constant(None)),
+            nothing: builder.rendered(0, None::<Arc<str>>),
             event_of_task: builder.rendered(0, event_text(4)),
             event_of_cpu: builder.rendered(0, event_text(8)),
             event_of_message: builder.rendered(0, event_text(0)),
@@ -283,7 +272,7 @@ impl Builder<'_> {
     }
 
     fn constant(&mut self, text: &str) -> FieldClassId {
-        self.rendered(0, Constant(Some(text.into())))
+        self.rendered(0, Some(Arc::<str>::from(text)))
     }
 
     fn structure(&mut self, members: &[(&str, FieldClassId)]) -> FieldClassId {

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
+use tracemill_codec::text::hex;
 use tracemill_model::schema::ByteOrder;
 
 use super::arguments::{Form, NULL_TEXT, Spec};
 use super::calls::{CallFile, Calls, bare, call};
 use super::info::{FEATURES, GROUPS, Header, feature};
 use super::kernel::CpuRecords;
-use super::layout::hex;
 use super::naming::shown;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};

@@ -61,11 +61,12 @@ pub(super) const GROUPS: [(&str, &str); 16] = [
 ];
 
 /// How patterns of argument specifications are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum PatternType {
     /// Whole names.
     Simple,
     /// POSIX extended regular expressions, not anchored.
+    #[default]
     Regex,
     /// Shell patterns.
     Glob,
@@ -101,7 +102,7 @@ pub(super) struct Info {
 }
 
 /// The entries of the file `info` about arguments.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Specs {
     pub pattern_type: PatternType,
     pub arguments: String,
@@ -112,21 +113,6 @@ pub(super) struct Specs {
     pub is_auto: bool,
     /// Was the program one for ARM of 32 bits? A long double is a double there.
     pub is_arm: bool,
-}
-
-impl Default for Specs {
-    fn default() -> Self {
-        Specs {
-            pattern_type: PatternType::Regex,
-            arguments: String::new(),
-            return_values: String::new(),
-            auto_arguments: String::new(),
-            auto_return_values: String::new(),
-            auto_enumerations: String::new(),
-            is_auto: false,
-            is_arm: false,
-        }
-    }
 }
 
 impl Info {

@@ -1,6 +1,7 @@
 //! The bytes of events: readers of files write them, and [`super::classes`] describes them.
 
 use tracemill_codec::spine::Spine;
+use tracemill_codec::text::hex;
 use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 use tracemill_model::packet::Gap;
@@ -47,9 +48,4 @@ impl Events {
         push_locator(&mut self.bytes, offset, text.len());
         self.bytes.extend_from_slice(text.as_bytes());
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

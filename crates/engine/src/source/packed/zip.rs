@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::Bytes;
 use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::schema::ByteOrder;
 
 use super::compression::Compression;
 use super::slice::Slice;
@@ -21,8 +23,8 @@ const MAX_END: usize = 22 + 0xffff;
 /// An entry of the directory.
 struct Entry<'a> {
     name: &'a [u8],
-    flags: u16,
-    method: u16,
+    flags: u64,
+    method: u64,
     crc: u32,
     packed_len: u64,
     len: u64,
@@ -129,14 +131,14 @@ fn directory(bytes: &[u8]) -> Result<(usize, u64)> {
         let error = Error::new(ErrorKind::Truncated, "the zip archive has no directory at its end");
         return Err(error.at_offset(bytes.len() as u64).with_help("`zip -FF` may mend it"));
     };
-    let (count, offset) = (u64::from(u16_at(end, 10)), u64::from(u32_at(end, 16)));
+    let (count, offset) = (number(end, 10, 2), number(end, 16, 4));
     let locator = at.checked_sub(20).and_then(|at| bytes.get(at..at + 20)).filter(|of| of.starts_with(&END64_LOCATOR));
     let large = locator.and_then(|locator| {
-        let at = usize::try_from(u64_at(locator, 8)).ok()?;
+        let at = usize::try_from(number(locator, 8, 8)).ok()?;
         bytes.get(at..at.checked_add(56)?).filter(|end| end.starts_with(&END64))
     });
     let (count, offset) = match large {
-        Some(end) if count == 0xffff || offset == 0xffff_ffff => (u64_at(end, 32), u64_at(end, 48)),
+        Some(end) if count == 0xffff || offset == 0xffff_ffff => (number(end, 32, 8), number(end, 48, 8)),
         _ => (count, offset),
     };
     Ok((usize::try_from(offset).unwrap_or(usize::MAX), count))
@@ -145,24 +147,24 @@ fn directory(bytes: &[u8]) -> Result<(usize, u64)> {
 /// The entry at an offset, and where the next one is.
 fn entry(bytes: &[u8], at: usize) -> Option<(Entry<'_>, usize)> {
     let head = bytes.get(at..at.checked_add(46)?).filter(|head| head.starts_with(&CENTRAL))?;
-    let [name_len, extra_len, comment_len] = [28, 30, 32].map(|place| usize::from(u16_at(head, place)));
+    let [name_len, extra_len, comment_len] = [28, 30, 32].map(|place| number(head, place, 2) as usize);
     let name = bytes.get(at + 46..at + 46 + name_len)?;
     let mut extra = bytes.get(at + 46 + name_len..at + 46 + name_len + extra_len)?;
-    let [mut packed_len, mut len, mut offset] = [20, 24, 42].map(|place| u64::from(u32_at(head, place)));
+    let [mut packed_len, mut len, mut offset] = [20, 24, 42].map(|place| number(head, place, 4));
     while let Some(field) = extra.get(..4) {
-        let field_len = usize::from(u16_at(field, 2));
+        let field_len = number(field, 2, 2) as usize;
         let mut content = extra.get(4..4 + field_len)?;
-        if u16_at(field, 0) == 1 {
+        if number(field, 0, 2) == 1 {
             for value in [&mut len, &mut packed_len, &mut offset] {
                 if *value == 0xffff_ffff && content.len() >= 8 {
-                    *value = u64_at(content, 0);
+                    *value = number(content, 0, 8);
                     content = &content[8..];
                 }
             }
         }
         extra = &extra[4 + field_len..];
     }
-    let (flags, method, crc) = (u16_at(head, 8), u16_at(head, 10), u32_at(head, 16));
+    let (flags, method, crc) = (number(head, 8, 2), number(head, 10, 2), number(head, 16, 4) as u32);
     let entry = Entry { name, flags, method, crc, packed_len, len, offset };
     Some((entry, at + 46 + name_len + extra_len + comment_len))
 }
@@ -171,18 +173,11 @@ fn entry(bytes: &[u8], at: usize) -> Option<(Entry<'_>, usize)> {
 fn content_of(bytes: &[u8], entry: &Entry<'_>) -> Option<usize> {
     let at = usize::try_from(entry.offset).ok()?;
     let head = bytes.get(at..at.checked_add(30)?).filter(|head| head.starts_with(&LOCAL))?;
-    let from = at + 30 + usize::from(u16_at(head, 26)) + usize::from(u16_at(head, 28));
+    let from = at + 30 + (number(head, 26, 2) + number(head, 28, 2)) as usize;
     (from <= bytes.len()).then_some(from)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    bytes.get(at..at + 2).and_then(|bytes| bytes.try_into().ok()).map_or(0, u16::from_le_bytes)
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+/// The number in some bytes; 0 where they are not there.
+fn number(bytes: &[u8], at: usize, len: usize) -> u64 {
+    bytes.get(at..at + len).map_or(0, |bytes| read_uint(bytes, ByteOrder::Little))
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::io::Read;
 
 use md5::Digest;
+use tracemill_codec::text::hex;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::keys::Keys;
@@ -92,14 +93,6 @@ pub(super) fn digest(content: &[u8], scheme: u64) -> Option<Vec<u8>> {
         2 => sha1::Sha1::digest(content).to_vec(),
         3 => crc32fast::hash(content).to_be_bytes().to_vec(),
         _ => return None,
-    })
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        text.push(char::from_digit(u32::from(byte >> 4), 16).unwrap_or('?'));
-        text.push(char::from_digit(u32::from(byte & 15), 16).unwrap_or('?'));
-        text
     })
 }
 

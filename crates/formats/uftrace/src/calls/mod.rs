@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
+use tracemill_codec::text::hex;
 
 use super::definitions::Definitions;
 use super::info::Info;
-use super::layout::hex;
 use super::naming::shown;
 use super::records::{Kind, Record};
 use tracemill_format::Demangle;
