@@ -18,7 +18,7 @@ use crate::Result;
 /// Events of a chunk: as many as a chunk can hold, so that classes of which there are thousands have some in each.
 const CHUNK_EVENTS: usize = 1 << 16;
 
-/// What was decoded.
+/// Counts of decoded fields.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) struct Decoded {
     /// Events.

@@ -10,7 +10,7 @@ use nix::sys::time::TimeValLike;
 
 use crate::Result;
 
-/// What a run took.
+/// The cost of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     /// CPU seconds of all threads, user and system.
@@ -82,7 +82,7 @@ pub(crate) fn child(command: &mut Command) -> Result<Run> {
     if status.success() { Ok(run) } else { Err(format!("{}: {status}", name_of(command))) }
 }
 
-/// What a program writes on stdout.
+/// The bytes that a program writes on stdout.
 pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     let output = command.stdin(Stdio::null()).output().map_err(|error| not_started(command, &error))?;
     if output.status.success() { Ok(output.stdout) } else { Err(format!("{}: {}", name_of(command), output.status)) }
@@ -150,7 +150,7 @@ pub(crate) fn peer() -> Command {
     Command::new("babeltrace2")
 }
 
-/// What the other reader says of its version.
+/// The version that the other reader states.
 pub(crate) fn peer_version() -> Option<String> {
     let output = output(peer().arg("--version")).ok()?;
     Some(String::from_utf8_lossy(&output).lines().next()?.to_string())

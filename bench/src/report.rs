@@ -10,7 +10,7 @@ use crate::host::Host;
 use crate::measure::{Samples, Spread};
 use crate::suite::Setup;
 
-/// What a row is judged by.
+/// The measure by which a row is judged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Target {
     /// As much as this, or more.
@@ -25,7 +25,7 @@ pub(crate) enum Target {
 pub(crate) struct Row {
     /// Number, and a letter where several lines belong together.
     pub(crate) id: &'static str,
-    /// What is measured.
+    /// The thing that is measured.
     pub(crate) what: String,
     /// The trace.
     pub(crate) trace: String,
@@ -37,13 +37,13 @@ pub(crate) struct Row {
     pub(crate) ours: Samples,
     /// Runs of the other reader.
     pub(crate) peer: Option<Samples>,
-    /// What another program that is not run takes for an event, in ns.
+    /// Time that another program, which is not run, takes for an event, in ns.
     pub(crate) peer_ns: Option<f64>,
-    /// What is judged: a ratio, a time, ...; `None` when it could not be measured.
+    /// The figure that is judged: a ratio, a time, ...; `None` when it could not be measured.
     pub(crate) result: Option<f64>,
     /// Its unit.
     pub(crate) unit: &'static str,
-    /// What it should be.
+    /// The wanted figure.
     pub(crate) target: Target,
     /// More than the target.
     pub(crate) aim: Option<f64>,

@@ -22,7 +22,7 @@ pub(crate) struct Setup {
     pub(crate) runs: usize,
     /// Only rows of these numbers; all when empty.
     pub(crate) only: Vec<u8>,
-    /// What is read.
+    /// The traces that are read.
     pub(crate) traces: Traces,
 }
 
@@ -545,7 +545,7 @@ fn compare(
     }
 }
 
-/// What the rows of an event log are called and compared with.
+/// Names of the rows of an event log, and the programs that they are compared with.
 struct LogRows {
     /// Text, `info`, `report --state`, memory.
     ids: [&'static str; 4],

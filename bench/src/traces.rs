@@ -19,7 +19,7 @@ pub(crate) struct Trace {
     pub(crate) path: PathBuf,
 }
 
-/// What is measured; `None` for what is not there.
+/// The traces that are measured; `None` for those that are not there.
 pub(crate) struct Traces {
     /// 20 million events.
     pub(crate) large: Option<Trace>,

@@ -14,7 +14,7 @@ pub struct Case {
     pub name: String,
     /// Section of the specification.
     pub spec: String,
-    /// What is tested, in a sentence.
+    /// The rule that is tested, in a sentence.
     pub rule: String,
     /// Constructs that it covers (`coverage.rs`).
     pub covers: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Expected {
     pub place: Where,
     /// Packet, when the case names it.
     pub packet: Option<u64>,
-    /// What the message must contain, each part after the other.
+    /// Words that the message must contain, each part after the other.
     pub words: Vec<String>,
 }
 

@@ -2,11 +2,11 @@
 
 /// A group of constructs and its members.
 pub struct Group {
-    /// What stands before the `/`.
+    /// The text before the `/`.
     pub name: &'static str,
     /// Where the constructs come from.
     pub source: &'static str,
-    /// What stands behind the `/`.
+    /// The texts behind the `/`.
     pub members: &'static [&'static str],
 }
 

@@ -18,7 +18,7 @@ use tracemill_render::text::Before;
 use crate::case::{Case, Expected, Where};
 use crate::json;
 
-/// What a case gave.
+/// The outcome of a case.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
     /// The trace was refused.
@@ -173,7 +173,7 @@ pub fn check(case: &Case) -> Vec<String> {
     wrong
 }
 
-/// What of an outcome is not as expected.
+/// The parts of an outcome that are not as expected.
 pub fn compare(case: &Case, outcome: &Outcome) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(error) = &case.error {

@@ -95,7 +95,7 @@ impl Ended {
     }
 }
 
-/// What is known about rows that somebody else takes.
+/// Facts about rows that somebody else takes.
 #[derive(Default)]
 struct Kept {
     error: Option<Ended>,

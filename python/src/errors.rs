@@ -66,7 +66,7 @@ pub(crate) fn misuse(py: Python<'_>, message: impl Into<String>) -> PyErr {
     raised(py, &Error::misuse(message))
 }
 
-/// What reading met so far. Everything is told once.
+/// Errors and warnings of reading so far. Everything is reported once.
 pub(crate) struct Found {
     list: Mutex<List>,
     /// Is damage an error?

@@ -18,7 +18,7 @@ use tracemill_semantics::CpuOf;
 use crate::errors::raised;
 use crate::values::{Labelled, Maker, integer, text, time};
 
-/// What all events of an iteration share.
+/// The state that all events of an iteration share.
 pub(crate) struct Reading {
     pub(crate) session: Arc<Session>,
     pub(crate) streams: Vec<StreamOf>,

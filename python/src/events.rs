@@ -60,7 +60,7 @@ impl Events {
     }
 }
 
-/// What a source gives.
+/// A thing that a source gives.
 enum More {
     Events(Arc<Chunks>, Vec<(u32, u32)>, Option<Error>),
     /// Nothing so far.

@@ -13,7 +13,7 @@ mod events;
 mod opened;
 mod values;
 
-/// What Python imports.
+/// The module that Python imports.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]

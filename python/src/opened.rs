@@ -27,7 +27,7 @@ use crate::answer::Answer;
 use crate::errors::{Found, misuse, object, raised, refused};
 use crate::events::Events;
 
-/// What all results of opened traces keep alive.
+/// The state that all results of opened traces keep alive.
 pub(crate) struct Shared {
     pub(crate) queries: Queries,
     pub(crate) found: Arc<Found>,

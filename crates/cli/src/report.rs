@@ -242,6 +242,16 @@ pub(crate) fn error(error: &Error) {
     say("error", "31", &error.to_string());
 }
 
+/// Does the user want no colors anywhere (https://no-color.org: any text but none)?
+pub(crate) fn has_no_color() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+/// Does the terminal know no colors?
+pub(crate) fn is_dumb_terminal() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
 /// Text that is safe for a terminal: names and values in traces may hold control characters, which it would obey.
 /// Line breaks and tabs stay.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
@@ -267,7 +277,7 @@ fn say(word: &str, color: &str, text: &str) {
         return;
     }
     let stderr = std::io::stderr();
-    let colored = stderr.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    let colored = stderr.is_terminal() && !has_no_color();
     progress::aside(|| {
         let mut stderr = stderr.lock();
         // Nothing can be done about a stderr that is closed.

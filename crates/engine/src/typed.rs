@@ -55,7 +55,7 @@ fn seconds(text: &str) -> Option<i64> {
 /// A number of bytes, such as `64M`.
 ///
 /// # Errors
-/// What was expected, when it is none.
+/// When it is none: the form that was expected.
 pub fn size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches("ib").trim_end_matches('b') {

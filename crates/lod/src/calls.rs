@@ -364,6 +364,6 @@ pub struct OfStack {
     pub calls: u64,
     /// Their ns.
     pub total: i128,
-    /// Those without calls that they made.
+    /// Their ns without the calls that they made.
     pub own: i128,
 }

@@ -24,7 +24,7 @@ struct Block {
 enum Times {
     /// Added to the base; the largest number stands for no time.
     Short(Box<[u16]>),
-    /// The same.
+    /// As [`Short`](Self::Short), in 32 bits.
     Narrow(Box<[u32]>),
     Wide(Box<[i64]>),
 }

@@ -28,7 +28,7 @@ pub struct Track {
     pub name: String,
     /// Its events.
     pub events: u64,
-    /// Those of them that have no time.
+    /// Events without a time, among them.
     pub untimed: u64,
     /// Times of the first and the last event, in ns.
     pub range: Option<(i128, i128)>,

@@ -67,7 +67,7 @@ pub(crate) struct Lane {
     first: i64,
     time: i64,
     calls: u64,
-    /// Those that are open, until the end: then those that have none.
+    /// Calls that are open; at the end, those that nothing ended.
     open: Vec<Frame>,
     since_mark: usize,
 }

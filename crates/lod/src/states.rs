@@ -384,7 +384,7 @@ pub struct Builder {
     cpus: Vec<Option<(usize, Option<Option<ThreadIndex>>)>>,
     /// For each thread its track, unless there was no room for one.
     threads: Map<ThreadIndex, Option<usize>>,
-    /// Those that have tracks.
+    /// Threads that have tracks.
     shown: Vec<ThreadIndex>,
     of_name: HashMap<String, u32>,
     /// The name of a thread when it was asked for last.

@@ -161,7 +161,7 @@ pub fn estimate_of(
     (!parts.is_empty()).then(|| columns(buckets))
 }
 
-/// Those events of tracks in some tiles that are in a set.
+/// The density of tracks in some tiles, by events that are in a set.
 pub fn density_in(index: &Index, tracks: &[usize], level: u32, tiles: (u64, u64), set: &EventSet) -> Vec<Density> {
     let (begin, end) = range(level, tiles.0, tiles.1);
     let first = begin >> level;

@@ -18,7 +18,7 @@ pub struct Row {
     pub event: usize,
     /// The line of `print --format jsonl`.
     pub json: String,
-    /// The same, read.
+    /// The line as it is read again.
     pub value: Value,
     /// The payload as `print` shows it.
     pub text: String,

@@ -413,7 +413,7 @@ impl Merged {
 pub(crate) struct Batches(Reader);
 
 impl Batches {
-    /// Those in the order of time.
+    /// Batches in the order of time.
     pub(crate) fn merged(opener: Opener) -> Result<Batches> {
         Ok(Batches(Reader::new(opener, &Part::Merged)?))
     }

@@ -27,7 +27,7 @@ pub(super) const KNOWN: Known = Known {
 
 struct States {
     asked: Asked,
-    /// Those of all kinds of rows.
+    /// Columns of all kinds of rows.
     columns: Vec<Column>,
     of_cpus: bool,
     of_threads: bool,

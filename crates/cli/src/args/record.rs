@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, ValueEnum};
+use clap::{ArgMatches, Args, ValueEnum};
 
 use tracemill_calls::text::parse_time;
 

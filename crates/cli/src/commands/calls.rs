@@ -18,7 +18,7 @@ use tracemill_model::error::{Error, ErrorKind};
 
 use super::open::jobs;
 use crate::args::{CallArgs, When};
-use crate::report::{Detail, Outcome, Reporter, Sink, write_to};
+use crate::report::{Detail, Outcome, Reporter, Sink, is_dumb_terminal, write_to};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
@@ -182,10 +182,7 @@ pub(crate) fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
         When::Never => false,
         // A page has colors wherever it is written to.
         When::Auto if is_html => true,
-        When::Auto => {
-            let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-            args.output.is_none() && std::io::stdout().is_terminal() && !is_dumb
-        }
+        When::Auto => args.output.is_none() && std::io::stdout().is_terminal() && !is_dumb_terminal(),
     };
     match (is_html, is_wanted) {
         (true, true) => ColorStyle::Html,

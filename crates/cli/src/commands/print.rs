@@ -22,7 +22,7 @@ use super::redact::Redact;
 use super::select::{self, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
-use crate::report::{Outcome, Reporter, Sink};
+use crate::report::{Outcome, Reporter, Sink, has_no_color, is_dumb_terminal};
 
 /// Prints the events of traces in the order of time.
 pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
@@ -170,8 +170,7 @@ fn text_options(options: &PrintOptions) -> TextOptions {
             emf: has(HeaderField::Emf),
         }
     };
-    let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
-        || std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+    let no_color = has_no_color() || is_dumb_terminal();
     let color = match options.color {
         When::Always => true,
         When::Never => false,

@@ -31,7 +31,7 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
     }
 }
 
-/// What decides about functions; `None` when the texts name none.
+/// The decision about functions; `None` when the texts name none.
 pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts) -> Option<Decide> {
     // A size alone needs the sizes of functions.
     let is_empty = texts.is_empty() && values.arguments.is_empty() && values.results.is_empty() && patches.is_empty();

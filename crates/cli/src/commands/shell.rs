@@ -51,7 +51,7 @@ pub(crate) fn run(
     let config = Config::builder().history_ignore_space(true).completion_type(CompletionType::List);
     let config = config.auto_add_history(true).build();
     let mut editor: Editor<Typing, FileHistory> = Editor::with_config(config).map_err(failed)?;
-    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+    if report::has_no_color() {
         editor.set_color_mode(ColorMode::Disabled);
     }
     editor.set_helper(Some(Typing { queries }));

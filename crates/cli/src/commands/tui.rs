@@ -22,8 +22,7 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     };
     let is_colored = match options.color {
-        // https://no-color.org: any text but none.
-        When::Auto => std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+        When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,
     };
     tracemill_tui::run(input, tracemill_tui::Settings { is_plain: options.plain, is_colored, gmt: options.clock_gmt })?;

@@ -175,8 +175,13 @@ pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder
 }
 
 /// Appends a LEB128 integer of 64 bits.
+#[inline]
 pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
-    let mut left = value;
+    // Most are one byte.
+    if value < if signed { 0x40 } else { 0x80 } {
+        return out.push(value as u8);
+    }
+    let (mut block, mut len, mut left) = ([0u8; 10], 0, value);
     loop {
         let low = (left & 0x7f) as u8;
         left = if signed { ((left as i64) >> 7) as u64 } else { left >> 7 };
@@ -184,9 +189,10 @@ pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
             false => left == 0,
             true => left == 0 && low & 0x40 == 0 || left == u64::MAX && low & 0x40 != 0,
         };
-        out.push(if is_last { low } else { low | 0x80 });
+        block[len] = if is_last { low } else { low | 0x80 };
+        len += 1;
         if is_last {
-            return;
+            return out.extend_from_slice(&block[..len]);
         }
     }
 }

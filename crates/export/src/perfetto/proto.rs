@@ -1,5 +1,7 @@
 //! Protocol buffers: tags, varints, and messages whose length is known when they end.
 
+use tracemill_codec::bits::put_leb;
+
 /// A buffer of fields.
 #[derive(Default)]
 pub(super) struct Proto {
@@ -39,30 +41,15 @@ impl Proto {
     }
 
     #[inline]
-    fn varint(&mut self, value: u64) {
-        if value < 0x80 {
-            return self.bytes.push(value as u8);
-        }
-        let (mut block, mut len, mut rest) = ([0u8; 10], 0, value);
-        while rest >= 0x80 {
-            block[len] = rest as u8 | 0x80;
-            rest >>= 7;
-            len += 1;
-        }
-        block[len] = rest as u8;
-        self.bytes.extend_from_slice(&block[..=len]);
-    }
-
-    #[inline]
     fn tag(&mut self, field: u32, wire: u32) {
-        self.varint(u64::from(field << 3 | wire));
+        put_leb(&mut self.bytes, u64::from(field << 3 | wire), false);
     }
 
     /// An unsigned integer, a boolean, or a value of an enumeration.
     #[inline]
     pub(super) fn unsigned(&mut self, field: u32, value: u64) {
         self.tag(field, VARINT);
-        self.varint(value);
+        put_leb(&mut self.bytes, value, false);
     }
 
     /// A signed integer: `int32` and `int64`.
@@ -86,7 +73,7 @@ impl Proto {
     #[inline]
     pub(super) fn bytes(&mut self, field: u32, value: &[u8]) {
         self.tag(field, LEN);
-        self.varint(value.len() as u64);
+        put_leb(&mut self.bytes, value.len() as u64, false);
         self.bytes.extend_from_slice(value);
     }
 

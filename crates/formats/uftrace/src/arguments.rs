@@ -301,7 +301,7 @@ fn pattern(name: &str, pattern_type: PatternType) -> Option<Regex> {
 /// A value that a recorder is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wanted {
-    /// What is stored of it.
+    /// The form in which it is stored.
     pub form: WantedForm,
     /// Bytes that are stored; not of texts.
     pub size: usize,
@@ -309,7 +309,7 @@ pub struct Wanted {
     pub place: WantedPlace,
 }
 
-/// What is stored of a value.
+/// The form in which a value is stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WantedForm {
     /// Its bytes.
@@ -331,7 +331,7 @@ pub enum WantedPlace {
     Float(u32),
     /// A register.
     Register(String),
-    /// What stands behind `stack`.
+    /// A place on the stack: the text behind `stack`.
     Stack(String),
     /// The return value, and whether it is a float.
     Result(bool),

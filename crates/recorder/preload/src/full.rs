@@ -20,7 +20,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 pub(crate) struct State {
     /// Open calls of functions that are let in.
     ins: u32,
-    /// Those of functions that are left out.
+    /// Open calls of functions that are left out.
     outs: u32,
     /// Depth that is left.
     depth: u64,

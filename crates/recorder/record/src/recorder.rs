@@ -63,7 +63,7 @@ pub struct Recorder {
 pub struct Summary {
     /// Events that were discarded.
     pub discarded: u64,
-    /// Those of them that no packet counts, since there was no ring at all.
+    /// Discarded events that no packet counts, since there was no ring at all.
     pub uncounted: u64,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct State {
     /// Events that could not even be counted in a ring.
     uncounted: u64,
     sites: Vec<Known>,
-    /// Those whose threads live, and those without a thread.
+    /// Writers whose threads live; below, those without a thread.
     writers: Vec<&'static Writer>,
     idle: Vec<&'static Writer>,
 }

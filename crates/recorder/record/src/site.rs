@@ -33,7 +33,7 @@ impl Site {
         Site { state: AtomicU32::new(UNKNOWN), target, name, call, fields, level: None }
     }
 
-    /// The same with a level.
+    /// The site with a level.
     #[cfg(feature = "tracing")]
     pub(crate) fn with_level(self, level: Level) -> Site {
         Site { level: Some(level), ..self }

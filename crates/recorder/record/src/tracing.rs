@@ -213,7 +213,7 @@ impl Place {
 
 /// Places by the address of their metadata: found without a lock.
 static PLACES: [OnceLock<Place>; 4096] = [const { OnceLock::new() }; 4096];
-/// Those for which there is no room.
+/// Places for which there is no room.
 static MORE: Mutex<Option<HashMap<usize, &'static Place>>> = Mutex::new(None);
 /// Steps in search of a free place.
 const STEPS: usize = 64;

@@ -17,7 +17,7 @@ pub struct Slot {
 /// The slots of a ring.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Slots {
-    /// Those that hold packets with events, in the order of their numbers.
+    /// Slots that hold packets with events, in the order of their numbers.
     pub packets: Vec<Slot>,
     /// The damage of the others that are not merely unused, in words.
     pub damaged: Vec<String>,

@@ -118,7 +118,7 @@ pub struct Actions {
 pub struct Values {
     /// The options for arguments, joined.
     pub arguments: String,
-    /// Those for return values.
+    /// The options for return values, joined.
     pub results: String,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct OriginOf {
 }
 
 impl OriginOf {
-    /// Those of a class, when they are wanted and there.
+    /// The origins of a class, when they are wanted and there.
     pub(super) fn new(options: &TextOptions, trace: usize, class: EventClassId, plan: &Plan) -> Option<OriginOf> {
         let origins = options.origins.clone()?;
         let members = origins.members(trace, class)?;
