@@ -90,16 +90,12 @@ impl Parser<'_> {
         if self.eat(b"sr") {
             let has_levels = self.eat(b"N");
             if !has_levels && self.peek()?.is_ascii_digit() {
-                while !self.eat(b"E") {
-                    self.simple_id()?;
-                }
+                self.follow(b"*$I")?;
                 return self.base_unresolved_name();
             }
             self.type_()?;
             if has_levels {
-                while !self.eat(b"E") {
-                    self.simple_id()?;
-                }
+                self.follow(b"*$I")?;
             }
         }
         self.base_unresolved_name()
@@ -116,11 +112,6 @@ impl Parser<'_> {
         } else {
             self.source_name()?;
         }
-        if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
-    }
-
-    pub(super) fn simple_id(&mut self) -> Option<()> {
-        self.source_name()?;
-        if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+        self.follow(b"I")
     }
 }

@@ -65,13 +65,17 @@ impl Parser<'_> {
         self.follow(rule)
     }
 
-    /// Reads what a rule says, a letter for each part: `A` template argument, `M` encoding, `N` name, `O` offset of a call,
-    /// `Q` sequence id, `S` type whose name is written, `T` type, `U` unresolved name, `X` expression, `#` number, `*` as
-    /// many as come before `E` of the next part, `~` perhaps `_`; `_` stands for itself.
+    /// Reads what a rule says, a letter for each part: `A` template argument, `D` number or expression, `I` template
+    /// arguments if there are some, `M` encoding, `N` name, `O` offset of a call, `Q` sequence id, `S` type whose name is
+    /// written, `T` type, `U` unresolved name, `X` expression, `$` name of the source, `#` number, `*` as many of the rest
+    /// as come before `E`, `~` perhaps `_`; `E` and `_` stand for themselves.
     pub(super) fn follow(&mut self, rule: &[u8]) -> Option<()> {
         for (at, part) in rule.iter().enumerate() {
             match part {
                 b'A' => self.template_arg()?,
+                b'D' if !self.peek()?.is_ascii_digit() => self.expression()?,
+                b'I' if self.peek() == Some(b'I') => self.template_args()?,
+                b'I' => {}
                 b'M' => self.encoding()?,
                 b'N' => self.name()?,
                 b'O' => self.call_offset()?,
@@ -80,7 +84,8 @@ impl Parser<'_> {
                 b'T' => self.type_()?,
                 b'U' => self.unresolved_name()?,
                 b'X' => self.expression()?,
-                b'#' => drop(self.number()?),
+                b'$' => self.source_name()?,
+                b'D' | b'#' => drop(self.number()?),
                 b'*' => {
                     while !self.eat(b"E") {
                         self.follow(&rule[at + 1..])?;
@@ -88,7 +93,7 @@ impl Parser<'_> {
                     break;
                 }
                 b'~' => drop(self.eat(b"_")),
-                _ => self.need(b"_")?,
+                part => self.need(&[*part])?,
             }
         }
         Some(())
@@ -142,7 +147,7 @@ impl Parser<'_> {
                 }
                 _ => parser.unqualified_name()?,
             }
-            if parser.peek() == Some(b'I') { parser.template_args() } else { Some(()) }
+            parser.follow(b"I")
         })
     }
 
@@ -336,8 +341,7 @@ impl Parser<'_> {
         self.nested(|parser| match parser.peek()? {
             b'X' => {
                 parser.pos += 1;
-                parser.expression()?;
-                parser.need(b"E")
+                parser.follow(b"XE")
             }
             b'L' => parser.expr_primary(),
             // A pack, as old compilers write it.
@@ -353,8 +357,7 @@ impl Parser<'_> {
     pub(super) fn template_param(&mut self) -> Option<()> {
         self.need(b"T")?;
         if self.eat(b"L") {
-            self.number()?;
-            self.need(b"_")?;
+            self.follow(b"#_")?;
         }
         if self.peek()? != b'_' {
             self.number()?;

@@ -13,26 +13,17 @@ impl Parser<'_> {
                 b'r' | b'V' | b'K' | b'P' | b'R' | b'O' | b'C' | b'G' => self.pos += 1,
                 b'U' if !self.at(b"Ut") && !self.at(b"Ul") => {
                     self.pos += 1;
-                    self.source_name()?;
-                    if self.peek() == Some(b'I') {
-                        self.template_args()?;
-                    }
+                    self.follow(b"$I")?;
                 }
-                b'D' if self.at(b"Dp") => self.pos += 2,
-                b'D' if self.at(b"Do") => self.pos += 2,
+                b'D' if self.at(b"Dp") || self.at(b"Do") => self.pos += 2,
                 b'D' if self.at(b"DO") => {
                     self.pos += 2;
-                    self.expression()?;
-                    self.need(b"E")?;
+                    self.follow(b"XE")?;
                 }
                 b'D' if self.at(b"Dv") => {
                     self.pos += 2;
-                    if self.eat(b"_") {
-                        self.expression()?;
-                    } else {
-                        self.number()?;
-                    }
-                    self.need(b"_")?;
+                    let rule = if self.eat(b"_") { b"X_" } else { b"#_" };
+                    self.follow(rule)?;
                 }
                 _ => break,
             }
@@ -52,15 +43,10 @@ impl Parser<'_> {
             }
             b'A' => {
                 self.pos += 1;
-                match self.peek()? {
-                    b'_' => {}
-                    b'0'..=b'9' => {
-                        self.number()?;
-                    }
-                    _ => self.expression()?,
+                if self.peek()? != b'_' {
+                    self.follow(b"D")?;
                 }
-                self.need(b"_")?;
-                self.type_()
+                self.follow(b"_T")
             }
             b'M' => {
                 self.pos += 1;
@@ -72,7 +58,7 @@ impl Parser<'_> {
             }
             b'T' => {
                 self.template_param()?;
-                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+                self.follow(b"I")
             }
             b'D' if matches!(self.text.get(self.pos + 1), Some(b't' | b'T')) => self.decltype(),
             b'D' if self.at(b"DF") => {
@@ -86,13 +72,7 @@ impl Parser<'_> {
             }
             b'D' if self.at(b"DB") || self.at(b"DU") => {
                 self.pos += 2;
-                match self.peek()? {
-                    b'0'..=b'9' => {
-                        self.number()?;
-                    }
-                    _ => self.expression()?,
-                }
-                self.need(b"_")
+                self.follow(b"D_")
             }
             b'D' => {
                 self.pos += 2;
@@ -104,12 +84,11 @@ impl Parser<'_> {
                 if is_std {
                     self.unqualified_name()?;
                 }
-                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+                self.follow(b"I")
             }
             b'u' => {
                 self.pos += 1;
-                self.source_name()?;
-                if self.peek() == Some(b'I') { self.template_args() } else { Some(()) }
+                self.follow(b"$I")
             }
             b'N' | b'Z' | b'0'..=b'9' | b'U' | b'L' => self.name(),
             byte if b"vwbcahstijlmxynofdegz".contains(&byte) => {
