@@ -164,12 +164,11 @@ impl Asked {
             return;
         };
         // The command refuses to show so many, so nothing is added up for them.
-        if (to - self.origin(first)) / step > MAX_STEPS.into() {
+        if to - self.origin(first) >= (Ns::from(MAX_STEPS) + 1).saturating_mul(step) {
             return;
         }
         while from < to {
             let number = self.step_of(first, from);
-
             let end = (self.origin(first) + (Ns::from(number) + 1) * step).min(to);
             each(number, end - from);
             from = end;
@@ -183,7 +182,13 @@ impl Asked {
 
     /// The number of the step at a time.
     pub(crate) fn step_of(&self, first: Option<Ns>, at: Ns) -> i64 {
-        self.step.map_or(0, |step| ((at - self.origin(first)).max(0) / step) as i64)
+        let Some(step) = self.step else { return 0 };
+        let since = (at - self.origin(first)).max(0);
+        match (u64::try_from(since), u64::try_from(step)) {
+            // A division of 128 bits takes longer than all the rest.
+            (Ok(since), Ok(step)) => (since / step) as i64,
+            _ => (since / step) as i64,
+        }
     }
 
     /// The number of a step, when the last one has its end.

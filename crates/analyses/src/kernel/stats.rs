@@ -17,7 +17,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
-    make: |asked| Box::new(Stats { asked: asked.clone(), ..Stats::default() }),
+    make: |asked| Box::new(Stats { asked: asked.clone(), by: By::of(asked), ..Stats::default() }),
 };
 
 /// The thread of a CPU: `None` is an unknown one, `Some(None)` the idle one.
@@ -32,11 +32,36 @@ struct Stats {
     /// The place of each row.
     places: Map<Key, u32>,
     rows: Vec<(Key, Ns, u64)>,
-    /// For each CPU, what it did last, and the row of that.
-    last: Vec<Option<(Who, CpuStatus, u32)>>,
+    by: By,
+    /// For each CPU, whom it ran last, and the rows of that by status.
+    last: Vec<(Who, [u32; CpuStatus::ALL.len()])>,
     names: Names,
     name: Vec<u8>,
 }
+
+/// What rows are about.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum By {
+    #[default]
+    Thread,
+    Process,
+    Event,
+    Trace,
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        match asked.by.as_deref() {
+            Some("process") => By::Process,
+            Some("event") => By::Event,
+            Some("trace") => By::Trace,
+            _ => By::Thread,
+        }
+    }
+}
+
+/// A row that is not looked up yet.
+const NO_ROW: u32 = u32::MAX;
 
 impl Stats {
     /// The row of a key.
@@ -52,18 +77,24 @@ impl Stats {
     #[inline]
     fn row_of(&mut self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<u32> {
         let at = cpu.0 as usize;
-        if let Some(Some((last_thread, last_status, row))) = self.last.get(at)
-            && (*last_thread, *last_status) == (thread, status)
+        if let Some((last_thread, rows)) = self.last.get(at)
+            && *last_thread == thread
+            && rows[status as usize] != NO_ROW
         {
-            return Some(*row);
+            return Some(rows[status as usize]);
         }
         let key = self.key(machines, cpu, thread, status)?;
         let row = self.row(key);
         // The process and the name of a thread may become known later.
-        let is_fixed = matches!(self.asked.by.as_deref(), None | Some("thread" | "trace"));
+        let is_fixed = matches!(self.by, By::Thread | By::Trace);
         if is_fixed && self.asked.pids.is_none() && self.asked.comms.is_none() {
-            self.last.resize(self.last.len().max(at + 1), None);
-            self.last[at] = Some((thread, status, row));
+            const NONE: (Who, [u32; CpuStatus::ALL.len()]) = (None, [NO_ROW; CpuStatus::ALL.len()]);
+            self.last.resize(self.last.len().max(at + 1), NONE);
+            let last = &mut self.last[at];
+            if last.0 != thread {
+                *last = (thread, NONE.1);
+            }
+            last.1[status as usize] = row;
         }
         Some(row)
     }
@@ -82,10 +113,10 @@ impl Stats {
             Some(None) => 0,
             Some(Some(thread)) => known(machines.thread(thread)),
         };
-        Some(match self.asked.by.as_deref() {
-            Some("process") => (of.machine, number, who(|thread| thread.pid().unwrap_or(NO_KEY)), status, 0),
-            Some("trace") => (of.machine, 0, 0, status, 0),
-            _ => (of.machine, number, who(|thread| thread.tid), status, 0),
+        Some(match self.by {
+            By::Process => (of.machine, number, who(|thread| thread.pid().unwrap_or(NO_KEY)), status, 0),
+            By::Trace => (of.machine, 0, 0, status, 0),
+            By::Thread | By::Event => (of.machine, number, who(|thread| thread.tid), status, 0),
         })
     }
 }
@@ -93,7 +124,7 @@ impl Stats {
 impl Observer for Stats {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
         if let Some((from, to)) = self.asked.clip(piece.from, piece.to)
-            && self.asked.by.as_deref() != Some("event")
+            && self.by != By::Event
             && let Some(row) = self.row_of(machines, piece.cpu, piece.thread, piece.status)
         {
             self.rows[row as usize].1 += to - from;
@@ -118,7 +149,7 @@ impl Analysis for Stats {
             Current::Idle => Some(None),
             Current::Thread(thread) => Some(Some(thread)),
         };
-        let row = if self.asked.by.as_deref() == Some("event") {
+        let row = if self.by == By::Event {
             let Some(mut key) = self.key(machines, cpu, thread, of.status()) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
             key.4 = self.names.number(&String::from_utf8_lossy(name));
@@ -131,34 +162,33 @@ impl Analysis for Stats {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let names: &[&'static str] = match self.asked.by.as_deref() {
-            Some("process") => &["cpu", "pid", "mode"],
-            Some("event") => &["cpu", "tid", "mode", "name"],
-            Some("trace") => &["mode"],
-            _ => &["cpu", "tid", "mode"],
+        let names: &[&'static str] = match self.by {
+            By::Process => &["cpu", "pid", "mode"],
+            By::Event => &["cpu", "tid", "mode", "name"],
+            By::Trace => &["mode"],
+            By::Thread => &["cpu", "tid", "mode"],
         };
         self.asked.columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
-        let by = self.asked.by.as_deref().unwrap_or("thread");
         let row = |&((machine, cpu, who, status, name), time, events): &(Key, Ns, u64)| {
             let mut row = self.asked.machine_cells(machine);
-            if by != "trace" {
+            if self.by != By::Trace {
                 row.extend([cpu.into(), key_cell(who)]);
             }
             row.push(Cell::name(status.name()));
-            if by == "event" {
+            if self.by == By::Event {
                 row.push(Cell::text(self.names.name(name)));
             }
             // Time belongs to no event.
-            row.extend([if by == "event" { Cell::Null } else { Cell::Integer(time) }, events.into()]);
+            row.extend([if self.by == By::Event { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
         let rows = self.rows.iter().map(row).collect();
         let (time, events) = self.rows.iter().fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
-        if by != "event" {
+        if self.by != By::Event {
             all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));
         }
         self.asked.table("stats", range, self.columns(), rows, all, Order::Keys)
