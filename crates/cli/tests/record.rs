@@ -3,6 +3,7 @@
 mod util;
 
 use std::fs;
+use tracemill_record::{Format, Recorder, event, span};
 use util::{Folder, command, run};
 
 const UUID: [u8; 16] = [7; 16];
@@ -141,4 +142,39 @@ fn the_status_of_a_program_is_ours() {
     folder.file("run.ctf", "");
     folder.run("record -o run.ctf ./script").ends(125, &["the folder of the trace exists"]);
     assert!(command().args(["record", "--help"]).output().expect("it runs").status.success());
+}
+
+/// Records nested spans of two threads, the second of which may get the ring of the first one.
+#[test]
+fn spans_are_calls() {
+    let folder = Folder::new();
+    let work = |item: u32| {
+        let _outer = span!(target: "app", "outer", item = item);
+        for i in 0..2_u8 {
+            let _inner = span!(target: "app", "inner", i = i);
+            event!(target: "app", "note", text = "in between");
+        }
+    };
+    for (format, name) in [(Format::Ctf2, "new"), (Format::Ctf18, "old")] {
+        let recorder = Recorder::options(folder.path(name)).format(format).start().expect("it starts");
+        work(1);
+        std::thread::spawn(move || work(2)).join().expect("it ends");
+        recorder.finish().expect("it finishes");
+    }
+    folder.run("convert --to ctf2 -o again new").ends(0, &[]);
+    for trace in ["new", "again"] {
+        let thread = ["app:outer() {", "  app:inner();", "  app:inner();", "} /* app:outer */"];
+        let replay = folder.run(&format!("replay -f none {trace}")).ends(0, &[]).stdout;
+        let lines: Vec<_> = replay.lines().map(str::trim_end).filter(|line| !line.is_empty()).collect();
+        assert_eq!(lines, [thread, thread].concat(), "{replay}");
+        let report = folder.run(&format!("report -f call {trace}")).ends(0, &[]).stdout;
+        let calls: Vec<_> = report.lines().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>()).collect();
+        assert!(calls.contains(&vec!["4", "app:inner"]) && calls.contains(&vec!["2", "app:outer"]), "{report}");
+        let graph = folder.run(&format!("graph {trace}")).ends(0, &[]).stdout;
+        assert!(graph.contains("app:inner"), "{graph}");
+        let flame = folder.run(&format!("flame {trace}")).ends(0, &[]).stdout;
+        assert!(flame.contains("app:outer") && flame.contains("app:inner"), "{flame}");
+    }
+    // The other dialect cannot say it.
+    folder.run("replay old").ends(1, &["the trace has no function calls"]);
 }

@@ -1,7 +1,8 @@
 //! Events that are calls, as records: for traces whose calls stand between other events.
 //!
 //! The format says which events are calls and where a call's function is
-//! ([`PacketReader::call_events`](tracemill_format::PacketReader::call_events)); nothing here knows a format. One
+//! ([`PacketReader::call_events`](tracemill_format::PacketReader::call_events)), or the trace itself does, class by class
+//! ([`EventClass::call`](tracemill_model::schema::EventClass::call)); nothing here knows a format. One
 //! reading finds the tasks and the functions, every other one gives the records in the order of time.
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use tracemill_format::calls::{
 };
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
-use tracemill_model::schema::{EventClassId, Scope};
+use tracemill_model::schema::{CallHalf, EventClassId, Scope};
 use tracemill_semantics::{Semantics, member};
 
 use crate::event::Event;
@@ -103,15 +104,29 @@ impl EventCalls {
             };
             let semantics = Semantics::new(&trace.schema);
             let mut of_trace = vec![Vec::new(); trace.schema.events().len()];
-            let classes = trace.schema.events().iter().enumerate().map(|(at, class)| {
+            let classes = trace.schema.events().iter().enumerate().map(|(at_class, class)| {
                 let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return Meaning::None };
                 let fields = |own: &[(usize, &str)]| -> ClassFields {
-                    let who = semantics.who(EventClassId(at as u32));
+                    let who = semantics.who(EventClassId(at_class as u32));
                     let who = [(TASK, who.id), (PROCESS, who.process), (TASK_NAME, who.name)];
                     let payload = |name| member(&trace.schema, Scope::Payload, class.payload, name);
                     let own = own.iter().map(|&(index, name)| (index, payload(name)));
                     who.into_iter().chain(own).filter_map(|(index, path)| Some((index as u8, path?))).collect()
                 };
+                let mut symbol_named = |function: &str| {
+                    *by_name.entry(function.to_string()).or_insert_with(|| {
+                        symbols.push(symbol_of(function.to_string(), None));
+                        symbols.len() as u32 - 1
+                    })
+                };
+                if let Some(half) = class.call.filter(|_| is_meant(at)) {
+                    has_calls = true;
+                    of_trace[at_class] = fields(&[]);
+                    return Meaning::Call {
+                        is_exit: half == CallHalf::Exit,
+                        symbol: symbol_named(call_name(name, half)),
+                    };
+                }
                 for kind in kinds {
                     let found = function_of(kind.entry, name).map(|function| (function, false));
                     let Some((function, is_exit)) =
@@ -120,19 +135,15 @@ impl EventCalls {
                         continue;
                     };
                     has_calls = true;
-                    of_trace[at] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
+                    of_trace[at_class] = fields(kind.address.map(|name| (ADDRESS, name)).as_slice());
                     if kind.address.is_some() {
                         return Meaning::Call { is_exit, symbol: 0 };
                     }
-                    let symbol = *by_name.entry(function.to_string()).or_insert_with(|| {
-                        symbols.push(symbol_of(function.to_string(), None));
-                        symbols.len() as u32 - 1
-                    });
-                    return Meaning::Call { is_exit, symbol };
+                    return Meaning::Call { is_exit, symbol: symbol_named(function) };
                 }
                 let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
                 let [base, size, path] = module.fields;
-                of_trace[at] = fields(&[(MODULE, base), (MODULE + 1, size), (MODULE + 2, path)]);
+                of_trace[at_class] = fields(&[(MODULE, base), (MODULE + 1, size), (MODULE + 2, path)]);
                 Meaning::Module
             });
             let classes = classes.collect();
@@ -294,6 +305,15 @@ fn text(values: &[(usize, KeyValue)], field: usize) -> Option<String> {
         KeyValue::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
         _ => None,
     }
+}
+
+/// The name of a call by that of the class of its beginnings or ends.
+fn call_name(class: &str, half: CallHalf) -> &str {
+    let suffix = match half {
+        CallHalf::Entry => "_entry",
+        CallHalf::Exit => "_exit",
+    };
+    class.strip_suffix(suffix).unwrap_or(class)
 }
 
 /// The name of the function when an event of this name is meant: empty when the pattern has no `*`.

@@ -315,8 +315,19 @@ pub struct EventClass {
     pub payload: Option<FieldClassId>,
     /// Events of the class have no time: each follows its predecessor in the stream.
     pub is_untimed: bool,
+    /// Half of a call that the trace says its events are.
+    pub call: Option<CallHalf>,
     /// The class stands for many ids, each with a name of its own.
     pub open_ids: Option<OpenIds>,
+}
+
+/// Half of a call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallHalf {
+    /// It begins.
+    Entry,
+    /// It ends.
+    Exit,
 }
 
 /// Ids and names of a class of events that no definition describes: each event holds its own id.

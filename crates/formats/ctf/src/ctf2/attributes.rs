@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use tracemill_codec::text::put_from_base64;
-use tracemill_model::schema::{ClockClass, Mapping, Origin, Part, Summary};
+use tracemill_model::schema::{CallHalf, ClockClass, Mapping, Origin, Part, Summary};
 
 use super::json::{Kind, Property, Value};
 use super::object::Object;
@@ -103,6 +103,15 @@ impl<'v> Own<'v> {
             has_same_packets: own.has("same-packets"),
             moved_ns: own.number("moved-ns").unwrap_or(0),
         }))
+    }
+
+    /// Half of a call that the events of a class are.
+    pub(super) fn call(&self) -> Option<CallHalf> {
+        match self.text("call")? {
+            "entry" => Some(CallHalf::Entry),
+            "exit" => Some(CallHalf::Exit),
+            _ => None,
+        }
     }
 
     /// How text sums events up.

@@ -320,6 +320,7 @@ impl<'a> Reader<'a> {
             specific_context: roots[Scope::SpecificContext as usize],
             payload: roots[Scope::Payload as usize],
             is_untimed: Own::of(&fragment).has("untimed"),
+            call: Own::of(&fragment).call(),
             ..EventClass::new(id, stream)
         };
         let added = self.schema.add_event(event);

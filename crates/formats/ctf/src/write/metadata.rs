@@ -11,9 +11,9 @@ use tracemill_codec::bits::mask;
 use tracemill_codec::layout;
 use tracemill_codec::text::base64;
 use tracemill_model::schema::{
-    BitsClass, ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClassId, FieldKind, FieldPath,
-    IntegerClass, Length, Mapping, Member, OptionalClass, Origin, PathStep, Presence, Range, Role, Roles, Schema,
-    Scope, StreamClass, StringLength, VariantClass,
+    BitsClass, ByteOrder, CallHalf, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClassId, FieldKind,
+    FieldPath, IntegerClass, Length, Mapping, Member, OptionalClass, Origin, PathStep, Presence, Range, Role, Roles,
+    Schema, Scope, StreamClass, StringLength, VariantClass,
 };
 
 use super::json::{Object, put_list, put_string};
@@ -288,7 +288,7 @@ impl Parts<'_> {
         object.number("data-stream-class-id", self.schema.stream(event.stream).id);
         identity(object, &event.namespace, &event.name, &event.uid);
         let level = event.log_level.and_then(log_level_name);
-        if level.is_some() || event.emf_uri.is_some() || event.is_untimed {
+        if level.is_some() || event.emf_uri.is_some() || event.is_untimed || event.call.is_some() {
             let mut attributes = Object::begin(object.key("attributes"));
             if level.is_some() || event.emf_uri.is_some() {
                 let mut of_peer = Object::begin(attributes.key(ATTRIBUTES));
@@ -296,8 +296,13 @@ impl Parts<'_> {
                 of_peer.optional_string("emf-uri", event.emf_uri.as_deref());
                 of_peer.end();
             }
-            if event.is_untimed {
-                own_of(&mut attributes, |own| own.number("untimed", true));
+            if event.is_untimed || event.call.is_some() {
+                own_of(&mut attributes, |own| {
+                    if event.is_untimed {
+                        own.number("untimed", true);
+                    }
+                    own.optional_string("call", event.call.map(call_name));
+                });
             }
             attributes.end();
         }
@@ -587,6 +592,14 @@ fn roles(object: &mut Object<'_>, roles: Roles, scope: Scope) {
     let list: Vec<&str> = ROLES.iter().filter(|(.., role)| is_of(*role)).map(|&(name, ..)| name).collect();
     if !list.is_empty() {
         let _ = write!(object.key("roles"), "{list:?}");
+    }
+}
+
+/// The name of half of a call.
+fn call_name(half: CallHalf) -> &'static str {
+    match half {
+        CallHalf::Entry => "entry",
+        CallHalf::Exit => "exit",
     }
 }
 
