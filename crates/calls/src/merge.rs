@@ -11,6 +11,8 @@ use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFi
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
 pub(crate) struct Merged<'a> {
     heads: Vec<Head<'a>>,
+    /// The times of their next records; at the end of a stream the largest one.
+    times: Vec<u64>,
     /// The stream of the next record.
     current: usize,
     /// Time and number of the stream that comes next when the current one gets there.
@@ -113,6 +115,7 @@ impl<'a> Merged<'a> {
         let heads = streams.into_iter().map(head);
         let mut merged = Merged {
             heads: heads.collect(),
+            times: Vec::new(),
             current: 0,
             limit: (0, 0),
             last_task: 0,
@@ -151,7 +154,7 @@ impl<'a> Merged<'a> {
         }
         match head.time() {
             Some(time) if (time, current) < self.limit => {}
-            _ => self.choose(),
+            time => self.choose_after(current, time),
         }
         Some(record)
     }
@@ -161,9 +164,9 @@ impl<'a> Merged<'a> {
         self.current
     }
 
-    /// Are there records of the kernel?
-    pub(crate) fn has_kernel(&self) -> bool {
-        self.heads.iter().flat_map(|head| head.block.get(head.at)).any(|record| record.origin == CallOrigin::Kernel)
+    /// Are there records of this origin? All of a stream have the same.
+    pub(crate) fn has(&self, origin: CallOrigin) -> bool {
+        self.heads.iter().flat_map(|head| head.block.get(head.at)).any(|record| record.origin == origin)
     }
 
     /// Takes the next record of a stream when it says that a task gets its processor back; it happens at `time` then.
@@ -228,12 +231,35 @@ impl<'a> Merged<'a> {
         }
         match head.time() {
             Some(time) if (time, current) < limit => {}
-            _ => self.choose(),
+            time => self.choose_after(current, time),
         }
+    }
+
+    /// As [`Merged::choose`], where only one stream has another next record.
+    #[inline]
+    fn choose_after(&mut self, changed: usize, time: Option<u64>) {
+        let none = (u64::MAX, usize::MAX);
+        let (mut first, mut second) = (none, none);
+        self.times[changed] = time.unwrap_or(u64::MAX);
+        for (at, &time) in self.times.iter().enumerate() {
+            if time < first.0 {
+                second = std::mem::replace(&mut first, (time, at));
+            } else if time < second.0 {
+                second = (time, at);
+            }
+        }
+        if second.0 == u64::MAX {
+            // Which streams are at their end the times do not say.
+            return self.choose();
+        }
+        self.current = first.1;
+        self.limit = second;
     }
 
     pub(crate) fn choose(&mut self) {
         let none = (u64::MAX, usize::MAX);
+        self.times.clear();
+        self.times.extend(self.heads.iter().map(|head| head.time().unwrap_or(u64::MAX)));
         let (mut first, mut second) = (none, none);
         for (at, head) in self.heads.iter().enumerate() {
             let Some(time) = head.time() else { continue };

@@ -105,4 +105,74 @@ impl Follower<'_> {
         self.first_time = self.first_time.min(time);
         Some((step, depth))
     }
+
+    /// As [`Follower::take_fast`], without a look at what follows, for tasks for which the kernel works, too.
+    #[inline]
+    pub(crate) fn take_one_fast(&mut self) -> Option<FastStep> {
+        let record = self.run.get(self.run_at)?;
+        let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
+            return None;
+        };
+        let task = self.tasks.get_mut(record.task as usize)?;
+        let is_kernel = match record.origin {
+            CallOrigin::Task => false,
+            CallOrigin::Kernel => true,
+            CallOrigin::System | CallOrigin::Outside => return None,
+        };
+        let is_usual = task.is_begun & !task.has_lost & task.is_display_depth_set;
+        if !is_usual || !record.is_call() || task.out_count > 0 {
+            return None;
+        }
+        // What the kernel does outside of all calls may be left out; what it did not leave is over.
+        let is_odd = match is_kernel {
+            true => task.user_stack_count <= 0 || task.stack_count <= 0,
+            false => task.is_in_kernel && task.stack_count != task.user_stack_count,
+        };
+        if is_odd {
+            return None;
+        }
+        let count = usize::try_from(task.stack_count).ok()?;
+        let is_after_kernel = task.is_in_kernel && !is_kernel;
+        let depth_left = if is_after_kernel { self.options.depth - count as i32 } else { task.depth_left };
+        let step = if record.kind == CallKind::Entry {
+            // A call that is too deep may be left out.
+            let frame = task.frames.get_mut(count).filter(|_| depth_left > 0)?;
+            *frame = Frame {
+                address: record.address,
+                time: record.time,
+                symbol: record.symbol,
+                is_open: true,
+                is_kernel,
+                depth_left,
+                ..Frame::default()
+            };
+            task.depth_left = depth_left - 1;
+            task.stack_count += 1;
+            task.user_stack_count += isize::from(!is_kernel);
+            task.display_depth += 1;
+            FastStep::Entered
+        } else {
+            let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
+            let frame = from.first_mut()?;
+            if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
+                return None;
+            }
+            let taken = record.time.wrapping_sub(frame.time);
+            (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
+            if let Some(parent) = below.last_mut() {
+                parent.child_time = parent.child_time.wrapping_add(taken);
+            }
+            task.depth_left = frame.depth_left;
+            task.stack_count -= 1;
+            task.user_stack_count -= isize::from(!is_kernel && task.user_stack_count > 0);
+            task.display_depth = (task.display_depth - 1).max(0);
+            FastStep::Left(taken)
+        };
+        task.is_in_kernel = is_kernel;
+        task.last_time = record.time;
+        task.is_last_of_system = false;
+        self.first_time = self.first_time.min(record.time);
+        self.run_at += 1;
+        Some(step)
+    }
 }

@@ -14,7 +14,7 @@ mod step;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tracemill_format::calls::{CallRecord, CallSource, Findings};
+use tracemill_format::calls::{CallOrigin, CallRecord, CallSource, Findings};
 
 pub(crate) use begin::{between, between_of_all};
 pub(crate) use fast::FastStep;
@@ -56,6 +56,7 @@ pub struct Follower<'a> {
     /// Says that all must stop, where this follows a part of the tasks.
     must_stop: Option<&'a AtomicBool>,
     pub(crate) has_kernel: bool,
+    has_system: bool,
     /// Is anything shown now?
     pub is_enabled: bool,
     has_rules: bool,
@@ -112,7 +113,8 @@ impl<'a> Follower<'a> {
         let time_filter = options.time_filter;
         let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
         Follower {
-            has_kernel: merged.has_kernel(),
+            has_kernel: merged.has(CallOrigin::Kernel),
+            has_system: merged.has(CallOrigin::System),
             merged,
             run: Vec::new(),
             run_at: 0,

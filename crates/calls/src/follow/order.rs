@@ -4,6 +4,9 @@ use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
 
 use super::Follower;
 
+/// Records that are taken at once where the kernel has some.
+const RUN: usize = 256;
+
 impl Follower<'_> {
     /// Makes the next records ready; false at the end.
     pub(super) fn load(&mut self) -> bool {
@@ -13,8 +16,15 @@ impl Follower<'_> {
             // What is next depends on the stacks, so nothing is taken before it is asked for.
             return self.merged.peek().is_some();
         } else if self.has_kernel {
-            let next = self.next_with_kernel();
-            self.run.extend(next);
+            // Without the system nobody says that a task waits.
+            while !self.has_system && self.run.len() < RUN && self.merged.peek().is_some() {
+                self.merged.take_run(&mut self.run);
+            }
+            while self.run.len() < RUN
+                && let Some(next) = self.next_with_kernel()
+            {
+                self.run.push(next);
+            }
         } else {
             self.merged.take_run(&mut self.run);
         }
@@ -23,6 +33,7 @@ impl Follower<'_> {
 
     /// The next record where the kernel has records too. What it does for a task that has no processor tells that the
     /// task has one again, before the system says so.
+    #[inline]
     pub(super) fn next_with_kernel(&mut self) -> Option<CallRecord> {
         let next = self.merged.peek()?;
         if next.origin == CallOrigin::Kernel {

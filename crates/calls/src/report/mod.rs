@@ -332,7 +332,10 @@ impl Table {
     #[inline]
     fn fast(&mut self, follower: &mut Follower<'_>) -> bool {
         let Some(&CallRecord { symbol, address, task, .. }) = follower.ready() else { return false };
-        let Some((step, _)) = follower.take_fast() else { return false };
+        // Where the kernel works for tasks, those of other processors come between.
+        let step =
+            if follower.has_kernel { follower.take_one_fast() } else { follower.take_fast().map(|(step, _)| step) };
+        let Some(step) = step else { return false };
         if step != FastStep::Entered {
             let at = task as usize;
             let node = self.of_symbol(follower, at, symbol, address);

@@ -109,6 +109,7 @@ pub struct Machine {
 
 impl Machine {
     /// The unsigned number in up to 8 bytes.
+    #[inline]
     pub fn number(self, bytes: &[u8]) -> u64 {
         read_uint(bytes, self.byte_order)
     }
@@ -235,6 +236,7 @@ impl Field {
     }
 
     /// The value of an integer field, `None` when it is none or the record ends before it.
+    #[inline]
     pub fn integer(&self, record: &[u8], machine: Machine) -> Option<i128> {
         let Content::Integer(element) = self.content else { return None };
         let bytes = record.get(self.offset as usize..(self.offset + self.size) as usize)?;

@@ -194,6 +194,19 @@ impl Records<'_> {
         }
     }
 
+    /// The next record, when its length stands in its head; otherwise nothing is taken.
+    #[inline]
+    pub fn next_short(&mut self) -> Option<Record> {
+        let (kind, delta) = self.split(self.word(self.at)?);
+        let (data, len) = (self.at + 4, kind as usize * 4);
+        if !(1..=28).contains(&kind) || data + len > self.bytes.len() {
+            return None;
+        }
+        self.at = data + len;
+        self.time = self.time.wrapping_add(delta);
+        Some(Record { time: self.time, offset: self.base + data, len })
+    }
+
     #[cold]
     fn fail(&mut self, at: usize, what: &str) -> Option<Result<Record>> {
         let left = self.bytes.len() - at;

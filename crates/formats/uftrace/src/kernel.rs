@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use tracemill_codec::bits::{u32_at, u64_at};
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, StreamClassId};
@@ -23,7 +24,7 @@ use tracemill_ftrace::container::CpuData;
 use tracemill_ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
 use tracemill_ftrace::packets::{self, StreamInfo};
 use tracemill_ftrace::print_format::PrintFormat;
-use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Records};
+use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Record, Records};
 
 /// The smallest page that can be one: header and a record.
 const MIN_PAGE_BYTES: usize = 64;
@@ -51,6 +52,39 @@ pub(super) struct KernelFormat {
     /// The field with the task that a record is of, and those with tasks that it may be about.
     task: Option<Field>,
     others: [Option<Field>; 2],
+    /// Where the numbers of a call stand, when they have the usual sizes.
+    places: Option<CallPlaces>,
+}
+
+/// Where records of a kernel of 64 bits have the numbers of a call.
+#[derive(Clone, Copy, Debug)]
+struct CallPlaces {
+    function: usize,
+    depth: usize,
+    task: usize,
+    is_exit: bool,
+}
+
+impl CallPlaces {
+    fn of(form: &Form, task: Option<&Field>) -> Option<CallPlaces> {
+        let (function, depth, is_exit) = match form {
+            Form::Entry { function, depth, .. } => (function, depth, false),
+            Form::Exit { function, depth, .. } => (function, depth, true),
+            Form::Event => return None,
+        };
+        let place = |field: &Field, bytes: u32| (field.size == bytes).then_some(field.offset as usize);
+        let is_number = |field: &&Field| matches!(field.content, Content::Integer(element) if element.signed);
+        let task = task.filter(is_number).and_then(|task| place(task, 4))?;
+        Some(CallPlaces { function: place(function, 8)?, depth: place(depth, 4)?, task, is_exit })
+    }
+
+    /// Task, address and depth.
+    #[inline]
+    fn read(&self, record: &[u8], order: ByteOrder) -> Option<(i64, u64, u16)> {
+        let task = u32_at(record, self.task, order)? as i32;
+        let depth = u32_at(record, self.depth, order)?;
+        Some((task.into(), u64_at(record, self.function, order)?, u16::try_from(depth).unwrap_or(u16::MAX)))
+    }
 }
 
 /// The kind of the records of a format, with the fields that matter.
@@ -155,7 +189,8 @@ impl Kernel {
         let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
         let others = [next, other];
         let min_bytes = format.min_bytes() as usize;
-        self.formats.insert(format.id, KernelFormat { format, name, form, print, min_bytes, task, others });
+        let places = CallPlaces::of(&form, task.as_ref());
+        self.formats.insert(format.id, KernelFormat { format, name, form, print, min_bytes, task, others, places });
         Ok(())
     }
 
@@ -181,6 +216,7 @@ impl Kernel {
     }
 
     /// The task of a record. Where that one was not traced, it may be about one that was.
+    #[inline]
     pub(super) fn tid(&self, known: Option<&KernelFormat>, record: &[u8], is_traced: impl Fn(i64) -> bool) -> i64 {
         let machine = self.machine();
         let number = |field: &Field| i64::try_from(field.integer(record, machine)?).ok();
@@ -261,6 +297,7 @@ impl Form {
 }
 
 /// Address and depth of a call.
+#[inline]
 pub(super) fn call(function: &Field, depth: &Field, record: &[u8], machine: Machine) -> (u64, u16) {
     let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
     let address = number(function);
@@ -297,7 +334,12 @@ pub(super) struct CpuRecords<'a> {
     base: usize,
     lost: Option<u64>,
     pub(super) faults: Vec<Error>,
+    /// The formats that were met last, by the ends of their ids.
+    recent: [Option<(u16, &'a KernelFormat)>; RECENT_FORMATS],
 }
+
+/// A power of two.
+const RECENT_FORMATS: usize = 8;
 
 impl<'a> CpuRecords<'a> {
     pub(super) fn new(kernel: &'a Kernel, bytes: &'a [u8]) -> Self {
@@ -307,7 +349,24 @@ impl<'a> CpuRecords<'a> {
     /// The records of some pages of the file, from where the first one begins to where the last one ends.
     pub(super) fn of_pages(kernel: &'a Kernel, bytes: &'a [u8], (from, to): (usize, usize)) -> Self {
         let bytes = &bytes[..to.min(bytes.len())];
-        CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new() }
+        let recent = [None; RECENT_FORMATS];
+        CpuRecords { kernel, bytes, page: from, records: None, base: from, lost: None, faults: Vec::new(), recent }
+    }
+
+    /// As [`Kernel::format_of`].
+    #[inline]
+    fn format_of(&mut self, record: &[u8]) -> Option<(u16, Option<&'a KernelFormat>)> {
+        let id = self.kernel.machine().number(record.get(..2)?) as u16;
+        let recent = &mut self.recent[usize::from(id) % RECENT_FORMATS];
+        let known = match *recent {
+            Some((of, format)) if of == id => Some(format),
+            _ => {
+                let format = self.kernel.formats.get(&id);
+                *recent = format.map(|format| (id, format)).or(*recent);
+                format
+            }
+        };
+        Some((id, known.filter(|known| record.len() >= known.min_bytes)))
     }
 
     /// The task of the last record of a file from a page on.
@@ -326,24 +385,28 @@ impl<'a> CpuRecords<'a> {
     }
 
     /// The next record.
+    #[inline]
     pub(super) fn next(&mut self, is_traced: impl Fn(i64) -> bool) -> Option<KernelRecord> {
         loop {
-            let record = match self.records.as_mut().map(Iterator::next) {
-                Some(Some(Ok(record))) => record,
-                Some(Some(Err(error))) => {
-                    let at = self.base as u64 + error.place().offset.unwrap_or(0);
-                    self.fault(Error::new(error.kind(), error.message()).at_offset(at));
-                    self.records = None;
-                    continue;
-                }
-                _ => {
-                    self.next_page()?;
-                    continue;
-                }
+            let record = match self.records.as_mut().and_then(Records::next_short) {
+                Some(record) => record,
+                None => match self.next_any()? {
+                    Some(record) => record,
+                    None => continue,
+                },
             };
             let from = self.base + record.offset;
             let Some(bytes) = self.bytes.get(from..from + record.len) else { continue };
-            let Some((id, known)) = self.kernel.format_of(bytes) else { continue };
+            let Some((id, known)) = self.format_of(bytes) else { continue };
+            let places = known.and_then(|known| known.places);
+            if let Some((tid, address, depth, is_exit)) = places.and_then(|places| {
+                let (tid, address, depth) = places.read(bytes, self.kernel.machine().byte_order)?;
+                Some((tid, address, depth, places.is_exit))
+            }) {
+                let call = Some((address, depth, is_exit));
+                let lost = self.lost.take();
+                return Some(KernelRecord { time: record.time, tid, id, call, from, len: record.len, lost });
+            }
             if known.is_none() && self.kernel.formats.contains_key(&id) {
                 let message = format!("a record of {} bytes is shorter than its format says", bytes.len());
                 self.fault(Error::malformed(message).at_offset(from as u64).with_help("the event is skipped"));
@@ -365,6 +428,21 @@ impl<'a> CpuRecords<'a> {
                 lost: self.lost.take(),
             });
         }
+    }
+
+    /// The next record of any form, `None` in it when there is none before the next page; `None` at the end.
+    #[cold]
+    fn next_any(&mut self) -> Option<Option<Record>> {
+        match self.records.as_mut().map(Iterator::next) {
+            Some(Some(Ok(record))) => return Some(Some(record)),
+            Some(Some(Err(error))) => {
+                let at = self.base as u64 + error.place().offset.unwrap_or(0);
+                self.fault(Error::new(error.kind(), error.message()).at_offset(at));
+                self.records = None;
+            }
+            _ => self.next_page()?,
+        }
+        Some(None)
     }
 
     fn next_page(&mut self) -> Option<()> {
@@ -396,6 +474,7 @@ impl<'a> CpuRecords<'a> {
         Some(())
     }
 
+    #[cold]
     fn fault(&mut self, error: Error) {
         if self.faults.len() < MAX_ERRORS {
             self.faults.push(error);

@@ -1,13 +1,13 @@
 //! The records of all processors of the kernel, in the order of time.
 
 use std::cell::Cell;
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
 
 use super::streams::BLOCK;
 use super::{CallFile, Calls, bare};
-use crate::kernel::{CpuRecords, Kernel};
+use crate::kernel::{CpuRecords, Kernel, KernelRecord};
 use crate::names::Names;
 use tracemill_format::calls::{CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Judgement};
 
@@ -15,6 +15,10 @@ use tracemill_format::calls::{CallJudge, CallKind, CallOrigin, CallRecord, CallS
 pub(super) struct KernelCalls<'a> {
     kernel: Option<&'a Kernel>,
     cpus: Vec<Cpu<'a>>,
+    /// The times of their next records; at the end of a file the largest one.
+    times: Vec<u64>,
+    /// The processor whose records that were ready are taken.
+    spent: Option<usize>,
     tasks: TaskNumbers<'a>,
     functions: Functions<'a>,
     /// The first and the last time of what is wanted.
@@ -30,7 +34,13 @@ pub(super) struct KernelCalls<'a> {
 /// of the task of the last record that it has read. Here that decides only when a task that waits is taken to run again.
 struct Cpu<'a> {
     records: CpuRecords<'a>,
-    ready: VecDeque<Ready>,
+    /// Records that are ready, each behind what was lost before it, and which of them is the next.
+    ready: Vec<CallRecord>,
+    at: usize,
+    /// Those behind them that the peer reads when the others are taken, where it matters when they are read: something is
+    /// wrong, or a function is met that no processor has entered.
+    held: Option<Vec<CallRecord>>,
+    paused: Option<Paused>,
     is_at_end: bool,
     /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
     last_task: u32,
@@ -39,10 +49,22 @@ struct Cpu<'a> {
     path: &'a Path,
 }
 
-/// A record, and how many were lost before it.
-struct Ready {
-    record: CallRecord,
+/// A stretch of records that is not read to its end.
+#[derive(Default)]
+struct Paused {
+    /// The next record.
+    next: Option<KernelRecord>,
+    /// What was lost before it, the task before, and how many records are ready.
     lost: Option<u64>,
+    before: Option<u32>,
+    count: usize,
+}
+
+impl Cpu<'_> {
+    #[inline]
+    fn time(&self) -> Option<u64> {
+        self.ready.get(self.at).map(|next| next.time)
+    }
 }
 
 /// Records of a processor that are read ahead.
@@ -127,8 +149,18 @@ impl<'a> KernelCalls<'a> {
                 let bytes = bytes.bytes();
                 let pages = if is_near { kernel.pages_around(bytes, between) } else { (0, bytes.len()) };
                 let records = CpuRecords::of_pages(kernel, bytes, pages);
-                let (ready, rest) = (VecDeque::new(), (bytes, pages.1));
-                Some(Cpu { records, ready, is_at_end: false, last_task: 0, rest, path: &calls.paths[at] })
+                let (ready, rest, path) = (Vec::new(), (bytes, pages.1), &*calls.paths[at]);
+                Some(Cpu {
+                    records,
+                    ready,
+                    at: 0,
+                    held: None,
+                    paused: None,
+                    is_at_end: false,
+                    last_task: 0,
+                    rest,
+                    path,
+                })
             }
             _ => None,
         });
@@ -137,6 +169,8 @@ impl<'a> KernelCalls<'a> {
         KernelCalls {
             kernel,
             cpus: cpus.collect(),
+            times: Vec::new(),
+            spent: None,
             tasks: TaskNumbers { all: &calls.numbers, recent: std::array::from_fn(|_| none()) },
             functions: Functions::new(&calls.definitions.names),
             between,
@@ -146,12 +180,58 @@ impl<'a> KernelCalls<'a> {
     }
 
     /// Makes the next records of traced tasks be there.
+    #[cold]
     fn load(&mut self, at: usize) {
         let cpu = &mut self.cpus[at];
-        let (mut lost, mut before) = (None, None);
-        while cpu.ready.len() < READ_AHEAD {
+        cpu.at = 0;
+        cpu.ready.clear();
+        if let Some(held) = cpu.held.take() {
+            cpu.ready = held;
+            if cpu.paused.is_none() {
+                return self.tell(at);
+            }
+        }
+        let mut from = 0;
+        loop {
+            self.read_stretch(at, from > 0);
+            let cpu = &mut self.cpus[at];
+            if cpu.paused.is_some() {
+                cpu.held = Some(cpu.ready.split_off(from));
+                return;
+            }
+            for event in cpu.ready[from..].iter_mut().filter(|record| record.kind == CallKind::Event) {
+                event.symbol = cpu.last_task;
+            }
+            if !cpu.records.faults.is_empty() {
+                if from == 0 {
+                    return self.tell(at);
+                }
+                cpu.held = Some(cpu.ready.split_off(from));
+                return;
+            }
+            // What a judge decides depends on what others read meanwhile.
+            if cpu.is_at_end || cpu.ready.len() >= BLOCK || self.judge.is_some() {
+                return;
+            }
+            from = cpu.ready.len();
+        }
+    }
+
+    /// Tells what is wrong with a file.
+    fn tell(&mut self, at: usize) {
+        let cpu = &mut self.cpus[at];
+        let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
+        self.findings.faults.extend(faults);
+    }
+
+    /// Reads the records that the peer reads at once. Ahead of the time when it reads them this pauses at the first one of
+    /// a function that was not entered.
+    fn read_stretch(&mut self, at: usize, is_ahead: bool) {
+        let cpu = &mut self.cpus[at];
+        let Paused { mut next, mut lost, mut before, mut count } = cpu.paused.take().unwrap_or_default();
+        while count < READ_AHEAD {
             let is_traced = |tid: i64| self.tasks.of(tid).is_some();
-            let Some(next) = cpu.records.next(is_traced) else {
+            let Some(next) = next.take().or_else(|| cpu.records.next(is_traced)) else {
                 cpu.is_at_end = true;
                 // The peer reads on to the end of the file.
                 let last = self.kernel.and_then(|it| CpuRecords::last_task(it, cpu.rest.0, cpu.rest.1, is_traced));
@@ -163,23 +243,29 @@ impl<'a> KernelCalls<'a> {
             let task = self.tasks.of(next.tid);
             cpu.last_task = task.map_or(0, |task| task + 1);
             let Some(task) = task.filter(|_| (self.between.0..=self.between.1).contains(&next.time)) else { continue };
-            let mut record = CallRecord {
-                values: next.from as u64 | (at as u64) << 48,
-                symbol: cpu.last_task,
-                values_len: next.len as u32,
-                has_values: true,
-                ..bare(next.time, task, CallKind::Event, CallOrigin::Kernel, next.id.into())
-            };
-            if let Some((address, depth, is_exit)) = next.call {
-                let function = self.functions.at(address);
-                if is_exit && !function.is_entered {
-                    continue;
+            let record = match next.call {
+                Some((address, depth, is_exit)) => {
+                    let function = self.functions.at(address);
+                    if is_ahead && !function.is_entered {
+                        let next = Some(KernelRecord { lost: None, ..next });
+                        cpu.paused = Some(Paused { next, lost, before, count });
+                        return;
+                    }
+                    if is_exit && !function.is_entered {
+                        continue;
+                    }
+                    function.is_entered = true;
+                    let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
+                    let call = bare(next.time, task, kind, CallOrigin::Kernel, address);
+                    CallRecord { depth, symbol: function.symbol, ..call }
                 }
-                function.is_entered = true;
-                record.kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
-                (record.address, record.depth, record.symbol) = (address, depth, function.symbol);
-                (record.values, record.values_len, record.has_values) = (0, 0, false);
-            }
+                None => CallRecord {
+                    values: next.from as u64 | (at as u64) << 48,
+                    values_len: next.len as u32,
+                    has_values: true,
+                    ..bare(next.time, task, CallKind::Event, CallOrigin::Kernel, next.id.into())
+                },
+            };
             let is_exit = record.kind == CallKind::Exit;
             let judgement = match &mut self.judge {
                 Some(judge) => judge.see(&record),
@@ -189,54 +275,95 @@ impl<'a> KernelCalls<'a> {
                 continue;
             }
             let is_other = before.replace(task).is_some_and(|before| before != task);
-            let entry = || cpu.ready.iter().rposition(|before| before.record.kind != CallKind::Event);
-            let is_left_out = |entry: usize| {
-                let is_short = next.time.wrapping_sub(cpu.ready[entry].record.time) < judgement.threshold;
+            let is_left_out = |entry: &usize| {
+                let is_short = next.time.wrapping_sub(cpu.ready[*entry].time) < judgement.threshold;
                 (is_short || judgement.is_unwanted) && !judgement.is_shown
             };
+            let entry = || cpu.ready.iter().rposition(CallRecord::is_call).filter(is_left_out);
             // Who judges nothing leaves nothing out.
-            let may_be_left_out = is_exit && self.judge.is_some();
-            if may_be_left_out && let Some(entry) = entry().filter(|&entry| is_left_out(entry)) {
+            if is_exit
+                && self.judge.is_some()
+                && let Some(entry) = entry()
+            {
                 // What was lost before a call that is left out is told with the next one.
-                lost = cpu.ready.drain(entry..).find_map(|left_out| left_out.lost).or(lost);
+                let has_lost = entry > 0 && cpu.ready[entry - 1].kind == CallKind::Lost;
+                let left_out = cpu.ready.drain(entry - usize::from(has_lost)..);
+                let (losses, left_out): (Vec<_>, Vec<_>) = left_out.partition(|record| record.kind == CallKind::Lost);
+                count -= left_out.len();
+                lost = losses.first().map(|loss| loss.address).or(lost);
             } else if !judgement.is_dropped {
-                cpu.ready.push_back(Ready { record, lost: lost.take() });
+                if let Some(lost) = lost.take() {
+                    cpu.ready.push(bare(record.time, record.task, CallKind::Lost, record.origin, lost));
+                }
+                cpu.ready.push(record);
+                count += 1;
                 if is_exit {
                     break;
                 }
             }
-            if is_other && !cpu.ready.is_empty() {
+            if is_other && count > 0 {
                 break;
             }
         }
-        if !cpu.records.faults.is_empty() {
-            let faults = cpu.records.faults.drain(..).map(|error| error.in_file(cpu.path));
-            self.findings.faults.extend(faults);
-        }
     }
 
-    /// Takes the next record, and what was lost before it; false at the end.
-    fn take(&mut self, out: &mut Vec<CallRecord>) -> bool {
-        let mut first: Option<(u64, usize)> = None;
-        for at in 0..self.cpus.len() {
-            if self.cpus[at].ready.is_empty() && !self.cpus[at].is_at_end {
+    /// Takes the next records of a processor, all that come before those of the others, `room` at most, each with what
+    /// was lost before it; false at the end.
+    #[inline]
+    fn take(&mut self, out: &mut Vec<CallRecord>, room: usize) -> bool {
+        if self.spent.is_some() || self.times.is_empty() {
+            self.load_spent();
+        }
+        let none = (u64::MAX, usize::MAX);
+        let (mut first, mut limit) = (none, none);
+        for (at, &time) in self.times.iter().enumerate() {
+            if time < first.0 {
+                limit = std::mem::replace(&mut first, (time, at));
+            } else if time < limit.0 {
+                limit = (time, at);
+            }
+        }
+        let at = match first.1 {
+            // A record may have the largest time.
+            usize::MAX => self.cpus.iter().position(|cpu| cpu.time().is_some()).unwrap_or(usize::MAX),
+            at => at,
+        };
+        let Some(cpu) = self.cpus.get_mut(at) else { return false };
+        let ready = cpu.ready.get(cpu.at..).unwrap_or(&[]);
+        // At equal times the first processor goes on.
+        let end = limit.0.saturating_add(u64::from(at < limit.1 && limit.0 < u64::MAX));
+        let mut count = 0;
+        let mut taken = 0;
+        while let Some(record) = ready.get(count).filter(|record| count == 0 || taken == 0 || record.time < end)
+            && taken < room.max(1)
+        {
+            taken += usize::from(record.kind != CallKind::Lost);
+            count += 1;
+        }
+        out.extend_from_slice(&ready[..count]);
+        cpu.at += count;
+        match cpu.time() {
+            Some(time) => self.times[at] = time,
+            None => self.spent = Some(at),
+        }
+        true
+    }
+
+    /// Makes the next records of a processor be there whose others are taken, or of all in the beginning.
+    #[cold]
+    fn load_spent(&mut self) {
+        let all = 0..self.cpus.len();
+        let spent = self.spent.take().map_or(all, |at| at..at + 1);
+        self.times.resize(self.cpus.len(), u64::MAX);
+        for at in spent {
+            let cpu = &self.cpus[at];
+            if cpu.is_at_end && cpu.held.is_none() {
+                self.cpus[at].ready.clear();
+            } else {
                 self.load(at);
             }
-            let time = self.cpus[at].ready.front().map(|next| next.record.time);
-            if let Some(time) = time.filter(|&time| first.is_none_or(|(first, _)| time < first)) {
-                first = Some((time, at));
-            }
+            self.times[at] = self.cpus[at].time().unwrap_or(u64::MAX);
         }
-        let Some(cpu) = first.and_then(|(_, at)| self.cpus.get_mut(at)) else { return false };
-        let Some(Ready { mut record, lost }) = cpu.ready.pop_front() else { return false };
-        if record.kind == CallKind::Event {
-            record.symbol = cpu.last_task;
-        }
-        if let Some(count) = lost {
-            out.push(bare(record.time, record.task, CallKind::Lost, record.origin, count));
-        }
-        out.push(record);
-        true
     }
 }
 
@@ -247,11 +374,11 @@ impl CallStream for KernelCalls<'_> {
 
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         if self.judge.is_some() {
-            return self.take(out);
+            return self.take(out, 1);
         }
         let end = out.len() + BLOCK;
         while out.len() < end {
-            if !self.take(out) {
+            if !self.take(out, end - out.len()) {
                 return false;
             }
         }
