@@ -277,7 +277,8 @@ impl<'a> Picker<'a> {
         self.wanted.chosen(node, self.indices).next().is_some()
     }
 
-    #[inline]
+    // One for each kind of value: that is known where it is called.
+    #[inline(always)]
     fn scalar(&mut self, node: NodeId, shown: Shown<'_>) {
         let is_chosen = self.is_chosen(node);
         if !is_chosen && self.open == 0 {
