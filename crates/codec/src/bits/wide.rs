@@ -177,24 +177,19 @@ pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder
 /// Appends a LEB128 integer of 64 bits.
 #[inline]
 pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
+    let is_last = |rest: u64| if signed { rest.wrapping_add(0x40) < 0x80 } else { rest < 0x80 };
     // Most are one byte.
-    if value < if signed { 0x40 } else { 0x80 } {
-        return out.push(value as u8);
+    if is_last(value) {
+        return out.push(value as u8 & 0x7f);
     }
-    let (mut block, mut len, mut left) = ([0u8; 10], 0, value);
-    loop {
-        let low = (left & 0x7f) as u8;
-        left = if signed { ((left as i64) >> 7) as u64 } else { left >> 7 };
-        let is_last = match signed {
-            false => left == 0,
-            true => left == 0 && low & 0x40 == 0 || left == u64::MAX && low & 0x40 != 0,
-        };
-        block[len] = if is_last { low } else { low | 0x80 };
+    let (mut block, mut len, mut rest) = ([0u8; 10], 0, value);
+    while !is_last(rest) {
+        block[len] = rest as u8 | 0x80;
+        rest = if signed { ((rest as i64) >> 7) as u64 } else { rest >> 7 };
         len += 1;
-        if is_last {
-            return out.extend_from_slice(&block[..len]);
-        }
     }
+    block[len] = rest as u8 & 0x7f;
+    out.extend_from_slice(&block[..=len]);
 }
 
 /// Appends a LEB128 integer of any width.
