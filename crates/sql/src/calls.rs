@@ -115,20 +115,18 @@ impl PartitionStream for Calls {
             // The receiver that has gone wants no more.
             let mut send = |rows: &mut Rows| sender.blocking_send(rows.take()).is_ok();
             let session = &database.session;
-            let mut has_source = false;
             let mut next = 0;
             for (at, trace) in session.traces.iter().enumerate() {
-                let Some(source) = trace.reader.calls() else { continue };
-                has_source = true;
-                if !follow(&database, at, source, &mut next, &mut rows, &mut send) {
+                let goes_on = match trace.reader.calls() {
+                    Some(source) => follow(&database, at, source, &mut next, &mut rows, &mut send),
+                    None => match EventCalls::of_trace(session, at) {
+                        Some(source) => follow(&database, at, &source, &mut next, &mut rows, &mut send),
+                        None => true,
+                    },
+                };
+                if !goes_on {
                     return Ok(());
                 }
-            }
-            if !has_source
-                && let Some(source) = EventCalls::open(session)
-                && !follow(&database, 0, &source, &mut next, &mut rows, &mut send)
-            {
-                return Ok(());
             }
             if rows.len > 0 {
                 send(&mut rows);

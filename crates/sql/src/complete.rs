@@ -226,7 +226,7 @@ impl Queries {
     /// The functions there are.
     pub fn function_names(&self) -> Vec<String> {
         let state = self.context.state();
-        let mut names: BTreeSet<String> = ["match_pairs", "overlap"].map(str::to_string).into();
+        let mut names: BTreeSet<String> = ["match_pairs", "nested_pairs", "overlap"].map(str::to_string).into();
         names.extend(state.scalar_functions().keys().cloned());
         names.extend(state.aggregate_functions().keys().cloned());
         names.extend(state.window_functions().keys().cloned());

@@ -1,18 +1,19 @@
 //! The database of queries: a session whose events are numbered, and the facts that were found out about it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow_array::{ArrayRef, StringArray};
 use tracemill_columns::Dropped;
+use tracemill_engine::check::{Severity, check};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::filter::Filter;
 use tracemill_engine::selection::{self, StreamOf};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::{TraceSurvey, survey};
 use tracemill_engine::timeline::Selection;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
 use crate::catalog::own_names;
@@ -50,6 +51,7 @@ pub struct Database {
     tables: Mutex<HashMap<String, Arc<EventTable>>>,
     headers: OnceLock<Vec<TraceSurvey>>,
     counted: OnceLock<Vec<TraceSurvey>>,
+    checked: OnceLock<Vec<Error>>,
 }
 
 /// Values that columns cannot hold, counted.
@@ -143,6 +145,7 @@ impl Database {
             tables: Mutex::default(),
             headers: OnceLock::new(),
             counted: OnceLock::new(),
+            checked: OnceLock::new(),
             session,
         })
     }
@@ -192,6 +195,52 @@ impl Database {
             let faults = surveys.iter().flat_map(|survey| &survey.faults);
             faults.for_each(|fault| self.collector.fault(fault.clone()));
             surveys
+        })
+    }
+
+    /// How many rows a table has, when all of its events were counted before and none was unreadable.
+    pub(crate) fn known_rows(&self, table: &EventTable) -> Option<usize> {
+        let surveys = self.counted.get()?;
+        let all: usize = self.session.traces.iter().map(|trace| trace.streams.len()).sum();
+        let selection = &self.selection;
+        let is_whole = self.filter.is_none()
+            && self.streams.len() == all
+            && selection.begin_ns.is_none()
+            && selection.end_ns.is_none()
+            && selection.of_traces_ns.iter().all(Option::is_none)
+            && selection.classes.iter().all(Option::is_none);
+        if !is_whole || surveys.iter().any(|survey| !survey.faults.is_empty()) {
+            return None;
+        }
+        let mut rows = 0;
+        for (trace, survey) in surveys.iter().enumerate() {
+            let classes = survey.class_events.as_ref()?.iter().enumerate();
+            rows += classes
+                .filter(|(class, _)| table.has(trace, EventClassId(*class as u32)))
+                .map(|(_, events)| events)
+                .sum::<u64>();
+        }
+        usize::try_from(rows).ok()
+    }
+
+    /// What `check` finds in the traces that cannot be read: everything is read once.
+    pub(crate) fn faults(&self) -> &[Error] {
+        self.checked.get_or_init(|| {
+            let mut faults = Vec::new();
+            check(&self.session, self.jobs, |finding| {
+                if finding.severity == Severity::Fault {
+                    faults.push(finding.error);
+                }
+                true
+            });
+            // Those of opening come first, and were told then.
+            let of_opening = self.session.failures.len();
+            let known: HashSet<String> =
+                self.session.traces.iter().flat_map(|trace| &trace.faults).map(ToString::to_string).collect();
+            faults.drain(..of_opening.min(faults.len()));
+            let new = faults.iter().filter(|fault| !known.contains(&fault.to_string()));
+            new.for_each(|fault| self.collector.fault(fault.clone()));
+            faults
         })
     }
 

@@ -138,6 +138,50 @@ pub(crate) fn path_column(database: &Database, scope: &str, path: &str) -> Resul
     }
 }
 
+/// The column of a member of a structure, when it can be decoded alone: the structure stands in all classes by itself, and
+/// the member has the type that it has inside of it.
+pub(crate) fn member_column(
+    database: &Database,
+    of: &FieldColumn,
+    names: &[String],
+    data_type: &DataType,
+) -> Option<FieldColumn> {
+    let path = format!("{}.{}", of.path, names.join("."));
+    let mut classes: Vec<_> = of.places.iter().collect();
+    classes.sort_by_key(|(class, _)| **class);
+    let mut merged: Option<Merged> = None;
+    for (&(trace, event), place) in classes {
+        if place.wish != Wish::Value || !place.steps.is_empty() {
+            return None;
+        }
+        let schema = &database.session.traces[trace].schema;
+        let (plan, _) = plan_of(database, trace, event, place.scope);
+        let (mut class, mut node, mut is_there) = (place.class, place.node, true);
+        for name in names {
+            let FieldKind::Struct(of) = &schema.field_class(class).kind else { return None };
+            let named = of.members.iter().enumerate().filter(|(_, member)| *member.name == **name);
+            let at = match named.map(|(at, _)| at).collect::<Vec<_>>().as_slice() {
+                [] => {
+                    is_there = false;
+                    break;
+                }
+                [at] => *at,
+                _ => return None,
+            };
+            (class, node) = (of.members[at].class, children(plan, node).nth(at)?);
+        }
+        if !is_there {
+            continue;
+        }
+        let fields = ChosenColumns::new(schema, plan, &[(node, Wish::Value)]).fields();
+        let kind = Kind { data_type: fields.first()?.data_type().clone(), bits: bits_of(schema, class) };
+        let found = Place { node, kind: kind.clone(), class, ..place.clone() };
+        merged.get_or_insert_with(|| Merged::new(names.join("."), path.clone(), kind)).add((trace, event), found);
+    }
+    let column = merged?.into_column();
+    (column.data_type == *data_type).then_some(column)
+}
+
 /// A step of a path as it is written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Written {

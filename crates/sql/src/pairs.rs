@@ -1,7 +1,8 @@
-//! `match_pairs`: a row for each pair of events that belong together; `overlap`: rows of two tables that share time.
+//! `match_pairs` and `nested_pairs`: a row for each pair of events that belong together.
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -21,6 +22,7 @@ use datafusion::prelude::SessionContext;
 use tracemill_engine::pattern::Pattern;
 use tracemill_engine::selection::ClassSet;
 use tracemill_model::schema::Scope;
+use tracemill_semantics::names::TRACK;
 
 use crate::database::Database;
 use crate::field::{path_column, text_of};
@@ -30,24 +32,31 @@ use crate::table::{Column, FieldColumn, Spine, names, times};
 
 /// Makes the table functions known.
 pub(crate) fn register(database: &Arc<Database>, context: &SessionContext) {
-    context.register_udtf("match_pairs", Arc::new(MatchPairs(database.clone())));
+    for (name, nests) in [("match_pairs", false), ("nested_pairs", true)] {
+        context.register_udtf(name, Arc::new(PairFunction { database: database.clone(), name, nests }));
+    }
 }
 
 #[derive(Debug)]
-struct MatchPairs(Arc<Database>);
+struct PairFunction {
+    database: Arc<Database>,
+    name: &'static str,
+    nests: bool,
+}
 
-impl TableFunctionImpl for MatchPairs {
+impl TableFunctionImpl for PairFunction {
     fn call_with_args(&self, args: TableFunctionArgs<'_, '_>) -> Result<Arc<dyn TableProvider>> {
         let text = |of: &Expr| match of {
             Expr::Literal(value, _) => text_of(value),
             _ => None,
         };
         let texts: Option<Vec<String>> = args.exprs().iter().map(text).collect();
-        let Some([from, to, rest @ ..]) = texts.as_deref().filter(|texts| texts.len() <= 3) else {
-            return plan_err!("`match_pairs` takes the names of two events and paths, all in quotes");
+        let most = if self.nests { 4 } else { 3 };
+        let Some([from, to, rest @ ..]) = texts.as_deref().filter(|texts| texts.len() <= most) else {
+            let lane = if self.nests { ", and maybe a lane" } else { "" };
+            return plan_err!("`{}` takes the names of two events and paths{lane}, all in quotes", self.name);
         };
-        let paths = rest.first().map_or("", String::as_str);
-        let pairs = Pairs::new(&self.0, from, to, paths)?;
+        let pairs = Pairs::new(self, from, to, rest)?;
         let schema = pairs.schema.clone();
         Ok(Arc::new(StreamingTable::try_new(schema, vec![Arc::new(pairs)])?))
     }
@@ -55,11 +64,32 @@ impl TableFunctionImpl for MatchPairs {
 
 /// The pairs of two kinds of events.
 struct Pairs {
+    name: &'static str,
     database: Arc<Database>,
     from: Pattern,
     to: Pattern,
-    keys: Vec<Column>,
+    /// What is read behind the columns that are always read.
+    read: Vec<(Column, DataType)>,
+    rule: Rule,
     schema: SchemaRef,
+}
+
+/// Which events belong together.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// The next end whose keys are equal. The keys are read first.
+    Next { keys: usize },
+    /// Pairs nest in lanes: those of the columns that are read behind the keys.
+    Nested { keys: usize, lane: Lane },
+}
+
+/// The lane of an event.
+#[derive(Clone, Copy)]
+enum Lane {
+    /// The values of so many columns.
+    Columns(usize),
+    /// The stream, or the value of a further column where that is known.
+    Stream { has_track: bool },
 }
 
 /// Columns that are read of each event, before its keys.
@@ -83,7 +113,8 @@ fn type_of(spine: Spine) -> DataType {
 }
 
 impl Pairs {
-    fn new(database: &Arc<Database>, from: &str, to: &str, paths: &str) -> Result<Pairs> {
+    fn new(function: &PairFunction, from: &str, to: &str, rest: &[String]) -> Result<Pairs> {
+        let database = &function.database;
         for (name, of) in [(from, "first"), (to, "second")] {
             let pattern = Pattern::glob(name);
             let has_open = |trace: &tracemill_format::OpenTrace| {
@@ -94,7 +125,10 @@ impl Pairs {
                 let names: Vec<&str> = database.by_name.iter().map(|(name, _)| name.as_str()).collect();
                 let near = tracemill_codec::text::meant(name, &names);
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-                return plan_err!("no event class has the name `{name}`, the {of} argument of `match_pairs`{near}");
+                return plan_err!(
+                    "no event class has the name `{name}`, the {of} argument of `{}`{near}",
+                    function.name
+                );
             }
         }
         let mut fields = vec![
@@ -102,27 +136,55 @@ impl Pairs {
             Field::new("ns", DataType::Int64, true),
             Field::new("time", times(), true),
             Field::new("dur", DataType::Int64, true),
-            Field::new("cpu", DataType::Int32, true),
-            Field::new("end_cpu", DataType::Int32, true),
-            Field::new("begin_class", DataType::Int32, true),
-            Field::new("end_class", DataType::Int32, true),
         ];
-        let mut keys = Vec::new();
-        for path in paths.split(',').map(str::trim).filter(|path| !path.is_empty()) {
+        if function.nests {
+            fields.push(Field::new("self", DataType::Int64, true));
+            fields.push(Field::new("depth", DataType::Int32, true));
+        }
+        fields
+            .extend(["cpu", "end_cpu", "begin_class", "end_class"].map(|name| Field::new(name, DataType::Int32, true)));
+        let list = |at: usize| {
+            let text = rest.get(at).map_or("", String::as_str);
+            text.split(',').map(str::trim).filter(|path| !path.is_empty())
+        };
+        let mut read = Vec::new();
+        for path in list(0) {
             let (column, data_type) = key_column(database, path)?;
             let last = path.rsplit('.').next().unwrap_or(path).trim_matches('`').to_string();
             let mut name = last.clone();
             while fields.iter().any(|field| *field.name() == name) {
                 name.push('_');
             }
-            fields.push(Field::new(name, data_type, true));
-            keys.push(column);
+            fields.push(Field::new(name, data_type.clone(), true));
+            read.push((column, data_type));
         }
+        let keys = read.len();
+        let rule = if function.nests {
+            for path in list(1) {
+                read.push(key_column(database, path)?);
+            }
+            let lane = match read.len() - keys {
+                0 => {
+                    let streams = [Spine::Trace, Spine::StreamName].map(|of| (Column::Spine(of), type_of(of)));
+                    read.extend(streams);
+                    let track = key_column(database, TRACK.0).ok();
+                    let has_track = track.is_some();
+                    read.extend(track);
+                    Lane::Stream { has_track }
+                }
+                columns => Lane::Columns(columns),
+            };
+            Rule::Nested { keys, lane }
+        } else {
+            Rule::Next { keys }
+        };
         Ok(Pairs {
+            name: function.name,
             database: database.clone(),
             from: Pattern::glob(from),
             to: Pattern::glob(to),
-            keys,
+            read,
+            rule,
             schema: Arc::new(Schema::new(fields)),
         })
     }
@@ -146,9 +208,9 @@ impl Pairs {
         let mut fields: Vec<Field> =
             READ.iter().map(|(name, spine)| Field::new(*name, type_of(*spine), true)).collect();
         let mut columns: Vec<Column> = READ.iter().map(|(_, spine)| Column::Spine(*spine)).collect();
-        for (at, key) in self.keys.iter().enumerate() {
-            fields.push(Field::new(format!("key {at}"), self.schema.field(8 + at).data_type().clone(), true));
-            columns.push(key.clone());
+        for (at, (column, data_type)) in self.read.iter().enumerate() {
+            fields.push(Field::new(format!("key {at}"), data_type.clone(), true));
+            columns.push(column.clone());
         }
         Batches::merged(Opener {
             database: database.clone(),
@@ -159,6 +221,7 @@ impl Pairs {
             condition: None,
             is_numbered: false,
             is_ordered: false,
+            verifies: false,
             batch_size: 8192,
             metrics: ExecutionPlanMetricsSet::new(),
             partition: 0,
@@ -208,7 +271,7 @@ fn first_of(database: &Database, scopes: &[Scope], path: &str) -> Result<FieldCo
 
 impl fmt::Debug for Pairs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("match_pairs")
+        f.write_str(self.name)
     }
 }
 
@@ -219,7 +282,26 @@ struct Begin {
     has_date: bool,
     cpu: Option<i32>,
     class: i32,
+    /// When pairs nest: values for the row, and the time of the pairs inside.
+    keys: Vec<ScalarValue>,
+    inner_ns: i64,
 }
+
+/// Beginnings whose ends are waited for.
+#[derive(Default)]
+struct Waiting {
+    /// By key; the latest one counts.
+    next: HashMap<Vec<ScalarValue>, Begin>,
+    /// By lane, outermost first.
+    stacks: HashMap<Vec<ScalarValue>, Vec<Begin>>,
+    open: usize,
+}
+
+/// Beginnings of pairs that nest that may be open at a time, as for `report --regress`.
+const MAX_OPEN: usize = 1 << 20;
+
+/// The column `depth` of pairs that nest.
+const DEPTH: usize = 5;
 
 /// Rows in the making.
 #[derive(Default)]
@@ -228,6 +310,9 @@ struct Rows {
     ns: Vec<i64>,
     time: Vec<Option<i64>>,
     dur: Vec<i64>,
+    /// Only where pairs nest, as the depth.
+    own: Vec<i64>,
+    depth: Vec<i32>,
     cpu: Vec<Option<i32>>,
     end_cpu: Vec<Option<i32>>,
     begin_class: Vec<i32>,
@@ -242,15 +327,14 @@ impl PartitionStream for Pairs {
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
-        let (sender, schema, key_count) = (builder.tx(), self.schema.clone(), self.keys.len());
+        let (sender, schema, rule) = (builder.tx(), self.schema.clone(), self.rule);
         let (from, to, batches) = (self.from.clone(), self.to.clone(), self.batches());
         builder.spawn_blocking(move || {
             let mut batches = batches?;
-            // The latest beginning of each key; the key is shared by nobody else.
-            let mut open: HashMap<Vec<ScalarValue>, Begin> = HashMap::new();
+            let mut open = Waiting::default();
             let mut rows = Rows::default();
             while let Some(batch) = batches.next()? {
-                pair(&batch, key_count, (&from, &to), &mut open, &mut rows)?;
+                pair(&batch, rule, (&from, &to), &mut open, &mut rows)?;
                 if rows.ns.len() >= 8192 && sender.blocking_send(rows.take(&schema)).is_err() {
                     return Ok(());
                 }
@@ -267,9 +351,9 @@ impl PartitionStream for Pairs {
 
 fn pair(
     batch: &RecordBatch,
-    key_count: usize,
+    rule: Rule,
     (from, to): (&Pattern, &Pattern),
-    open: &mut HashMap<Vec<ScalarValue>, Begin>,
+    open: &mut Waiting,
     rows: &mut Rows,
 ) -> Result<()> {
     let number = |at: usize| batch.column(at).as_primitive::<Int32Type>();
@@ -286,30 +370,81 @@ fn pair(
         if !begins && !ends {
             continue;
         }
-        let key = (0..key_count).map(|key| ScalarValue::try_from_array(batch.column(READ.len() + key), at));
-        let key = key.collect::<Result<Vec<_>>>()?;
+        let values = |columns: Range<usize>| -> Result<Vec<ScalarValue>> {
+            columns.map(|key| ScalarValue::try_from_array(batch.column(READ.len() + key), at)).collect()
+        };
         let cpu = (!cpus.is_null(at)).then(|| cpus.value(at));
-        if ends && let Some((key, begin)) = open.remove_entry(&key) {
-            rows.trace.push(begin.trace);
-            rows.ns.push(begin.ns);
-            rows.time.push(begin.has_date.then_some(begin.ns));
-            rows.dur.push(ns.value(at).saturating_sub(begin.ns));
-            rows.cpu.push(begin.cpu);
-            rows.end_cpu.push(cpu);
-            rows.begin_class.push(begin.class);
-            rows.end_class.push(classes.value(at));
-            rows.keys.push(key);
-        }
-        if begins {
+        let begin = |keys: Vec<ScalarValue>| -> Result<Begin> {
             let trace = ScalarValue::try_from_array(batch.column(0), at)?;
             let has_date = !times.is_null(at);
-            open.insert(key, Begin { trace, ns: ns.value(at), has_date, cpu, class: classes.value(at) });
+            Ok(Begin { trace, ns: ns.value(at), has_date, cpu, class: classes.value(at), keys, inner_ns: 0 })
+        };
+        let end = End { ns: ns.value(at), cpu, class: classes.value(at) };
+        match rule {
+            Rule::Next { keys } => {
+                let key = values(0..keys)?;
+                if ends && let Some((key, begin)) = open.next.remove_entry(&key) {
+                    rows.put(begin, key, &end);
+                }
+                if begins {
+                    open.next.insert(key, begin(Vec::new())?);
+                }
+            }
+            Rule::Nested { keys, lane } => {
+                let lane = match lane {
+                    Lane::Columns(count) => values(keys..keys + count)?,
+                    Lane::Stream { has_track: false } => values(keys..keys + 2)?,
+                    Lane::Stream { has_track: true } => {
+                        let track = values(keys + 2..keys + 3)?;
+                        if track[0].is_null() { values(keys..keys + 2)? } else { track }
+                    }
+                };
+                let is_known = open.stacks.contains_key(&lane);
+                if !is_known && !begins {
+                    continue;
+                }
+                let stack = open.stacks.entry(lane).or_default();
+                if ends && let Some(mut begin) = stack.pop() {
+                    open.open -= 1;
+                    let whole = end.ns.saturating_sub(begin.ns);
+                    if let Some(outer) = stack.last_mut() {
+                        outer.inner_ns = outer.inner_ns.saturating_add(whole.max(0));
+                    }
+                    rows.own.push(whole.saturating_sub(begin.inner_ns));
+                    rows.depth.push(stack.len() as i32);
+                    let keys = std::mem::take(&mut begin.keys);
+                    rows.put(begin, keys, &end);
+                }
+                if begins && open.open < MAX_OPEN {
+                    open.open += 1;
+                    stack.push(begin(values(0..keys)?)?);
+                }
+            }
         }
     }
     Ok(())
 }
 
+/// The second event of a pair.
+struct End {
+    ns: i64,
+    cpu: Option<i32>,
+    class: i32,
+}
+
 impl Rows {
+    fn put(&mut self, begin: Begin, key: Vec<ScalarValue>, end: &End) {
+        self.trace.push(begin.trace);
+        self.ns.push(begin.ns);
+        self.time.push(begin.has_date.then_some(begin.ns));
+        self.dur.push(end.ns.saturating_sub(begin.ns));
+        self.cpu.push(begin.cpu);
+        self.end_cpu.push(end.cpu);
+        self.begin_class.push(begin.class);
+        self.end_class.push(end.class);
+        self.keys.push(key);
+    }
+
     fn take(&mut self, schema: &SchemaRef) -> Result<RecordBatch> {
         let rows = std::mem::take(self);
         let time = TimestampNanosecondArray::from(rows.time).with_timezone("UTC");
@@ -318,13 +453,20 @@ impl Rows {
             Arc::new(Int64Array::from(rows.ns)),
             Arc::new(time),
             Arc::new(Int64Array::from(rows.dur)),
+        ];
+        if schema.index_of("depth").is_ok_and(|at| at == DEPTH) {
+            columns.push(Arc::new(Int64Array::from(rows.own)));
+            columns.push(Arc::new(Int32Array::from(rows.depth)));
+        }
+        columns.extend::<[ArrayRef; 4]>([
             Arc::new(Int32Array::from(rows.cpu)),
             Arc::new(Int32Array::from(rows.end_cpu)),
             Arc::new(Int32Array::from(rows.begin_class)),
             Arc::new(Int32Array::from(rows.end_class)),
-        ];
-        for at in columns.len()..schema.fields().len() {
-            let values = rows.keys.iter().map(|key| key[at - 8].clone()).collect();
+        ]);
+        let first = columns.len();
+        for at in first..schema.fields().len() {
+            let values = rows.keys.iter().map(|key| key[at - first].clone()).collect();
             columns.push(of_values(values, schema.field(at).data_type())?);
         }
         RecordBatch::try_new(schema.clone(), columns).map_err(DataFusionError::from)

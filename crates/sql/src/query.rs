@@ -178,7 +178,10 @@ impl Queries {
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(Catalog::new(&database, &context)));
         functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
+        context.register_udwf(crate::since::since_last());
         crate::pairs::register(&database, &context);
+        crate::files::register(&context)
+            .map_err(|error| Error::unsupported(format!("files cannot be made known: {error}")))?;
         let registered = crate::exact::register(&context);
         registered.map_err(|error| Error::unsupported(format!("functions cannot be made known: {error}")))?;
         Ok(Queries { database, context, runtime, parameters: HashMap::new(), pushes_down: true, stop: &NEVER })

@@ -63,6 +63,8 @@ pub(crate) struct Opener {
     pub(crate) is_numbered: bool,
     /// Must events come in the order of time?
     pub(crate) is_ordered: bool,
+    /// Are their times looked at before the first row is given, so that the query can be planned again?
+    pub(crate) verifies: bool,
     pub(crate) batch_size: usize,
     pub(crate) metrics: ExecutionPlanMetricsSet,
     pub(crate) partition: usize,
@@ -123,6 +125,13 @@ struct Reader {
     is_over: bool,
     scanned: Count,
     matched: Count,
+    packets: Count,
+    bytes: Count,
+    decoded: Count,
+    /// Stream, file and place of the packet that was read last.
+    packet: Option<(usize, u32, u64)>,
+    /// Which columns are fields.
+    fields: Vec<bool>,
 }
 
 enum Source {
@@ -155,9 +164,17 @@ impl Reader {
         let source = match part {
             Part::Merged => Source::Merged(Box::new(Merged::new(&opener)?)),
             Part::Packets { stream, packets } => {
-                let cursor = cursor(&database, &opener.streams.streams[*stream], *stream);
-                // A range from the first packet on is always one.
-                match cursor.and_then(|cursor| cursor.only(packets.clone())) {
+                let part = || {
+                    let cursor = cursor(&database, &opener.streams.streams[*stream], *stream);
+                    // A range from the first packet on is always one.
+                    cursor.and_then(|cursor| cursor.only(packets.clone()))
+                };
+                if opener.verifies
+                    && let Some(cursor) = part()
+                {
+                    verify(&database.streams[*stream], cursor)?;
+                }
+                match part() {
                     Some(cursor) => Source::Stream(*stream, Box::new(cursor)),
                     None => Source::Nothing,
                 }
@@ -190,6 +207,11 @@ impl Reader {
             is_over: false,
             scanned: count("events_scanned"),
             matched: count("events_matched"),
+            packets: count("packets_read"),
+            bytes: count("bytes_read"),
+            decoded: count("fields_decoded"),
+            packet: None,
+            fields: opener.columns.iter().map(|column| matches!(column, Column::Field(_))).collect(),
             opener,
         })
     }
@@ -238,6 +260,12 @@ impl Reader {
     /// Takes the events that are wanted, as far as no column decides.
     fn take(&mut self, mut waiting: Waiting) -> Result<()> {
         self.scanned.add(waiting.events.len());
+        let packet = &waiting.ready.chunk.packet.packet;
+        let place = (waiting.stream, packet.file, packet.offset_bytes);
+        if self.packet.replace(place) != Some(place) {
+            self.packets.add(1);
+            self.bytes.add((packet.total_bits / 8) as usize);
+        }
         self.check_order(&waiting)?;
         if let Some(matcher) = &mut self.matcher {
             let of = &self.opener.database.streams[waiting.stream];
@@ -248,6 +276,8 @@ impl Reader {
             return Ok(());
         }
         if self.condition.is_none() {
+            let fields = self.field_count(self.opener.wanted.iter().copied());
+            self.decoded.add(fields * waiting.events.len());
             let pushed = self.gatherer.push(&waiting.picked());
             self.told(&waiting, pushed);
             return Ok(());
@@ -265,21 +295,31 @@ impl Reader {
         else {
             return Ok(());
         };
-        let of = &self.opener.database.streams[waiting.stream];
-        let is_before_all = || of.clock.is_some_and(|clock| clock.ns(first) < i64::MIN.into());
-        if self.opener.is_ordered && (waiting.ready.floors.is_some() || first < self.last || is_before_all()) {
-            return Err(DataFusionError::External(Box::new(OutOfOrder)));
+        if self.opener.is_ordered {
+            let of = &self.opener.database.streams[waiting.stream];
+            follows(of, &waiting.ready, first, self.last)?;
         }
         self.last = last;
         Ok(())
+    }
+
+    /// How many of some columns are fields.
+    fn field_count(&self, wanted: impl Iterator<Item = usize>) -> usize {
+        wanted.filter(|&at| self.fields[at]).count()
     }
 
     /// Decides the condition for all events that wait.
     fn decide(&mut self) -> Result<()> {
         let all = std::mem::take(&mut self.waiting);
         self.waiting_rows = 0;
+        let of_rows = self.field_count(self.opener.wanted.iter().copied());
+        let of_condition = match &self.opener.condition {
+            Some(condition) => self.field_count(collect_columns(condition).iter().map(|column| column.index())),
+            None => 0,
+        };
         let Some((condition, gatherer)) = &mut self.condition else { return Ok(()) };
         let mut faults = Vec::new();
+        self.decoded.add(of_condition * all.iter().map(|waiting| waiting.events.len()).sum::<usize>());
         for waiting in &all {
             faults.push(gatherer.push(&waiting.picked()));
         }
@@ -295,6 +335,7 @@ impl Reader {
                 is_true.value(row - 1)
             });
             if !waiting.events.is_empty() {
+                self.decoded.add(of_rows * waiting.events.len());
                 let pushed = self.gatherer.push(&waiting.picked());
                 self.told(&waiting, pushed);
             }
@@ -311,6 +352,32 @@ impl Reader {
         let error = error.in_file(&of.stream.files[packet.file as usize].path).in_packet(packet.index);
         self.opener.database.collector.fault(error);
     }
+}
+
+/// Looks at the times of all events of a part.
+///
+/// # Errors
+/// [`OutOfOrder`] when they go back.
+fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<()> {
+    let mut before = 0;
+    while let Some(item) = cursor.next() {
+        // What cannot be read is told when it is read for its rows.
+        let Item::Chunk(ready) = item else { continue };
+        if let (Some(&first), Some(&last)) = (ready.chunk.cycles.first(), ready.chunk.cycles.last()) {
+            follows(of, &ready, first, before)?;
+            before = last;
+        }
+    }
+    Ok(())
+}
+
+/// Does a chunk follow an event in time?
+fn follows(of: &StreamOf, ready: &ReadyChunk, first: u64, before: u64) -> Result<()> {
+    let is_before_all = || of.clock.is_some_and(|clock| clock.ns(first) < i64::MIN.into());
+    if ready.floors.is_some() || first < before || is_before_all() {
+        return Err(DataFusionError::External(Box::new(OutOfOrder)));
+    }
+    Ok(())
 }
 
 impl Waiting {

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef, SortOptions};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource};
@@ -20,7 +21,7 @@ use datafusion::datasource::table_schema::TableSchema;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::Expr;
 use datafusion::object_store::ObjectStore;
-use datafusion::physical_expr::expressions::Column as ColumnExpr;
+use datafusion::physical_expr::expressions::{Column as ColumnExpr, Literal};
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr, ScalarFunctionExpr, conjunction};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
@@ -30,11 +31,11 @@ use tracemill_engine::cursor::packets_stand_alone;
 use tracemill_engine::selection::StreamOf;
 
 use crate::database::Database;
-use crate::field::{FieldFunction, path_column};
+use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
 use crate::query::QueryContext;
 use crate::read::{Opener, Part};
-use crate::table::{Column, EventTable, Spine};
+use crate::table::{Column, EventTable, FieldColumn, Spine};
 
 /// A table of events for DataFusion.
 pub(crate) struct EventProvider {
@@ -94,6 +95,12 @@ impl TableProvider for EventProvider {
             .with_file_groups(groups.collect())
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
+        if limit.is_none()
+            && let Some(rows) = self.database.known_rows(&self.table)
+        {
+            let unknown = Statistics::new_unknown(&self.table.schema);
+            builder = builder.with_statistics(unknown.with_num_rows(Precision::Exact(rows)));
+        }
         let at = order.and_then(|order| {
             self.table.columns.iter().position(|column| matches!(column, Column::Spine(own) if *own == order))
         });
@@ -213,9 +220,13 @@ impl TraceSource {
     fn with_paths(&mut self, expression: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
         let changed = expression.clone().transform_down(|part| {
             let Some(call) = part.downcast_ref::<ScalarFunctionExpr>() else { return Ok(Transformed::no(part)) };
-            let Some((scope, path)) = FieldFunction::arguments(call) else { return Ok(Transformed::no(part)) };
-            let column = path_column(&self.database, &scope, &path)?;
-            let name = format!("field({scope}, {path})");
+            let (name, column) = match FieldFunction::arguments(call) {
+                Some((scope, path)) => (format!("field({scope}, {path})"), path_column(&self.database, &scope, &path)?),
+                None => match self.member(call) {
+                    Some(found) => found,
+                    None => return Ok(Transformed::no(part)),
+                },
+            };
             let at = self.extended.index_of(&name).unwrap_or_else(|_| {
                 let mut fields: Vec<_> = self.extended.fields().iter().cloned().collect();
                 fields.push(Arc::new(Field::new(&name, column.data_type.clone(), true)));
@@ -226,6 +237,20 @@ impl TraceSource {
             Ok(Transformed::yes(Arc::new(ColumnExpr::new(&name, at)) as Arc<dyn PhysicalExpr>))
         })?;
         Ok(changed.data)
+    }
+
+    /// The member of a column that is a structure in all classes, when a call takes one.
+    fn member(&self, call: &ScalarFunctionExpr) -> Option<(String, FieldColumn)> {
+        let [of, names @ ..] = call.args() else { return None };
+        if call.fun().name() != "get_field" || names.is_empty() {
+            return None;
+        }
+        let of = of.downcast_ref::<ColumnExpr>()?;
+        let Some(Column::Field(field)) = self.table.columns.get(of.index()) else { return None };
+        let name = |name: &Arc<dyn PhysicalExpr>| text_of(name.downcast_ref::<Literal>()?.value());
+        let names = names.iter().map(name).collect::<Option<Vec<String>>>()?;
+        let column = member_column(&self.database, field, &names, call.return_type())?;
+        Some((format!("{}.{}", of.name(), names.join(".")), column))
     }
 
     /// The projection over all columns, those of paths too.
@@ -275,6 +300,8 @@ impl FileSource for TraceSource {
             condition: (!left.is_empty()).then(|| conjunction(left)),
             is_numbered: own.is_numbered,
             is_ordered: own.is_ordered,
+            // An answer of one batch is planned again before it leaves.
+            verifies: own.is_ordered && base_config.limit.is_none_or(|limit| limit > own.batch_size),
             batch_size: base_config.limit.unwrap_or(usize::MAX).clamp(1, own.batch_size),
             metrics: own.metrics.clone(),
             partition,

@@ -592,7 +592,7 @@ fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
     Ok(())
 }
 
-fn faults(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()> {
+fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
     let mut put = |trace: Option<&str>, fault: &Error| {
         let place = fault.place();
         let file = place.file.as_ref().map(|file| file.to_string_lossy().into_owned());
@@ -613,13 +613,16 @@ fn faults(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()
     for failure in &database.session.failures {
         put(None, failure);
     }
-    for (trace, survey) in database.session.traces.iter().zip(database.surveys(counted)) {
-        let mut known = std::collections::HashSet::new();
-        for fault in trace.faults.iter().chain(&survey.faults) {
-            if known.insert(fault.to_string()) {
-                put(Some(&trace.name), fault);
-            }
-        }
+    let traces = &database.session.traces;
+    let trace_of = |fault: &Error| {
+        let file = fault.place().file.as_ref()?;
+        // The innermost one, as traces may lie in the folders of others.
+        let around = traces.iter().filter(|trace| file.starts_with(&trace.path));
+        around.max_by_key(|trace| trace.path.as_os_str().len())
+    };
+    let only = traces.first().filter(|_| traces.len() == 1);
+    for fault in database.faults() {
+        put(trace_of(fault).or(only).map(|trace| trace.name.as_str()), fault);
     }
     Ok(())
 }

@@ -1,0 +1,247 @@
+//! Queries of traces that are made for them: what headers promise and events break, pairs that nest, members of structures.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use tracemill_engine::check::{Severity, check};
+use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::source::FileSystem;
+use tracemill_engine::timeline::Selection;
+use tracemill_formats::FORMATS;
+use tracemill_sql::database::Database;
+use tracemill_sql::output::{Form, Writer};
+use tracemill_sql::query::{Limits, Queries};
+
+const METADATA: &str = r#"/* CTF 1.8 */
+typealias integer { size = 16; align = 8; signed = false; } := uint16_t;
+typealias integer { size = 32; align = 8; signed = false; } := uint32_t;
+typealias integer { size = 64; align = 8; signed = false; } := uint64_t;
+trace { major = 1; minor = 8; byte_order = le; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := stamp_t;
+stream {
+    packet.context := struct {
+        stamp_t timestamp_begin; stamp_t timestamp_end; uint64_t content_size; uint64_t packet_size;
+    };
+    event.header := struct { uint16_t id; stamp_t timestamp; };
+};
+event { name = "in"; id = 0; fields := struct { uint32_t lane; struct { uint32_t a; uint64_t b; } s; }; };
+event { name = "out"; id = 1; fields := struct { uint32_t lane; struct { uint32_t a; uint64_t b; } s; }; };
+"#;
+
+/// An event: is it an `out`, its time, its lane, a number.
+type Made = (bool, u64, u32, u64);
+
+/// A trace of one stream, by packets: their times, their events.
+struct Trace(PathBuf);
+
+impl Trace {
+    fn new(name: &str, packets: &[((u64, u64), Vec<Made>)]) -> Trace {
+        let path = std::env::temp_dir().join(format!("tracemill-sql-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).expect("a folder");
+        fs::write(path.join("metadata"), METADATA).expect("metadata");
+        let mut bytes = Vec::new();
+        for ((begin, end), events) in packets {
+            let mut body = Vec::new();
+            for (is_out, time, lane, number) in events {
+                body.extend(u16::from(*is_out).to_le_bytes());
+                body.extend(time.to_le_bytes());
+                body.extend(lane.to_le_bytes());
+                body.extend((*number as u32).to_le_bytes());
+                body.extend(number.to_le_bytes());
+            }
+            let bits = 8 * (32 + body.len() as u64);
+            [*begin, *end, bits, bits].iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            bytes.extend(body);
+        }
+        fs::write(path.join("stream"), bytes).expect("a stream");
+        Trace(path)
+    }
+
+    fn session(&self) -> Session {
+        Session::open(&FileSystem, std::slice::from_ref(&self.0), &OpenOptions::new(FORMATS)).expect("it opens")
+    }
+
+    fn queries(&self, jobs: usize) -> Queries {
+        let database = Database::new(self.session(), &[], Selection::default(), None, jobs).expect("all streams");
+        Queries::new(database, Limits { memory_bytes: 1 << 30, spills: false }).expect("threads")
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).to_string_lossy().into_owned()
+    }
+}
+
+impl Drop for Trace {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The rows of an answer, as CSV.
+fn asked(queries: &mut Queries, sql: &str) -> Vec<String> {
+    let mut writer = Writer::new(Form::Csv, Vec::new(), None);
+    queries.run(sql, &mut writer).unwrap_or_else(|failure| panic!("{sql}: {failure:?}"));
+    let bytes = writer.finish().expect("memory takes all").expect("it is given back");
+    String::from_utf8(bytes).expect("a text").lines().skip(1).map(str::to_string).collect()
+}
+
+/// Packets of so many events each, one ns after the other.
+fn packets(count: u64, events: u64) -> Vec<((u64, u64), Vec<Made>)> {
+    let packet = |at: u64| {
+        let times = at * events..(at + 1) * events;
+        ((times.start, times.end - 1), times.map(|time| (time % 3 == 0, time, (time % 5) as u32, time)).collect())
+    };
+    (0..count).map(packet).collect()
+}
+
+#[test]
+fn times_that_contradict_their_headers_are_sorted() {
+    let mut made = packets(12, 3000);
+    // In the last packet, long after the first rows would have left.
+    made[11].1[1500].1 = 7;
+    let trace = Trace::new("order", &made);
+    let mut expected: Vec<u64> = made.iter().flat_map(|(_, events)| events.iter().map(|event| event.1)).collect();
+    expected.sort_unstable();
+    let expected: Vec<String> = expected.iter().map(u64::to_string).collect();
+    for jobs in [1, 3] {
+        let mut queries = trace.queries(jobs);
+        assert!(asked(&mut queries, "select ns from events order by ns") == expected, "with {jobs} jobs");
+        let small = asked(&mut queries, "select ns from events order by ns limit 20000");
+        assert!(small == expected[..20000], "with {jobs} jobs and a limit");
+    }
+}
+
+#[test]
+fn pairs_nest_in_lanes() {
+    let times = [
+        (false, 10, 1, 1),
+        (false, 12, 1, 2),
+        (false, 13, 2, 3),
+        (true, 15, 1, 0),
+        (true, 20, 1, 0),
+        (true, 24, 2, 0),
+        (true, 25, 1, 0),
+        (false, 30, 1, 4),
+    ];
+    let mut queries = Trace::new("nested", &[((10, 30), times.to_vec())]).queries(2);
+    let sql = "select ns, dur, self, depth, b from nested_pairs('in', 'out', 's.b', 'lane') order by ns";
+    assert_eq!(asked(&mut queries, sql), ["10,10,7,0,1", "12,3,3,1,2", "13,11,11,0,3"]);
+    // One lane: the stream.
+    let sql = "select ns, dur, self, depth, lane from nested_pairs('in', 'out', 'lane') order by ns";
+    assert_eq!(asked(&mut queries, sql), ["10,14,6,0,1", "12,8,6,1,1", "13,2,2,2,2"]);
+}
+
+#[test]
+fn a_row_knows_how_much_grew_since_the_one_before() {
+    let mut queries = Trace::new("since", &packets(3, 4000)).queries(2);
+    let sql = "select count(*), sum(d), min(d), max(d), count(d) from (select since_last(ns) over (order by ns) as d from events)";
+    assert_eq!(asked(&mut queries, sql), ["12000,11999,1,1,11999"]);
+    let sql = "select a, since_last(cast(a as bigint unsigned)) over (order by n), since_last(b) over (order by n) from \
+               (values (1, 18446744073709551615, 1), (2, 18446744073709551610, 2), (3, null, 3), (4, 7, 4)) as t(n, a, b) order by n";
+    let rows = ["18446744073709551615,,", "18446744073709551610,-5,1", ",,1", "7,,1"];
+    assert_eq!(asked(&mut queries, sql), rows);
+    let sql = "select since_last(b) over (partition by a % 2 order by b) as d from (values (1, 1), (1, 4), (2, 9)) as t(a, b) order by d";
+    assert_eq!(asked(&mut queries, sql), ["3", "", ""]);
+}
+
+#[test]
+fn of_a_structure_only_what_is_named_is_decoded() {
+    let trace = Trace::new("members", &packets(2, 10));
+    let mut queries = trace.queries(1);
+    let explained = |queries: &mut Queries, sql: &str| asked(queries, &format!("explain {sql}")).join("\n");
+    let sql = "select sum(s['b']), max(s.b) from \"in\" where s['a'] > 3";
+    let plan = explained(&mut queries, sql);
+    assert!(plan.contains("fields=[payload.s.b], filter=payload.s.a > 3"), "{plan}");
+    assert!(!plan.contains("FilterExec"), "{plan}");
+    let wanted: Vec<u64> = (4..20).filter(|time| time % 3 != 0).collect();
+    assert_eq!(asked(&mut queries, sql), [format!("{},19", wanted.iter().sum::<u64>())]);
+    let sql = "select s, s.a from \"in\" limit 1";
+    assert_eq!(asked(&mut queries, sql), [r#""{""a"": 1, ""b"": 1}",1"#]);
+}
+
+#[test]
+fn what_was_counted_is_not_read_again() {
+    let mut queries = Trace::new("counted", &packets(4, 500)).queries(2);
+    let plan = |queries: &mut Queries, sql: &str| asked(queries, &format!("explain {sql}")).join("\n");
+    assert!(plan(&mut queries, "select count(*) from events").contains("file_type=trace"));
+    assert_eq!(asked(&mut queries, "select events from traces"), ["2000"]);
+    for (sql, rows) in [("events", 2000), ("\"out\"", 667), ("(select * from events limit 10)", 10)] {
+        let sql = format!("select count(*) from {sql}");
+        assert_eq!(plan(&mut queries, &sql).contains("file_type=trace"), rows == 10, "{sql}");
+        assert_eq!(asked(&mut queries, &sql), [rows.to_string()], "{sql}");
+    }
+    // A condition must be decided.
+    assert_eq!(asked(&mut queries, "select count(*) from events where ns < 100"), ["100"]);
+    assert_eq!(asked(&mut queries, "select count(*) from events where name = 'in'"), ["1333"]);
+}
+
+#[test]
+fn a_plan_that_ran_says_what_it_read() {
+    let mut queries = Trace::new("metrics", &packets(4, 500)).queries(1);
+    let plan =
+        asked(&mut queries, "explain analyze select sum(lane) from \"in\" where ns >= 500 and s.b < 1000").join("\n");
+    for metric in ["packets_read=3", "bytes_read=", "events_scanned=", "events_matched=333", "fields_decoded="] {
+        assert!(plan.contains(metric), "{metric}: {plan}");
+    }
+}
+
+#[test]
+fn faults_are_those_of_check_and_other_rows_are_there() {
+    let trace = Trace::new("faults", &packets(4, 100));
+    let file = trace.0.join("stream");
+    let mut bytes = fs::read(&file).expect("it was written");
+    // The 50th event of the second packet gets an id that no class has.
+    let at = bytes.len() / 4 + 32 + 50 * 26;
+    bytes[at..at + 2].fill(0xee);
+    fs::write(&file, bytes).expect("it is written again");
+    let mut expected = 0;
+    check(&trace.session(), 1, |finding| {
+        expected += usize::from(finding.severity == Severity::Fault);
+        true
+    });
+    assert!(expected > 0);
+    let mut queries = trace.queries(2);
+    assert_eq!(
+        asked(&mut queries, "select count(*), count(reason), count(file) from faults"),
+        [format!("{expected},{expected},{expected}")]
+    );
+    assert_eq!(asked(&mut queries, "select count(*) from events"), ["350"]);
+    assert_eq!(asked(&mut queries, "select events from traces"), ["350"]);
+    // Counts of what is damaged are no facts.
+    assert!(asked(&mut queries, "explain select count(*) from events").join("").contains("file_type=trace"));
+}
+
+#[test]
+fn files_of_json_lines_are_tables() {
+    let trace = Trace::new("lines", &packets(1, 10));
+    let mut queries = trace.queries(1);
+    for name in ["costs.jsonl", "costs.ndjson"] {
+        let path = trace.file(name);
+        fs::write(Path::new(&path), "{\"lane\":1,\"cost\":2.5}\n{\"lane\":2,\"cost\":4}\n").expect("a file");
+        let sql = format!("select sum(c.cost) from events e join '{path}' c on field(e.payload, 'lane') = c.lane");
+        assert_eq!(asked(&mut queries, &sql), ["13.0"]);
+    }
+}
+
+#[test]
+fn fields_are_read_behind_views_joins_and_subqueries() {
+    let queries = &mut Trace::new("field", &packets(2, 10)).queries(2);
+    let mut nothing = Writer::new(Form::Csv, Vec::new(), None);
+    let view = "create view v as select ns, name, payload from events where name = 'in'";
+    queries.run(view, &mut nothing).expect("a view");
+    for (sql, rows) in [
+        ("select sum(field(payload, 's.b')) from v", "127"),
+        ("select max(field(x.payload, 'lane')) from (select payload from v order by ns limit 3) x", "4"),
+        ("select count(*) from v a join v b on field(a.payload, 's.b') = field(b.payload, 's.b')", "13"),
+        ("select sum(field(a.payload, 's.b')) from v a left join v b on a.ns = b.ns where b.ns < 10", "27"),
+        ("select sum(x) from (select field(payload, 's.b') as x from v union all select 1)", "128"),
+        ("select count(*) from events group by field(payload, 'lane') having min(field(payload, 's.b')) = 4", "4"),
+    ] {
+        assert_eq!(asked(queries, sql), [rows], "{sql}");
+    }
+    let none = HashMap::new();
+    assert!(queries.prepare("select field(payload, 'nothing') from v", &none).is_err());
+}
