@@ -1,7 +1,5 @@
 //! Protocol buffers: tags, varints, and messages whose length is known when they end.
 
-use tracemill_codec::bits::put_leb;
-
 /// A buffer of fields.
 #[derive(Default)]
 pub(super) struct Proto {
@@ -40,16 +38,32 @@ impl Proto {
         self.bytes.extend_from_slice(fields);
     }
 
+    // As `put_leb` of the codec's bits, by which writing a trace takes 4 % more instructions: it is not compiled in place.
+    #[inline]
+    fn varint(&mut self, value: u64) {
+        if value < 0x80 {
+            return self.bytes.push(value as u8);
+        }
+        let (mut block, mut len, mut rest) = ([0u8; 10], 0, value);
+        while rest >= 0x80 {
+            block[len] = rest as u8 | 0x80;
+            rest >>= 7;
+            len += 1;
+        }
+        block[len] = rest as u8;
+        self.bytes.extend_from_slice(&block[..=len]);
+    }
+
     #[inline]
     fn tag(&mut self, field: u32, wire: u32) {
-        put_leb(&mut self.bytes, u64::from(field << 3 | wire), false);
+        self.varint(u64::from(field << 3 | wire));
     }
 
     /// An unsigned integer, a boolean, or a value of an enumeration.
     #[inline]
     pub(super) fn unsigned(&mut self, field: u32, value: u64) {
         self.tag(field, VARINT);
-        put_leb(&mut self.bytes, value, false);
+        self.varint(value);
     }
 
     /// A signed integer: `int32` and `int64`.
@@ -73,7 +87,7 @@ impl Proto {
     #[inline]
     pub(super) fn bytes(&mut self, field: u32, value: &[u8]) {
         self.tag(field, LEN);
-        put_leb(&mut self.bytes, value.len() as u64, false);
+        self.varint(value.len() as u64);
         self.bytes.extend_from_slice(value);
     }
 
