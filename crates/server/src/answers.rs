@@ -139,6 +139,9 @@ fn session(shared: &Shared) -> Value {
     };
     let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
     let mut features = vec!["select", "search", "pairs", "outliers"];
+    if shared.input.cut.is_some() {
+        features.push("export");
+    }
     if shared.calls().is_some() {
         features.push("calls");
     }

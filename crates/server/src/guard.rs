@@ -107,7 +107,7 @@ fn is_same(a: &str, b: &str) -> bool {
 }
 
 /// 258 random bits as text that stands in an address.
-fn secret() -> Result<String> {
+pub(crate) fn secret() -> Result<String> {
     const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let mut bytes = [0u8; 43];
     getrandom::fill(&mut bytes)

@@ -11,6 +11,7 @@
 mod answers;
 mod assets;
 mod error;
+mod export;
 mod guard;
 mod measures;
 mod rows;
@@ -19,6 +20,7 @@ mod states;
 mod web;
 
 pub use error::ApiError;
+pub use export::{Cut, Cutter};
 pub use rows::{Place, Row, fields, read as read_rows};
 pub use shared::{Input, Shared, Traces};
 pub use web::{Listening, Settings, listen};

@@ -14,6 +14,7 @@ use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 
 use crate::error::{Answer, ApiError};
+use crate::export::{Cutter, Exports};
 use crate::guard::Guard;
 use crate::states;
 
@@ -51,6 +52,8 @@ pub struct Input {
     pub program: String,
     /// The line that began it.
     pub command: String,
+    /// Writes parts of the traces, where the program can do that.
+    pub cut: Option<Cutter>,
 }
 
 /// Filters whose events are kept.
@@ -88,6 +91,7 @@ pub struct Shared {
     /// The traces.
     pub input: Input,
     pub(crate) kept: Kept,
+    pub(crate) exports: Exports,
     pub(crate) guard: Guard,
     /// How far the reading is.
     pub progress: Progress,
@@ -127,6 +131,7 @@ impl Shared {
             changes: AtomicUsize::new(0),
             input,
             kept: Kept::default(),
+            exports: Exports::default(),
             guard,
             progress: Progress::default(),
             index: OnceLock::new(),

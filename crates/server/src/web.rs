@@ -16,6 +16,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use crate::answers::{self, Query, Reply};
 use crate::assets::Asset;
 use crate::error::{Answer, ApiError};
+use crate::export;
 use crate::guard::{Guard, check_method};
 use crate::shared::{Input, News, Shared};
 
@@ -193,7 +194,10 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     app.shared.guard.check_origin(&parts.headers, is_api)?;
     if !is_api {
         check_method(&parts.method, false)?;
-        return page(&path, &parts.headers);
+        return match path.strip_prefix("/export/") {
+            Some(name) => exported(app, name, &parts.method),
+            None => page(&path, &parts.headers),
+        };
     }
     let path = path.trim_start_matches("/api/").to_string();
     let is_post = matches!(&*path, "login" | "stop" | "export" | "clock");
@@ -261,9 +265,41 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
             app.shared.end();
             json!({})
         }
+        "export" => {
+            let Ok(_room) = app.room.try_acquire() else {
+                return Err(ApiError::new(503, "busy", "too many questions at once"));
+            };
+            let shared = app.shared.clone();
+            let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body)).await;
+            answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
+        }
         _ => return Err(ApiError::new(404, "path", format!("`{path}` is not answered by this program yet"))),
     };
     Ok(json_response(&answer, None))
+}
+
+/// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
+fn exported(app: &App, name: &str, method: &Method) -> Answer<Response> {
+    let is_there = method == Method::GET;
+    let file = is_there.then(|| app.shared.exports.take(name)).flatten();
+    let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
+    let len = file.metadata().map_or(0, |metadata| metadata.len());
+    let stream = futures_util::stream::try_unfold(Some(file), async |file| {
+        let Some(mut file) = file else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || {
+            let mut bytes = vec![0; 256 << 10];
+            let len = std::io::Read::read(&mut file, &mut bytes)?;
+            bytes.truncate(len);
+            Ok::<_, std::io::Error>((bytes, file))
+        });
+        let (bytes, file) = read.await.map_err(std::io::Error::other)??;
+        Ok::<_, std::io::Error>((!bytes.is_empty()).then_some((Bytes::from(bytes), Some(file))))
+    });
+    let response = Response::builder()
+        .header(header::CONTENT_TYPE, "application/x-tar")
+        .header(header::CONTENT_LENGTH, len)
+        .header(header::CONTENT_DISPOSITION, "attachment; filename=\"trace.tar\"");
+    Ok(built(response, Body::from_stream(stream)))
 }
 
 fn page(path: &str, headers: &HeaderMap) -> Answer<Response> {

@@ -39,6 +39,7 @@ fn serve(name: &str) -> Served {
         problems: (Vec::new(), Vec::new()),
         program: "test".to_string(),
         command: "tracemill view".to_string(),
+        cut: None,
     };
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let server = listen(input, &Settings { address, port: 0, hosts: Vec::new(), idle_exit: None }).expect("a port");

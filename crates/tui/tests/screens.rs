@@ -31,6 +31,7 @@ fn shared(paths: &[&Path]) -> Arc<Shared> {
         problems: (Vec::new(), Vec::new()),
         program: "test".to_string(),
         command: "tracemill tui".to_string(),
+        cut: None,
     };
     Arc::new(Shared::alone(input).expect("there are random numbers"))
 }

@@ -26,11 +26,19 @@ mod shown {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tracemill_engine::selection::streams;
+    use tracemill::target;
+    use tracemill_engine::choice;
+    use tracemill_engine::convert::{ConvertOptions, convert};
+    use tracemill_engine::filter::Expression;
+    use tracemill_engine::item::Flow;
+    use tracemill_engine::output::Pending;
+    use tracemill_engine::selection::{StreamOf, streams};
+    use tracemill_engine::session::Session;
     use tracemill_engine::survey::ends;
+    use tracemill_engine::timeline::Selection;
     use tracemill_model::error::Error;
     use tracemill_model::schema::ClockOrigin;
-    use tracemill_server::{Input, Settings, Traces, listen};
+    use tracemill_server::{Cutter, Input, Settings, Traces, listen};
 
     use super::super::{open, select};
     use crate::args::{EventOptions, InputOptions, ViewOptions};
@@ -58,9 +66,11 @@ mod shown {
         let is_unix = session.traces.iter().flat_map(|trace| trace.schema.clocks());
         let is_unix = is_unix.into_iter().any(|clock| clock.origin == ClockOrigin::Unix);
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        let session = Arc::new(session);
+        let cut = cutter(session.clone(), streams.clone(), wanted.selection.clone(), events.filter.clone(), gmt);
         let input = Input {
             traces: Traces {
-                session: Arc::new(session),
+                session,
                 streams,
                 selection: wanted.selection.clone(),
                 filter: wanted.filter,
@@ -70,8 +80,45 @@ mod shown {
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
+            cut: Some(cut),
         };
         Ok(Some((input, reporter)))
+    }
+
+    /// Writes parts of what is shown, as CTF 2.
+    fn cutter(
+        session: Arc<Session>,
+        streams: Vec<StreamOf>,
+        shown: Selection,
+        filter: Option<String>,
+        gmt: bool,
+    ) -> Cutter {
+        Box::new(move |cut, path| {
+            // The filter of the command line and that of the page.
+            let filter = match (&filter, &cut.filter) {
+                (Some(shown), Some(own)) => Some(format!("({shown}) and ({own})")),
+                (shown, own) => shown.clone().or_else(|| own.clone()),
+            };
+            let bound = filter.map(|text| {
+                let expression = Expression::parse(&text)?;
+                expression.bind(&session, &choice::times(&session, gmt, expression.needs()))
+            });
+            let selection = Selection {
+                begin_ns: shown.begin_ns.max(cut.begin),
+                end_ns: shown.end_ns.into_iter().chain(cut.end).min(),
+                ..shown.clone()
+            };
+            let wanted = match &cut.streams {
+                Some(list) => list.iter().map(|at| streams[*at].clone()).collect(),
+                None => streams.clone(),
+            };
+            let options = ConvertOptions { selection, filter: bound.transpose()?, ..ConvertOptions::default() };
+            let mut pending = Pending::new(path)?;
+            let target = target("ctf2", &[])?;
+            // What is damaged is in `problems`.
+            convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
+            pending.commit()
+        })
     }
 
     /// Serves a page about traces until it is asked to end.

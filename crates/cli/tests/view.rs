@@ -1,0 +1,118 @@
+//! `view` from the command line: a part of what is shown comes back as a trace.
+#![cfg(feature = "viewer")]
+
+mod util;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use util::{Folder, demo, json_lines};
+
+/// A server that runs.
+struct Viewer {
+    child: Child,
+    address: String,
+    token: String,
+}
+
+impl Viewer {
+    fn new(options: &[&str]) -> Viewer {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tracemill"));
+        command.args(["view", "--no-open"]).args(options).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let (address, token) = line.trim().trim_start_matches("http://").split_once("/#token=").expect("an address");
+        let viewer = Viewer { address: address.to_string(), token: token.to_string(), child };
+        while !String::from_utf8_lossy(&viewer.ask("GET", "/api/session", "").1).contains("\"complete\"") {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        viewer
+    }
+
+    /// Status and body of the answer to a request.
+    fn ask(&self, method: &str, target: &str, body: &str) -> (u16, Vec<u8>) {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        // A browser fetches a file without the token.
+        let secret = match target.starts_with("/api/") {
+            true => format!("Authorization: Bearer {}\r\n", self.token),
+            false => String::new(),
+        };
+        let request = format!(
+            "{method} {target} HTTP/1.1\r\nHost: {}\r\n{secret}Content-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n{body}",
+            self.address,
+            body.len()
+        );
+        stream.write_all(request.as_bytes()).expect("it reads");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("it answers");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
+        let status = String::from_utf8_lossy(&answer[9..12]).parse().expect("a status");
+        (status, answer.split_off(end + 4))
+    }
+
+    fn export(&self, question: &Value) -> (u16, Value) {
+        let (status, body) = self.ask("POST", "/api/export", &question.to_string());
+        (status, serde_json::from_slice(&body).expect("JSON"))
+    }
+}
+
+impl Drop for Viewer {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_part_comes_back_as_a_trace() {
+    let folder = Folder::new();
+    let mill = demo("mill");
+    let lines = |trace: &str, more: &[&str]| -> Vec<Value> {
+        json_lines(&folder.run_with(&format!("print --format jsonl {trace}"), more).ends(0, &[]).stdout)
+    };
+    let all = lines(&mill, &["--filter", "cpu == 0"]);
+    let viewer = Viewer::new(&["--filter", "cpu == 0", &mill]);
+    let (begin, end) = (&all[100]["ns"], &all[600]["ns"]);
+    let question = json!({
+        "what": "trace", "begin": begin.to_string(), "end": end.to_string(), "tracks": [],
+        "filter": "name == \"mill:grind\"",
+    });
+    let (status, answer) = viewer.export(&question);
+    assert_eq!(status, 200, "{answer}");
+    let url = answer["url"].as_str().expect("a text");
+    let (status, tar) = viewer.ask("GET", url, "");
+    assert_eq!(status, 200);
+    assert_eq!(viewer.ask("GET", url, "").0, 404, "it is there once");
+    folder.file("part.tar", &tar);
+    let part = lines("part.tar", &[]);
+    let is_wanted = |line: &&Value| line["name"] == "mill:grind" && (100..=600).any(|at| all[at]["ns"] == line["ns"]);
+    let expected: Vec<&Value> = all.iter().filter(is_wanted).collect();
+    assert!(expected.len() > 50);
+    let told = |line: &Value| (line["ns"].clone(), line["name"].clone(), line["payload"].clone());
+    assert_eq!(part.iter().map(told).collect::<Vec<_>>(), expected.into_iter().map(told).collect::<Vec<_>>());
+    // One track.
+    let (_, answer) = viewer.export(&json!({ "what": "trace", "tracks": ["b0"] }));
+    let (_, tar) = viewer.ask("GET", answer["url"].as_str().expect("a text"), "");
+    folder.file("track.tar", &tar);
+    let track = lines("track.tar", &[]);
+    assert!(!track.is_empty() && track.len() < all.len());
+    for (wrong, says) in [
+        (json!({ "what": "tables" }), "`what` is `trace`"),
+        (json!({ "what": "trace", "begin": "soon" }), "no number"),
+        (json!({ "what": "trace", "filter": "name ==" }), "expected"),
+        (json!({ "what": "trace", "tracks": ["b99"] }), "no track"),
+    ] {
+        let (status, answer) = viewer.export(&wrong);
+        let message = answer["error"]["message"].as_str().unwrap_or_default();
+        assert!((400..500).contains(&status) && message.contains(says), "{wrong}: {status} {answer}");
+    }
+    // Nothing of it stays.
+    let left = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
+    let own = format!("tracemill-{}-", viewer.child.id());
+    assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
+}
