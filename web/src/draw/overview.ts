@@ -76,6 +76,7 @@ function barsOf(columns: Float64Array, { scale, height, ratio, theme, estimated 
 
 /** The edges of the view on the strip; a view that is narrower than its handles is still seen. */
 export function handles(scale: Scale, view: Range): { left: number; right: number } {
+  if (scale.view.begin === scale.view.end) return { left: 0, right: scale.width };
   const clamp = (x: number): number => Math.min(scale.width, Math.max(0, x));
   let left = clamp(scale.x(view.begin) - EDGE_PX);
   let right = clamp(scale.x(view.end) + EDGE_PX);

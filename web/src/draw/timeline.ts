@@ -1,6 +1,6 @@
 // The rows of the timeline: bars, glyphs, slices and counters below, names and marks above.
 import type { TraceInfo } from '../api/types';
-import { duration, grouped, signed } from '../time/format';
+import { duration, grouped, inOrder, numberOf, signed } from '../time/format';
 import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
 import { shapeOf } from '../state/states';
 import type { Tile, TileStore } from '../state/tiles';
@@ -246,7 +246,7 @@ function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale }: TimelineInput
     g.fill();
     g.stroke();
     const next = glyphs[i + 1]?.x ?? scale.width + 8;
-    const text = fitting(g, n > 1 ? `${name} ×${grouped(n)}` : name, next - x - 18, 40);
+    const text = fitting(g, n > 1 ? `${inOrder(name)} ×${grouped(n)}` : inOrder(name), next - x - 18, 40);
     if (text) { g.fillStyle = theme.ink2; g.fillText(text, x + 9, middle + 0.5); }
   });
 }
@@ -297,7 +297,7 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     const name = tile.names[tile.name[i] ?? 0] ?? '';
     const count = tile.n[i] ?? 1;
     g.fillStyle = shape === 'full' ? theme.onFill[colour] ?? '' : theme.ink2;
-    const text = shortName(g, count > 1 ? `${grouped(count)} × ${name}` : name, Math.min(end, row ? 1e5 : end) - begin - 9);
+    const text = shortName(g, count > 1 ? `${grouped(count)} × ${inOrder(name)}` : inOrder(name), Math.min(end, row ? 1e5 : end) - begin - 9);
     if (text) g.fillText(text, begin + 5, laneY + LANE_PX / 2);
   }
 }
@@ -443,7 +443,7 @@ function wordsOf(place: Place, input: TimelineInput): string {
   const { scale, begin } = input;
   const { track } = row;
   if (track.kind === 'state') return stateWords(place, input);
-  if (!showsTiles(row)) return `${grouped(track.events ?? 0)} events in all`;
+  if (!showsTiles(row)) return `${numberOf(track.events ?? 0, 'event')} in all`;
   let inView = 0;
   let most = 0;
   let mostX = 0;

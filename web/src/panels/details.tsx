@@ -60,7 +60,7 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
   return (
     <>
       <div class="sh">
-        <h2><Chip name={value.name} />{clipped(value.title || value.name, 1000)}</h2>
+        <h2><Chip name={value.name} /><span title={value.title || value.name}>{clipped(value.title || value.name, 300)}</span></h2>
         <div class="sub">Event {grouped(value.event)}{track ? ` of ${clipped(track.name, 200)}` : ''}{value.title && value.title !== value.name ? `, ${clipped(value.name, 200)}` : ''}</div>
         <div class="acts">
           <Steps />
@@ -120,7 +120,7 @@ function FieldLine({ field, scope, first }: { field: Field; scope: string; first
       onContextMenu={(e) => { e.preventDefault(); openMenu(e.clientX, e.clientY, `Field ${short}`, fieldMenu(field)); }}>
       <dt title={field.path}>{clipped(short, 200)}</dt>
       <dd data-column="text" data-value={field.text}>
-        {labelled ? <>{label[1]} <i>{label[2]}</i></> : field.kind === 'string' ? `"${shownText}"` : shownText}
+        {labelled ? <>{label[1]} <i>{label[2]}</i></> : field.kind === 'string' ? <>"<bdi>{shownText}</bdi>"</> : shownText}
         {activeField.value === field.path ? <button type="button" class="fm" tabIndex={-1} aria-label={`Menu of ${clipped(short, 80)}`} aria-haspopup="menu" onClick={(e) => open(e.currentTarget)}>⋯</button> : null}
       </dd>
     </div>
@@ -167,7 +167,7 @@ function OfCall({ value }: { value: CallDetails }): JSX.Element {
   return (
     <>
       <div class="sh">
-        <h2><Chip name={value.name} />{clipped(value.name, 1000)}</h2>
+        <h2><Chip name={value.name} /><span title={value.name}>{clipped(value.name, 300)}</span></h2>
         <div class="sub">Call {place ? grouped(place.call) : ''}{track ? ` of ${clipped(track.name, 200)}` : ''}</div>
         <div class="acts">
           <Steps />

@@ -11,7 +11,7 @@ import { whileBusy } from '../state/busy';
 import { change, format, session, state, whole } from '../state/store';
 import { parseDuration, parseTime } from '../time/parse';
 import type { EventDetails } from '../api/types';
-import { grouped } from '../time/format';
+import { numberOf } from '../time/format';
 import { Dialog } from './parts';
 import { letterKeys, setLetterKeys } from './settings';
 
@@ -96,7 +96,7 @@ interface Entry { readonly label: string; readonly note: string; run(): unknown 
 const MOST_ENTRIES = 60;
 
 const trackEntries = (): Entry[] => tracks.value.map((t) => ({
-  label: t.name, note: t.kind === 'group' ? 'group' : t.kind === 'calls' ? `${grouped(t.calls ?? 0)} calls` : t.kind === 'state' ? `${grouped(t.states ?? 0)} states` : `${grouped(t.events ?? 0)} events`,
+  label: t.name, note: t.kind === 'group' ? 'group' : t.kind === 'calls' ? numberOf(t.calls ?? 0, 'call') : t.kind === 'state' ? numberOf(t.states ?? 0, 'state') : numberOf(t.events ?? 0, 'event'),
   run: () => { act.currentTrack.value = t.id; act.scrollTo(t.id); },
 }));
 

@@ -2,6 +2,7 @@
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { colourOf } from '../state/names';
+import { inOrder } from '../time/format';
 
 export const Chip = ({ name, small }: { name: string; small?: boolean }): JSX.Element => <span class={`chip f${colourOf(name)}${small ? ' s' : ''}`} />;
 
@@ -20,7 +21,7 @@ export function Marked({ text, query }: { text: string; query: string }): JSX.El
 }
 
 /** A text cut to a length that a page can hold. */
-export const clipped = (text: string, most = 2000): string => (text.length > most ? `${text.slice(0, most)}…` : text);
+export const clipped = (text: string, most = 2000): string => inOrder(text.length > most ? `${text.slice(0, most)}…` : text);
 
 /** A modal dialog, which gives the focus back when it ends. */
 export function Dialog({ id, title, close, children, extra }: { id: string; title: string; close: () => void; children: ComponentChildren; extra?: string }): JSX.Element {

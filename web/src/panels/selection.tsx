@@ -105,7 +105,7 @@ export function Summary(): JSX.Element | null {
       {state.value.selection ? <span>From <b>{point(begin, timeContext.value)}</b> to <b>{point(end, timeContext.value)}</b></span> : <span><b>{selected.value ? 'Whole time' : 'All of it'}</b></span>}
       <span><b>{duration(span)}</b></span>
       <span><b>{chosen.length || 'all'}</b> {chosen.length === 1 ? 'track' : 'tracks'}</span>
-      <span><b>{value.complete === false ? '>\u202f' : ''}{grouped(value.events)}</b> events</span>
+      <span><b>{value.complete === false ? '>\u202f' : ''}{grouped(value.events)}</b> {value.events === 1 ? 'event' : 'events'}</span>
       {rate !== null && Number.isFinite(rate) ? <span><b>{grouped(rate)}</b> a second</span> : null}
       {losses.intervals > 0 ? <span class="loss">Part of it is missing: {losses.intervals} {losses.intervals === 1 ? 'loss' : 'losses'}</span> : null}
     </div>

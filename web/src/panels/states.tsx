@@ -42,12 +42,20 @@ export const isEmpty = (): boolean => {
   return session.value?.events === 0 || (state.value.filter !== '' && shownTotal.value === 0);
 };
 
+/** Events that stand at no place of the timeline, and none that does. */
+const isTimeless = (): boolean => {
+  if (phase.value !== 'ready' || !session.value?.events || state.value.filter !== '') return false;
+  const bases = tracks.value.filter((t) => t.base);
+  return bases.length > 0 && bases.every((t) => t.events !== null && t.untimed === t.events);
+};
+
 /** Why the timeline has nothing to show. */
 export function Empty(): JSX.Element | null {
   if (phase.value === 'loading') {
     const name = session.value?.traces[0]?.name ?? session.value?.traces[0]?.path;
     return tracks.value.length === 0 ? <div class="note"><span>Reading {name ?? 'the trace'}</span></div> : null;
   }
+  if (isTimeless()) return <div class="note"><b>The events have no times</b><span>The table has all of them, in the order of the files.</span></div>;
   if (!isEmpty()) return null;
   if (session.value?.events === 0) return <div class="note"><b>The trace has no events</b></div>;
   return (

@@ -4,7 +4,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { pointer, said, panelShown } from '../state/actions';
 import { eventAnswer, found } from '../state/load';
 import { change, session, state, timeContext, whole } from '../state/store';
-import { grouped, duration, point, signed } from '../time/format';
+import { grouped, duration, numberOf, point, signed } from '../time/format';
 import { spanOf } from '../time/range';
 import { viewWords } from './tracks';
 
@@ -14,7 +14,7 @@ export function Status(): JSX.Element {
   const s = session.value;
   if (!s) return <footer class="stat" />;
   const { events, packets } = s.losses;
-  const lost = [events ? `${grouped(events)} events` : '', packets ? `${grouped(packets)} packets` : ''].filter((t) => t !== '').join(' and ');
+  const lost = [events ? numberOf(events, 'event') : '', packets ? numberOf(packets, 'packet') : ''].filter((t) => t !== '').join(' and ');
   const at = pointer.value;
   const { selection } = state.value;
   const counting = s.index.state !== 'complete';
@@ -22,7 +22,7 @@ export function Status(): JSX.Element {
   const toProblems = (): void => { panelShown.value = true; change({ tab: 'problems' }); };
   return (
     <footer class="stat">
-      <span>{s.events === null ? 'Counting events' : <><b>{counting ? '>\u202f' : ''}{grouped(s.events)}</b> events</>}</span>
+      <span>{s.events === null ? 'Counting events' : <><b>{counting ? '>\u202f' : ''}{grouped(s.events)}</b> {s.events === 1 ? 'event' : 'events'}</>}</span>
       {lost ? <button type="button" class="linkbtn" onClick={toProblems}>{lost} lost</button> : null}
       {s.faults ? <button type="button" class="linkbtn" onClick={toProblems}>{grouped(s.faults)} {s.faults === 1 ? 'place is' : 'places are'} damaged</button> : null}
       {selection ? <span>Selection <b>{duration(spanOf(selection))}</b></span> : null}

@@ -18,7 +18,7 @@ import {
 } from '../state/load';
 import { whileBusy } from '../state/busy';
 import { change, origin, session, state, timeContext, view } from '../state/store';
-import { duration, grouped, point } from '../time/format';
+import { duration, grouped, inOrder, numberOf, point } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
 import { openMenu, type MenuItem } from './menu';
@@ -146,7 +146,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
         <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
           onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>
       </div>
-      <span role="gridcell" class="sr">{words.value.get(track.id) ?? `${grouped(track.events ?? 0)} events`}</span>
+      <span role="gridcell" class="sr">{words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event')}</span>
     </div>
   );
 }
@@ -154,8 +154,8 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
 /** A name; of one that is a path the last part stays when there is not room for all of it. */
 function Name({ name, path }: { name: string; path: boolean }): JSX.Element {
   const slash = path ? name.replace(/\/+$/, '').lastIndexOf('/') : -1;
-  if (slash < 0) return <span class="nm" title={name}>{name}</span>;
-  return <><span class="dir" title={name}>{name.slice(0, slash + 1)}</span><span class="nm" title={name}>{name.slice(slash + 1)}</span></>;
+  if (slash < 0) return <span class="nm" title={name}>{inOrder(name)}</span>;
+  return <><span class="dir" title={name}>{inOrder(name.slice(0, slash + 1))}</span><span class="nm" title={name}>{inOrder(name.slice(slash + 1))}</span></>;
 }
 
 /** What stands at the end of a label. */
@@ -163,15 +163,15 @@ function countOf(track: Track): { text: string; bad: boolean } {
   const losses = track.losses;
   if (track.kind === 'group' && losses) {
     const { events, packets } = typeof losses === 'number' ? { events: losses, packets: 0 } : losses;
-    const lost = [events ? `${grouped(events)} lost` : '', packets ? `${grouped(packets)} ${packets === 1 ? 'packet' : 'packets'} lost` : ''].filter((t) => t !== '');
+    const lost = [events ? `${grouped(events)} lost` : '', packets ? `${numberOf(packets, 'packet')} lost` : ''].filter((t) => t !== '');
     if (lost.length) return { text: lost.join(', '), bad: true };
   }
   if (track.kind === 'counter') return { text: track.min == null ? '' : `${track.min} to ${track.max ?? ''}${track.unit ? ` ${track.unit}` : ''}`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
   if (track.kind === 'state') return { text: '', bad: false };
-  if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${grouped(track.calls)} calls`, bad: false };
+  if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
   if (track.events == null) return { text: '', bad: false };
-  return { text: `${more}${grouped(track.events)}${track.kind === 'group' ? ' events' : ''}`, bad: false };
+  return { text: `${more}${track.kind === 'group' ? numberOf(track.events, 'event') : grouped(track.events)}`, bad: false };
 }
 
 export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuItem | null)[] = []): void {
@@ -436,7 +436,7 @@ export function viewWords(): string {
   const { selection, chosen } = state.value;
   if (selection) {
     const events = selectAnswer.value.value?.events;
-    parts.push(`selection of ${duration(spanOf(selection))}${events === undefined ? '' : `, ${grouped(events)} events`}`);
+    parts.push(`selection of ${duration(spanOf(selection))}${events === undefined ? '' : `, ${numberOf(events, 'event')}`}`);
   }
   if (chosen.length) parts.push(`${chosen.length} ${chosen.length === 1 ? 'track' : 'tracks'} selected`);
   return parts.join('; ');

@@ -23,13 +23,30 @@ export const epoch = signal(0);
 let source: Source;
 const stopped = new AbortController();
 
-/** Asks the source that the page was opened with. */
-export const ask = <T>(path: string, query: Record<string, string | number | null | undefined> = {}, abort?: AbortSignal): Promise<T> => source.get<T>(path, query, abort);
+/** Questions that have answers before all events are counted, as long as there is no filter. */
+const EARLY = new Set(['session', 'tracks', 'tiles', 'problems']);
+
+/** Asks the source that the page was opened with. What needs the index waits here for it: a refusal would be on the console. */
+export async function ask<T>(path: string, query: Record<string, string | number | null | undefined> = {}, abort?: AbortSignal): Promise<T> {
+  if (!complete.peek() && (query['filter'] || !EARLY.has(path))) await counted(abort);
+  return source.get<T>(path, query, abort);
+}
 export const post = <T>(path: string, body: unknown): Promise<T> => source.post<T>(path, body);
 
 const generation = computed(() => String(session.value?.generation ?? ''));
 const complete = computed(() => session.value?.index.state === 'complete');
 export const indexComplete = complete;
+
+/** When all events are counted; fails when they never will be. */
+const counted = (abort?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
+  let stop = (): void => {};
+  const end = (then: () => void): void => { queueMicrotask(() => stop()); then(); };
+  abort?.addEventListener('abort', () => end(() => reject(abort.reason)), { once: true });
+  stop = effect(() => {
+    if (complete.value) end(resolve);
+    else if (phase.value === 'ended' || phase.value === 'token') end(() => reject(new Unreachable('the server has ended')));
+  });
+});
 
 // Tracks and rows of the timeline.
 

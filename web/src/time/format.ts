@@ -138,3 +138,9 @@ export function ticks(begin: bigint, end: bigint, apart: number, origin: bigint)
 
 const floorTo = (a: bigint, unit: bigint): bigint => scaled(a, 1n, unit) * unit;
 const ceilTo = (a: bigint, unit: bigint): bigint => -floorTo(-a, unit);
+
+/** A number of things. */
+export const numberOf = (n: number, thing: string): string => `${grouped(n)} ${thing}${n === 1 ? '' : 's'}`;
+
+/** A text in which no sign changes the order of those around it. */
+export const inOrder = (text: string): string => text.replace(/[\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
