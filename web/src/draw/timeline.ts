@@ -262,6 +262,9 @@ function fitting(g: CanvasRenderingContext2D, whole: string, width: number, leas
   return `${text.slice(0, keep)}…`;
 }
 
+/** Signs of a cut name that say nothing: the dots, the colons, and one letter. */
+const LEAST_PART = 5;
+
 /** A name without leading parts when it would not fit. */
 export function shortName(g: CanvasRenderingContext2D, name: string, width: number): string {
   const cut = name.length > 300 ? name.slice(0, 300) : name;
@@ -271,7 +274,8 @@ export function shortName(g: CanvasRenderingContext2D, name: string, width: numb
   if (parts > 0 && !cut.startsWith('operator')) {
     const last = `…${cut.slice(parts)}`;
     if (g.measureText(last).width <= width) return last;
-    return fitting(g, last, width, 20);
+    const part = fitting(g, last, width, 20);
+    return part.length > LEAST_PART ? part : '';
   }
   return fitting(g, cut, width, 20);
 }

@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { grouped } from '../time/format';
+import { grouped, inOrder, numberOf } from '../time/format';
 import { applyFilter, filterError, found, inValues, phase, post, search, shownTotal } from '../state/load';
 import { searchFor } from '../state/actions';
 import { change, link, session, state } from '../state/store';
@@ -46,10 +46,10 @@ async function endServer(): Promise<void> {
 function Crumb(): JSX.Element {
   const traces = session.value?.traces ?? [];
   const names = traces.map((t) => t.name ?? t.path);
-  const title = names.join(', ');
+  const last = names.slice(0, 2).map((name) => inOrder(/[^/]+(?=\/*$)/.exec(name)?.[0] ?? name));
   return (
-    <span class="crumb" title={title}>
-      <b>{names.slice(0, 2).join(', ')}</b>{names.length > 2 ? `, … ` : ' '}{traces.length > 0 ? `${traces.length} ${traces.length === 1 ? 'trace' : 'traces'}` : ''}
+    <span class="crumb" title={inOrder(names.join(', '))}>
+      <b>{last.join(', ')}</b>{names.length > 2 ? ', … ' : ' '}{traces.length > 0 ? numberOf(traces.length, 'trace') : ''}
     </span>
   );
 }

@@ -126,15 +126,15 @@ function NameTable({ names, events, most, seconds, chosen }: { names: readonly N
   };
   return (
     <table role="grid" aria-label="Names" tabIndex={0} onKeyDown={onKeyDown}>
-      <colgroup><col class="w20" /><col class="w10" /><col class="w20" /><col class="w11" /><col class="w12" /><col class="w13" /><col class="w13" /></colgroup>
-      <thead><tr><th scope="col">Name</th><th scope="col" class="r" aria-sort="descending">Events ↓</th><th scope="col">Share</th><th scope="col" class="r">A second</th><th scope="col" class="r">Gap, min</th><th scope="col" class="r">Gap, median</th><th scope="col" class="r">Gap, max</th></tr></thead>
+      <colgroup><col class="w20 name" /><col class="w10" /><col class="w20 extra" /><col class="w11 extra" /><col class="w12" /><col class="w13" /><col class="w13" /></colgroup>
+      <thead><tr><th scope="col">Name</th><th scope="col" class="r" aria-sort="descending">Events ↓</th><th scope="col" class="extra">Share</th><th scope="col" class="r extra">A second</th><th scope="col" class="r">Gap, min</th><th scope="col" class="r">Gap, median</th><th scope="col" class="r">Gap, max</th></tr></thead>
       <tbody>
         {names.slice(0, MOST_NAMES).map((n) => (
           <tr key={n.name} data-testid="name-row" data-name={n.name} class={n.name === chosen ? 'on' : ''} aria-selected={n.name === chosen} onClick={() => { chosenName.value = n.name; }}>
             <td data-column="name" data-value={n.name} title={clipped(n.name, 1000)}><Chip name={n.name} small />{clipped(n.name, 300)}</td>
             <td class="r" data-column="events" data-value={n.events}>{grouped(n.events)}</td>
-            <td><span class="share"><span class="bar" style={{ width: `${Math.max(1, Math.round((n.events / most) * 58))}%` }} /><small>{events ? ((n.events / events) * 100).toFixed(1) : '0.0'} %</small></span></td>
-            <td class="r">{seconds > 0 ? grouped(Math.round(n.events / seconds)) : ''}</td>
+            <td class="extra"><span class="share"><span class="bar" style={{ width: `${Math.max(1, Math.round((n.events / most) * 58))}%` }} /><small>{events ? ((n.events / events) * 100).toFixed(1) : '0.0'} %</small></span></td>
+            <td class="r extra">{seconds > 0 ? grouped(Math.round(n.events / seconds)) : ''}</td>
             <td class="r" data-column="gap_min" data-value={n.gap_min ?? ''}>{gap(n.gap_min)}</td>
             <td class="r" data-column="gap_p50" data-value={n.gap_p50 ?? ''}>{gap(n.gap_p50)}</td>
             <td class="r" data-column="gap_max" data-value={n.gap_max ?? ''}>{gap(n.gap_max)}</td>

@@ -55,7 +55,7 @@ export function Empty(): JSX.Element | null {
     const name = session.value?.traces[0]?.name ?? session.value?.traces[0]?.path;
     return tracks.value.length === 0 ? <div class="note"><span>Reading {name ?? 'the trace'}</span></div> : null;
   }
-  if (isTimeless()) return <div class="note"><b>The events have no times</b><span>The table has all of them, in the order of the files.</span></div>;
+  if (isTimeless()) return <div class="note"><b>The events have no times</b><span>The table has all of them.</span></div>;
   if (!isEmpty()) return null;
   if (session.value?.events === 0) return <div class="note"><b>The trace has no events</b></div>;
   return (
