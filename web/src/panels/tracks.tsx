@@ -186,7 +186,7 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   const name = eventAnswer.peek().value?.name;
   if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
   const trace = track.kind === 'group' ? track.trace : null;
-  if (trace !== null) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
+  if (trace !== null && session.peek()?.features.includes('clock')) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
   if (order.peek().hidden.size) items.push({ label: 'Show hidden tracks', run: act.showHidden });
   openMenu(x, y, `Track ${track.name}`, items);
 }
