@@ -60,7 +60,7 @@ pub(super) fn eight_digits(value: u32) -> u64 {
 
 /// The nine digits of a number below 10^9 as text.
 #[inline]
-pub(super) fn nine_digits(value: u32) -> [u8; 9] {
+pub fn nine_digits(value: u32) -> [u8; 9] {
     let mut text = [0; 9];
     let first = value / 100_000_000;
     text[0] = b'0' + first as u8;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use tracemill_codec::text::hex;
+use tracemill_codec::text::{hex, nine_digits};
 use tracemill_model::schema::ByteOrder;
 
 use super::arguments::{Form, NULL_TEXT, Spec};
@@ -83,22 +83,19 @@ struct Dump<'a> {
     out: &'a mut dyn Write,
 }
 
-/// Digits of a time's seconds that are remembered.
-const SECONDS: usize = 24;
-
-/// The beginning of lines, which changes slowly.
+/// The beginning of lines, `12.000000000   1234: `, which changes slowly but for the digits behind the point.
 struct Begin {
-    /// Seconds of the last line, and their digits with the point.
+    /// Seconds and task of the last line.
     seconds: u64,
-    digits: String,
-    /// The last task, and its digits.
     tid: i64,
-    task: String,
+    text: Vec<u8>,
+    /// Where the digits behind the point are in it.
+    nanos: usize,
 }
 
 impl Begin {
     fn new() -> Begin {
-        Begin { seconds: u64::MAX, digits: String::with_capacity(SECONDS), tid: i64::MIN, task: String::new() }
+        Begin { seconds: u64::MAX, tid: i64::MIN, text: Vec::new(), nanos: 0 }
     }
 
     /// Appends time and task.
@@ -108,22 +105,17 @@ impl Begin {
         if seconds != self.seconds || tid != self.tid {
             self.change(seconds, tid);
         }
-        text.extend_from_slice(self.digits.as_bytes());
-        let mut nanos = (time % 1_000_000_000) as u32;
-        let mut digits = [0u8; 9];
-        for two in digits[1..].rchunks_exact_mut(2) {
-            two.copy_from_slice(&[b'0' + (nanos / 10 % 10) as u8, b'0' + (nanos % 10) as u8]);
-            nanos /= 100;
+        if let Some(digits) = self.text.get_mut(self.nanos..).and_then(|rest| rest.first_chunk_mut()) {
+            *digits = nine_digits((time % 1_000_000_000) as u32);
         }
-        digits[0] = b'0' + nanos as u8;
-        text.extend_from_slice(&digits);
-        text.extend_from_slice(self.task.as_bytes());
+        text.extend_from_slice(&self.text);
     }
 
     #[cold]
     fn change(&mut self, seconds: u64, tid: i64) {
-        (self.seconds, self.digits) = (seconds, format!("{seconds}."));
-        (self.tid, self.task) = (tid, format!("  {:5}: ", tid.unsigned_abs()));
+        (self.seconds, self.tid) = (seconds, tid);
+        self.text = format!("{seconds}.{:09}  {:5}: ", 0, tid.unsigned_abs()).into_bytes();
+        self.nanos = self.text.iter().position(|&byte| byte == b'.').map_or(0, |point| point + 1);
     }
 }
 

@@ -40,7 +40,7 @@ struct Cpu<'a> {
     /// Those behind them that the peer reads when the others are taken, where it matters when they are read: something is
     /// wrong, or a function is met that no processor has entered.
     held: Option<Vec<CallRecord>>,
-    paused: Option<Paused>,
+    paused: Option<Box<Paused>>,
     is_at_end: bool,
     /// The task of the last record that was read, by its index and one; 0 for one that was not traced.
     last_task: u32,
@@ -50,7 +50,6 @@ struct Cpu<'a> {
 }
 
 /// A stretch of records that is not read to its end.
-#[derive(Default)]
 struct Paused {
     /// The next record.
     next: Option<KernelRecord>,
@@ -228,7 +227,10 @@ impl<'a> KernelCalls<'a> {
     /// a function that was not entered.
     fn read_stretch(&mut self, at: usize, is_ahead: bool) {
         let cpu = &mut self.cpus[at];
-        let Paused { mut next, mut lost, mut before, mut count } = cpu.paused.take().unwrap_or_default();
+        let (mut next, mut lost, mut before, mut count) = match cpu.paused.take() {
+            None => (None, None, None, 0),
+            Some(paused) => (paused.next, paused.lost, paused.before, paused.count),
+        };
         while count < READ_AHEAD {
             let is_traced = |tid: i64| self.tasks.of(tid).is_some();
             let Some(next) = next.take().or_else(|| cpu.records.next(is_traced)) else {
@@ -248,7 +250,7 @@ impl<'a> KernelCalls<'a> {
                     let function = self.functions.at(address);
                     if is_ahead && !function.is_entered {
                         let next = Some(KernelRecord { lost: None, ..next });
-                        cpu.paused = Some(Paused { next, lost, before, count });
+                        cpu.paused = Some(Box::new(Paused { next, lost, before, count }));
                         return;
                     }
                     if is_exit && !function.is_entered {
