@@ -26,7 +26,6 @@ mod shown {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use tracemill::target;
     use tracemill_engine::choice;
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
@@ -36,6 +35,7 @@ mod shown {
     use tracemill_engine::session::Session;
     use tracemill_engine::survey::ends;
     use tracemill_engine::timeline::Selection;
+    use tracemill_format::target::Target;
     use tracemill_model::error::Error;
     use tracemill_model::schema::ClockOrigin;
     use tracemill_server::{Cutter, Input, Settings, Traces, listen};
@@ -67,7 +67,8 @@ mod shown {
         let is_unix = is_unix.into_iter().any(|clock| clock.origin == ClockOrigin::Unix);
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let session = Arc::new(session);
-        let cut = cutter(session.clone(), streams.clone(), wanted.selection.clone(), events.filter.clone(), gmt);
+        let shown = (session.clone(), streams.clone(), wanted.selection.clone());
+        let cut = tracemill_formats::USUAL.map(|target| cutter(target, shown, events.filter.clone(), gmt));
         let input = Input {
             traces: Traces {
                 session,
@@ -80,16 +81,15 @@ mod shown {
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
-            cut: Some(cut),
+            cut,
         };
         Ok(Some((input, reporter)))
     }
 
-    /// Writes parts of what is shown, as CTF 2.
+    /// Writes parts of what is shown.
     fn cutter(
-        session: Arc<Session>,
-        streams: Vec<StreamOf>,
-        shown: Selection,
+        target: &'static Target,
+        (session, streams, shown): (Arc<Session>, Vec<StreamOf>, Selection),
         filter: Option<String>,
         gmt: bool,
     ) -> Cutter {
@@ -114,7 +114,6 @@ mod shown {
             };
             let options = ConvertOptions { selection, filter: bound.transpose()?, ..ConvertOptions::default() };
             let mut pending = Pending::new(path)?;
-            let target = target("ctf2", &[])?;
             // What is damaged is in `problems`.
             convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
             pending.commit()

@@ -28,6 +28,17 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_jsonl::FORMAT,
 ];
 
+/// The target for parts of a trace when nobody says which: it can hold those of every format. `None` in a program that was
+/// built without it.
+pub static USUAL: Option<&Target> = usual();
+
+const fn usual() -> Option<&'static Target> {
+    #[cfg(feature = "ctf")]
+    return Some(&tracemill_ctf::write::CTF2);
+    #[cfg(not(feature = "ctf"))]
+    None
+}
+
 /// Every format that tracemill writes traces in.
 pub static TARGETS: &[&Target] = &[
     #[cfg(feature = "ctf")]
