@@ -55,7 +55,9 @@ def main():
 
         for kind in ["flight", "stream", "text", "off", "clock"]:
             measures[f"event, {kind}"] = lambda kind=kind: ours(kind)
-        if shutil.which("lttng") and pathlib.Path("/usr/include/lttng/tracepoint.h").exists():
+        has_headers = subprocess.run(["gcc", "-E", "-x", "c", "-"], input="#include <lttng/tracepoint.h>", text=True,
+                                     capture_output=True).returncode == 0
+        if shutil.which("lttng") and has_headers:
             ust = Ust(folder)
             measures["event, LTTng-UST, overwriting"] = lambda: ust.measure(True)
             measures["event, LTTng-UST, off"] = lambda: ust.measure(False)
