@@ -4,7 +4,7 @@
 mod util;
 
 use std::fs;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use util::{Folder, command};
 
@@ -55,4 +55,52 @@ fn what_is_missing_is_said() {
     let without = ours(&folder, &["record", "-a", "true"]);
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without.stderr).contains("--event"), "{}", text(&without.stderr));
+}
+
+const SLEEPS: &str = "#include <unistd.h>
+void nap(void) { usleep(2000); }
+int main(void) { for (int i = 0; i < 3; i++) nap(); return 6; }
+";
+
+#[test]
+fn calls_and_events_of_the_kernel_are_in_one_folder() {
+    let folder = Folder::new();
+    folder.file("nap.c", SLEEPS);
+    let mut compile = Command::new("gcc");
+    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
+    if !cfg!(target_arch = "x86_64") || !compile.status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: there is no gcc");
+        return;
+    }
+    let recorded = ours(&folder, &["record", "-E", "sched:sched_switch", "-o", "o", "./nap"]);
+    let said = text(&recorded.stderr);
+    if recorded.status.code() == Some(125) {
+        assert!(
+            said.contains("kernel events cannot be recorded") || said.contains("this kernel has no event"),
+            "{said}"
+        );
+        eprintln!("left out: {said}");
+        return;
+    }
+    assert_eq!((recorded.status.code(), &*said), (Some(6), ""));
+    assert!(!folder.path("o/.kernel").exists());
+    let replay = ours(&folder, &["replay", "-d", "o", "-f", "none", "--kernel-full"]);
+    assert_eq!((replay.status.code(), text(&replay.stderr)), (Some(0), String::new()));
+    let lines = text(&replay.stdout);
+    assert_eq!(lines.matches("nap() {").count(), 3, "{lines}");
+    assert!(lines.matches("sched:sched_switch").count() >= 3, "{lines}");
+    let theirs =
+        Command::new("uftrace").args(["replay", "-d", "o", "-f", "none"]).current_dir(folder.path("")).output();
+    match theirs {
+        Ok(theirs) => {
+            assert_eq!((theirs.status.code(), text(&theirs.stderr)), (Some(0), String::new()));
+            assert!(text(&theirs.stdout).matches("sched:sched_switch").count() >= 3, "{}", text(&theirs.stdout));
+        }
+        Err(_) => eprintln!("left out: uftrace is not installed"),
+    }
+    // Events alone, where that is asked for.
+    let alone = ours(&folder, &["record", "-E", "sched:sched_switch", "-o", "alone.dat", "./nap"]);
+    assert_eq!(alone.status.code(), Some(6), "{}", text(&alone.stderr));
+    assert!(folder.path("alone.dat").is_file());
+    folder.run("record --keep-pid -E sched:sched_switch -o p ./nap").ends(125, &["--keep-pid leaves nobody"]);
 }

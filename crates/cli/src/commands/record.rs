@@ -33,6 +33,11 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
         let recorded = tracemill_run::recover(folder).map_err(|error| not_recovered(folder, error))?;
         let lost = lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
+        if tracemill_kernel::is_left(folder) {
+            let kernel =
+                tracemill_kernel::recover_beside(folder, None).map_err(|error| not_recovered(folder, error))?;
+            let _ = writeln!(std::io::stderr(), "{}: {} pages were with the kernel", folder.display(), kernel.pages);
+        }
         return Ok(Outcome::Done);
     }
     if let Some(output) = options.recover.as_ref().filter(|output| tracemill_kernel::has_parts(output)) {
@@ -186,6 +191,10 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);
     if options.calls.keep_pid && options.calls.beside.is_none() {
+        if !options.kernel_events.is_empty() {
+            let error = Error::misuse("--keep-pid leaves nobody who records events of the kernel");
+            return Err(error.with_help("leave out one of --keep-pid and --event"));
+        }
         let error = tracemill_run::become_program(path, arguments, &how, start_beside);
         return Err(failed(error));
     }
@@ -196,6 +205,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
             return status.map(status_of).map_err(|error| Error::io("run", path, &error));
         }
         Some(pid) => tracemill_run::record_beside(pid, path, arguments, &how).map_err(failed)?,
+        None if !options.kernel_events.is_empty() => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
     if recorded.lost > 0 || options.verbose {
@@ -203,6 +213,44 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// Runs a program, and records what it tells of its calls, and events of the kernel meanwhile, in one folder.
+fn record_both(
+    path: &Path,
+    arguments: &[OsString],
+    how: &tracemill_run::Options,
+    options: &RecordOptions,
+) -> Result<tracemill_run::Recorded, Error> {
+    let mut of_kernel = kernel_options(options);
+    of_kernel.output.clone_from(&how.folder);
+    of_kernel.clock = match options.calls.clock {
+        ClockArg::Mono => "mono",
+        ClockArg::MonoRaw => "mono_raw",
+        ClockArg::Boot => "boot",
+    };
+    let (recorded, kernel) = tracemill_kernel::record_beside(&of_kernel, |start| {
+        let mut refused = None;
+        let recorded = tracemill_run::record_started(path, arguments, how, &mut |command| {
+            start(command).map_err(|error| {
+                let said = std::io::Error::other(error.to_string());
+                refused = Some(error);
+                said
+            })
+        });
+        recorded.map_err(|error| refused.unwrap_or_else(|| Error::io("record calls into", &how.folder, &error)))
+    })?;
+    tell_lost(&how.folder, kernel.lost);
+    Ok(recorded)
+}
+
+/// Tells that events of the kernel were lost.
+fn tell_lost(output: &Path, lost: u64) {
+    if lost > 0 {
+        let output = output.display();
+        // Nobody may read it.
+        let _ = writeln!(std::io::stderr(), "{output}: {lost} events were lost; --kernel-buffer makes room for more");
+    }
 }
 
 /// Starts this program with its own options, to record the process that it is now.
@@ -232,6 +280,20 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
             None
         }
     };
+    let how = kernel_options(options);
+    let is_alone = command.is_none();
+    let recorded = tracemill_kernel::record(command, &how, &|| interrupt::stop().load(Ordering::SeqCst))?;
+    if recorded.lost == 0 && is_alone {
+        let output = how.output.display();
+        // Nobody may read it.
+        let _ = writeln!(std::io::stderr(), "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus);
+    }
+    tell_lost(&how.output, recorded.lost);
+    Ok(recorded.status.map_or(0, status_of))
+}
+
+/// How to record events of the kernel.
+fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
     let mut how = tracemill_kernel::Options::default();
     if let Some(output) = &options.output {
         how.output.clone_from(output);
@@ -239,17 +301,18 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
     how.events.clone_from(&options.kernel_events);
     how.all_tasks = options.all_tasks;
     how.buffer_kib = (options.kernel_buffer as u64).div_ceil(1024).max(1);
-    let is_alone = command.is_none();
-    let recorded = tracemill_kernel::record(command, &how, &|| interrupt::stop().load(Ordering::SeqCst))?;
-    let mut stderr = std::io::stderr().lock();
-    let output = how.output.display();
-    // Nobody may read it.
-    let _ = match recorded.lost {
-        0 if is_alone => writeln!(stderr, "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus),
-        0 => Ok(()),
-        lost => writeln!(stderr, "{output}: {lost} events were lost; --kernel-buffer makes room for more"),
+    how
+}
+
+/// Are calls recorded beside events of the kernel, into one folder? Of all tasks, and where the output is named as that of
+/// events alone, they are not.
+fn has_both(options: &RecordOptions) -> Result<bool, Error> {
+    let is_of_events = options.output.as_ref().is_some_and(|output| output.extension().is_some_and(|end| end == "dat"));
+    let Some(program) = options.program.first().filter(|_| !options.all_tasks && !is_of_events) else {
+        return Ok(false);
     };
-    Ok(recorded.status.map_or(0, status_of))
+    let built = tracemill_run::built(&found(program)?);
+    Ok(built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty())
 }
 
 /// The file of a program, or the error that there is none.
@@ -265,7 +328,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     if let Some(sentence) = options.refused.0.first() {
         return Err(Error::unsupported(sentence.clone()).with_help("`tracemill record --help` lists what there is"));
     }
-    if !options.kernel_events.is_empty() {
+    if !options.kernel_events.is_empty() && !has_both(options)? {
         return record_kernel(options);
     }
     let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;

@@ -7,14 +7,17 @@
 //! | `pages` | pages of one CPU to a file |
 //! | `parts` | what is on disk while it records, and the file that it becomes |
 //! | `recording` | the program that is watched, the threads, the end |
+//! | `beside` | the same beside the calls of a program, in their data folder |
 //!
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod beside;
 mod pages;
 mod parts;
 mod recording;
 mod tracefs;
 
+pub use beside::{Start, is_left, record_beside, recover_beside};
 pub use parts::has_parts;
 pub use recording::{Options, Recorded, record, recover};

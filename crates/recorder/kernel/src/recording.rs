@@ -33,6 +33,8 @@ pub struct Options {
     pub all_tasks: bool,
     /// Size of the buffer of each CPU, in KiB.
     pub buffer_kib: u64,
+    /// Clock of the times, by the kernel's name: `mono`, `mono_raw`, `boot`.
+    pub clock: &'static str,
     /// Folder in which the tracer is; without one that of `TRACEMILL_TRACEFS`, then tracefs where it is mounted, then one
     /// that only this process sees.
     pub tracefs: Option<PathBuf>,
@@ -45,6 +47,7 @@ impl Default for Options {
             events: Vec::new(),
             all_tasks: false,
             buffer_kib: 4096,
+            clock: "mono",
             tracefs: None,
         }
     }
@@ -71,15 +74,7 @@ pub struct Recorded {
 pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn() -> bool + Sync)) -> Result<Recorded> {
     refuse_other_file(&options.output)?;
     let tracefs = Tracefs::find(options.tracefs.as_deref())?;
-    let chosen = tracefs.choose(&options.events)?;
-    let instance = Instance::new(&tracefs)?;
-    instance.set("trace_clock", "mono")?;
-    instance.set("buffer_size_kb", &options.buffer_kib.to_string())?;
-    // A reader is woken when the buffer is half full, where the kernel can wait for that.
-    instance.try_set("buffer_percent", "50");
-    for event in &chosen {
-        instance.enable(event)?;
-    }
+    let (chosen, instance) = set_up(&tracefs, options)?;
     let output = &options.output;
     let folder = parts::folder(output);
     let failed = |error: io::Error| Error::io("make the recording", output, &error);
@@ -113,6 +108,20 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
     };
     let recorded = finish(output, &tracefs, &instance, &cpus).map_err(failed)?;
     Ok(Recorded { status, ..recorded })
+}
+
+/// An instance that is ready to record the chosen events.
+pub(crate) fn set_up<'t>(tracefs: &'t Tracefs, options: &Options) -> Result<(Vec<Chosen>, Instance<'t>)> {
+    let chosen = tracefs.choose(&options.events)?;
+    let instance = Instance::new(tracefs)?;
+    instance.set("trace_clock", options.clock)?;
+    instance.set("buffer_size_kb", &options.buffer_kib.to_string())?;
+    // A reader is woken when the buffer is half full, where the kernel can wait for that.
+    instance.try_set("buffer_percent", "50");
+    for event in &chosen {
+        instance.enable(event)?;
+    }
+    Ok((chosen, instance))
 }
 
 /// Finishes the recording of a recorder that was killed. Pages that are still with the kernel are taken, unless another
@@ -214,20 +223,7 @@ fn watch(
         }
         return Ok(None);
     };
-    let program = PathBuf::from(command.get_program());
-    let start = move || -> Result<Child> {
-        if !all_tasks {
-            // Recorded are this thread and what it begins: so the program is, from its first instant, and when this thread
-            // has ended only the program is left.
-            instance.set("options/event-fork", "1")?;
-            instance.set("set_event_pid", &rustix::thread::gettid().as_raw_nonzero().to_string())?;
-        }
-        instance.set("tracing_on", "1")?;
-        command.spawn().map_err(|error| Error::io("run", &program, &error))
-    };
-    let started = std::thread::scope(|scope| scope.spawn(start).join());
-    let mut child =
-        started.unwrap_or_else(|_| Err(Error::unsupported("the thread that runs the program has failed")))?;
+    let mut child = start(&mut command, instance, all_tasks)?;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(Some(status)),
@@ -237,8 +233,24 @@ fn watch(
     }
 }
 
+/// Starts a program, of which events are recorded from its first instant.
+pub(crate) fn start(command: &mut Command, instance: &Instance<'_>, all_tasks: bool) -> Result<Child> {
+    let start = move || -> Result<Child> {
+        if !all_tasks {
+            // Recorded are this thread and what it begins: so the program is, from its first instant, and when this thread
+            // has ended only the program is left.
+            instance.set("options/event-fork", "1")?;
+            instance.set("set_event_pid", &rustix::thread::gettid().as_raw_nonzero().to_string())?;
+        }
+        instance.set("tracing_on", "1")?;
+        command.spawn().map_err(|error| Error::io("run", Path::new(command.get_program()), &error))
+    };
+    let started = std::thread::scope(|scope| scope.spawn(start).join());
+    started.unwrap_or_else(|_| Err(Error::unsupported("the thread that runs the program has failed")))
+}
+
 /// Bytes of a page of the ring buffer.
-fn page_bytes(instance: &Instance<'_>) -> u32 {
+pub(crate) fn page_bytes(instance: &Instance<'_>) -> u32 {
     let text = String::from_utf8_lossy(&instance.read("buffer_subbuf_size_kb")).trim().parse::<u32>();
     text.ok()
         .and_then(|kib| kib.checked_mul(1024))
@@ -271,17 +283,13 @@ fn prepare(
     for name in names {
         ftrace.extend(Some(read(&name)).filter(|format| !format.is_empty()));
     }
-    let symbols = read(Path::new("/proc/kallsyms"));
-    // Without the permission to see addresses they are all zeros, and of no use.
-    let has_addresses =
-        symbols.split(|byte| *byte == b'\n').take(64).any(|line| line.iter().take(16).any(|b| *b != b'0'));
     let description = Description {
         page_bytes,
         header_page: tracefs.read("events/header_page"),
         header_event: tracefs.read("events/header_event"),
         ftrace,
         systems: systems.into_iter().map(|(system, formats)| (system.to_string(), formats)).collect(),
-        symbols: if has_addresses { symbols } else { Vec::new() },
+        symbols: symbols(),
         printk_formats: tracefs.read("printk_formats"),
     };
     fs::write(folder.join(parts::HEAD), description.head())?;
@@ -289,6 +297,31 @@ fn prepare(
     fs::write(folder.join(parts::INSTANCE), instance.name())?;
     let (options, _) = file_options(instance, &[]);
     fs::write(folder.join(parts::OPTIONS), options.as_bytes())
+}
+
+/// The number of events that these CPUs lost, and what the kernel counts of each.
+pub(crate) fn losses(instance: &Instance<'_>, cpus: &[u32]) -> (u64, Vec<String>) {
+    let mut lost = 0;
+    let statistics = cpus.iter().map(|cpu| {
+        let text = instance.read(&format!("per_cpu/cpu{cpu}/stats"));
+        let text = String::from_utf8_lossy(&text).into_owned();
+        for line in text.lines() {
+            if let Some(("overrun" | "dropped events" | "commit overrun", count)) = line.split_once(": ") {
+                lost += count.trim().parse::<u64>().unwrap_or(0);
+            }
+        }
+        text
+    });
+    let statistics = statistics.collect();
+    (lost, statistics)
+}
+
+/// The symbols of the kernel; nothing without the permission to see addresses, which are all zeros then, and of no use.
+pub(crate) fn symbols() -> Vec<u8> {
+    let symbols = read(Path::new("/proc/kallsyms"));
+    let has_addresses =
+        symbols.split(|byte| *byte == b'\n').take(64).any(|line| line.iter().take(16).any(|b| *b != b'0'));
+    if has_addresses { symbols } else { Vec::new() }
 }
 
 /// Options of the file, and the number of events that these CPUs lost.
@@ -304,15 +337,8 @@ fn file_options(instance: &Instance<'_>, cpus: &[u32]) -> (FileOptions, u64) {
     let system = rustix::system::uname();
     let words = [system.sysname(), system.nodename(), system.release(), system.version(), system.machine()];
     options.uname(&words.map(|word| word.to_string_lossy().into_owned()).join(" "));
-    let mut lost = 0;
-    for cpu in cpus {
-        let text = instance.read(&format!("per_cpu/cpu{cpu}/stats"));
-        let text = String::from_utf8_lossy(&text);
-        for line in text.lines() {
-            if let Some(("overrun" | "dropped events" | "commit overrun", count)) = line.split_once(": ") {
-                lost += count.trim().parse::<u64>().unwrap_or(0);
-            }
-        }
+    let (lost, statistics) = losses(instance, cpus);
+    for (cpu, text) in cpus.iter().zip(statistics) {
         options.cpu_statistics(&format!("CPU: {cpu}\n{text}"));
     }
     if let Some(last) = cpus.last() {

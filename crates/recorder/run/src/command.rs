@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use crate::elf::Elf;
@@ -141,8 +141,22 @@ pub fn built(program: &Path) -> Built {
 /// # Errors
 /// When the folder cannot be made, or the program cannot be started; the folder is left as far as it is then.
 pub fn record(program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recorded> {
+    record_started(program, arguments, options, &mut Command::spawn)
+}
+
+/// As [`record`], of a program that `start` starts when the folder is there. What that writes into the folder beside is
+/// told in `info` at the end: events of the kernel, by `kernel_header`.
+///
+/// # Errors
+/// As [`record`]; those of `start`.
+pub fn record_started(
+    program: &Path,
+    arguments: &[OsString],
+    options: &Options,
+    start: &mut dyn FnMut(&mut Command) -> io::Result<Child>,
+) -> io::Result<Recorded> {
     let recording = Recording::begin(program, options)?;
-    let mut child = recording.command(arguments, options, std::process::id()).spawn()?;
+    let mut child = start(&mut recording.command(arguments, options, std::process::id()))?;
     recording.follow(arguments, &mut || child.try_wait(), options)
 }
 

@@ -27,6 +27,11 @@ pub(crate) struct Run {
     pub(crate) symbols: Option<PathBuf>,
 }
 
+/// Where the features stand in the header.
+const FEATURES_AT: usize = 16;
+/// There are events of the kernel: in the first byte of the features.
+const KERNEL: u8 = 1 << 2;
+
 /// Writes the beginning of `info`, which says that the recording is not complete.
 pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection) -> io::Result<()> {
     fs::write(folder.join("info"), header(0, depth, selection))
@@ -110,6 +115,9 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     add(12, if run.selection.has_globs { "pattern_type:glob" } else { "pattern_type:regex" });
     add(13, concat!("uftrace_version:tracemill ", env!("CARGO_PKG_VERSION")));
     let mut bytes = header(mask, run.depth, &run.selection);
+    if folder.join("kernel_header").is_file() {
+        bytes[FEATURES_AT] |= KERNEL;
+    }
     bytes.extend_from_slice(text.as_bytes());
     // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.
     fs::write(folder.join(".info.new"), bytes)?;

@@ -22,6 +22,7 @@ mod table;
 mod times;
 
 pub use command::{
-    Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, recover, run_idle,
+    Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, record_started, recover,
+    run_idle,
 };
 pub use rules::{Action, Actions, Decide, DecideFn, Form, Function, Place, Selection, Value, Values};
