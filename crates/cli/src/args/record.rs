@@ -22,12 +22,13 @@ pub(crate) struct RecordOptions {
     #[arg(value_name = "PROGRAM", trailing_var_arg = true, required_unless_present_any = ["recover", "snapshot", "all_tasks"])]
     pub(crate) program: Vec<OsString>,
 
-    /// Record events of the kernel into `trace.dat`: SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is
-    /// the kernel's own filter, as in 'sched:sched_switch if prev_pid > 0'
+    /// Record events of the kernel, beside the calls of a program that tells them, otherwise into `trace.dat`:
+    /// SYSTEM:NAME, SYSTEM or NAME, with globs; `if CONDITION` behind them is the kernel's own filter, as in
+    /// 'sched:sched_switch if prev_pid > 0'
     #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
     pub(crate) kernel_events: Vec<String>,
 
-    /// With -E: record all tasks, while PROGRAM runs, or without one until an interrupt
+    /// With -E: record events of all tasks, and no calls, while PROGRAM runs, or without one until an interrupt
     #[arg(long, short, requires = "kernel_events", help_heading = KERNEL)]
     pub(crate) all_tasks: bool,
 
