@@ -11,10 +11,10 @@ pub use arrow_schema::SchemaRef;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::dataframe::DataFrame;
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -250,7 +250,7 @@ impl Queries {
         let mut has_rows = false;
         loop {
             let mut state = self.context.state();
-            state.config_mut().set_extension(Arc::new(asked));
+            asked.configure(&mut state);
             let frame = DataFrame::new(state.clone(), plan.clone());
             let physical = frame.create_physical_plan().await.map_err(wrong)?;
             let schema = physical.schema();
@@ -315,6 +315,17 @@ impl Queries {
             Ok(TreeNodeRecursion::Continue)
         });
         QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: self.pushes_down }
+    }
+}
+
+impl QueryContext {
+    /// Tells the scans of a plan that this state makes.
+    pub(crate) fn configure(self, state: &mut SessionState) {
+        let config = state.config_mut();
+        // A limit lets a scan forget that its parts are in order; then a part may go to another stream than its own, whose
+        // rows are not in order any more.
+        config.options_mut().execution.enable_file_stream_work_stealing = !self.is_ordered;
+        config.set_extension(Arc::new(self));
     }
 }
 

@@ -287,7 +287,7 @@ struct Run {
 
 impl Run {
     async fn plan(&mut self) -> Result<(), DataFusionError> {
-        self.state.config_mut().set_extension(Arc::new(self.asked));
+        self.asked.configure(&mut self.state);
         let physical = DataFrame::new(self.state.clone(), self.plan.clone()).create_physical_plan().await?;
         self.schema = named(&physical.schema());
         self.physical = Some(physical);
