@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_format::calls::{
-    CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id,
+    CallJudge, CallKind, CallOrigin, CallRecord, CallSource, CallStream, Findings, event_id, first_two,
 };
 
 use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
@@ -238,16 +238,8 @@ impl<'a> Merged<'a> {
     /// As [`Merged::choose`], where only one stream has another next record.
     #[inline]
     fn choose_after(&mut self, changed: usize, time: Option<u64>) {
-        let none = (u64::MAX, usize::MAX);
-        let (mut first, mut second) = (none, none);
         self.times[changed] = time.unwrap_or(u64::MAX);
-        for (at, &time) in self.times.iter().enumerate() {
-            if time < first.0 {
-                second = std::mem::replace(&mut first, (time, at));
-            } else if time < second.0 {
-                second = (time, at);
-            }
-        }
+        let [first, second] = first_two(&self.times);
         if second.0 == u64::MAX {
             // Which streams are at their end the times do not say.
             return self.choose();

@@ -16,7 +16,7 @@ use tracemill_format::calls::{
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{CallHalf, EventClassId, Scope};
-use tracemill_semantics::{Semantics, member};
+use tracemill_semantics::{Semantics, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
@@ -124,7 +124,7 @@ impl EventCalls {
                     of_trace[at_class] = fields(&[]);
                     return Meaning::Call {
                         is_exit: half == CallHalf::Exit,
-                        symbol: symbol_named(call_name(name, half)),
+                        symbol: symbol_named(names::of_call(name, half)),
                     };
                 }
                 for kind in kinds {
@@ -305,15 +305,6 @@ fn text(values: &[(usize, KeyValue)], field: usize) -> Option<String> {
         KeyValue::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
         _ => None,
     }
-}
-
-/// The name of a call by that of the class of its beginnings or ends.
-fn call_name(class: &str, half: CallHalf) -> &str {
-    let suffix = match half {
-        CallHalf::Entry => "_entry",
-        CallHalf::Exit => "_exit",
-    };
-    class.strip_suffix(suffix).unwrap_or(class)
 }
 
 /// The name of the function when an event of this name is meant: empty when the pattern has no `*`.

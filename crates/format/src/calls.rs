@@ -12,6 +12,22 @@ use tracemill_model::error::Error;
 
 pub use color::{Color, ColorStyle};
 
+/// The two smallest times of a list with their places, the smaller one first; of equal ones the first. The largest time of
+/// 64 bits is none: its place is `usize::MAX`.
+#[inline]
+pub fn first_two(times: &[u64]) -> [(u64, usize); 2] {
+    let none = (u64::MAX, usize::MAX);
+    let (mut first, mut second) = (none, none);
+    for (at, &time) in times.iter().enumerate() {
+        if time < first.0 {
+            second = std::mem::replace(&mut first, (time, at));
+        } else if time < second.0 {
+            second = (time, at);
+        }
+    }
+    [first, second]
+}
+
 /// Kind of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CallKind {

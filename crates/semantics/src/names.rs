@@ -2,6 +2,8 @@
 //!
 //! A leading `_` of a field's name does not count.
 
+use tracemill_model::schema::CallHalf;
+
 /// Number of the thread that an event is of.
 ///
 /// | name | said by | why here |
@@ -59,6 +61,13 @@ pub const EVENT: &str = "event";
 
 /// Words in names of event classes that begin something, and those that end it.
 pub const PAIRS: &[(&str, &str)] = &[("entry", "exit"), ("enter", "exit"), ("begin", "end")];
+
+/// The name of a call by that of the class of its beginnings or ends: these are called `NAME_entry` and `NAME_exit`.
+pub fn of_call(class: &str, half: CallHalf) -> &str {
+    let (entry, exit) = PAIRS[0];
+    let word = if half == CallHalf::Entry { entry } else { exit };
+    class.strip_suffix(word).and_then(|name| name.strip_suffix('_')).unwrap_or(class)
+}
 
 /// Prefix of classes of system calls in old kernel traces, and the one class that ends them all.
 pub const SYSTEM_CALLS: (&str, &str) = ("sys_", "exit_syscall");

@@ -81,17 +81,8 @@ impl Follower<'_> {
                 FastStep::Entered
             }
         } else if record.kind == CallKind::Exit {
-            let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
-            let frame = from.first_mut()?;
-            if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
-                return None;
-            }
-            let taken = record.time.wrapping_sub(frame.time);
-            (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
-            if let Some(parent) = below.last_mut() {
-                parent.child_time = parent.child_time.wrapping_add(taken);
-            }
-            task.depth_left = frame.depth_left;
+            let (taken, depth_left) = leave(&mut task.frames, count, record.time)?;
+            task.depth_left = depth_left;
             task.stack_count -= 1;
             task.user_stack_count -= isize::from(task.user_stack_count > 0);
             task.display_depth = (depth - 1).max(0);
@@ -152,17 +143,8 @@ impl Follower<'_> {
             task.display_depth += 1;
             FastStep::Entered
         } else {
-            let (below, from) = task.frames.split_at_mut_checked(count.checked_sub(1)?)?;
-            let frame = from.first_mut()?;
-            if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
-                return None;
-            }
-            let taken = record.time.wrapping_sub(frame.time);
-            (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
-            if let Some(parent) = below.last_mut() {
-                parent.child_time = parent.child_time.wrapping_add(taken);
-            }
-            task.depth_left = frame.depth_left;
+            let (taken, depth_left) = leave(&mut task.frames, count, record.time)?;
+            task.depth_left = depth_left;
             task.stack_count -= 1;
             task.user_stack_count -= isize::from(!is_kernel && task.user_stack_count > 0);
             task.display_depth = (task.display_depth - 1).max(0);
@@ -175,4 +157,21 @@ impl Follower<'_> {
         self.run_at += 1;
         Some(step)
     }
+}
+
+/// Ends the innermost of so many calls, which is one like most: how long it took, and the depth that was left to it. `None`
+/// for others, of which nothing is changed.
+#[inline(always)]
+fn leave(frames: &mut [Frame], count: usize, time: u64) -> Option<(u64, i32)> {
+    let (below, from) = frames.split_at_mut_checked(count.checked_sub(1)?)?;
+    let frame = from.first_mut()?;
+    if !frame.is_open || frame.is_hidden || frame.filter.is_some() {
+        return None;
+    }
+    let taken = time.wrapping_sub(frame.time);
+    (frame.is_open, frame.time, frame.child_time) = (false, taken, frame.child_time.min(taken));
+    if let Some(parent) = below.last_mut() {
+        parent.child_time = parent.child_time.wrapping_add(taken);
+    }
+    Some((taken, frame.depth_left))
 }

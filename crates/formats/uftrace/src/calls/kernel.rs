@@ -9,7 +9,9 @@ use super::streams::BLOCK;
 use super::{CallFile, Calls, bare};
 use crate::kernel::{CpuRecords, Kernel, KernelRecord};
 use crate::names::Names;
-use tracemill_format::calls::{CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Judgement};
+use tracemill_format::calls::{
+    CallJudge, CallKind, CallOrigin, CallRecord, CallStream, Findings, Judgement, first_two,
+};
 
 /// The records of all processors of the kernel, in the order of time.
 pub(super) struct KernelCalls<'a> {
@@ -37,7 +39,7 @@ struct Cpu<'a> {
     /// Records that are ready, each behind what was lost before it, and which of them is the next.
     ready: Vec<CallRecord>,
     at: usize,
-    /// Those behind them that the peer reads when the others are taken, where it matters when they are read: something is
+    /// Records behind them that the peer reads when the others are taken, where it matters when they are read: something is
     /// wrong, or a function is met that no processor has entered.
     held: Option<Vec<CallRecord>>,
     paused: Option<Box<Paused>>,
@@ -53,7 +55,7 @@ struct Cpu<'a> {
 struct Paused {
     /// The next record.
     next: Option<KernelRecord>,
-    /// What was lost before it, the task before, and how many records are ready.
+    /// Losses before it, the task before, and how many records are ready.
     lost: Option<u64>,
     before: Option<u32>,
     count: usize,
@@ -316,15 +318,7 @@ impl<'a> KernelCalls<'a> {
         if self.spent.is_some() || self.times.is_empty() {
             self.load_spent();
         }
-        let none = (u64::MAX, usize::MAX);
-        let (mut first, mut limit) = (none, none);
-        for (at, &time) in self.times.iter().enumerate() {
-            if time < first.0 {
-                limit = std::mem::replace(&mut first, (time, at));
-            } else if time < limit.0 {
-                limit = (time, at);
-            }
-        }
+        let [first, limit] = first_two(&self.times);
         let at = match first.1 {
             // A record may have the largest time.
             usize::MAX => self.cpus.iter().position(|cpu| cpu.time().is_some()).unwrap_or(usize::MAX),
