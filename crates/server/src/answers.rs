@@ -1,21 +1,18 @@
 //! Answers to the questions of a page.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fmt::Write as _;
+use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
-use serde_json::{Map, Value, json};
-use tracemill_lod::calls::{Calls, OfFunction, Slice};
+use serde_json::{Value, json};
+use tracemill_lod::calls::Calls;
 use tracemill_lod::search::{self, Direction};
-use tracemill_lod::statistics::{self, Part};
-use tracemill_lod::tiles::{self, MAX_LEVEL};
-use tracemill_lod::{EventSet, Index, Loss, LossKind, Timeline};
+use tracemill_lod::{EventSet, Index, LossKind};
 
 use crate::error::{Answer, ApiError};
-use crate::measures;
 use crate::rows::{self, Row};
 use crate::shared::Shared;
+use crate::{measures, selection, tiles};
 
 /// The parameters of a question.
 pub(crate) struct Query(Vec<(String, String)>);
@@ -40,7 +37,7 @@ impl Query {
         self.number(name)?.ok_or_else(|| ApiError::request(format!("`{name}` is missing")))
     }
 
-    fn is_on(&self, name: &str) -> bool {
+    pub(crate) fn is_on(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value != "0")
     }
 }
@@ -59,7 +56,7 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "session" => Ok(session(shared)),
         "tracks" => tracks(shared, set()?.as_deref()),
         "tiles" => {
-            let (text, is_exact) = tiles_of(shared, query, set()?.as_deref())?;
+            let (text, is_exact) = tiles::tiles(shared, query, set()?.as_deref())?;
             return Ok(Reply::Text(text, is_exact));
         }
         "events" => events(shared, query, set()?.as_deref()),
@@ -67,14 +64,14 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "select" | "flame" if shared.is_complete() => {
             let question = format!("{path} {} {:?}", shared.generation(), query.0);
             let answer = || match path {
-                "flame" => flame(shared, query),
-                _ => select(shared, query, set()?.as_deref()),
+                "flame" => selection::flame(shared, query),
+                _ => selection::select(shared, query, set()?.as_deref()),
             };
             let text = shared.kept.answer(question, || Ok(answer()?.to_string()))?;
             return Ok(Reply::Text(text.to_string(), true));
         }
-        "select" => select(shared, query, set()?.as_deref()),
-        "flame" => flame(shared, query),
+        "select" => selection::select(shared, query, set()?.as_deref()),
+        "flame" => selection::flame(shared, query),
         "search" => find(shared, query, set()?.as_deref()),
         "pairs" => measures::pairs(shared, query, set()?.as_deref()),
         "outliers" => measures::outliers(shared, query, set()?.as_deref()),
@@ -82,7 +79,7 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "problems" => Ok(problems(shared)),
         _ => match path.split_once('/') {
             Some(("event", number)) => event(shared, number),
-            Some(("call", place)) => call(shared, place),
+            Some(("call", place)) => selection::call(shared, place),
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },
     };
@@ -170,24 +167,24 @@ pub(crate) fn base_id(track: usize) -> String {
     format!("b{track}")
 }
 
-fn calls_id(task: usize) -> String {
+pub(crate) fn calls_id(task: usize) -> String {
     format!("c{task}")
 }
 
-fn group_id(trace: usize) -> String {
+pub(crate) fn group_id(trace: usize) -> String {
     format!("g{trace}")
 }
 
 /// Something that an id names.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Named {
+pub(crate) enum Named {
     Base(usize),
     Calls(usize),
     Group(usize),
     State(usize),
 }
 
-fn named(shared: &Shared, id: &str) -> Answer<Named> {
+pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
     if let Some(track) = shared.states().and_then(|kept| kept.find(id)) {
         return Ok(Named::State(track));
     }
@@ -204,13 +201,12 @@ fn named(shared: &Shared, id: &str) -> Answer<Named> {
 }
 
 /// The tracks of a list of ids.
-fn named_in(shared: &Shared, query: &Query) -> Answer<Option<Vec<Named>>> {
-    let Some(list) = query.get("tracks") else { return Ok(None) };
-    list.split(',').map(|id| named(shared, id)).collect::<Answer<Vec<_>>>().map(Some)
+pub(crate) fn named_in(shared: &Shared, list: &str) -> Answer<Vec<Named>> {
+    list.split(',').map(|id| named(shared, id)).collect()
 }
 
 /// The base track of a task: the stream that is called like it, up to a point.
-fn base_of(shared: &Shared, calls: &Calls, task: usize) -> Option<usize> {
+pub(crate) fn base_of(shared: &Shared, calls: &Calls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
     let (timeline, source, name) = (shared.timeline(), shared.input.traces.source(), task.tid.to_string());
     let is_it = |(trace, own): (usize, &str)| trace == task.trace && own.split('.').next() == Some(&*name);
@@ -272,173 +268,6 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
         }
     }
     Ok(json!({ "tracks": list }))
-}
-
-// ---- Tiles --------------------------------------------------------------------------------------------------------
-
-/// The kind of thing that numbers of names stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum NameOf {
-    Event,
-    Function,
-    State,
-}
-
-/// Names that an answer uses, numbered as they come up.
-#[derive(Default)]
-struct Names {
-    list: Map<String, Value>,
-    known: HashMap<(NameOf, u32), usize>,
-}
-
-impl Names {
-    /// The number of a name.
-    fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> usize {
-        let next = self.list.len();
-        *self.known.entry((of, number)).or_insert_with(|| {
-            self.list.insert(next.to_string(), name());
-            next
-        })
-    }
-}
-
-fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
-    let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
-    let gaps = shared.index().into_iter().flat_map(|index| tiles::gaps(index, track, level, range));
-    gaps.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
-}
-
-/// A track of an answer, as text.
-struct TrackText(String);
-
-impl TrackText {
-    fn new(id: &str, kind: &str, is_exact: bool) -> TrackText {
-        TrackText(format!("{{\"id\":{},\"kind\":\"{kind}\",\"exact\":{is_exact}", json!(id)))
-    }
-
-    fn column(mut self, name: &str, numbers: impl Iterator<Item = i64>) -> Self {
-        // Writing to a text does not fail.
-        let _ = write!(self.0, ",\"{name}\":[");
-        for (at, number) in numbers.enumerate() {
-            let _ = if at > 0 { write!(self.0, ",{number}") } else { write!(self.0, "{number}") };
-        }
-        self.0.push(']');
-        self
-    }
-
-    fn density(self, density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Self {
-        let mut number =
-            |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string())) as i64;
-        self.column("at", density.at.iter().map(|at| *at as i64))
-            .column("n", density.events.iter().map(|events| *events as i64))
-            .column("name", density.names.iter().map(|name| number(*name)))
-    }
-
-    /// Slices whose names are in a list.
-    fn slices(self, slices: &[Slice], of: NameOf, texts: &[String], names: &mut Names) -> Self {
-        let text = |name: u32| Value::String(texts[name as usize].clone());
-        let mut number = |name: u32| names.put(of, name, || text(name)) as i64;
-        self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
-            .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
-            .column("depth", slices.iter().map(|slice| slice.depth.into()))
-            .column("name", slices.iter().map(|slice| number(slice.name)))
-            .column("n", slices.iter().map(|slice| slice.n as i64))
-            .column("busy", slices.iter().map(|slice| slice.busy.into()))
-    }
-
-    fn end(self, gaps: Vec<Value>) -> String {
-        format!("{},\"gaps\":{}}}", self.0, Value::Array(gaps))
-    }
-}
-
-fn tiles_of(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer<(String, bool)> {
-    let level: u32 = query.needed("level")?;
-    let (from, to): (u64, u64) = (query.needed("from")?, query.needed("to")?);
-    if level > MAX_LEVEL || from > to || to - from >= 4096 || to > 1 << 53 {
-        return Err(ApiError::request("tiles are asked by levels up to 62, at most 4,096 of them"));
-    }
-    let ids: Vec<&str> = query.get("tracks").unwrap_or_default().split(',').collect();
-    if ids.len() > 64 {
-        return Err(ApiError::request("at most 64 tracks are asked for at once"));
-    }
-    let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
-    let tasks: Vec<usize> =
-        asked.iter().filter_map(|one| if let Named::Calls(at) = one { Some(*at) } else { None }).collect();
-    let (timeline, source, range) = (shared.timeline(), shared.input.traces.source(), (from, to));
-    let known = timeline.tracks();
-    let of_trace =
-        |trace: usize| -> Vec<usize> { (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect() };
-    // Each track once, however many groups hold it.
-    let mut wanted: Vec<usize> = asked
-        .iter()
-        .flat_map(|one| match one {
-            Named::Base(at) => vec![*at],
-            Named::Group(trace) => of_trace(*trace),
-            Named::Calls(_) | Named::State(_) => Vec::new(),
-        })
-        .collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    let densities = match shared.index().zip(set) {
-        Some((index, set)) => tiles::density_in(index, &wanted, level, range, set),
-        None => tiles::density(&timeline, &source, &wanted, level, range, query.is_on("exact")),
-    };
-    let density_of = |track: usize| wanted.binary_search(&track).ok().map(|at| &densities[at]);
-    let mut names = Names::default();
-    let mut slices: BTreeMap<usize, Vec<Slice>> = BTreeMap::new();
-    if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
-        let (begin, end) = tiles::range(level, from, to);
-        let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let found = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
-        slices.extend(tasks.iter().copied().zip(found));
-    }
-    let mut is_exact = true;
-    let mut tracks: Vec<String> = Vec::with_capacity(ids.len());
-    for (id, one) in ids.iter().zip(&asked) {
-        tracks.push(match one {
-            Named::Base(at) => {
-                let known = density_of(*at).cloned().unwrap_or_default();
-                is_exact &= known.is_exact;
-                let track = TrackText::new(id, "events", known.is_exact).density(&known, &timeline, &mut names);
-                track.end(gaps_of(shared, *at, level, range))
-            }
-            Named::Calls(at) => {
-                let (calls, slices) = (shared.calls(), slices.get(at).map_or(&[][..], |slices| slices));
-                let track = TrackText::new(id, "calls", true);
-                match calls {
-                    Some(calls) => track.slices(slices, NameOf::Function, &calls.names, &mut names).end(Vec::new()),
-                    None => track.end(Vec::new()),
-                }
-            }
-            Named::State(at) => {
-                let track = TrackText::new(id, "state", true);
-                let Some(of) = shared.states() else {
-                    tracks.push(track.end(Vec::new()));
-                    continue;
-                };
-                let (begin, end) = tiles::range(level, from, to);
-                let range = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
-                let slices = of.states.slices(*at, level, range);
-                track.slices(&slices, NameOf::State, &of.states.names, &mut names).end(Vec::new())
-            }
-            Named::Group(at) => {
-                let own = of_trace(*at);
-                let mut all: Vec<tiles::Density> = own.iter().filter_map(|at| density_of(*at)).cloned().collect();
-                all.extend(tiles::estimate_of(&timeline, &source, *at, level, range));
-                let all = tiles::together(&all);
-                is_exact &= all.is_exact;
-                let gaps = own.into_iter().flat_map(|track| gaps_of(shared, track, level, range));
-                let track = TrackText::new(id, "group", all.is_exact).density(&all, &timeline, &mut names);
-                track.end(gaps.collect())
-            }
-        });
-    }
-    let names = Value::Object(names.list);
-    let text = format!(
-        "{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":[{}]}}",
-        tracks.join(",")
-    );
-    Ok((text, is_exact))
 }
 
 // ---- Events -------------------------------------------------------------------------------------------------------
@@ -506,152 +335,6 @@ fn event(shared: &Shared, number: &str) -> Answer {
     value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
     value["call"] = Value::Null;
     Ok(value)
-}
-
-// ---- Statistics ---------------------------------------------------------------------------------------------------
-
-/// A wanted range in ns: `None` for everything.
-pub(crate) fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
-    let (begin, end): (Option<i128>, Option<i128>) = (query.number("begin")?, query.number("end")?);
-    if begin.is_none() && end.is_none() {
-        return Ok(None);
-    }
-    let range = (begin.unwrap_or(index.begin), end.unwrap_or(index.end));
-    if range.0 > range.1 {
-        return Err(ApiError::request("the range ends before it begins"));
-    }
-    Ok(Some(range))
-}
-
-/// The base tracks and the tasks of a question: a base track stands for its calls too, and a group for all of its trace.
-pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query) -> Answer<Option<(Vec<usize>, Vec<usize>)>> {
-    let Some(list) = named_in(shared, query)? else { return Ok(None) };
-    let (mut bases, mut tasks) = (Vec::new(), Vec::new());
-    let count = shared.calls().map_or(0, |calls| calls.tasks.len());
-    let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(shared, calls, task));
-    for one in list {
-        match one {
-            Named::Base(base) => {
-                bases.push(base);
-                tasks.extend((0..count).filter(|task| base_of_task(*task) == Some(base)));
-            }
-            Named::Calls(task) => {
-                tasks.push(task);
-                bases.extend(base_of_task(task));
-            }
-            // States have no events of their own.
-            Named::State(_) => {}
-            Named::Group(trace) => {
-                bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
-                let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
-                tasks.extend((0..count).filter(own));
-            }
-        }
-    }
-    for list in [&mut bases, &mut tasks] {
-        list.sort_unstable();
-        list.dedup();
-    }
-    Ok(Some((bases, tasks)))
-}
-
-fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
-    let (begin, end) = range.unwrap_or((index.begin, index.end));
-    let time = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    (time(begin), time(end))
-}
-
-fn function_json(calls: &Calls, of: OfFunction) -> Value {
-    let durations = of.durations();
-    let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
-    json!({
-        "name": calls.names[of.name as usize],
-        "calls": of.calls,
-        "whole": of.whole(),
-        "total": ns(of.total),
-        "self": ns(of.own),
-        "min": some_ns(durations.map(|(min, _, _)| min)),
-        "mean": some_ns(durations.map(|(_, mean, _)| mean)),
-        "p50": p50,
-        "p90": p90,
-        "p99": p99,
-        "max": some_ns(durations.map(|(_, _, max)| max)),
-    })
-}
-
-fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
-    let range = range_of(query, index)?;
-    let chosen = chosen(shared, index, query)?;
-    let (bases, tasks) = (chosen.as_ref().map(|(bases, _)| &**bases), chosen.as_ref().map(|(_, tasks)| &**tasks));
-    let sums = statistics::sums(index, Part { range, tracks: bases, set });
-    let names = sums.names.iter().map(|of| {
-        let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
-        json!({
-            "name": index.names[of.name as usize], "events": of.events,
-            "gap_min": gap(|gaps| gaps.0), "gap_p50": gap(|gaps| gaps.1), "gap_max": gap(|gaps| gaps.2),
-        })
-    });
-    let names: Vec<Value> = names.collect();
-    let (begin, end) = range.unwrap_or((index.begin, index.end));
-    let mut answer = json!({
-        "begin": ns(begin),
-        "end": ns(end),
-        "events": sums.events,
-        "tracks": bases.map_or(index.tracks.len(), <[usize]>::len),
-        "losses": { "events": sums.losses.0, "packets": sums.losses.1, "intervals": sums.losses.2 },
-        "complete": shared.is_complete(),
-        "names": names,
-    });
-    if let Some(calls) = shared.calls() {
-        let rows = calls.statistics(absolute(range, index), tasks);
-        answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
-    }
-    Ok(answer)
-}
-
-fn flame(shared: &Shared, query: &Query) -> Answer {
-    let index = shared.whole_index()?;
-    let range = absolute(range_of(query, index)?, index);
-    let chosen = chosen(shared, index, query)?;
-    let Some(calls) = shared.calls() else { return Ok(json!({ "nodes": [] })) };
-    let stacks = calls.stacks(range, chosen.as_ref().map(|(_, tasks)| &**tasks));
-    let nodes = stacks.iter().enumerate().map(|(at, of)| {
-        json!({
-            "id": at,
-            "parent": (at > 0).then_some(of.parent),
-            "name": of.name.map_or("", |name| &calls.names[name as usize]),
-            "calls": of.calls,
-            "total": ns(of.total),
-            "self": ns(of.own),
-        })
-    });
-    Ok(json!({ "nodes": nodes.collect::<Vec<_>>() }))
-}
-
-fn call(shared: &Shared, place: &str) -> Answer {
-    let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
-    let (track, number) = place.split_once('/').ok_or_else(wrong)?;
-    let (Named::Calls(task), Some(calls)) = (named(shared, track)?, shared.calls()) else { return Err(wrong()) };
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let call = calls.call(task, number).ok_or_else(wrong)?;
-    let whole = (calls.begin, calls.end);
-    let of_name = calls.statistics(whole, None).into_iter().find(|of| of.name == call.name);
-    let duration = call.end.map(|end| end - call.begin);
-    Ok(json!({
-        "name": calls.names[call.name as usize],
-        "symbol": calls.names[call.name as usize],
-        "begin": ns(call.begin),
-        "end": some_ns(call.end),
-        "duration": some_ns(duration),
-        "self": some_ns(duration.map(|duration| duration - call.inner)),
-        "parent": call.parent,
-        "depth": call.depth,
-        "args": null,
-        "retval": null,
-        "module": null,
-        "all": of_name.map(|of| function_json(calls, of)),
-    }))
 }
 
 // ---- Search and problems ------------------------------------------------------------------------------------------

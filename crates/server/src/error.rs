@@ -38,12 +38,12 @@ impl ApiError {
         ApiError { help, span: Some(span), ..ApiError::new(400, "filter", error.message()) }
     }
 
-    /// What is wrong, for people.
+    /// The mistake, for people.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to do about it.
+    /// A way out of it.
     pub fn help(&self) -> Option<&str> {
         self.help.as_deref()
     }

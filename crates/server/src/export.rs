@@ -9,11 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tracemill_lod::Index;
-use tracemill_model::error::Result;
+use tracemill_model::error::{ErrorKind, Result};
 
-use crate::answers::{Query, chosen};
 use crate::error::{Answer, ApiError};
 use crate::guard::secret;
+use crate::selection::chosen;
 use crate::shared::{Shared, Traces};
 
 /// A part of the traces.
@@ -97,7 +97,10 @@ pub(crate) fn export(shared: &Shared, body: &Value) -> Answer {
     let cut = cut_of(shared, index, body)?;
     let folder = Folder::new()?;
     let trace = folder.0.join("trace");
-    cutter(&cut, &trace).map_err(|error| ApiError::request(error.message()))?;
+    cutter(&cut, &trace).map_err(|error| match error.kind() {
+        ErrorKind::Io => ApiError::new(500, "fault", error.message()),
+        _ => ApiError::request(error.message()),
+    })?;
     let packed = folder.0.join("trace.tar");
     let pack = || -> std::io::Result<File> {
         let mut builder = tar::Builder::new(File::options().read(true).write(true).create_new(true).open(&packed)?);
@@ -120,9 +123,9 @@ fn cut_of(shared: &Shared, index: &Index, body: &Value) -> Answer<Cut> {
         _ => Err(ApiError::request(format!("`{name}` is a number as a text"))),
     };
     let ids: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-    let query = Query::parse(&format!("tracks={}", ids.join(",")));
+    let list = ids.join(",");
     let Traces { streams, .. } = &shared.input.traces;
-    let bases = chosen(shared, index, &query)?.map(|(bases, _)| bases);
+    let bases = chosen(shared, index, (!list.is_empty()).then_some(&list))?.map(|(bases, _)| bases);
     let of_base = |base: usize| {
         let track = &index.tracks[base];
         let stream = track.stream.ok_or_else(|| {

@@ -3,7 +3,7 @@
 //! It listens on this machine only, and answers below `/api/` whoever has its token. The page and its assets are a table in
 //! the program; no file is served by its path.
 //!
-//! What it knows of traces is [`Shared`], which the viewer in the terminal asks without any requests.
+//! Its knowledge of traces is [`Shared`], which the viewer in the terminal asks without any requests.
 //!
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
@@ -15,8 +15,10 @@ mod export;
 mod guard;
 mod measures;
 mod rows;
+mod selection;
 mod shared;
 mod states;
+mod tiles;
 mod web;
 
 pub use error::ApiError;

@@ -17,8 +17,9 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
 use tracemill_semantics::names;
 
-use crate::answers::{Query, base_id, chosen, ns, range_of, some_ns};
+use crate::answers::{Query, base_id, ns, some_ns};
 use crate::error::{Answer, ApiError};
+use crate::selection::{chosen, range_of};
 use crate::shared::{Shared, Traces};
 
 /// Durations that are told one by one: the longest ones.
@@ -30,7 +31,7 @@ const VALUES: usize = 10_000;
 /// Rows of statistics.
 const ROWS: usize = 10_000;
 
-/// What is wrong with a question, as the command line says it.
+/// A mistake in a question, as the command line says it.
 fn mistake(error: &Error) -> ApiError {
     ApiError::request(match error.help() {
         Some(help) => format!("{}; {help}", error.message()),
@@ -52,7 +53,7 @@ impl<'a> Wanted<'a> {
         let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
         let range = range_of(query, index)?;
         let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
-        let tracks = chosen(shared, index, query)?.map(|(bases, _)| {
+        let tracks = chosen(shared, index, query.get("tracks"))?.map(|(bases, _)| {
             let mut tracks = vec![false; index.tracks.len()];
             bases.into_iter().for_each(|base| tracks[base] = true);
             tracks

@@ -8,10 +8,12 @@ use tracemill_engine::choice;
 use tracemill_engine::filter::{Expression, Filter};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
+use tracemill_engine::survey;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::calls::{self, Calls};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
+use tracemill_model::schema::ClockOrigin;
 
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
@@ -35,6 +37,20 @@ pub struct Traces {
 }
 
 impl Traces {
+    /// What is wanted of some streams of a session. Reads the packets at the ends of streams when no header tells their
+    /// times.
+    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> Traces {
+        let (first, last) = survey::ends(&session, (true, true));
+        let within = |ns: i128| {
+            let from = selection.begin_ns.map_or(ns, |begin| ns.max(begin));
+            selection.end_ns.map_or(from, |end| from.min(end))
+        };
+        let ends = (first.map(within), last.map(within));
+        let mut clocks = session.traces.iter().flat_map(|trace| trace.schema.clocks());
+        let is_unix = clocks.any(|clock| clock.origin == ClockOrigin::Unix);
+        Traces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
+    }
+
     /// The session with the selection, as readers take them.
     pub fn source(&self) -> Source<'_> {
         let Traces { session, streams, selection, filter, .. } = self;

@@ -120,7 +120,6 @@ impl Found {
 mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
-    use std::sync::Arc;
 
     use tracemill_analyses::kernel::{Asked, Cell, Known};
     use tracemill_engine::selection::streams;
@@ -138,8 +137,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/kernel/bakery");
         let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("the options are right");
         let streams = streams(&session, &[]).expect("all streams");
-        let session = Arc::new(session);
-        Traces { session, streams, selection, filter: None, ends: (None, None), is_unix: true }
+        Traces::new(session, streams, selection, None)
     }
 
     /// Begin, end and state of the rows of `analyze states`, by CPU or thread, without times when a CPU is idle.

@@ -4,13 +4,11 @@ use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 
 use serde_json::Value;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::survey::ends;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_server::{Input, Settings, Traces, listen};
@@ -25,15 +23,8 @@ struct Served {
 fn serve(name: &str) -> Served {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name);
     let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("the options are right");
-    let (streams, ends) = (streams(&session, &[]).expect("all streams"), ends(&session, (true, true)));
-    let traces = Traces {
-        session: Arc::new(session),
-        streams,
-        selection: Selection::default(),
-        filter: None,
-        ends,
-        is_unix: true,
-    };
+    let streams = streams(&session, &[]).expect("all streams");
+    let traces = Traces::new(session, streams, Selection::default(), None);
     let input = Input {
         traces,
         problems: (Vec::new(), Vec::new()),

@@ -33,11 +33,9 @@ mod shown {
     use tracemill_engine::output::Pending;
     use tracemill_engine::selection::{StreamOf, streams};
     use tracemill_engine::session::Session;
-    use tracemill_engine::survey::ends;
     use tracemill_engine::timeline::Selection;
     use tracemill_format::target::Target;
     use tracemill_model::error::Error;
-    use tracemill_model::schema::ClockOrigin;
     use tracemill_server::{Cutter, Input, Settings, Traces, listen};
 
     use super::super::{open, select};
@@ -55,29 +53,15 @@ mod shown {
         let open::Opened { session, reporter, .. } = opened;
         let wanted = select::bind(&choice, gmt, input, &session)?;
         let streams = streams(&session, &events.stream)?;
-        let (first, last) = ends(&session, (true, true));
-        let within = |ns: i128| {
-            let from = wanted.selection.begin_ns.map_or(ns, |begin| ns.max(begin));
-            wanted.selection.end_ns.map_or(from, |end| from.min(end))
-        };
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
         let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
         let problems = (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
-        let is_unix = session.traces.iter().flat_map(|trace| trace.schema.clocks());
-        let is_unix = is_unix.into_iter().any(|clock| clock.origin == ClockOrigin::Unix);
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        let session = Arc::new(session);
-        let shown = (session.clone(), streams.clone(), wanted.selection.clone());
+        let traces = Traces::new(session, streams, wanted.selection, wanted.filter);
+        let shown = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, shown, events.filter.clone(), gmt));
         let input = Input {
-            traces: Traces {
-                session,
-                streams,
-                selection: wanted.selection.clone(),
-                filter: wanted.filter,
-                ends: (first.map(within), last.map(within)),
-                is_unix,
-            },
+            traces,
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
