@@ -1,17 +1,18 @@
-//! What keys do, and what is shown, as lines of text.
+//! Meaning of keys, and the screens as lines of text.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracemill_engine::choice::Choice;
 use tracemill_lod::calls::Calls;
-use tracemill_lod::tiles;
+use tracemill_lod::{LossKind, tiles};
 use tracemill_server::Shared;
 
 use crate::Settings;
+use crate::cursor::Step;
 use crate::events::{DETAILS, Events};
 use crate::graph::Graph;
-use crate::replay::Replay;
+use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
 use crate::text::{Clock, cut, duration, left, visible};
 
@@ -41,26 +42,6 @@ pub enum Key {
     End,
 }
 
-/// A movement of the cursor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
-    /// So many lines.
-    By(i64),
-    Home,
-    End,
-}
-
-impl Step {
-    /// The line that it leads to.
-    pub(crate) fn from(self, at: usize, last: usize) -> usize {
-        match self {
-            Step::By(by) => at.saturating_add_signed(by as isize).min(last),
-            Step::Home => 0,
-            Step::End => last,
-        }
-    }
-}
-
 /// A screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Screen {
@@ -73,7 +54,7 @@ enum Screen {
 const SCREENS: [(Screen, &str); 4] =
     [(Screen::Events, "events"), (Screen::Replay, "replay"), (Screen::Report, "report"), (Screen::Graph, "graph")];
 
-/// What a line that is typed is for.
+/// Purpose of a line that is typed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Prompt {
     Search,
@@ -193,7 +174,7 @@ impl App {
             self.message = Some(wrong);
         }
         is_new |= self.report.look();
-        is_new |= self.graph.look();
+        is_new |= self.graph.look(&self.shared);
         let (is_complete, has_calls) = (self.shared.is_complete(), self.shared.calls().is_some());
         if is_complete != self.was_complete || has_calls != self.has_calls {
             (self.was_complete, self.has_calls) = (is_complete, has_calls);
@@ -356,7 +337,9 @@ impl App {
         };
         if !is_found {
             let where_to = if is_next { "behind" } else { "before" };
-            self.message = Some(format!("`{text}` is in no name {where_to} this line"));
+            let is_far = self.screen == Screen::Replay && self.replay.count(&self.shared) > SEARCHED as u64;
+            let reach = if is_far { format!(" of the {SEARCHED} calls") } else { String::new() };
+            self.message = Some(format!("`{text}` is in no name{reach} {where_to} this line"));
         }
     }
 
@@ -411,7 +394,6 @@ impl App {
         }
         self.screen = Screen::Graph;
         self.graph.ask(&self.shared, self.range);
-        self.graph.wait();
         self.graph.choose(&self.shared, Some(&function));
     }
 
@@ -452,14 +434,14 @@ impl App {
         cut(&format!("{} {right}", left(&line, room)), width)
     }
 
-    /// What narrows the screen, in words; and where the cursor is.
+    /// The place of the cursor, and all that narrows the screen, in words.
     fn state(&mut self) -> String {
         let mut parts = Vec::new();
         match self.screen {
             Screen::Events => {
                 let count = self.events.len(&self.shared, self.range);
                 if self.shared.index().is_some() {
-                    parts.push(format!("{} of {count} events", (self.events.at + 1).min(count)));
+                    parts.push(format!("{} of {count} events", (self.events.cursor.at + 1).min(count)));
                 }
                 parts.extend(self.events.filter().map(|filter| format!("filter {}", visible(filter))));
             }
@@ -481,9 +463,12 @@ impl App {
             parts.push("of all events, whatever the filter".to_string());
         }
         if let Some(index) = self.shared.index() {
-            let lost: u64 = index.losses.iter().filter_map(|loss| loss.count).sum();
-            if lost > 0 {
-                parts.push(format!("{lost} lost"));
+            for (kind, what) in [(LossKind::Events, "events"), (LossKind::Packets, "packets")] {
+                let losses = index.losses.iter().filter(|loss| loss.kind == kind);
+                let lost: u64 = losses.filter_map(|loss| loss.count).sum();
+                if lost > 0 {
+                    parts.push(format!("{lost} {what} lost"));
+                }
             }
             let faults = index.faults.len() + self.shared.input.problems.0.len();
             if faults > 0 {
@@ -613,7 +598,7 @@ impl App {
         KEYS.iter().map(|(keys, what)| format!("{keys}: {what}"))
     }
 
-    /// What stands in the last line.
+    /// The last line.
     pub(crate) fn status(&mut self) -> String {
         match &self.message {
             Some(message) => visible(message),
@@ -626,10 +611,10 @@ impl App {
         let page = self.height as i64;
         self.step(Step::By(if is_next { page } else { -page }));
         match self.screen {
-            Screen::Events => self.events.scroll(),
+            Screen::Events => self.events.cursor.scroll(),
             Screen::Replay => self.replay.scroll(),
-            Screen::Report => self.report.scroll(),
-            Screen::Graph => self.graph.scroll(),
+            Screen::Report => self.report.cursor.scroll(),
+            Screen::Graph => self.graph.cursor.scroll(),
         }
     }
 

@@ -6,7 +6,8 @@ use tracemill_lod::EventSet;
 use tracemill_lod::search;
 use tracemill_server::{Row, Shared, fields, read_rows};
 
-use crate::app::{Range, Step};
+use crate::app::Range;
+use crate::cursor::{Cursor, Step};
 use crate::text::{self, Clock, TIME, left, right, visible};
 use crate::work::Work;
 
@@ -16,17 +17,16 @@ pub(crate) const DETAILS: usize = 6;
 /// The table.
 #[derive(Default)]
 pub(crate) struct Events {
-    /// The first row in sight, and the chosen one, among those that are wanted.
-    top: usize,
-    pub(crate) at: usize,
+    /// Among the wanted rows.
+    pub(crate) cursor: Cursor,
     /// The filter, and what it leaves.
     filter: Option<String>,
     set: Work<Result<Arc<EventSet>, String>>,
     /// The rows that were read last, for the question that they answer.
-    rows: Option<(Question, Vec<Row>)>,
+    rows: Option<(Question, Result<Vec<Row>, String>)>,
 }
 
-/// What rows stand in the table: from which on, how many, with which filter, whether events had numbers.
+/// Names the rows of the table: from which on, how many, with which filter, whether events had numbers.
 type Question = (usize, usize, Option<String>, Option<Range>, bool);
 
 /// Events that are shown before they have numbers.
@@ -64,7 +64,7 @@ impl Events {
 
     /// Sets another filter; an empty one is none.
     pub(crate) fn set_filter(&mut self, shared: &Arc<Shared>, text: &str) {
-        (self.top, self.at) = (0, 0);
+        self.cursor = Cursor::default();
         self.rows = None;
         if text.trim().is_empty() {
             self.filter = None;
@@ -103,8 +103,7 @@ impl Events {
 
     /// Moves the cursor.
     pub(crate) fn step(&mut self, shared: &Shared, range: Option<Range>, step: Step) {
-        let last = self.len(shared, range).saturating_sub(1);
-        self.at = step.from(self.at, last);
+        self.cursor.step(step, self.len(shared, range));
     }
 
     /// Goes to the first row that is not before a time.
@@ -117,17 +116,19 @@ impl Events {
     fn go_to_event(&mut self, shared: &Shared, range: Option<Range>, event: usize) {
         let rank = self.chosen_set().map_or(event, |set| set.rank(event));
         let (first, behind) = self.span(shared, range);
-        self.at = rank.clamp(first, behind.max(first + 1) - 1) - first;
+        self.cursor.at = rank.clamp(first, behind.max(first + 1) - 1) - first;
     }
 
     /// The time of the chosen row.
     pub(crate) fn time(&self, shared: &Shared, range: Option<Range>) -> Option<i128> {
-        shared.index()?.ns(self.event(shared, range, self.at)?)
+        shared.index()?.ns(self.event(shared, range, self.cursor.at)?)
     }
 
     /// Chooses the next event whose name holds a text. Says whether there is one.
     pub(crate) fn search(&mut self, shared: &Shared, range: Option<Range>, text: &str, is_next: bool) -> bool {
-        let (Some(index), Some(event)) = (shared.index(), self.event(shared, range, self.at)) else { return false };
+        let (Some(index), Some(event)) = (shared.index(), self.event(shared, range, self.cursor.at)) else {
+            return false;
+        };
         let (first, behind) = self.span(shared, range);
         let found = search::find(index, text, event as i64, is_next, self.chosen_set());
         let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
@@ -140,11 +141,6 @@ impl Events {
         }
     }
 
-    /// Makes the chosen line the first one in sight.
-    pub(crate) fn scroll(&mut self) {
-        self.top = self.at;
-    }
-
     /// The header, the lines in sight with the chosen one, and what is known of that.
     pub(crate) fn lines(
         &mut self,
@@ -153,17 +149,19 @@ impl Events {
         clock: &mut Clock,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>, Vec<String>) {
-        let height = height.max(1);
-        self.top = self.top.min(self.at).max((self.at + 1).saturating_sub(height));
-        let count = self.len(shared, range).saturating_sub(self.top).min(height);
-        let question = (self.top, count, self.filter.clone(), range, shared.index().is_some());
+        let (top, height) = (self.cursor.top(height), height.max(1));
+        let count = self.len(shared, range).saturating_sub(top).min(height);
+        let question = (top, count, self.filter.clone(), range, shared.index().is_some());
         if self.rows.as_ref().is_none_or(|(known, _)| *known != question) {
-            let wanted: Vec<usize> =
-                (self.top..self.top + count).map_while(|row| self.event(shared, range, row)).collect();
+            let wanted: Vec<usize> = (top..top + count).map_while(|row| self.event(shared, range, row)).collect();
             let read = read_rows(shared, shared.index().map(|index| &**index), &wanted);
-            self.rows = Some((question, read.unwrap_or_default()));
+            self.rows = Some((question, read.map_err(|error| error.message().to_string())));
         }
-        let rows = self.rows.as_ref().map_or(&[][..], |(_, rows)| rows);
+        let rows = match &self.rows {
+            Some((_, Ok(rows))) => &rows[..],
+            Some((_, Err(wrong))) => return (text::cut(wrong, width), Vec::new(), None, Vec::new()),
+            None => &[],
+        };
         let track = |row: &Row| match shared.index() {
             Some(index) => index.kind(row.event).map(|(_, track)| index.tracks[track].name.clone()).unwrap_or_default(),
             None => row.value["stream_name"].as_str().unwrap_or_default().to_string(),
@@ -186,8 +184,7 @@ impl Events {
             let own = || row.value["ns"].as_number().and_then(|ns| ns.to_string().parse().ok());
             shared.index().map_or_else(own, |index| index.ns(row.event))
         };
-        let mut before = self
-            .top
+        let mut before = top
             .checked_sub(1)
             .and_then(|row| self.event(shared, range, row))
             .and_then(|event| shared.index()?.ns(event));
@@ -208,8 +205,8 @@ impl Events {
             line += &format!("{} {}", left(name, of_name), visible(&row.text));
             lines.push(text::cut(&line, width));
         }
-        let details = rows.get(self.at - self.top).map_or(Vec::new(), |row| details(row, width));
-        let chosen = (!rows.is_empty()).then(|| (self.at - self.top).min(rows.len() - 1));
+        let details = rows.get(self.cursor.at - top).map_or(Vec::new(), |row| details(row, width));
+        let chosen = (!rows.is_empty()).then(|| (self.cursor.at - top).min(rows.len() - 1));
         (header, lines, chosen, details)
     }
 }

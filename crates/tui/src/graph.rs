@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracemill_lod::calls::OfStack;
 use tracemill_server::Shared;
 
-use crate::app::{Range, Step, ns_range};
-use crate::report::next_of;
+use crate::app::{Range, ns_range};
+use crate::cursor::{Cursor, Step, next_of};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
@@ -38,8 +38,9 @@ pub(crate) struct Graph {
     folded: HashSet<usize>,
     /// The nodes that are not below a folded one, each with its depth.
     shown: Vec<(usize, usize)>,
-    top: usize,
-    at: usize,
+    pub(crate) cursor: Cursor,
+    /// The function whose tree is wanted as soon as that of all calls is there.
+    wanted: Option<String>,
 }
 
 impl Tree {
@@ -114,28 +115,23 @@ impl Graph {
         });
     }
 
-    /// Another range is wanted.
+    /// Another range is wanted, of the same function.
     pub(crate) fn forget(&mut self) {
-        *self = Graph::default();
+        let wanted = self.wanted.take().or(self.of.take().map(|(function, _)| function));
+        *self = Graph { wanted, ..Graph::default() };
     }
 
     pub(crate) fn is_busy(&self) -> bool {
         self.all.is_running()
     }
 
-    pub(crate) fn look(&mut self) -> bool {
+    pub(crate) fn look(&mut self, shared: &Shared) -> bool {
         let is_new = self.all.look();
         if is_new {
-            self.show();
+            let wanted = self.wanted.take();
+            self.choose(shared, wanted.as_deref());
         }
         is_new
-    }
-
-    /// Waits for the tree that was asked for.
-    pub(crate) fn wait(&mut self) {
-        if self.all.wait() {
-            self.show();
-        }
     }
 
     fn tree(&self) -> Option<&Tree> {
@@ -149,7 +145,7 @@ impl Graph {
 
     /// Looks up which nodes are shown. The cursor stays on its node, or on the one that it was folded into.
     fn show(&mut self) {
-        let chosen = self.shown.get(self.at).map(|(node, _)| *node);
+        let chosen = self.shown.get(self.cursor.at).map(|(node, _)| *node);
         let Some(tree) = self.tree() else { return };
         let mut shown = Vec::new();
         let mut open: Vec<(usize, usize)> = tree.0[0].children.iter().rev().map(|child| (*child, 0)).collect();
@@ -165,13 +161,14 @@ impl Graph {
             at = shown.iter().position(|(own, _)| *own == node);
             wanted = Some(tree.0[node].parent);
         }
-        (self.shown, self.at) = (shown, at.unwrap_or(0));
+        (self.shown, self.cursor.at) = (shown, at.unwrap_or(0));
     }
 
-    /// The tree of one function, by its name, or of all.
+    /// The tree of one function, by its name, or of all; as soon as it can be made.
     pub(crate) fn choose(&mut self, shared: &Shared, function: Option<&str>) {
-        (self.folded, self.top, self.at) = (HashSet::new(), 0, 0);
+        (self.folded, self.cursor) = (HashSet::new(), Cursor::default());
         self.shown.clear();
+        self.wanted = function.filter(|_| self.all.get().is_none()).map(str::to_string);
         self.of = function.and_then(|function| {
             let calls = shared.calls()?;
             let name = calls.names.iter().position(|name| name == function)?;
@@ -182,18 +179,18 @@ impl Graph {
 
     /// The name of the chosen function.
     pub(crate) fn chosen(&self, shared: &Shared) -> Option<String> {
-        let (node, _) = self.shown.get(self.at)?;
+        let (node, _) = self.shown.get(self.cursor.at)?;
         let name = self.tree()?.0[*node].name?;
         Some(shared.calls()?.names[name as usize].clone())
     }
 
     pub(crate) fn step(&mut self, step: Step) {
-        self.at = step.from(self.at, self.shown.len().saturating_sub(1));
+        self.cursor.step(step, self.shown.len());
     }
 
     /// Folds the chosen node, or unfolds it.
     pub(crate) fn fold(&mut self) {
-        let Some(&(node, _)) = self.shown.get(self.at) else { return };
+        let Some(&(node, _)) = self.shown.get(self.cursor.at) else { return };
         if !self.folded.remove(&node) {
             self.folded.insert(node);
         }
@@ -202,7 +199,7 @@ impl Graph {
 
     /// Folds or unfolds the nodes below the chosen one: its children, or all.
     pub(crate) fn fold_below(&mut self, is_folded: bool, all: bool) {
-        let (Some(&(node, _)), Some(tree)) = (self.shown.get(self.at), self.tree()) else { return };
+        let (Some(&(node, _)), Some(tree)) = (self.shown.get(self.cursor.at), self.tree()) else { return };
         let mut open = tree.0[node].children.clone();
         let mut below = Vec::new();
         while let Some(at) = open.pop() {
@@ -226,21 +223,24 @@ impl Graph {
 
     /// Goes to the parent.
     pub(crate) fn up(&mut self) {
-        let Some((_, depth)) = self.shown.get(self.at) else { return };
-        if let Some(at) = self.shown[..self.at].iter().rposition(|(_, own)| own < depth) {
-            self.at = at;
+        let Some((_, depth)) = self.shown.get(self.cursor.at) else { return };
+        if let Some(at) = self.shown[..self.cursor.at].iter().rposition(|(_, own)| own < depth) {
+            self.cursor.at = at;
         }
     }
 
     /// Goes to the next node beside the chosen one, or to the one before.
     pub(crate) fn sibling(&mut self, is_next: bool) {
-        let Some(&(_, depth)) = self.shown.get(self.at) else { return };
+        let Some(&(_, depth)) = self.shown.get(self.cursor.at) else { return };
         let found = match is_next {
-            true => self.shown[self.at + 1..].iter().position(|(_, own)| *own <= depth).map(|more| self.at + 1 + more),
-            false => self.shown[..self.at].iter().rposition(|(_, own)| *own <= depth),
+            true => self.shown[self.cursor.at + 1..]
+                .iter()
+                .position(|(_, own)| *own <= depth)
+                .map(|more| self.cursor.at + 1 + more),
+            false => self.shown[..self.cursor.at].iter().rposition(|(_, own)| *own <= depth),
         };
         if let Some(at) = found.filter(|at| self.shown[*at].1 == depth) {
-            self.at = at;
+            self.cursor.at = at;
         }
     }
 
@@ -249,18 +249,13 @@ impl Graph {
         let (Some(tree), Some(calls)) = (self.tree(), shared.calls()) else { return false };
         let text = text.to_lowercase();
         let name = |at: usize| tree.0[self.shown[at].0].name.map_or("", |name| &calls.names[name as usize]);
-        match next_of(self.shown.len(), self.at, is_next, |at| name(at).to_lowercase().contains(&text)) {
+        match next_of(self.shown.len(), self.cursor.at, is_next, |at| name(at).to_lowercase().contains(&text)) {
             Some(at) => {
-                self.at = at;
+                self.cursor.at = at;
                 true
             }
             None => false,
         }
-    }
-
-    /// Makes the chosen line the first one in sight.
-    pub(crate) fn scroll(&mut self) {
-        self.top = self.at;
     }
 
     /// The header, the lines in sight, the chosen one.
@@ -272,8 +267,8 @@ impl Graph {
         let (Some(tree), Some(calls)) = (self.tree(), shared.calls()) else {
             return (String::new(), Vec::new(), None);
         };
-        let height = height.max(1);
-        let top = self.top.min(self.at).max((self.at + 1).saturating_sub(height));
+        let mut cursor = self.cursor;
+        let (top, height) = (cursor.top(height), height.max(1));
         let all = tree.0[0].total.max(1);
         let header =
             format!("{} {} {} {} function", right("total", 11), right("self", 11), right("calls", 9), right("%", 6));
@@ -297,8 +292,8 @@ impl Graph {
             cut(&line, width)
         };
         let lines: Vec<String> = self.shown.iter().skip(top).take(height).map(line).collect();
-        let chosen = (!lines.is_empty()).then(|| self.at - top);
-        self.top = top;
+        let chosen = (!lines.is_empty()).then(|| self.cursor.at - top);
+        self.cursor = cursor;
         (cut(&header, width), lines, chosen)
     }
 
@@ -346,17 +341,17 @@ mod tests {
         let mut graph = Graph { of: Some((String::new(), tree)), ..Graph::default() };
         graph.show();
         assert_eq!(graph.shown, [(1, 0), (4, 1), (5, 2), (6, 3), (2, 1), (3, 2)]);
-        graph.at = 3;
+        graph.cursor.at = 3;
         graph.folded.insert(4);
         graph.show();
-        assert_eq!((graph.shown.len(), graph.at), (4, 1));
+        assert_eq!((graph.shown.len(), graph.cursor.at), (4, 1));
         graph.up();
-        assert_eq!(graph.at, 0);
-        graph.at = 1;
+        assert_eq!(graph.cursor.at, 0);
+        graph.cursor.at = 1;
         graph.sibling(true);
-        assert_eq!(graph.shown[graph.at], (2, 1));
+        assert_eq!(graph.shown[graph.cursor.at], (2, 1));
         graph.sibling(true);
-        assert_eq!(graph.shown[graph.at], (2, 1));
+        assert_eq!(graph.shown[graph.cursor.at], (2, 1));
         graph.sibling(false);
         graph.fold();
         assert_eq!(graph.shown.len(), 6);

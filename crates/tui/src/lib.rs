@@ -2,9 +2,10 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `app` | what keys do, and what is shown as lines of text |
+//! | `app` | meaning of keys, and the screens as lines of text |
+//! | `cursor` | the chosen line of a list |
 //! | `events`, `replay`, `report`, `graph` | the screens |
-//! | `work` | what takes long, in a thread of its own |
+//! | `work` | long work, in a thread of its own |
 //! | `text` | times and names in columns |
 //! | `screen` | lines on a terminal |
 //! | `plain` | lines one after the other, for screen readers |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod cursor;
 mod events;
 mod graph;
 mod plain;

@@ -6,7 +6,8 @@ use tracemill_lod::calls::{Call, Calls};
 use tracemill_lod::search::Direction;
 use tracemill_server::Shared;
 
-use crate::app::{Range, Step, ns_range};
+use crate::app::{Range, ns_range};
+use crate::cursor::Step;
 use crate::text::{Clock, TIME, cut, duration, left, right, visible};
 
 /// The place of a call among all: when it begins, its task, its number there.
@@ -26,7 +27,7 @@ impl Row {
 }
 
 /// Calls that a search looks at.
-const SEARCHED: usize = 1_000_000;
+pub(crate) const SEARCHED: usize = 1_000_000;
 
 /// The screen.
 #[derive(Default)]
@@ -41,7 +42,7 @@ pub(crate) struct Replay {
     task: Option<usize>,
 }
 
-/// What is shown of the calls.
+/// The calls as they are shown.
 struct Shown<'r> {
     calls: &'r Calls,
     replay: &'r Replay,
@@ -247,7 +248,7 @@ impl Replay {
         self.task = (first..calls.tasks.len()).find(|task| calls.tasks[*task].calls > 0);
     }
 
-    /// What is left out, in words.
+    /// Limits of what is shown, in words.
     pub(crate) fn limits(&self, shared: &Shared) -> Vec<String> {
         let Some(calls) = shared.calls() else { return Vec::new() };
         let task = self.task.map(|task| &calls.tasks[task]);

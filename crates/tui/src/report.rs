@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tracemill_lod::statistics::{Part, sums};
 use tracemill_server::Shared;
 
-use crate::app::{Range, Step, ns_range};
+use crate::app::{Range, ns_range};
+use crate::cursor::{Cursor, Step, next_of};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 
@@ -16,7 +17,7 @@ pub(crate) struct Line {
     numbers: Vec<Option<i128>>,
 }
 
-/// What there is of a range.
+/// The statistics of a range.
 pub(crate) struct Table {
     lines: Vec<Line>,
     keys: &'static [Key],
@@ -55,8 +56,7 @@ pub(crate) struct Report {
     /// The order of the lines of the table by the key, which is the number of columns for the name.
     order: Vec<usize>,
     key: usize,
-    top: usize,
-    at: usize,
+    pub(crate) cursor: Cursor,
 }
 
 impl Report {
@@ -89,7 +89,7 @@ impl Report {
 
     /// Puts the lines into the order of the key. The cursor stays on its function.
     fn sort(&mut self) {
-        let chosen = self.order.get(self.at).copied();
+        let chosen = self.order.get(self.cursor.at).copied();
         let Some(table) = self.table.get() else { return };
         let mut order: Vec<usize> = (0..table.lines.len()).collect();
         let name = |at: usize| &table.lines[at].name;
@@ -100,7 +100,7 @@ impl Report {
             }),
             None => order.sort_by(|&a, &b| name(a).cmp(name(b))),
         }
-        self.at = chosen.and_then(|chosen| order.iter().position(|own| *own == chosen)).unwrap_or(0);
+        self.cursor.at = chosen.and_then(|chosen| order.iter().position(|own| *own == chosen)).unwrap_or(0);
         self.order = order;
     }
 
@@ -112,12 +112,12 @@ impl Report {
     }
 
     pub(crate) fn step(&mut self, step: Step) {
-        self.at = step.from(self.at, self.order.len().saturating_sub(1));
+        self.cursor.step(step, self.order.len());
     }
 
     /// The chosen function.
     pub(crate) fn chosen(&self) -> Option<&str> {
-        Some(&self.table.get()?.lines[*self.order.get(self.at)?].name)
+        Some(&self.table.get()?.lines[*self.order.get(self.cursor.at)?].name)
     }
 
     /// Chooses the next function whose name holds a text.
@@ -125,25 +125,19 @@ impl Report {
         let Some(table) = self.table.get() else { return false };
         let text = text.to_lowercase();
         let names: Vec<String> = self.order.iter().map(|at| table.lines[*at].name.to_lowercase()).collect();
-        match next_of(names.len(), self.at, is_next, |at| names[at].contains(&text)) {
+        match next_of(names.len(), self.cursor.at, is_next, |at| names[at].contains(&text)) {
             Some(at) => {
-                self.at = at;
+                self.cursor.at = at;
                 true
             }
             None => false,
         }
     }
 
-    /// Makes the chosen line the first one in sight.
-    pub(crate) fn scroll(&mut self) {
-        self.top = self.at;
-    }
-
     /// The header, the lines in sight, the chosen one.
     pub(crate) fn lines(&mut self, (width, height): (usize, usize)) -> (String, Vec<String>, Option<usize>) {
         let Some(table) = self.table.get() else { return (String::new(), Vec::new(), None) };
-        let height = height.max(1);
-        self.top = self.top.min(self.at).max((self.at + 1).saturating_sub(height));
+        let (top, height) = (self.cursor.top(height), height.max(1));
         let shown: Vec<usize> =
             (0..table.keys.len()).filter(|&at| width >= 120 || table.keys[at].is_always || at == self.key).collect();
         let columns = |cell: &dyn Fn(usize) -> String, name: &str| {
@@ -164,9 +158,8 @@ impl Report {
             };
             columns(&cell, &visible(&line.name))
         };
-        let lines: Vec<String> =
-            self.order.iter().skip(self.top).take(height).map(|at| line(&table.lines[*at])).collect();
-        let chosen = (!lines.is_empty()).then(|| self.at - self.top);
+        let lines: Vec<String> = self.order.iter().skip(top).take(height).map(|at| line(&table.lines[*at])).collect();
+        let chosen = (!lines.is_empty()).then(|| self.cursor.at - top);
         (header, lines, chosen)
     }
 
@@ -174,12 +167,6 @@ impl Report {
     pub(crate) fn len(&self) -> usize {
         self.order.len()
     }
-}
-
-/// The next of some lines that is meant, behind or before one, and around the end.
-pub(crate) fn next_of(count: usize, at: usize, is_next: bool, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
-    let place = |distance: usize| if is_next { (at + distance) % count } else { (at + count - distance) % count };
-    (1..=count).map(place).find(|at| is_meant(*at))
 }
 
 fn table(shared: &Shared, range: Option<Range>) -> Table {

@@ -1,4 +1,4 @@
-//! What takes long, in a thread of its own: a screen asks for it, and shows it when it is there.
+//! Long work, in a thread of its own: a screen asks for it, and shows it when it is there.
 
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
@@ -50,13 +50,6 @@ impl<T: Send + 'static> Work<T> {
             // The thread failed; it said so itself.
             Err(TryRecvError::Disconnected) => self.state = State::None,
         }
-        true
-    }
-
-    /// Waits for it. Says whether something is new.
-    pub(crate) fn wait(&mut self) -> bool {
-        let State::Running(receiver) = &self.state else { return false };
-        self.state = receiver.recv().map_or(State::None, State::Done);
         true
     }
 

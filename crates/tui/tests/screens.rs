@@ -8,7 +8,6 @@ use ratatui::backend::TestBackend;
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
-use tracemill_engine::survey::ends;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
 use tracemill_server::{Input, Shared, Traces};
@@ -17,15 +16,8 @@ use tracemill_tui::{App, Key, Settings, draw, run_plain};
 fn shared(paths: &[&Path]) -> Arc<Shared> {
     let paths: Vec<_> = paths.iter().map(|path| path.to_path_buf()).collect();
     let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
-    let (streams, ends) = (streams(&session, &[]).expect("all streams"), ends(&session, (true, true)));
-    let traces = Traces {
-        session: Arc::new(session),
-        streams,
-        selection: Selection::default(),
-        filter: None,
-        ends,
-        is_unix: true,
-    };
+    let streams = streams(&session, &[]).expect("all streams");
+    let traces = Traces::new(session, streams, Selection::default(), None);
     let input = Input {
         traces,
         problems: (Vec::new(), Vec::new()),
@@ -267,8 +259,12 @@ fn the_graph_is_folded_and_of_one_function() {
     assert!(of_leave.contains("of tasting::leave"), "{of_leave}");
     assert!(of_leave.lines().nth(2).is_some_and(|line| line.contains(" 100.0 - tasting::leave")), "{of_leave}");
     assert!(shown.keys("G").text().contains("35 lines"));
-    // The same from the report.
-    assert!(shown.keys("3/leave\ng").text().contains("of tasting::leave"));
+    // From the report, before the tree of all was asked for; it stays that of the function in another range.
+    let mut shown = Shown::new(demo("calls/tasting"), (100, 40));
+    let from_report = shown.keys("3/leave\ng").text();
+    assert_eq!(from_report.lines().skip(1).collect::<Vec<_>>(), of_leave.lines().skip(1).collect::<Vec<_>>());
+    let narrower = shown.keys("2/rinse\n<4").text();
+    assert!(narrower.contains("of tasting::leave") && narrower.contains(" to "), "{narrower}");
 }
 
 #[test]
@@ -322,7 +318,7 @@ fn every_size_and_every_trace_is_shown() {
             }
         }
     }
-    assert!(Shown::new(demo("traces/losses"), (100, 24)).text().contains(" lost"), "losses are told");
+    assert!(Shown::new(demo("traces/losses"), (100, 24)).text().contains(" events lost"), "losses are told");
 }
 
 #[test]
