@@ -1,7 +1,6 @@
 //! Cases that random schemas seldom or never make: absent selectors one by one, absurd lengths, many of something.
 
-// The random tests use more of it.
-#[allow(dead_code)]
+#[allow(dead_code, reason = "the random tests use more of it")]
 #[path = "random/tree.rs"]
 mod tree;
 

@@ -223,7 +223,7 @@ impl Database {
         usize::try_from(rows).ok()
     }
 
-    /// What `check` finds in the traces that cannot be read: everything is read once.
+    /// The parts of the traces that cannot be read, as `check` finds them: everything is read once.
     pub(crate) fn faults(&self) -> &[Error] {
         self.checked.get_or_init(|| {
             let mut faults = Vec::new();

@@ -28,7 +28,7 @@ pub enum StateOf {
     Cpu {
         /// Its thread, 0 for the idle one; `None` when it is not known.
         tid: Option<i64>,
-        /// What the CPU did.
+        /// Its status.
         status: CpuStatus,
     },
     /// A thread.
@@ -108,7 +108,7 @@ tracemill_semantics::named! {
         To = "to",
         /// The thread.
         Tid = "tid",
-        /// What the CPU did.
+        /// Status of the CPU.
         Status = "status",
         /// State of the thread.
         State = "state",
@@ -123,7 +123,8 @@ tracemill_semantics::named! {
     }
 }
 
-/// For each kind of rows its columns; the first one is never empty in rows of the kind, and empty in others.
+/// For each kind of rows its columns; the one that stands by itself has a value in all rows of the kind, and in no
+/// others.
 const KEYS_OF: [(StateKey, &[StateKey]); STATE_KINDS] = {
     use StateKey::{Cpu, Dev, Disk, Driver, From, Kind, Nr, State, Status, Tid, To, Waiting};
     [

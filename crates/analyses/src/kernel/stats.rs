@@ -39,7 +39,7 @@ struct Stats {
     name: Vec<u8>,
 }
 
-/// What rows are about.
+/// The subject of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum By {
     #[default]

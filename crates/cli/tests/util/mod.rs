@@ -1,6 +1,5 @@
 //! Runs the real program, on the demo traces and on small traces made in temporary folders.
-// Every test file compiles this module and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -391,7 +391,7 @@ pub trait Render: Send + Sync + fmt::Debug {
     }
 }
 
-/// The same text for all events; `None` is a field that is always absent.
+/// One text for all events; `None` is a field that is always absent.
 impl Render for Option<Arc<str>> {
     fn render(&self, _event: &[u8], _own: &[u8], out: &mut Vec<u8>) -> bool {
         out.extend_from_slice(self.as_deref().unwrap_or_default().as_bytes());

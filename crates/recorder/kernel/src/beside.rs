@@ -31,7 +31,7 @@ pub type Start<'a> = dyn FnMut(&mut Command) -> Result<Child> + 'a;
 /// it makes the folder, starts the program by what it is given, and returns when that is over.
 ///
 /// # Errors
-/// Those of `run`; when tracefs cannot be had or used, an event is not there, or files cannot be written.
+/// The errors of `run`; when tracefs cannot be had or used, an event is not there, or files cannot be written.
 pub fn record_beside<T>(options: &Options, run: impl FnOnce(&mut Start<'_>) -> Result<T>) -> Result<(T, Recorded)> {
     let tracefs = Tracefs::find(options.tracefs.as_deref())?;
     let (chosen, instance) = recording::set_up(&tracefs, options)?;

@@ -57,14 +57,12 @@ pub(crate) const ACTION_WORDS: usize = 9;
 
 impl Action {
     /// Its numbers, in their order in the file.
-    #[allow(dead_code)]
     pub(crate) fn words(&self) -> [u64; ACTION_WORDS] {
         let [[first, count], [result, results]] = [self.arguments, self.results];
         [self.flags, self.depth, self.time, self.size, self.own_size, first, count, result, results]
     }
 
     /// From its numbers.
-    #[allow(dead_code)]
     pub(crate) fn from_words(words: [u64; ACTION_WORDS]) -> Action {
         let [flags, depth, time, size, own_size, first, count, result, results] = words;
         Action { flags, depth, time, size, own_size, arguments: [first, count], results: [result, results] }
@@ -104,13 +102,11 @@ pub(crate) const VALUE_WORDS: usize = 4;
 
 impl Value {
     /// Its numbers, in their order in the file.
-    #[allow(dead_code)]
     pub(crate) fn words(&self) -> [u64; VALUE_WORDS] {
         [self.form, self.size, self.place, self.index]
     }
 
     /// From its numbers.
-    #[allow(dead_code)]
     pub(crate) fn from_words([form, size, place, index]: [u64; VALUE_WORDS]) -> Value {
         Value { form, size, place, index }
     }

@@ -1,0 +1,38 @@
+//! Rows of `analyze states`, which are written without cells, against the same rows with them.
+
+mod util;
+
+use util::{Folder, demo};
+
+#[test]
+fn rows_without_cells_are_those_with_cells() {
+    let folder = Folder::new();
+    // Two machines: rows name theirs.
+    for name in ["kitchen", "shop"] {
+        let from = demo("../kernel/bakery");
+        for entry in
+            std::fs::read_dir(from).expect("the demo is there").flatten().filter(|entry| entry.path().is_file())
+        {
+            let bytes = std::fs::read(entry.path()).expect("it can be read");
+            folder.file(&format!("{name}/{}", entry.file_name().to_string_lossy()), bytes);
+        }
+    }
+    let mut lines = 0;
+    for traces in ["kitchen", "kitchen shop"] {
+        for of in ["", "--of cpus", "--of threads,irqs", "--of disks,cpus", "--of irqs,disks,cpus,threads"] {
+            for format in ["table", "jsonl", "csv"] {
+                let ask = format!("analyze states {of} --format {format} {traces}");
+                let without = folder.run(&ask).ends(0, &[]).stdout;
+                // A limit asks for cells, and for the order of time.
+                let with = folder.run(&format!("{ask} --limit 10000000")).ends(0, &[]).stdout;
+                let mut sorted = [&without, &with].map(|text| text.lines().collect::<Vec<_>>());
+                if format != "table" {
+                    sorted.iter_mut().for_each(|lines| lines.sort_unstable());
+                }
+                assert!(sorted[0] == sorted[1], "{ask}");
+                lines += sorted[0].len();
+            }
+        }
+    }
+    assert!(lines > 10_000, "{lines}");
+}
