@@ -4,21 +4,48 @@
 //! follower of its own. What the parts found is joined as if one follower had met all records in the order of time: a
 //! [`Moment`] says when something was met. Where a task depends on another one after all, or where records stand in no
 //! order, all parts stop, and one follower reads everything.
+//!
+//! What the system tells about all tasks, mostly little, every part reads: of tasks of other parts the time of what was
+//! told last counts, and nothing else.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tracemill_format::calls::{CallSource, Findings};
+use tracemill_format::calls::{CallSource, Findings, StreamHolds};
 
 use crate::follow::{Follower, between};
 use crate::select::CallOptions;
 
 /// When something was met: the time of the record, and its task, as tasks stand in the order in which records of equal
-/// time are taken. What is found behind the last record comes last.
+/// time are taken; `u32::MAX` where the system told it. What is found behind the last record comes last.
 pub(crate) type Moment = (u64, u32);
 
-/// Parts for each thread: tasks have different lengths, and threads their own pace.
+/// Parts for each thread: tasks have different lengths, and threads their own pace. One thread gains by them, too, since
+/// records of tasks that took turns need no merge.
 const PARTS: usize = 4;
+
+/// What the system tells is read by every part: no more often than until that is this part of what tasks did.
+const SYSTEM_SHARE: u64 = 4;
+
+/// Tasks that one follower follows.
+pub(crate) struct Part {
+    /// Its streams, in order.
+    pub(crate) streams: Vec<usize>,
+    /// By task: is it one of this part? `None` where the streams say so themselves.
+    pub(crate) tasks: Option<Vec<bool>>,
+    /// Did its tasks call `setjmp`?
+    pub(crate) sets_jump: AtomicBool,
+    /// Did they call `longjmp`?
+    pub(crate) jumps: AtomicBool,
+}
+
+/// `longjmp` goes back to where any task called `setjmp` last. Are those that were called both of one part?
+fn are_jumps_own(parts: &[Part]) -> bool {
+    let mut set = parts.iter().enumerate().filter(|(_, part)| part.sets_jump.load(Ordering::Relaxed));
+    let (first, second) = (set.next(), set.next());
+    let is_own = |at| second.is_none() && first.is_none_or(|(setting, _)| setting == at);
+    parts.iter().enumerate().all(|(at, part)| !part.jumps.load(Ordering::Relaxed) || is_own(at))
+}
 
 /// Lets `gather` follow the tasks of the source in parts, with as many threads as the options say: what it found in each
 /// part. `None` when one follower must read everything, since the tasks depend on each other.
@@ -33,10 +60,10 @@ pub(crate) fn follow<T: Send>(
     let next = AtomicUsize::new(0);
     let gathered = Mutex::new(Vec::with_capacity(parts.len()));
     let work = || {
-        while let Some(streams) = parts.get(next.fetch_add(1, Ordering::Relaxed))
+        while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed))
             && !must_stop.load(Ordering::Relaxed)
         {
-            let (found, findings) = gather(Follower::of_part(source, options.clone(), streams, between, &must_stop));
+            let (found, findings) = gather(Follower::of_part(source, options.clone(), part, between, &must_stop));
             // The order of findings is that of the ends of all streams.
             if !findings.faults.is_empty() || !findings.warnings.is_empty() {
                 must_stop.store(true, Ordering::Relaxed);
@@ -52,44 +79,74 @@ pub(crate) fn follow<T: Send>(
         work();
     });
     let gathered = gathered.into_inner().unwrap_or_else(PoisonError::into_inner);
-    (!must_stop.into_inner() && gathered.len() == parts.len()).then_some(gathered)
+    (!must_stop.into_inner() && gathered.len() == parts.len() && are_jumps_own(&parts)).then_some(gathered)
 }
 
-/// The streams of each part; `None` when the source and the options do not let tasks be followed one without the others.
-fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Vec<usize>>> {
+/// The parts; `None` when the source and the options do not let tasks be followed one without the others.
+fn divide(source: &dyn CallSource, options: &CallOptions) -> Option<Vec<Part>> {
     // Triggers of one task switch the others on and off, and guesses depend on what was looked at.
     let is_common = options.is_disabled || !options.rules.is_empty() || source.is_estimated();
-    if options.jobs < 2 || is_common {
+    if is_common {
         return None;
     }
-    let (mut streams, mut last) = (Vec::new(), None);
+    let (mut streams, mut of_system, mut last) = (Vec::new(), Vec::new(), None);
+    let (mut own_bytes, mut system_bytes) = (0u64, 0u64);
     for stream in 0..source.stream_count() {
-        let (task, bytes) = source.own_stream(stream)?;
-        // The order of tasks stands for that of their streams.
-        if last.is_some_and(|last| task <= last) {
-            return None;
+        match source.holds(stream) {
+            // The order of tasks stands for that of their streams, and what the system tells comes behind them.
+            StreamHolds::Task { task, bytes } if last.is_none_or(|last| last < task) && of_system.is_empty() => {
+                last = Some(task);
+                own_bytes = own_bytes.saturating_add(bytes);
+                streams.push((bytes, stream, task));
+            }
+            // A time filter holds records of the system back.
+            StreamHolds::System { bytes } if options.time_filter == 0 => {
+                system_bytes = system_bytes.saturating_add(bytes);
+                of_system.push(stream);
+            }
+            _ => return None,
         }
-        last = Some(task);
-        streams.push((bytes, stream));
     }
-    let count = streams.len().min(options.jobs.saturating_mul(PARTS));
+    let mut count = streams.len().min(options.jobs.saturating_mul(PARTS));
+    if let Some(most) = (own_bytes / SYSTEM_SHARE).checked_div(system_bytes) {
+        count = count.min(usize::try_from(most).unwrap_or(usize::MAX));
+    }
     if count < 2 {
         return None;
     }
     // The largest first, each to the smallest part.
-    streams.sort_by_key(|&(bytes, stream)| (std::cmp::Reverse(bytes), stream));
-    let mut parts: Vec<(u64, Vec<usize>)> = vec![(0, Vec::new()); count];
-    for (bytes, stream) in streams {
-        if let Some(part) = parts.iter_mut().min_by_key(|part| part.0) {
+    streams.sort_by_key(|&(bytes, stream, _)| (std::cmp::Reverse(bytes), stream));
+    let has_system = !of_system.is_empty();
+    let no_tasks = || has_system.then(|| vec![false; source.tasks().len()]);
+    let empty = || Part { streams: Vec::new(), tasks: no_tasks(), sets_jump: false.into(), jumps: false.into() };
+    let mut parts: Vec<(u64, Part)> = (0..count).map(|_| (0, empty())).collect();
+    if let Some(tasks) = &mut parts[0].1.tasks {
+        // Of some tasks only the system tells.
+        tasks.fill(true);
+        for &(.., task) in &streams {
+            tasks[task] = false;
+        }
+    }
+    for (bytes, stream, task) in streams {
+        if let Some((sum, part)) = parts.iter_mut().min_by_key(|part| part.0) {
             // An empty stream is work, too.
-            part.0 = part.0.saturating_add(bytes.max(1));
-            part.1.push(stream);
+            *sum = sum.saturating_add(bytes.max(1));
+            part.streams.push(stream);
+            if let Some(tasks) = &mut part.tasks {
+                tasks[task] = true;
+            }
         }
     }
     parts.sort_by_key(|part| std::cmp::Reverse(part.0));
-    let in_order = |(_, mut streams): (u64, Vec<usize>)| {
-        streams.sort_unstable();
-        streams
+    if options.jobs < 2 {
+        // No thread waits for the last part, and what depends on other tasks is mostly found in small ones, as those of
+        // forked processes: the less was read until then, the better.
+        parts.reverse();
+    }
+    let in_order = |(_, mut part): (u64, Part)| {
+        part.streams.sort_unstable();
+        part.streams.extend(&of_system);
+        part
     };
     Some(parts.into_iter().map(in_order).collect())
 }

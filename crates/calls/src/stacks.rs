@@ -120,6 +120,7 @@ impl Stacks {
 
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_shown: bool) {
         let at = record.task as usize;
+        let met = follower.moment(at, record.time);
         let is_kernel = record.origin == CallOrigin::Kernel;
         let of_call = Level { is_kernel, depth: record.depth.into() };
         // Nothing is called while a task has no processor.
@@ -128,7 +129,7 @@ impl Stacks {
             (CallKind::Entry, address) => {
                 let is_shown = is_shown && !follower.is_skipped_library_call(record.symbol, address);
                 let name = self.names.of_symbol(follower, record.symbol, address);
-                let stack = self.begin(at, record.time, of_call, name, is_shown);
+                let stack = self.begin(at, met, of_call, name, is_shown);
                 if is_shown && special(&self.names[name]) == Special::Fork {
                     self.forks.push((stack, address, follower.source.tasks()[at].pid));
                 }
@@ -141,7 +142,7 @@ impl Stacks {
             (CallKind::Event, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED) => {
                 let is_preempted = record.address == event_id::SCHED_OUT_PREEMPTED;
                 let name = self.names.number(if is_preempted { PREEMPTED } else { SCHEDULE });
-                let stack = self.begin(at, record.time, of_wait, name, is_shown);
+                let stack = self.begin(at, met, of_wait, name, is_shown);
                 self.list[stack].is_wait |= is_shown;
             }
             (CallKind::Event, event_id::SCHED_IN) => {
@@ -163,15 +164,15 @@ impl Stacks {
     }
 
     /// A call begins: the stack with it, or without it when it is not shown.
-    fn begin(&mut self, at: usize, time: u64, level: Level, name: usize, is_shown: bool) -> usize {
-        self.end(at, time, level);
+    fn begin(&mut self, at: usize, met: Moment, level: Level, name: usize, is_shown: bool) -> usize {
+        self.end(at, met.0, level);
         let task = &mut self.tasks[at];
         let below = task.open.last().map_or(task.base, |&(stack, _)| stack);
         if !is_shown {
             task.open.begin(Some(level), (below, false));
             return below;
         }
-        let stack = self.stack(below, name, (time, at as u32));
+        let stack = self.stack(below, name, met);
         self.list[stack].calls += 1;
         self.tasks[at].open.begin(Some(level), (stack, true));
         stack

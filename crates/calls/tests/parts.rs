@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
@@ -24,6 +25,7 @@ const SYMBOLS: [(&str, u64); 9] = [
     ("longjmp", 9),
     ("sort", 50),
 ];
+const SETJMP: u32 = 6;
 const LONGJMP: u32 = 7;
 
 /// Calls of many tasks, each in a stream of its own.
@@ -31,8 +33,12 @@ struct Calls {
     tasks: Vec<CallTask>,
     programs: Vec<CallProgram>,
     streams: Vec<Vec<CallRecord>>,
+    /// How many of the streams are of tasks; the others hold what the system tells.
+    of_tasks: usize,
     /// Threads that read, when they wait for each other.
     readers: Option<(Mutex<HashSet<ThreadId>>, Condvar)>,
+    /// Are the streams those of no task, so that one follower reads everything?
+    has_common_streams: AtomicBool,
 }
 
 struct Blocks<'a> {
@@ -80,8 +86,12 @@ impl CallSource for Calls {
     fn stream_count(&self) -> usize {
         self.streams.len()
     }
-    fn own_stream(&self, stream: usize) -> Option<(usize, u64)> {
-        Some((stream, self.streams[stream].len() as u64))
+    fn holds(&self, stream: usize) -> StreamHolds {
+        match stream {
+            _ if self.has_common_streams.load(Ordering::Relaxed) => StreamHolds::Mixed,
+            task if task < self.of_tasks => StreamHolds::Task { task, bytes: self.streams[stream].len() as u64 },
+            _ => StreamHolds::System { bytes: 1 },
+        }
     }
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
         Box::new(Blocks { records: &self.streams[stream], calls: self })
@@ -121,10 +131,12 @@ struct Kind {
     symbols: u64,
     has_losses: bool,
     goes_back: bool,
+    /// Processors of which the system tells.
+    processors: u64,
 }
 
 /// What is usual: tasks call and return, some begin inside of calls, and some never end theirs.
-const USUAL: Kind = Kind { symbols: 9, has_losses: false, goes_back: false };
+const USUAL: Kind = Kind { symbols: 9, has_losses: false, goes_back: false, processors: 0 };
 
 fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
     let mut random = Random(seed);
@@ -165,7 +177,47 @@ fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
         }
         records
     };
-    let streams: Vec<_> = (0..tasks).map(stream).collect();
+    let mut streams: Vec<_> = (0..tasks).map(stream).collect();
+    let of_tasks = streams.len();
+    // Of one more task only the system tells.
+    let tasks = tasks + u32::from(kind.processors > 0);
+    let mut running = vec![true; tasks as usize];
+    let mut time = 0;
+    streams.extend((0..kind.processors).map(|_| Vec::new()));
+    while kind.processors > 0 && time < 2_500 {
+        time += 1 + random.below(60);
+        let task = random.below(tasks.into()) as usize;
+        let address = match (random.below(12), std::mem::replace(&mut running[task], false)) {
+            (0, is_running) => {
+                running[task] = is_running;
+                event_id::TASK_NAME
+            }
+            (_, false) => {
+                running[task] = true;
+                event_id::SCHED_IN
+            }
+            (1..4, true) => event_id::SCHED_OUT_PREEMPTED,
+            (_, true) => event_id::SCHED_OUT,
+        };
+        let processor = of_tasks + random.below(kind.processors) as usize;
+        // Times of several processors may be equal.
+        let time = time - random.below(40) / 39;
+        let task = task as u32;
+        let (kind, origin, has_values) = (CallKind::Event, CallOrigin::System, false);
+        let (values, symbol, values_len, depth) = (0, 0, 0, 0);
+        streams[processor].push(CallRecord {
+            time,
+            address,
+            values,
+            symbol,
+            task,
+            values_len,
+            depth,
+            kind,
+            origin,
+            has_values,
+        });
+    }
     let task = |at: u32| CallTask {
         tid: i64::from(100 + at),
         pid: 100,
@@ -177,7 +229,14 @@ fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {
     };
     let program = |at: u64| CallProgram { id: format!("{at:016x}"), name: "prog".into(), pid: 100, start: at * 1000 };
     let programs = vec![program(0), program(1)];
-    Calls { tasks: (0..tasks).map(task).collect(), programs, streams, readers: None }
+    Calls {
+        tasks: (0..tasks).map(task).collect(),
+        programs,
+        streams,
+        of_tasks,
+        readers: None,
+        has_common_streams: AtomicBool::new(false),
+    }
 }
 
 /// All that is made of calls by tasks.
@@ -203,10 +262,12 @@ fn outputs(calls: &Calls, options: &CallOptions) -> String {
 }
 
 fn assert_same(calls: &Calls, options: &CallOptions, what: &str) {
+    calls.has_common_streams.store(true, Ordering::Relaxed);
     let one = outputs(calls, options);
-    for jobs in [2, 3, 16] {
+    calls.has_common_streams.store(false, Ordering::Relaxed);
+    for jobs in [1, 2, 3, 16] {
         let many = outputs(calls, &CallOptions { jobs, ..options.clone() });
-        assert!(many == one, "{what}, {jobs} jobs:\n{many}\nwith one:\n{one}");
+        assert!(many == one, "{what}, {jobs} jobs:\n{many}\nwith one follower:\n{one}");
     }
 }
 
@@ -231,10 +292,25 @@ fn any_number_of_threads_finds_the_same() {
 
 #[test]
 fn tasks_that_depend_on_each_other_are_followed_together() {
+    let jumps = Kind { symbols: 8, ..USUAL };
     for seed in 0..8 {
-        let jumps = Kind { symbols: 8, ..USUAL };
         for kind in [jumps, Kind { has_losses: true, ..USUAL }, Kind { goes_back: true, ..USUAL }] {
             assert_same(&made(seed, 5, kind), &CallOptions::default(), &format!("seed {seed}"));
+        }
+    }
+    // Tasks that call `setjmp`, and such that call `longjmp`.
+    for (setting, jumping) in [(2..3, 2..3), (2..3, 2..4), (2..4, 2..3), (2..4, 3..4)] {
+        for seed in 0..8 {
+            let mut calls = made(seed, 5, jumps);
+            for record in calls.streams.iter_mut().flatten() {
+                let may_call = match record.symbol {
+                    SETJMP => setting.contains(&record.task),
+                    LONGJMP => jumping.contains(&record.task),
+                    _ => true,
+                };
+                record.symbol = if may_call { record.symbol } else { 5 };
+            }
+            assert_same(&calls, &CallOptions::default(), &format!("seed {seed}, {setting:?} set, {jumping:?} jump"));
         }
     }
     let mut forked = made(3, 6, USUAL);
@@ -243,10 +319,30 @@ fn tasks_that_depend_on_each_other_are_followed_together() {
 }
 
 #[test]
+fn what_the_system_tells_of_all_tasks() {
+    let range = TimeRange { start: 100, stop: 900, ..TimeRange::default() };
+    let options = [
+        CallOptions::default(),
+        CallOptions { depth: 3, ..CallOptions::default() },
+        CallOptions { time_filter: 20, ..CallOptions::default() },
+        CallOptions { tids: vec![101, 103, 104], ..CallOptions::default() },
+        CallOptions { range, ..CallOptions::default() },
+    ];
+    for seed in 0..30 {
+        let calls = made(seed, 2 + seed as u32 % 6, Kind { processors: 1 + seed % 3, ..USUAL });
+        for (at, options) in options.iter().enumerate() {
+            assert_same(&calls, options, &format!("seed {seed}, options {at}"));
+        }
+    }
+}
+
+#[test]
 fn several_threads_follow() {
-    let mut calls = made(7, 4, USUAL);
-    calls.readers = Some(Default::default());
-    let (functions, _) = report::functions(&calls, CallOptions { jobs: 2, ..CallOptions::default() }, false);
-    assert!(!functions.is_empty());
-    assert_eq!(calls.readers.unwrap().0.into_inner().unwrap().len(), 2);
+    for kind in [USUAL, Kind { processors: 2, ..USUAL }] {
+        let mut calls = made(7, 4, kind);
+        calls.readers = Some(Default::default());
+        let (functions, _) = report::functions(&calls, CallOptions { jobs: 2, ..CallOptions::default() }, false);
+        assert!(!functions.is_empty());
+        assert_eq!(calls.readers.unwrap().0.into_inner().unwrap().len(), 2);
+    }
 }

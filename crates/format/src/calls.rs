@@ -55,6 +55,25 @@ pub enum CallOrigin {
     Outside,
 }
 
+/// Whose records a stream of calls holds. Bytes say how much there is to read, about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StreamHolds {
+    /// Nothing but calls that a task made itself. A task has one such stream at most.
+    Task {
+        /// Its index.
+        task: usize,
+        /// Size of the stream.
+        bytes: u64,
+    },
+    /// What the system tells about all tasks: nothing but records of [`CallOrigin::System`].
+    System {
+        /// Size of the stream.
+        bytes: u64,
+    },
+    /// Anything.
+    Mixed,
+}
+
 /// A record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CallRecord {
@@ -234,10 +253,9 @@ pub trait CallSource: Send + Sync {
     /// Streams of records; at equal times those of the first come first.
     fn stream_count(&self) -> usize;
 
-    /// The task of a stream that holds nothing but calls that this task made itself, and how many bytes it has, about. A
-    /// task has one such stream at most.
-    fn own_stream(&self, _stream: usize) -> Option<(usize, u64)> {
-        None
+    /// Whose records a stream holds, which decides whether tasks can be followed one without the others.
+    fn holds(&self, _stream: usize) -> StreamHolds {
+        StreamHolds::Mixed
     }
 
     /// Reads a stream from its beginning.

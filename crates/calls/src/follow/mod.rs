@@ -12,6 +12,7 @@ mod shown;
 mod stack;
 mod step;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_format::calls::{CallOrigin, CallRecord, CallSource, Findings};
@@ -25,6 +26,7 @@ pub use stack::{Frame, TaskState};
 pub use step::Shown;
 
 use crate::merge::Merged;
+use crate::parts::{Moment, Part};
 use crate::select::CallOptions;
 use begin::first_time;
 
@@ -50,11 +52,13 @@ pub struct Follower<'a> {
     /// Display depth and open calls at the last `setjmp`, of any task.
     setjmp: (i32, isize),
     known: Vec<Option<Known>>,
-    /// Time of the last record of the system, of any task.
-    last_system_time: u64,
+    /// Time and task of the last record of the system, of any task.
+    last_system: (u64, u32),
+    /// The tasks that others follow, where this follows a part of them and the system tells about all.
+    elsewhere: Option<Vec<bool>>,
     is_estimated: bool,
-    /// Says that all must stop, where this follows a part of the tasks.
-    must_stop: Option<&'a AtomicBool>,
+    /// The part of the tasks that this follows, unless it follows all, and what says that all parts must stop.
+    part: Option<(&'a Part, &'a AtomicBool)>,
     pub(crate) has_kernel: bool,
     has_system: bool,
     /// Is anything shown now?
@@ -75,23 +79,32 @@ impl<'a> Follower<'a> {
         Follower { between, ..Follower::of(source, options, merged, first_time) }
     }
 
-    /// Follows the tasks of some streams, which hold all that these tasks did, while others follow the rest. Where that
-    /// does not do, `must_stop` is set, and the records end.
+    /// Follows a part of the tasks, while others follow the rest. Where that does not do, `must_stop` is set, and the
+    /// records end.
     pub(crate) fn of_part(
         source: &'a dyn CallSource,
         options: CallOptions,
-        streams: &[usize],
+        part: &'a Part,
         between: Option<(u64, u64)>,
         must_stop: &'a AtomicBool,
     ) -> Self {
-        let merged = Merged::of_streams(source, streams.iter().copied(), &options, between, Some(must_stop));
-        Follower { between, must_stop: Some(must_stop), ..Follower::of(source, options, merged, None) }
+        let merged = Merged::of_streams(source, part.streams.iter().copied(), &options, between, Some(must_stop));
+        let mut follower =
+            Follower { between, part: Some((part, must_stop)), ..Follower::of(source, options, merged, None) };
+        if let Some(tasks) = &part.tasks {
+            let elsewhere = follower.wanted.iter().zip(tasks).map(|(wanted, own)| *wanted && !own).collect();
+            for (wanted, own) in follower.wanted.iter_mut().zip(tasks) {
+                *wanted &= own;
+            }
+            follower.elsewhere = Some(elsewhere);
+        }
+        follower
     }
 
     /// Says that something was met which only one follower of all tasks can tell.
     #[cold]
     pub(crate) fn want_all(&self) {
-        if let Some(must_stop) = self.must_stop {
+        if let Some((_, must_stop)) = self.part {
             must_stop.store(true, Ordering::Relaxed);
         }
     }
@@ -111,7 +124,8 @@ impl<'a> Follower<'a> {
         };
         let tasks = source.tasks();
         let time_filter = options.time_filter;
-        let parent = |pid: i64| tasks.iter().position(|task| task.tid == pid);
+        // Of tasks with one number the first counts.
+        let places: HashMap<i64, usize> = tasks.iter().enumerate().rev().map(|(at, task)| (task.tid, at)).collect();
         Follower {
             has_kernel: merged.has(CallOrigin::Kernel),
             has_system: merged.has(CallOrigin::System),
@@ -122,16 +136,20 @@ impl<'a> Follower<'a> {
             has_all_tasks: options.tids.is_empty(),
             tasks: vec![state; tasks.len()],
             wanted: tasks.iter().map(|task| options.wants_task(task.tid)).collect(),
-            parents: tasks.iter().map(|task| (task.parent != 0).then(|| parent(task.parent)).flatten()).collect(),
+            parents: tasks
+                .iter()
+                .map(|task| (task.parent != 0).then(|| places.get(&task.parent).copied()).flatten())
+                .collect(),
             is_enabled: !options.is_disabled,
             has_rules: !options.rules.is_empty(),
             between: None,
             source,
             options,
             setjmp: (0, 0),
-            must_stop: None,
+            part: None,
             known: Vec::new(),
-            last_system_time: 0,
+            last_system: (0, 0),
+            elsewhere: None,
             is_estimated: source.is_estimated() && time_filter == 0,
             first_time: first_time.unwrap_or(u64::MAX),
         }
@@ -161,6 +179,9 @@ impl<'a> Follower<'a> {
             if self.is_wanted(&record) {
                 return Some(record);
             }
+            if self.elsewhere.as_ref().is_some_and(|tasks| tasks[record.task as usize]) {
+                self.system_told(&record);
+            }
             self.run_at += 1;
         }
     }
@@ -170,7 +191,7 @@ impl<'a> Follower<'a> {
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
     pub fn next(&mut self) -> Option<CallRecord> {
         let record = match self.run.get(self.run_at) {
-            Some(record) if self.has_all_tasks => *record,
+            Some(record) if self.has_all_tasks && self.elsewhere.is_none() => *record,
             _ if self.is_estimated => {
                 self.peek_estimated()?;
                 return self.take_peeked();
@@ -211,7 +232,25 @@ impl<'a> Follower<'a> {
 
     #[inline]
     pub(crate) fn is_wanted(&self, record: &CallRecord) -> bool {
-        self.has_all_tasks || self.wanted.get(record.task as usize).copied().unwrap_or(false)
+        let takes_all = self.has_all_tasks && self.elsewhere.is_none();
+        takes_all || self.wanted.get(record.task as usize).copied().unwrap_or(false)
+    }
+
+    /// The system tells about a wanted task, of this part or not.
+    fn system_told(&mut self, record: &CallRecord) {
+        let told = (record.time, record.task);
+        if told.0 == self.last_system.0 && told.1 != self.last_system.1 {
+            // Moments do not say which comes first.
+            self.want_all();
+        }
+        self.last_system = told;
+    }
+
+    /// When something of a task was met at a time of the record that was taken last. At equal times what the system tells
+    /// comes behind what tasks did, as its streams do.
+    #[inline]
+    pub(crate) fn moment(&self, task: usize, time: u64) -> Moment {
+        (time, if self.tasks[task].is_last_of_system { u32::MAX } else { task as u32 })
     }
 
     pub(crate) fn is_task_wanted(&self, task: usize) -> bool {
@@ -229,7 +268,7 @@ impl<'a> Follower<'a> {
         }
         match (self.tasks[task].is_last_of_system, &self.merged.last_read) {
             _ if self.tasks[task].is_in_kernel => self.tasks[task].last_time,
-            (true, _) if self.options.time_filter == 0 => self.last_system_time,
+            (true, _) if self.options.time_filter == 0 => self.last_system.0,
             (false, Some(last_read)) => last_read.borrow()[task],
             _ => self.tasks[task].last_time,
         }

@@ -193,7 +193,7 @@ impl Follower<'_> {
         self.tasks[at].last_time = record.time;
         self.tasks[at].is_last_of_system = record.origin == CallOrigin::System;
         if record.origin == CallOrigin::System {
-            self.last_system_time = record.time;
+            self.system_told(record);
         }
         let is_kernel = record.origin == CallOrigin::Kernel;
         if record.time < self.first_time && record.kind != CallKind::Lost {

@@ -4,6 +4,8 @@
 //! follows an entry before it is shown has [`Follower::enter`]: the call that it gives goes into one of
 //! [`Follower::go_in`] and [`Follower::leave_at_once`].
 
+use std::sync::atomic::Ordering;
+
 use tracemill_format::calls::{CallKind, CallRecord};
 
 use super::names::Special;
@@ -91,10 +93,16 @@ impl Follower<'_> {
             Special::Exec => frame.jump = Jump::Exec,
             Special::Longjmp => {
                 frame.jump = Jump::Longjmp;
-                // It goes back to where any task called `setjmp` last.
-                self.want_all();
+                if let Some((part, _)) = self.part {
+                    part.jumps.store(true, Ordering::Relaxed);
+                }
             }
-            Special::Setjmp => self.setjmp = (display_depth + 1, place + 1),
+            Special::Setjmp => {
+                self.setjmp = (display_depth + 1, place + 1);
+                if let Some((part, _)) = self.part {
+                    part.sets_jump.store(true, Ordering::Relaxed);
+                }
+            }
             Special::Fork => task.fork_display_depth = display_depth + 1,
         }
         if self.has_rules || !self.is_enabled {

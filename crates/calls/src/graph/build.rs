@@ -138,7 +138,7 @@ impl<'a, 'o> Graph<'a, 'o> {
             FastStep::Leaf(taken) => {
                 *last = time.wrapping_add(taken);
                 let frame = self.follower.tasks[at].frame(count).copied();
-                self.builder.enter(at, name, frame, (self.processes[at].0, time));
+                self.builder.enter(at, name, frame, (self.processes[at].0, (time, task)));
                 let place = &mut self.builder.places[at];
                 if let Some(leaf) = place.node {
                     let leaf = &mut self.builder.trees[tree].nodes[leaf];
@@ -148,7 +148,7 @@ impl<'a, 'o> Graph<'a, 'o> {
             }
             FastStep::Entered => {
                 let frame = self.follower.tasks[at].frame(count - 1).copied();
-                self.builder.enter(at, name, frame, (self.processes[at].0, time));
+                self.builder.enter(at, name, frame, (self.processes[at].0, (time, task)));
             }
             FastStep::Left(taken) => {
                 let Some(frame) = self.follower.tasks[at].frame(count) else { return true };
@@ -187,7 +187,7 @@ impl<'a, 'o> Graph<'a, 'o> {
         (place.node, place.node_tree) = (Some(0), index);
         let tree = &mut self.builder.trees[index];
         let root = &mut tree.nodes[0];
-        let met = (if self.is_at_end { u64::MAX } else { time }, at as u32);
+        let met = if self.is_at_end { (u64::MAX, at as u32) } else { self.follower.moment(at, time) };
         (root.address, root.met) = (address, met);
         root.calls += 1;
         let task = &self.follower.tasks[at];
@@ -205,7 +205,13 @@ impl<'a, 'o> Graph<'a, 'o> {
 
     /// A task whose first call is met when all calls end: the root gets the address of its last record.
     fn start_at_end(&mut self, at: usize) {
-        let address = if self.is_last_shared[at] { self.last_of_system } else { self.last_addresses[at] };
+        let address = if self.is_last_shared[at] {
+            // It may be that of a task which others follow.
+            self.follower.want_all();
+            self.last_of_system
+        } else {
+            self.last_addresses[at]
+        };
         if let Some(tree) = self.builder.places[at].tree {
             self.builder.trees[tree].nodes[0].address = address;
         }

@@ -203,14 +203,14 @@ impl Builder {
         let frame = follower.tasks[at].frame(place).copied();
         let task = &follower.source.tasks()[at];
         match is_entry {
-            true => self.enter(at, name, frame, (task.pid, time)),
+            true => self.enter(at, name, frame, (task.pid, follower.moment(at, time))),
             false => self.leave(at, frame, address, task.parent, sample),
         }
     }
 
-    /// A task calls a function: its process, and when.
+    /// A task calls a function: its process, and when it was met.
     #[inline]
-    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, (pid, time): (i64, u64)) {
+    pub(super) fn enter(&mut self, task: usize, name: usize, frame: Option<Frame>, (pid, met): (i64, Moment)) {
         let place = &mut self.places[task];
         let Some(tree) = place.tree else { return };
         if place.has_lost {
@@ -234,7 +234,6 @@ impl Builder {
         let child = found.unwrap_or_else(|| {
             let child = tree.nodes.len();
             let Frame { address, symbol, .. } = frame;
-            let met = (time, task as u32);
             tree.nodes.push(Node { name, address, symbol, met, parent: Some(at), ..Node::default() });
             tree.nodes[at].children.push(child);
             if matches!(self.names[name].as_str(), "fork" | "vfork" | "daemon") {

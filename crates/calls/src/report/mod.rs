@@ -442,9 +442,10 @@ impl Table {
             if lasts.len() <= node {
                 lasts.resize(node + 1, Last::default());
             }
-            let time = if self.is_at_end { u64::MAX } else { task.last_time() };
+            let met = follower.tasks[at].last_time();
+            let met = if self.is_at_end { (u64::MAX, at as u32) } else { follower.moment(at, met) };
             let last = &mut lasts[node];
-            last.left = Some((time, at as u32));
+            last.left = Some(met);
             if self.sizes[at] > 0 {
                 last.sized = last.left;
             }

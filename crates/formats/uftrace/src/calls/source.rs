@@ -13,7 +13,7 @@ use crate::naming::shown;
 use crate::{dump, messages, perf, slices, summary, values};
 use tracemill_format::calls::{
     CallKind, CallOrigin, CallProgram, CallRecord, CallSource, CallStream, CallSymbol, CallTask, DumpOptions, Findings,
-    Recording, ValueStyle, event_id,
+    Recording, StreamHolds, ValueStyle, event_id,
 };
 
 /// Calls that may be open when the folder does not say.
@@ -128,10 +128,11 @@ impl CallSource for Calls {
         self.files.len() - self.kernel_files().len().saturating_sub(1)
     }
 
-    fn own_stream(&self, stream: usize) -> Option<(usize, u64)> {
+    fn holds(&self, stream: usize) -> StreamHolds {
         match &self.files[self.file_of(stream)] {
-            CallFile::Task(task, bytes) => Some((*task, bytes.bytes().len() as u64)),
-            CallFile::Kernel(..) | CallFile::Perf(_) | CallFile::Messages(_) => None,
+            CallFile::Task(task, bytes) => StreamHolds::Task { task: *task, bytes: bytes.bytes().len() as u64 },
+            CallFile::Perf(bytes) => StreamHolds::System { bytes: bytes.bytes().len() as u64 },
+            CallFile::Kernel(..) | CallFile::Messages(_) => StreamHolds::Mixed,
         }
     }
 
