@@ -11,6 +11,7 @@
 //! streams together a number of items.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -84,8 +85,9 @@ struct Stream {
 
 /// Packets of a stream that no part has yet.
 struct Rest {
-    /// A cursor over all packets, which is never read.
-    whole: Cursor,
+    /// A reader of all packets, which is never read.
+    whole: StreamReader,
+    packets: Range<usize>,
     next_packet: usize,
 }
 
@@ -123,13 +125,14 @@ impl Part {
 impl Stream {
     fn new(mut reader: StreamReader, limits: Limits) -> Stream {
         let is_divided = |cursor: &&mut Cursor| limits.parts > 1 && cursor.can_be_divided();
-        let rest = reader.plain().filter(is_divided).map(|cursor| {
-            let packets = cursor.packets();
-            Rest { whole: cursor.part(packets.clone()), next_packet: packets.start }
-        });
-        let mut stream = Stream { parts: VecDeque::new(), first: 0, rest };
-        if stream.rest.is_none() {
-            stream.parts.push_back(Part::new(reader, (0, 0)));
+        let packets = reader.divisible().filter(is_divided).map(|cursor| cursor.packets());
+        let mut stream = Stream { parts: VecDeque::new(), first: 0, rest: None };
+        match packets {
+            Some(packets) => {
+                let next_packet = packets.start;
+                stream.rest = Some(Rest { whole: reader.part(packets.clone()), packets, next_packet });
+            }
+            None => stream.parts.push_back(Part::new(reader, (0, 0))),
         }
         stream.divide(limits);
         stream
@@ -140,14 +143,14 @@ impl Stream {
         while self.has_room(limits)
             && let Some(rest) = &mut self.rest
         {
-            let (first, end) = (rest.next_packet, rest.whole.packets().end);
+            let (first, end) = (rest.next_packet, rest.packets.end);
             if first < end {
                 rest.next_packet = rest.whole.end_of_part(first, PART_BYTES);
                 let packets = (first, rest.next_packet);
-                self.parts.push_back(Part::new(StreamReader::of(rest.whole.part(first..packets.1)), packets));
+                self.parts.push_back(Part::new(rest.whole.part(first..packets.1), packets));
             } else if self.parts.is_empty() {
                 // Without packets there is one reader all the same.
-                self.parts.push_back(Part::new(StreamReader::of(rest.whole.part(first..end)), (first, end)));
+                self.parts.push_back(Part::new(rest.whole.part(first..end), (first, end)));
                 self.rest = None;
             } else {
                 return;
@@ -171,8 +174,8 @@ impl Stream {
     /// was read as if all before it were sound and it was not, with the reader of the first.
     fn go_on(&mut self, limits: Limits) -> bool {
         let (Some(part), Some(rest)) = (self.parts.front_mut(), &self.rest) else { return false };
-        let (next, end) = (part.packets.1, rest.whole.packets().end);
-        let Some(cursor) = part.reader.as_mut().and_then(|reader| reader.plain()).filter(|_| next < end) else {
+        let (next, end) = (part.packets.1, rest.packets.end);
+        let Some(cursor) = part.reader.as_mut().and_then(|reader| reader.divisible()).filter(|_| next < end) else {
             return false;
         };
         if !part.is_odd && cursor.is_followed_by(next) {

@@ -1,5 +1,6 @@
-//! Redaction of a session: [`tracemill_format::redact`] between the cursors and whoever reads them.
+//! What lies between the cursors of a session and whoever reads them: filters on fields, and [`tracemill_format::redact`].
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_codec::layout;
@@ -19,15 +20,14 @@ use crate::session::Session;
 pub struct Redactions {
     /// `None` for a trace that stays as it is.
     traces: Vec<Option<Arc<Redaction>>>,
-    /// The wanted events: it may ask for fields that are redacted.
-    filter: Option<Filter>,
     hides_tasks: bool,
 }
 
 impl Redactions {
     /// Hides fields of each trace of a session, and leaves others out: the traces have their redacted schemas from now on,
     /// and what is read with [`Selection::redactions`](crate::timeline::Selection::redactions) has events of those. All
-    /// that looks at the events as they were must be bound before; so is the filter.
+    /// that looks at the events as they were must be bound before; so is
+    /// [`Selection::filter`](crate::timeline::Selection::filter), which may ask for fields that are redacted.
     ///
     /// # Errors
     /// When other fields could not be read without one of them.
@@ -35,7 +35,6 @@ impl Redactions {
         session: &mut Session,
         hidden: &[Vec<FieldPlace>],
         dropped: &[Vec<FieldPlace>],
-        filter: Option<Filter>,
     ) -> Result<Arc<Redactions>> {
         let mut traces = Vec::with_capacity(session.traces.len());
         let mut hides_tasks = false;
@@ -54,7 +53,7 @@ impl Redactions {
                 trace.plans = redaction.to().clone();
             }
         }
-        Ok(Arc::new(Redactions { traces, filter, hides_tasks }))
+        Ok(Arc::new(Redactions { traces, hides_tasks }))
     }
 
     /// Takes from what a target gets to know all that could show redacted values: tables, and what the traces were before.
@@ -91,65 +90,87 @@ fn has_task(schema: &Schema, id: FieldClassId) -> bool {
     is_one || layout::children(class).into_iter().any(|child| has_task(schema, child))
 }
 
-/// Reads one stream: the items of a cursor, redacted where the session is.
+/// Reads one stream: the items of a cursor, without the events that a filter leaves out, redacted where the session is.
 pub struct StreamReader {
     cursor: Cursor,
-    redacted: Option<Box<Redacted>>,
+    changed: Option<Box<Changed>>,
 }
 
 impl StreamReader {
-    pub(crate) fn new(mut cursor: Cursor, redactions: Option<&Redactions>, of: &StreamOf) -> Self {
-        let redacted = redactions.and_then(|redactions| {
-            let redaction = redactions.traces[of.trace].clone();
-            if let Some(redaction) = &redaction {
-                cursor.read_by(redaction.from());
-            }
-            let matcher = redactions.filter.as_ref().map(Filter::matcher);
-            let (redactor, stream) = (redaction.map(Redactor::new), of.clone());
-            let is_other = redactor.is_some() || matcher.is_some();
-            is_other.then(|| Box::new(Redacted { redactor, matcher, of: stream, waiting: None, fault: None }))
-        });
-        StreamReader { cursor, redacted }
+    pub(crate) fn new(
+        mut cursor: Cursor,
+        redactions: Option<&Redactions>,
+        filter: Option<&Filter>,
+        of: &StreamOf,
+    ) -> Self {
+        let redaction = redactions.and_then(|redactions| redactions.traces[of.trace].clone());
+        if let Some(redaction) = &redaction {
+            cursor.read_by(redaction.from());
+        }
+        let redactor = redaction.map(Redactor::new);
+        let is_other = redactor.is_some() || filter.is_some();
+        let changed = is_other.then(|| Changed::new(redactor, filter, of));
+        StreamReader { cursor, changed }
+    }
+
+    /// Reads some of the packets alone, if that can be done.
+    pub(crate) fn part(&self, packets: Range<usize>) -> StreamReader {
+        let changed = self.changed.as_ref().map(|changed| Changed::new(None, changed.filter.as_ref(), &changed.of));
+        StreamReader { cursor: self.cursor.part(packets), changed }
+    }
+
+    /// The items of a cursor as they are.
+    pub(crate) fn of(cursor: Cursor) -> StreamReader {
+        StreamReader { cursor, changed: None }
+    }
+
+    /// See [`Cursor::end_of_part`].
+    pub(crate) fn end_of_part(&self, first: usize, bytes: u64) -> usize {
+        self.cursor.end_of_part(first, bytes)
+    }
+
+    /// Its cursor, unless what was read before decides about the items behind it.
+    pub(crate) fn divisible(&mut self) -> Option<&mut Cursor> {
+        let is_redacted = self.changed.as_ref().is_some_and(|changed| changed.redactor.is_some());
+        if is_redacted { None } else { Some(&mut self.cursor) }
     }
 
     /// Gives packets as they are where all their events are wanted ([`Cursor::give_packets`]); never redacted ones.
     pub fn give_packets(&mut self) {
-        if self.redacted.is_none() {
+        if self.changed.is_none() {
             self.cursor.give_packets();
         }
     }
 
     /// Gives packets without events, too ([`Cursor::give_empty_packets`]), unless a filter may have left them empty.
     pub fn give_empty_packets(&mut self) {
-        if self.redacted.as_ref().is_none_or(|redacted| redacted.matcher.is_none()) {
+        if self.changed.as_ref().is_none_or(|changed| changed.matcher.is_none()) {
             self.cursor.give_empty_packets();
         }
     }
 
     /// Its cursor, unless the items of that one are changed.
     pub(crate) fn plain(&mut self) -> Option<&mut Cursor> {
-        if self.redacted.is_none() { Some(&mut self.cursor) } else { None }
-    }
-
-    /// The items of a cursor as they are.
-    pub(crate) fn of(cursor: Cursor) -> StreamReader {
-        StreamReader { cursor, redacted: None }
+        if self.changed.is_none() { Some(&mut self.cursor) } else { None }
     }
 
     /// The next item, `None` at the end of the stream.
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the reader")]
     pub fn next(&mut self) -> Option<Item> {
-        match &mut self.redacted {
-            Some(redacted) => redacted.next(&mut self.cursor),
+        match &mut self.changed {
+            Some(changed) => changed.next(&mut self.cursor),
             None => self.cursor.next(),
         }
     }
 }
 
-/// The redaction of the items of one stream.
-struct Redacted {
+/// What changes the items of one stream.
+struct Changed {
     redactor: Option<Redactor>,
+    filter: Option<Filter>,
     matcher: Option<Matcher>,
+    /// By event of a chunk: is it wanted?
+    kept: Vec<bool>,
     of: StreamOf,
     /// A chunk of which events are left, from this one on.
     waiting: Option<(ReadyChunk, usize)>,
@@ -157,7 +178,12 @@ struct Redacted {
     fault: Option<Error>,
 }
 
-impl Redacted {
+impl Changed {
+    fn new(redactor: Option<Redactor>, filter: Option<&Filter>, of: &StreamOf) -> Box<Changed> {
+        let (filter, matcher) = (filter.cloned(), filter.map(Filter::matcher));
+        Box::new(Changed { redactor, filter, matcher, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
+    }
+
     fn next(&mut self, cursor: &mut Cursor) -> Option<Item> {
         loop {
             if let Some(fault) = self.fault.take() {
@@ -205,8 +231,9 @@ impl Redacted {
     fn choose(&mut self, ready: &mut ReadyChunk) {
         let Some(matcher) = &mut self.matcher else { return };
         let events = (0..ready.chunk.len()).map(|at| self.of.event(ready.chunk.event(at)));
-        let wanted: Vec<bool> = events.map(|event| matcher.matches(&event)).collect();
-        ready.retain(&wanted);
+        self.kept.clear();
+        self.kept.extend(events.map(|event| matcher.matches(&event)));
+        ready.retain(&self.kept);
         ready.place = None;
     }
 }

@@ -9,6 +9,7 @@ use tracemill_model::packet_list::PacketList;
 
 use crate::ahead::parts_of;
 use crate::cursor::Cursor;
+use crate::filter::Filter;
 use crate::item::Place;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Redactions, StreamReader};
@@ -33,6 +34,8 @@ pub struct Selection {
     /// Are errors of packets that opening found reported again where those packets stand, before the events behind them?
     /// See [`stream_of_fault`](crate::selection::stream_of_fault).
     pub faults_in_place: bool,
+    /// The wanted events, as far as the classes do not decide. Who reads decides it, so with several jobs many do.
+    pub filter: Option<Filter>,
     /// The redaction of the traces.
     pub redactions: Option<Arc<Redactions>>,
 }
@@ -98,7 +101,7 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
             cursor.tell_faults(&session.traces[of.trace].faults);
         }
         let cursor = cursor.with_progress(session.progress.clone());
-        StreamReader::new(cursor, selection.redactions.as_deref(), of)
+        StreamReader::new(cursor, selection.redactions.as_deref(), selection.filter.as_ref(), of)
     };
     streams.iter().map(cursor).collect()
 }

@@ -272,7 +272,7 @@ impl Traces {
             self.session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
         };
         let (hidden, dropped) = (fields(hidden, "hidden")?, fields(dropped, "dropped")?);
-        self.redactions = Some(Redactions::apply(&mut self.session, &hidden, &dropped, None)?);
+        self.redactions = Some(Redactions::apply(&mut self.session, &hidden, &dropped)?);
         Ok(())
     }
 

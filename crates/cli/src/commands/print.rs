@@ -54,6 +54,8 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
     redact.apply(&mut opened.session, &mut wanted)?;
+    // What nobody wants is not merged.
+    wanted.selection.filter = wanted.selection.filter.or(wanted.filter.take());
     let streams = selection::streams(&opened.session, &options.select.events.stream)?;
     wanted.selection.faults_in_place = in_place;
     if options.peer.stream_intersection {
@@ -76,7 +78,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
             PrintFormat::Csv => LineFormat::Csv(columns.clone()),
         },
         streams: streams.clone(),
-        filter: wanted.filter,
+        filter: None,
         many_traces,
         with_ends: options.select.skip > 0 || options.select.limit.is_some(),
     });

@@ -23,7 +23,8 @@ impl Redact<'_> {
         let hidden = fields(self.anonymise, ("--anonymise", "anonymised"), session)?;
         let dropped = fields(self.drop_field, ("--drop-field", "dropped"), session)?;
         if !hidden.is_empty() || !dropped.is_empty() {
-            wanted.selection.redactions = Some(Redactions::apply(session, &hidden, &dropped, wanted.filter.take())?);
+            wanted.selection.redactions = Some(Redactions::apply(session, &hidden, &dropped)?);
+            wanted.selection.filter = wanted.filter.take();
         }
         Ok(())
     }
