@@ -11,6 +11,7 @@
 
 mod buckets;
 pub mod calls;
+pub mod counters;
 mod estimate;
 mod events;
 pub mod index;
