@@ -5,7 +5,17 @@ import { encodeQuery } from '../src/api/source';
 import { valueOf } from '../src/panels/json';
 import { coloursOf, inkOn, parseColour, rgbOf } from '../src/draw/theme';
 import { COLOURS } from '../src/state/names';
+import { plotId, withPlots } from '../src/state/plots';
 import { shapeOf } from '../src/state/states';
+
+test('the id of a plotted field says what it shows', () => {
+  assert.equal(plotId('g0', 'mill:grind', 'payload.args[1]'), 'p.g0.mill-3Agrind.payload-2Eargs-5B1-5D');
+  assert.equal(plotId('g1', 'ü', '`a-b`'), 'p.g1.-C3-BC.-60a-2Db-60');
+  const group = { id: 'g0', parent: null, kind: 'group', base: false, name: '', trace: 0, events: 1 } as const;
+  const stream = { ...group, id: 'b0', parent: 'g0', kind: 'events' } as const;
+  const plot = { ...stream, id: 'p.g0.a.b', kind: 'counter' } as const;
+  assert.deepEqual(withPlots([group, stream], [plot]).map((t) => t.id), ['g0', 'p.g0.a.b', 'b0']);
+});
 
 test('values of a JSON line keep their digits', () => {
   const line = '{"ns":5,"name":"x","stream_context":{"vpid":7},"payload":{"big":18446744073709551615,"s":"a \\"b\\" }","list":[1.50,[2,3]],"e":{"value":20,"labels":["2nd \\"crack\\"","x"]},"odd name":true,"none":null}}';

@@ -33,6 +33,15 @@ test('a slice is in every tile that it reaches', () => {
   assert.deepEqual([...store.get('t', 0, 2)?.len ?? []], [-1]);
 });
 
+test('every tile of a counter begins with the value before', () => {
+  const store = new TileStore();
+  store.put(answer(0, 0, 2, { kind: 'counter', at: [-1, 5, 2100], min: [1, 2, 3], max: [1, 4, 3], last: [1, 3, 3] }));
+  assert.deepEqual([...store.get('t', 0, 0)?.at ?? []], [-1, 5]);
+  assert.deepEqual([...store.get('t', 0, 1)?.at ?? []], [5 - 1024]);
+  assert.deepEqual([...store.get('t', 0, 2)?.at ?? []], [5 - 2048, 2100 - 2048]);
+  assert.deepEqual([...store.get('t', 0, 2)?.last ?? []], [3, 3]);
+});
+
 test('a coarser tile stands in, the nearest one first; then finer ones', () => {
   const store = new TileStore();
   store.put(answer(20, 0, 0, { at: [1], n: [1], name: [0] }));

@@ -10,9 +10,10 @@ use tracemill_lod::search::{self, Direction};
 use tracemill_lod::{EventSet, Index, LossKind};
 
 use crate::error::{Answer, ApiError};
+use crate::plots::Field;
 use crate::rows::{self, Row};
 use crate::shared::Shared;
-use crate::{measures, selection, tiles};
+use crate::{measures, plots, selection, tiles};
 
 /// The parameters of a question.
 pub(crate) struct Query(Vec<(String, String)>);
@@ -80,6 +81,7 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         _ => match path.split_once('/') {
             Some(("event", number)) => event(shared, number),
             Some(("call", place)) => selection::call(shared, place),
+            Some(("track", id)) => plots::track(shared, id, query.get("filter")),
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },
     };
@@ -135,7 +137,7 @@ fn session(shared: &Shared) -> Value {
         losses.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
     };
     let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
-    let mut features = vec!["select", "search", "pairs", "outliers"];
+    let mut features = vec!["select", "search", "pairs", "outliers", "plots"];
     if shared.input.cut.is_some() {
         features.push("export");
     }
@@ -182,11 +184,16 @@ pub(crate) enum Named {
     Calls(usize),
     Group(usize),
     State(usize),
+    /// A field that is shown as a counter.
+    Plot,
 }
 
 pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
     if let Some(track) = shared.states().and_then(|kept| kept.find(id)) {
         return Ok(Named::State(track));
+    }
+    if Field::of_id(shared, id).is_some() {
+        return Ok(Named::Plot);
     }
     let found = id.split_at_checked(1).and_then(|(kind, number)| {
         let number: usize = number.parse().ok()?;
@@ -396,7 +403,7 @@ fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
                 "name": kept.states.names[piece.name as usize], "depth": piece.depth,
             }))
         }),
-        Named::Group(_) => None,
+        Named::Group(_) | Named::Plot => None,
     };
     Ok(found.unwrap_or_else(|| json!({ "event": null, "begin": null, "end": null })))
 }

@@ -14,6 +14,7 @@ mod error;
 mod export;
 mod guard;
 mod measures;
+mod plots;
 mod rows;
 mod selection;
 mod shared;

@@ -192,7 +192,8 @@ impl Spread {
     }
 }
 
-fn number(value: &KeyValue) -> Option<f64> {
+/// A value as a number, when it is one.
+pub(crate) fn number(value: &KeyValue) -> Option<f64> {
     match value {
         KeyValue::Integer(value) => Some(*value as f64),
         KeyValue::Bool(value) => Some(f64::from(u8::from(*value))),

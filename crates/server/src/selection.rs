@@ -38,8 +38,8 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, list: Option<&str>) -> Answ
                 tasks.push(task);
                 bases.extend(base_of_task(task));
             }
-            // States have no events of their own.
-            Named::State(_) => {}
+            // States and counters have no events of their own.
+            Named::State(_) | Named::Plot => {}
             Named::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
                 let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);

@@ -18,6 +18,7 @@ use tracemill_model::schema::ClockOrigin;
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
 use crate::guard::Guard;
+use crate::plots::Plots;
 use crate::states;
 
 /// The traces that are shown.
@@ -108,6 +109,7 @@ pub struct Shared {
     pub input: Input,
     pub(crate) kept: Kept,
     pub(crate) exports: Exports,
+    pub(crate) plots: Plots,
     pub(crate) guard: Guard,
     /// How far the reading is.
     pub progress: Progress,
@@ -148,6 +150,7 @@ impl Shared {
             input,
             kept: Kept::default(),
             exports: Exports::default(),
+            plots: Plots::default(),
             guard,
             progress: Progress::default(),
             index: OnceLock::new(),

@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use tracemill_lod::calls::Slice;
+use tracemill_lod::counters::Point;
 use tracemill_lod::tiles::{self, MAX_LEVEL};
 use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
 
 use crate::answers::{Named, Query, named};
 use crate::error::{Answer, ApiError};
+use crate::plots::{self, Field};
 use crate::shared::Shared;
 
 /// The kind of thing that numbers of names stand for.
@@ -52,7 +54,7 @@ impl TrackText {
         TrackText(format!("{{\"id\":{},\"kind\":\"{kind}\",\"exact\":{is_exact}", json!(id)))
     }
 
-    fn column(mut self, name: &str, numbers: impl Iterator<Item = i64>) -> Self {
+    fn column<T: std::fmt::Display>(mut self, name: &str, numbers: impl Iterator<Item = T>) -> Self {
         // Writing to a text does not fail.
         let _ = write!(self.0, ",\"{name}\":[");
         for (at, number) in numbers.enumerate() {
@@ -76,10 +78,18 @@ impl TrackText {
         let mut number = |name: u32| names.put(of, name, || text(name)) as i64;
         self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
             .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
-            .column("depth", slices.iter().map(|slice| slice.depth.into()))
+            .column("depth", slices.iter().map(|slice| slice.depth))
             .column("name", slices.iter().map(|slice| number(slice.name)))
             .column("n", slices.iter().map(|slice| slice.n as i64))
-            .column("busy", slices.iter().map(|slice| slice.busy.into()))
+            .column("busy", slices.iter().map(|slice| slice.busy))
+    }
+
+    /// Buckets of a counter; their values are finite.
+    fn points(self, points: &[Point]) -> Self {
+        self.column("at", points.iter().map(|point| point.at))
+            .column("min", points.iter().map(|point| point.min))
+            .column("max", points.iter().map(|point| point.max))
+            .column("last", points.iter().map(|point| point.last))
     }
 
     fn end(self, gaps: Vec<Value>) -> String {
@@ -110,7 +120,7 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
         .flat_map(|one| match one {
             Named::Base(at) => vec![*at],
             Named::Group(trace) => of_trace(*trace),
-            Named::Calls(_) | Named::State(_) => Vec::new(),
+            Named::Calls(_) | Named::State(_) | Named::Plot => Vec::new(),
         })
         .collect();
     wanted.sort_unstable();
@@ -156,6 +166,14 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
                 let range = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
                 let slices = of.states.slices(*at, level, range);
                 track.slices(&slices, NameOf::State, &of.states.names, &mut names).end(Vec::new())
+            }
+            Named::Plot => {
+                let field = Field::of_id(shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+                let what = (level, from, to);
+                let (points, is_read) =
+                    plots::tiles(shared, (id, &field), query.get("filter"), what, query.is_on("exact"))?;
+                is_exact &= is_read;
+                TrackText::new(id, "counter", is_read).points(&points).end(Vec::new())
             }
             Named::Group(at) => {
                 let own = of_trace(*at);

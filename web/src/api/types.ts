@@ -51,6 +51,8 @@ export interface Track {
   max?: string | number | null;
   losses?: { events?: number | null; packets?: number | null } | number | null;
   of?: string | null;
+  /** Of a counter how much was read, from 0 to 1. */
+  done?: number;
 }
 
 export interface Tiles {

@@ -162,7 +162,7 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   g.clip();
   if (input.pale) g.globalAlpha = 0.35;
   if (glyphs) drawGlyphs(g, input, place, glyphs);
-  else if (track.kind === 'counter') drawCounter(g, theme, place);
+  else if (track.kind === 'counter') drawCounter(g, input, place);
   else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
   drawGapLabels(g, theme, place);
   if (input.query && track.kind !== 'counter') drawHits(g, input, place);
@@ -316,7 +316,8 @@ function tornEdge(g: CanvasRenderingContext2D, theme: Theme, x: number, y: numbe
   g.fill();
 }
 
-function drawCounter(g: CanvasRenderingContext2D, theme: Theme, { row, y, parts }: Place): void {
+function drawCounter(g: CanvasRenderingContext2D, input: TimelineInput, { row, y, parts }: Place): void {
+  const { theme, scale } = input;
   let low = Number(row.track.min ?? NaN);
   let high = Number(row.track.max ?? NaN);
   if (!Number.isFinite(low) || !Number.isFinite(high)) {
@@ -333,18 +334,25 @@ function drawCounter(g: CanvasRenderingContext2D, theme: Theme, { row, y, parts 
   g.lineWidth = 1;
   g.beginPath();
   let before: number | null = null;
+  let begun = false;
+  const go = (at: number, value: number): void => { if (begun) g.lineTo(at, height(value)); else g.moveTo(at, height(value)); begun = true; };
   for (const { tile, x, bucketPx, left, right } of parts) {
     for (let i = 0; i < tile.size; i++) {
       const at = x + (tile.at[i] ?? 0) * bucketPx;
-      if (at > right + 1 || at < left - bucketPx - 1) { if (at < left) before = tile.last[i] ?? before; continue; }
-      if (before !== null) g.lineTo(at, height(before)); else g.moveTo(at, height(tile.min[i] ?? 0));
-      if (before === null) before = tile.min[i] ?? 0;
-      g.lineTo(at, height(tile.min[i] ?? 0));
-      g.lineTo(at, height(tile.max[i] ?? 0));
-      g.lineTo(at, height(tile.last[i] ?? 0));
-      before = tile.last[i] ?? 0;
+      if (at > right + 1) break;
+      const [min, max, last] = [tile.min[i] ?? 0, tile.max[i] ?? 0, tile.last[i] ?? 0];
+      if (at >= left - bucketPx - 1) {
+        if (before !== null) { if (!begun) go(Math.min(left, at), before); go(at, before); }
+        go(at, min);
+        if (max !== min) go(at, max);
+        go(at, last);
+      }
+      before = last;
     }
   }
+  // The last value holds until the next one, or the end.
+  const end = Math.min(scale.width, scale.x(input.end));
+  if (before !== null && end > 0) { if (!begun) go(0, before); go(Math.max(0, end), before); }
   g.stroke();
 }
 
@@ -461,14 +469,14 @@ function wordsOf(place: Place, input: TimelineInput): string {
       const end = tile.len.length ? at + Math.max(tile.len[i] ?? 0, 0) * bucketPx : at + bucketPx;
       // The begin of the view may lie within a bucket.
       if (end < left - 0.001 || at > right + 0.001 || (tile.len.length > 0 && (tile.at[i] ?? 0) < 0 && left > 0.5)) continue;
-      if (tile.kind === 'counter') { low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
+      if (tile.kind === 'counter') { if (at < left - bucketPx) continue; low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
       const n = tile.n[i] ?? 1;
       inView += n;
       if (fits && n > most) { most = n; mostX = at; }
     }
   }
   const said: string[] = [];
-  if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high}` : 'no value in view');
+  if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high} in view` : (track.done ?? 1) < 1 ? 'being read' : 'no new value in view');
   else {
     const what = track.kind === 'calls' ? 'calls' : 'events';
     const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
@@ -503,6 +511,21 @@ function stateWords({ row, parts }: Place, { scale }: TimelineInput): string {
   return together ? `mostly ${most.map(([name]) => name).join(', then ')}` : most.map(([name, px]) => `${name} ${share(px)}`).join(', ');
 }
 
+/** The value of a counter at a place: that of the bucket there, else the last one before. */
+function valueAt(row: Row, x: number, parts: readonly Part[], scale: Scale): Hit | null {
+  let found: Hit | null = null;
+  for (const { tile, x: from, bucketPx } of parts) {
+    for (let i = 0; i < tile.size; i++) {
+      const begin = from + (tile.at[i] ?? 0) * bucketPx;
+      if (begin > x + 1) return found;
+      const last = tile.last[i] ?? 0;
+      const range = begin + bucketPx + 1 < x ? [last, last] as const : [tile.min[i] ?? 0, tile.max[i] ?? 0] as const;
+      found = { row, name: '', n: 1, begin: scale.time(begin), end: null, depth: null, gap: null, range };
+    }
+  }
+  return found;
+}
+
 /** What is under the pointer. */
 export interface Hit {
   readonly row: Row;
@@ -522,6 +545,7 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
   const { scale } = input;
   const depth = Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
   let best: { distance: number; hit: Hit } | null = null;
+  if (row.track.kind === 'counter') return valueAt(row, x, parts, scale);
   for (const { tile, x: from, bucketPx, left, right } of parts) {
     if (x < left - NEAR_PX || x > right + NEAR_PX) continue;
     const time = (bucket: number): bigint => scale.time(from + bucket * bucketPx);

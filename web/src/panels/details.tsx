@@ -4,6 +4,7 @@ import type { ComponentChildren, JSX } from 'preact';
 import type { CallDetails, EventDetails, Field } from '../api/types';
 import * as act from '../state/actions';
 import { applyFilter, callAnswer, eventAnswer, selectAnswer, trackById } from '../state/load';
+import { isPlottable } from '../state/plots';
 import { change, session, state, timeContext, whole } from '../state/store';
 import { day, duration, grouped, point, signed } from '../time/format';
 import { openMenu, openMenuAt, type MenuItem } from './menu';
@@ -127,10 +128,14 @@ function FieldLine({ field, scope, first }: { field: Field; scope: string; first
   );
 }
 
+/** Whether a field can be shown as a track. */
+const canPlot = (field: Field): boolean => isPlottable(field.kind) && (session.peek()?.features.includes('plots') ?? false);
+
 const fieldMenu = (field: Field): (MenuItem | null)[] => [
   { label: 'Filter by this', run: () => void addToFilter(condition(field, '==')) },
   { label: 'Leave these out', run: () => void addToFilter(`not ${condition(field, '==')}`) },
   { label: 'Add as a column', run: () => change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }) },
+  ...(canPlot(field) ? [{ label: 'Plot this field', run: () => act.plotField(filterPath(field.path)) }] : []),
   null,
   { label: 'Copy', run: () => void copyText(field.text) },
   { label: 'Copy the path', run: () => void copyText(field.path) },

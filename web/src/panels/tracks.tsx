@@ -146,6 +146,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
         <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
           onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>
       </div>
+      {track.kind === 'counter' && track.max != null ? <div class="axis" aria-hidden="true"><i>{track.max}{track.unit ? ` ${track.unit}` : ''}</i>{track.min !== track.max ? <i>{track.min}</i> : null}</div> : null}
       <span role="gridcell" class="sr">{words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event')}</span>
     </div>
   );
@@ -166,7 +167,7 @@ function countOf(track: Track): { text: string; bad: boolean } {
     const lost = [events ? `${grouped(events)} lost` : '', packets ? `${numberOf(packets, 'packet')} lost` : ''].filter((t) => t !== '');
     if (lost.length) return { text: lost.join(', '), bad: true };
   }
-  if (track.kind === 'counter') return { text: track.min == null ? '' : `${track.min} to ${track.max ?? ''}${track.unit ? ` ${track.unit}` : ''}`, bad: false };
+  if (track.kind === 'counter') return { text: (track.done ?? 1) < 1 ? `${Math.floor(100 * (track.done ?? 0))} %` : '', bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
   if (track.kind === 'state') return { text: '', bad: false };
   if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
@@ -187,6 +188,7 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
   const trace = track.kind === 'group' ? track.trace : null;
   if (trace !== null && session.peek()?.features.includes('clock')) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
+  if (state.peek().plots.includes(id)) items.push({ label: 'Remove', run: () => act.unplot(id) });
   if (order.peek().hidden.size) items.push({ label: 'Show hidden tracks', run: act.showHidden });
   openMenu(x, y, `Track ${track.name}`, items);
 }

@@ -1,13 +1,13 @@
 // What a user can do, apart from how: keys, menus and the mouse come here.
-import { signal } from '@preact/signals';
+import { effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Mark } from '../draw/timeline';
-import { callAnswer, eventAnswer, hasCalls, layout, locate, order, scroll, search, trackById, viewport } from './load';
+import { callAnswer, eventAnswer, hasCalls, layout, locate, order, scroll, search, trackById, tracks, viewport } from './load';
 import { firstOfTracks } from './chase';
 import { change, format, session, show, state, view, whole } from './store';
+import { plotId } from './plots';
 import { TABS, type Tab } from './state';
-
 
 /** Where the pointer is in the timeline, as a time; null outside of it. */
 export const pointer = signal<bigint | null>(null);
@@ -187,6 +187,28 @@ export function bury(id: string): void {
 
 export function hide(id: string): void {
   order.value = { ...order.peek(), hidden: new Set([...order.peek().hidden, id]) };
+}
+
+/** Shows a field of the chosen event, of all events of its name, as a track of its own. */
+export function plotField(path: string): void {
+  const event = eventAnswer.peek().value;
+  const group = event && tracks.peek().find((t) => t.kind === 'group' && t.trace === event.trace)?.id;
+  if (!event || !group) return;
+  const id = plotId(group, event.name, path);
+  const { plots, folds } = state.peek();
+  if (!plots.includes(id)) change({ plots: [...plots, id], folds: folds.filter((f) => f !== group) }, 'jump');
+  currentTrack.value = id;
+  // Its row comes when the source has said what it is.
+  const stop = effect(() => {
+    if (!layout.value.rows.some((r) => r.track.id === id) && state.value.plots.includes(id)) return;
+    queueMicrotask(() => { stop(); scrollTo(id); });
+  });
+}
+
+export function unplot(id: string): void {
+  const without = (list: readonly string[]): string[] => list.filter((other) => other !== id);
+  const { plots, pins, chosen } = state.peek();
+  change({ plots: without(plots), pins: without(pins), chosen: without(chosen) }, 'jump');
 }
 
 export const showHidden = (): void => { order.value = { ...order.peek(), hidden: new Set() }; };

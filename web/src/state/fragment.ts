@@ -21,6 +21,7 @@ export function writeFragment(state: State): string {
   put('fmt', state.format ?? '');
   put('cur', state.cursor === null ? '' : String(state.cursor));
   put('bm', state.bookmarks.map((b) => `${b.ns}~${encode(b.label)}`).join(','));
+  put('plot', writeList(state.plots));
   return [...parts, ...state.unknown].join('&');
 }
 
@@ -53,6 +54,7 @@ export function readFragment(fragment: string): State {
       case 'fmt': state.format = TIME_FORMATS.includes(value as TimeFormat) ? (value as TimeFormat) : null; break;
       case 'cur': state.cursor = readNs(value); break;
       case 'bm': state.bookmarks = value.split(',').map(readBookmark).filter((b) => b !== null); break;
+      case 'plot': state.plots = readList(value); break;
       default: unknown.push(part);
     }
   }

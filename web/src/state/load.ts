@@ -9,6 +9,7 @@ import { layoutOf, rowsBetween, AS_GIVEN, type Order, type Row } from '../draw/l
 import { showsTiles } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
+import { withPlots } from './plots';
 import { RowStore } from './rows';
 import { change, origin, session, state, view, whole } from './store';
 import { TileStore } from './tiles';
@@ -59,10 +60,10 @@ const tracksAnswer = answer<{ tracks: Track[] }>(() => {
 });
 
 /** Tracks as the filter leaves them. The answer before the present one stays until that is there. */
-export const tracks = signal<readonly Track[]>([]);
+const given = signal<readonly Track[]>([]);
 effect(() => {
   const { value, error, pending } = tracksAnswer.value;
-  if (value && !pending) tracks.value = value.tracks;
+  if (value && !pending) given.value = value.tracks;
   if (error?.body.code === 'filter' && !pending) {
     const text = state.peek().filter;
     filterError.value = { text, error: error.body };
@@ -72,6 +73,23 @@ effect(() => {
     phase.value = 'error';
   }
 });
+
+const PLOTS_MS = 300;
+const plotsAnswer = answer<Track[]>(() => {
+  const { plots, filter } = state.value;
+  if (!session.value || plots.length === 0 || phase.value === 'token') return null;
+  // A link may name what these traces do not have.
+  const one = (id: string, abort: AbortSignal): Promise<Track | null> => ask<Track>(`track/${encodeURIComponent(id)}`, { filter }, abort).catch((e: unknown) => {
+    if (e instanceof ApiError && e.status !== 401) return null;
+    throw e;
+  });
+  return {
+    key: `${plots.join(',')}\n${filter}\n${epoch.value}`,
+    ask: async (abort) => (await Promise.all(plots.map((id) => one(id, abort)))).filter((t) => t !== null),
+    again: (value) => (value.some((t) => (t.done ?? 1) < 1) ? { afterMs: PLOTS_MS, busy: false } : null),
+  };
+});
+export const tracks = computed(() => withPlots(given.value, plotsAnswer.value.value ?? []));
 export const trackById = computed(() => new Map(tracks.value.map((t) => [t.id, t])));
 
 export const order = signal<Order>(AS_GIVEN);
@@ -136,8 +154,10 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
       last = index;
     }
     if (first < 0) continue;
-    const group = groups.get(`${first} ${last}`);
-    if (group) group.ids.push(id); else groups.set(`${first} ${last}`, { first, last, ids: [id] });
+    // A counter may have to be read first: nobody else waits for that.
+    const key = trackById.peek().get(id)?.kind === 'counter' ? id : `${first} ${last}`;
+    const group = groups.get(key);
+    if (group) group.ids.push(id); else groups.set(key, { first, last, ids: [id] });
   }
   for (const { first, last, ids: wanted } of groups.values()) {
     const most = Math.max(1, Math.min(MOST_TRACKS, Math.floor(MOST_TILES / (last - first + 1))));

@@ -37,11 +37,13 @@ export interface State {
   readonly format: TimeFormat | null;
   readonly cursor: bigint | null;
   readonly bookmarks: readonly Bookmark[];
+  /** Tracks of fields that are shown as counters. */
+  readonly plots: readonly string[];
   /** Parts of the link that this version does not know, as they were. */
   readonly unknown: readonly string[];
 }
 
 export const INITIAL: State = {
   view: null, selection: null, chosen: [], filter: '', query: '', event: null, call: null, tab: 'events', pins: [], folds: [],
-  columns: [], format: null, cursor: null, bookmarks: [], unknown: [],
+  columns: [], format: null, cursor: null, bookmarks: [], plots: [], unknown: [],
 };

@@ -147,6 +147,13 @@ export class TileStore {
       const last = !slices ? first : len < 0 ? parts - 1 : clamp(Math.floor((at + len) / TILE_BUCKETS));
       for (let part = first; part <= last; part++) members[part]?.push(i);
     }
+    // The line of a counter begins with the value before.
+    if (track.kind === 'counter') {
+      for (let part = 1, before: number | undefined; part < parts; part++) {
+        before = members[part - 1]?.at(-1) ?? before;
+        if (before !== undefined) members[part]?.unshift(before);
+      }
+    }
     for (let part = 0; part < parts; part++) {
       const shift = part * TILE_BUCKETS;
       const gaps = (track.gaps ?? [])

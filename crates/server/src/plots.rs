@@ -1,0 +1,278 @@
+//! Fields that are shown as counters: their values over time. A field is read when its track is asked for.
+//!
+//! The id of such a track says what it shows, so that nobody has to remember it: `p.GROUP.NAME.PATH`, of the events of one
+//! name of a trace the field at a path. Signs of name and path that ids do not have stand as `-` and two hexadecimal digits.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+
+use serde_json::{Value, json};
+use tracemill_engine::choice;
+use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::{ColumnList, Expression, Filter, KeyBy, KeyReader};
+use tracemill_engine::selection::{ClassSet, StreamOf};
+use tracemill_engine::timeline::Selection;
+use tracemill_lod::counters::{Counter, Point, Points};
+use tracemill_lod::tiles;
+
+use crate::answers::group_id;
+use crate::error::{Answer, ApiError};
+use crate::measures::number;
+use crate::shared::{Shared, Traces};
+
+/// Counters that are kept; each takes 2.5 MiB at most.
+const KEPT: usize = 16;
+/// Events that are read for one question that nobody waits for in earnest.
+const READ: usize = 1 << 18;
+
+/// What a counter shows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Field {
+    trace: usize,
+    /// The name of the events.
+    name: String,
+    /// The path, as filters take it.
+    path: String,
+}
+
+/// The text of a part of an id.
+fn decoded(part: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'-' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2)?;
+        let digit = |sign: u8| char::from(sign).to_digit(16);
+        bytes.push((digit(digits[0])? << 4 | digit(digits[1])?) as u8);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+impl Field {
+    /// What an id says; `None` when it is no id of a counter.
+    pub(crate) fn of_id(shared: &Shared, id: &str) -> Option<Field> {
+        let (group, rest) = id.strip_prefix("p.")?.split_once('.')?;
+        let (name, path) = rest.split_once('.')?;
+        let trace = (0..shared.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
+        Some(Field { trace, name: decoded(name)?, path: decoded(path)? })
+    }
+
+    /// How a page calls it: `grams of mill:grind`.
+    fn title(&self) -> String {
+        let short = ["payload.", "event_context.", "stream_context.", "packet_context."]
+            .iter()
+            .find_map(|scope| self.path.strip_prefix(scope));
+        format!("{} of {}", short.unwrap_or(&self.path), self.name)
+    }
+
+    /// Shows the values from one time to another, both included, with their times in ns since the origin of the timeline.
+    fn read(
+        &self,
+        shared: &Shared,
+        filter: Option<&Filter>,
+        range: Option<(i128, i128)>,
+        mut see: impl FnMut(i64, f64),
+        done: &AtomicUsize,
+    ) -> Answer<()> {
+        let Traces { session, streams, selection, filter: shown, .. } = &shared.input.traces;
+        let wrong = |error: tracemill_model::error::Error| ApiError::new(404, "track", error.message());
+        let columns = ColumnList::parse(&self.path).and_then(|list| list.bind(session)).map_err(wrong)?;
+        let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
+        let schema = &session.traces[self.trace].schema;
+        let own = selection.classes.get(self.trace).cloned().flatten();
+        // A class without a name tells it event by event.
+        let is_it = |class: usize| {
+            own.as_ref().is_none_or(|own| own.has(class as u32))
+                && schema.events()[class].name.as_ref().is_none_or(|name| **name == *self.name)
+        };
+        let mut classes = selection.classes.clone();
+        classes.resize(session.traces.len(), None);
+        classes[self.trace] = Some(Arc::new(ClassSet::new(schema.events().len(), is_it)));
+        let streams: Vec<StreamOf> = streams.iter().filter(|of| of.trace == self.trace).cloned().collect();
+        let begin_ns = selection.begin_ns.max(range.map(|(begin, _)| begin));
+        let end_ns = selection.end_ns.into_iter().chain(range.map(|(_, end)| end)).min();
+        let jobs = if range.is_some() { 1 } else { selection.jobs };
+        let selection = Selection { begin_ns, end_ns, classes, jobs, ..selection.clone() };
+        let origin = shared.timeline().origin;
+        let (mut matcher, mut key, mut name) = (filter.map(Filter::matcher), Vec::new(), Vec::new());
+        let mut events = Events::new(session, &streams, &selection, shown.as_ref());
+        let mut count = 0usize;
+        while let Some(step) = events.next() {
+            let Step::Event(_, event) = step else { continue };
+            count += 1;
+            if count.is_multiple_of(4096) {
+                done.store(count, Ordering::Relaxed);
+                if shared.progress.stop.load(Ordering::Relaxed) {
+                    return Err(ApiError::new(503, "busy", "the server ends"));
+                }
+            }
+            let Some(time) = event.ns.and_then(|ns| i64::try_from(ns - origin).ok()) else { continue };
+            let mut is_named = || event.name(&mut name).is_some_and(|name| name == self.name.as_bytes());
+            if event.class().name.is_none() && !is_named() {
+                continue;
+            }
+            if matcher.as_mut().is_some_and(|matcher| !matcher.matches(&event)) {
+                continue;
+            }
+            let values = keys.values(&event, &mut key);
+            if let Some(value) = values.first().and_then(|(_, value)| number(value)) {
+                see(time, value);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A counter, as far as it was read.
+#[derive(Default)]
+struct Plot {
+    counter: OnceLock<Arc<Counter>>,
+    /// Held by who reads it.
+    reading: Mutex<()>,
+    /// Events that were looked at so far.
+    done: AtomicUsize,
+}
+
+/// Counters by what they show.
+#[derive(Default)]
+pub(crate) struct Plots(Mutex<VecDeque<(String, Arc<Plot>)>>);
+
+impl Plots {
+    fn plot(&self, key: String) -> Arc<Plot> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.iter().position(|(own, _)| *own == key)
+            && let Some(known) = kept.remove(at)
+        {
+            let plot = known.1.clone();
+            kept.push_back(known);
+            return plot;
+        }
+        let plot = Arc::new(Plot::default());
+        kept.push_back((key, plot.clone()));
+        if kept.len() > KEPT {
+            kept.pop_front();
+        }
+        plot
+    }
+}
+
+fn plot_of(shared: &Shared, id: &str, filter: Option<&str>) -> Arc<Plot> {
+    shared.plots.plot(format!("{} {id} {}", shared.timeline().origin, filter.unwrap_or_default()))
+}
+
+fn bound(shared: &Shared, filter: Option<&str>) -> Answer<Option<Filter>> {
+    let session = &shared.input.traces.session;
+    let Some(text) = filter else { return Ok(None) };
+    let expression = Expression::parse(text);
+    let bound =
+        expression.and_then(|expression| expression.bind(session, &choice::times(session, false, expression.needs())));
+    bound.map(Some).map_err(|error| ApiError::filter(text, &error))
+}
+
+/// What `tiles` says of a counter: buckets of a level, from the first tile on, the last value before them at -1; whether
+/// they are exact.
+pub(crate) fn tiles(
+    shared: &Shared,
+    (id, field): (&str, &Field),
+    filter: Option<&str>,
+    (level, from, to): (u32, u64, u64),
+    must_be_exact: bool,
+) -> Answer<(Vec<Point>, bool)> {
+    let index = shared.whole_index()?;
+    let plot = plot_of(shared, id, filter);
+    let filter = bound(shared, filter)?;
+    if plot.counter.get().is_none() {
+        // Who does not wait in earnest leaves it to who reads already.
+        let _reading = match plot.reading.try_lock() {
+            Ok(reading) => reading,
+            Err(TryLockError::Poisoned(reading)) => reading.into_inner(),
+            Err(TryLockError::WouldBlock) if !must_be_exact => return Ok((Vec::new(), false)),
+            Err(TryLockError::WouldBlock) => plot.reading.lock().unwrap_or_else(PoisonError::into_inner),
+        };
+        if plot.counter.get().is_none() {
+            let mut points = Points::new(0);
+            field.read(shared, filter.as_ref(), None, |time, value| points.push(time, value), &plot.done)?;
+            let _ = plot.counter.set(Arc::new(points.finish()));
+        }
+    }
+    let Some(counter) = plot.counter.get() else { return Ok((Vec::new(), false)) };
+    let (begin, end) = tiles::range(level, from, to);
+    let first = begin >> level;
+    let with = |before: Option<f64>, points: Vec<Point>, first: i64| -> Vec<Point> {
+        let before = before.map(|last| Point { at: -1, values: 1, min: last, max: last, last });
+        before.into_iter().chain(points.into_iter().map(|point| Point { at: point.at - first, ..point })).collect()
+    };
+    if level >= counter.level() {
+        let (before, points) = counter.buckets(level, (begin, end));
+        return Ok((with(before, points, first), true));
+    }
+    // What is known of a wide bucket stands at its beginning, unless the values in it are read again.
+    let (before, wide) = counter.buckets(0, (begin, end));
+    let own = counter.level();
+    let origin = shared.timeline().origin;
+    let ns = |time: i64| origin + i128::from(time);
+    let (read_from, read_to) = (begin >> own << own, end);
+    let event_at = |ns: i128| index.first_from(ns).unwrap_or(index.events());
+    let cost = event_at(ns(read_to)).saturating_sub(event_at(ns(read_from)));
+    if !wide.is_empty() && cost > READ && !must_be_exact {
+        let narrow = |point: Point| Point { at: ((point.at << own).max(begin) >> level) - first, ..point };
+        let points = wide.into_iter().map(narrow).collect();
+        return Ok((with(before, points, 0), false));
+    }
+    let (mut before, mut points) = (before, Points::new(level));
+    if !wide.is_empty() {
+        let see = |time: i64, value: f64| match time < begin {
+            true => before = Some(value),
+            false => points.push(time, value),
+        };
+        field.read(shared, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, &AtomicUsize::new(0))?;
+    }
+    let (_, points) = points.finish().buckets(level, (begin, end));
+    Ok((with(before, points, first), true))
+}
+
+/// A number as it is written: without a point when it is whole.
+fn text(number: f64) -> Value {
+    Value::String(number.to_string())
+}
+
+/// The track of a counter, as `tracks` tells of others; how much of it was read, from 0 to 1, is `done`.
+pub(crate) fn track(shared: &Shared, id: &str, filter: Option<&str>) -> Answer {
+    let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
+    let field = Field::of_id(shared, id).ok_or_else(unknown)?;
+    let index = shared.whole_index()?;
+    // A path that no event has is told here, before any tile is asked for.
+    let columns = ColumnList::parse(&field.path).and_then(|list| list.bind(&shared.input.traces.session));
+    columns.map_err(|error| ApiError::new(404, "track", error.message()))?;
+    let plot = plot_of(shared, id, filter);
+    let counter = plot.counter.get();
+    let bounds = counter.and_then(|counter| counter.bounds());
+    let done = plot.done.load(Ordering::Relaxed) as f64 / index.events().max(1) as f64;
+    Ok(json!({
+        "id": id, "parent": group_id(field.trace), "kind": "counter", "base": false, "name": field.title(),
+        "trace": field.trace, "events": counter.map(|counter| counter.values()), "unit": null,
+        "min": bounds.map(|(min, _)| text(min)), "max": bounds.map(|(_, max)| text(max)),
+        "done": if counter.is_some() { 1.0 } else { done.min(0.99) },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_ids_are_texts() {
+        assert_eq!(decoded("mill-3Agrind").as_deref(), Some("mill:grind"));
+        assert_eq!(decoded("payload-2Eargs-5B1-5D").as_deref(), Some("payload.args[1]"));
+        assert_eq!(decoded("-C3-BC").as_deref(), Some("ü"));
+        for wrong in ["-", "-3", "-zz", "-C3", "-+1x"] {
+            assert_eq!(decoded(wrong), None, "{wrong}");
+        }
+    }
+}
