@@ -141,6 +141,9 @@ fn session(shared: &Shared) -> Value {
     if shared.input.cut.is_some() {
         features.push("export");
     }
+    if shared.input.reopen.is_some() {
+        features.push("clock");
+    }
     if shared.calls().is_some() {
         features.push("calls");
     }

@@ -110,7 +110,7 @@ pub(crate) fn export(shared: &Shared, body: &Value) -> Answer {
         Ok(file)
     };
     let file = pack().map_err(|error| fault("pack the trace", &packed, &error))?;
-    let name = shared.exports.put(file).map_err(|error| ApiError::new(500, "fault", error.message()))?;
+    let name = shared.lasting.exports.put(file).map_err(|error| ApiError::new(500, "fault", error.message()))?;
     Ok(json!({ "url": format!("/export/{name}") }))
 }
 

@@ -8,6 +8,7 @@
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod anew;
 mod answers;
 mod assets;
 mod error;
@@ -22,6 +23,7 @@ mod states;
 mod tiles;
 mod web;
 
+pub use anew::{Move, Reopener};
 pub use error::ApiError;
 pub use export::{Cut, Cutter};
 pub use rows::{Place, Row, fields, read as read_rows};

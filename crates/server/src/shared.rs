@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::SystemTime;
 
 use tracemill_engine::choice;
 use tracemill_engine::filter::{Expression, Filter};
@@ -15,6 +16,7 @@ use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ClockOrigin;
 
+use crate::anew::Reopener;
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
 use crate::guard::Guard;
@@ -71,6 +73,10 @@ pub struct Input {
     pub command: String,
     /// Writes parts of the traces, where the program can do that.
     pub cut: Option<Cutter>,
+    /// Opens the traces again, where that can be done.
+    pub reopen: Option<Reopener>,
+    /// A time before they were opened.
+    pub opened: SystemTime,
 }
 
 /// Filters whose events are kept.
@@ -103,34 +109,51 @@ impl Kept {
     }
 }
 
+/// How far the server is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    Counting,
+    Complete,
+    End,
+}
+
+/// What pages are told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct News {
+    pub(crate) stage: Stage,
+    /// That of the traces that are shown.
+    pub(crate) version: usize,
+    /// From when on they are others than those before, in ns, when only that changed.
+    pub(crate) grown: Option<i128>,
+}
+
+/// What stays as long as a server runs, also when traces are read anew.
+pub(crate) struct Lasting {
+    pub(crate) guard: Guard,
+    pub(crate) exports: Exports,
+    /// How often what answers are made of was added to.
+    pub(crate) changes: AtomicUsize,
+    /// Told when more is known, and when the server ends.
+    pub(crate) news: tokio::sync::watch::Sender<News>,
+}
+
 /// Traces, and the knowledge of them so far. One thread [reads](Shared::read), others ask meanwhile.
 pub struct Shared {
     /// The traces.
     pub input: Input,
     pub(crate) kept: Kept,
-    pub(crate) exports: Exports,
     pub(crate) plots: Plots,
-    pub(crate) guard: Guard,
+    pub(crate) lasting: Arc<Lasting>,
+    /// How many were shown before by this server.
+    pub(crate) version: usize,
     /// How far the reading is.
     pub progress: Progress,
     /// The density of all tracks, as far as it is known. Another one takes its place when an event is found before its origin.
     timeline: Mutex<Arc<Timeline>>,
-    /// How often what answers are made of was added to.
-    changes: AtomicUsize,
     index: OnceLock<Arc<Index>>,
     calls: OnceLock<Option<Arc<Calls>>>,
     states: OnceLock<Option<states::Found>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
-    /// Told when more is known, and when the server ends.
-    pub(crate) news: tokio::sync::watch::Sender<News>,
-}
-
-/// How far the server is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum News {
-    Counting,
-    Complete,
-    End,
 }
 
 impl Shared {
@@ -143,28 +166,42 @@ impl Shared {
     }
 
     pub(crate) fn new(input: Input, guard: Guard) -> Shared {
+        let news = News { stage: Stage::Counting, version: 0, grown: None };
+        let lasting = Lasting {
+            guard,
+            exports: Exports::default(),
+            changes: AtomicUsize::new(0),
+            news: tokio::sync::watch::channel(news).0,
+        };
+        Shared::of(input, Arc::new(lasting), 0)
+    }
+
+    /// The same traces, opened anew.
+    pub(crate) fn next(input: Input, before: &Shared) -> Shared {
+        Shared::of(input, before.lasting.clone(), before.version + 1)
+    }
+
+    fn of(input: Input, lasting: Arc<Lasting>, version: usize) -> Shared {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
         Shared {
             timeline: Mutex::new(Arc::new(timeline)),
-            changes: AtomicUsize::new(0),
             input,
             kept: Kept::default(),
-            exports: Exports::default(),
             plots: Plots::default(),
-            guard,
+            lasting,
+            version,
             progress: Progress::default(),
             index: OnceLock::new(),
             calls: OnceLock::new(),
             states: OnceLock::new(),
             sets: Mutex::default(),
-            news: tokio::sync::watch::channel(News::Counting).0,
         }
     }
 
     /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
     pub fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
-        let change = || self.changes.fetch_add(1, Ordering::Relaxed);
+        let change = || self.lasting.changes.fetch_add(1, Ordering::Relaxed);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let found = calls::follow(session, selection, self.timeline().origin, &self.progress).map(Arc::new);
@@ -187,9 +224,9 @@ impl Shared {
         if self.index().is_none() {
             return;
         }
-        self.news.send_if_modified(|news| {
-            let is_new = *news == News::Counting;
-            *news = if is_new { News::Complete } else { *news };
+        self.lasting.news.send_if_modified(|news| {
+            let is_new = news.stage == Stage::Counting && news.version == self.version;
+            news.stage = if is_new { Stage::Complete } else { news.stage };
             is_new
         });
     }
@@ -206,7 +243,7 @@ impl Shared {
                     let ends = (Some(first), self.input.traces.ends.1);
                     let timeline = Arc::new(Timeline::new(source, ends));
                     *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = timeline;
-                    self.changes.fetch_add(1, Ordering::Relaxed);
+                    self.lasting.changes.fetch_add(1, Ordering::Relaxed);
                 }
             }
         }
@@ -220,7 +257,7 @@ impl Shared {
     /// Ends the reading, and the server.
     pub fn end(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
-        self.news.send_replace(News::End);
+        self.lasting.news.send_modify(|news| news.stage = Stage::End);
     }
 
     /// The index, when all events have their numbers.
@@ -251,7 +288,7 @@ impl Shared {
     /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this
     /// port may show another trace.
     pub(crate) fn generation(&self) -> String {
-        format!("{}-{}", self.guard.run, 1 + self.changes.load(Ordering::Relaxed))
+        format!("{}-{}", self.lasting.guard.run, 1 + self.lasting.changes.load(Ordering::Relaxed))
     }
 
     /// The first and last time of the timeline.

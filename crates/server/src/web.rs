@@ -13,12 +13,13 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
+use crate::anew::Current;
 use crate::answers::{self, Query, Reply};
 use crate::assets::Asset;
 use crate::error::{Answer, ApiError};
 use crate::export;
 use crate::guard::{Guard, check_method};
-use crate::shared::{Input, News, Shared};
+use crate::shared::{Input, News, Shared, Stage};
 
 /// How a server is reached.
 pub struct Settings {
@@ -80,7 +81,7 @@ fn hosts_of(settings: &Settings) -> Vec<String> {
 }
 
 struct App {
-    shared: Arc<Shared>,
+    current: Arc<Current>,
     room: Semaphore,
     /// Streams of progress: pages that are open.
     pages: AtomicUsize,
@@ -89,12 +90,12 @@ struct App {
 impl Listening {
     /// The address for people, with the token.
     pub fn url(&self) -> String {
-        format!("http://{}/#token={}", self.address, self.shared.guard.token)
+        format!("http://{}/#token={}", self.address, self.shared.lasting.guard.token)
     }
 
     /// The address for a browser that is started: it holds no token, as other users see command lines.
     pub fn url_with_ticket(&self) -> Option<String> {
-        Some(format!("http://{}/#ticket={}", self.address, self.shared.guard.ticket()?))
+        Some(format!("http://{}/#ticket={}", self.address, self.shared.lasting.guard.ticket()?))
     }
 
     /// Answers until it is asked to end.
@@ -106,7 +107,10 @@ impl Listening {
         // It is not waited for at the end: between two events that match a filter it looks at nothing else.
         let reader = shared.clone();
         std::thread::spawn(move || reader.read());
-        let app = Arc::new(App { shared: shared.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
+        let current = Arc::new(Current::new(shared.clone()));
+        let watcher = current.clone();
+        std::thread::spawn(move || watcher.watch());
+        let app = Arc::new(App { current: current.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
         let router = axum::Router::new().fallback(answer).with_state(app.clone());
         let ended = runtime.block_on(async {
             let server = axum::serve(listener, router);
@@ -116,7 +120,7 @@ impl Listening {
                 () = idle(&app, idle_exit) => Ok(()),
             }
         });
-        shared.end();
+        current.end();
         runtime.shutdown_timeout(Duration::from_millis(500));
         ended.map_err(|error| Error::new(ErrorKind::Io, format!("the server cannot go on: {error}")))
     }
@@ -124,10 +128,10 @@ impl Listening {
 
 /// Until a signal or a request says to end.
 async fn asked_to_end(shared: &Shared) {
-    let mut news = shared.news.subscribe();
+    let mut news = shared.lasting.news.subscribe();
     let told = async {
         // A moment for the answer to the request that said so.
-        if news.wait_for(|news| *news == News::End).await.is_ok() {
+        if news.wait_for(|news| news.stage == Stage::End).await.is_ok() {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     };
@@ -191,7 +195,7 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
 async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Response> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_string();
-    app.shared.guard.check_origin(&parts.headers, is_api)?;
+    app.current.lasting.guard.check_origin(&parts.headers, is_api)?;
     if !is_api {
         check_method(&parts.method, false)?;
         return match path.strip_prefix("/export/") {
@@ -205,7 +209,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         check_method(&parts.method, is_post)?;
     }
     if path != "login" {
-        app.shared.guard.check_token(&parts.headers)?;
+        app.current.lasting.guard.check_token(&parts.headers)?;
     }
     check_method(&parts.method, is_post)?;
     let query = parts.uri.query().unwrap_or_default();
@@ -222,11 +226,21 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         return Ok(progress(app));
     }
     let query = Query::parse(query);
-    let is_kept = path == "tiles" && query.get("g") == Some(&*app.shared.generation());
-    let shared = app.shared.clone();
-    let answer = tokio::task::spawn_blocking(move || answers::answer(&shared, &path, &query)).await;
+    let shared = app.current.shared();
+    let is_kept = path == "tiles" && query.get("g") == Some(&*shared.generation());
+    let (asked, current) = (shared.clone(), app.current.clone());
+    let answer = tokio::task::spawn_blocking(move || {
+        let mut answer = answers::answer(&asked, &path, &query);
+        if let Ok(Reply::Value(value)) = &mut answer
+            && path == "session"
+        {
+            put_moves(value, &asked, &current);
+        }
+        answer
+    })
+    .await;
     let answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
-    let generation = app.shared.generation();
+    let generation = shared.generation();
     let (text, is_exact) = match answer {
         Reply::Value(mut value) => {
             if let Value::Object(members) = &mut value {
@@ -248,6 +262,14 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     Ok(response)
 }
 
+/// By how much clocks were moved, with the traces of a session.
+fn put_moves(session: &mut Value, shared: &Shared, current: &Current) {
+    let traces = session["traces"].as_array_mut().into_iter().flatten();
+    for (value, trace) in traces.zip(&shared.input.traces.session.traces) {
+        value["moved_ns"] = current.moved(&trace.path, &trace.name).to_string().into();
+    }
+}
+
 async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> Answer<Response> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if kind.split(';').next().map(str::trim) != Some("application/json") {
@@ -258,22 +280,27 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
     let answer = match path {
         "login" => {
             let ticket = body["ticket"].as_str().unwrap_or_default();
-            let token = app.shared.guard.redeem(ticket);
+            let token = app.current.lasting.guard.redeem(ticket);
             json!({ "token": token.ok_or_else(|| ApiError::new(401, "token", "the ticket was used, or is too old"))? })
         }
         "stop" => {
-            app.shared.end();
+            app.current.end();
             json!({})
         }
         "export" => {
             let Ok(_room) = app.room.try_acquire() else {
                 return Err(ApiError::new(503, "busy", "too many questions at once"));
             };
-            let shared = app.shared.clone();
+            let shared = app.current.shared();
             let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body)).await;
             answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
         }
-        _ => return Err(ApiError::new(404, "path", format!("`{path}` is not answered by this program yet"))),
+        "clock" => {
+            let current = app.current.clone();
+            let answer = tokio::task::spawn_blocking(move || current.move_clock(&body)).await;
+            answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
+        }
+        _ => return Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
     };
     Ok(json_response(&answer, None))
 }
@@ -281,7 +308,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
 /// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
 fn exported(app: &App, name: &str, method: &Method) -> Answer<Response> {
     let is_there = method == Method::GET;
-    let file = is_there.then(|| app.shared.exports.take(name)).flatten();
+    let file = is_there.then(|| app.current.lasting.exports.take(name)).flatten();
     let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
     let len = file.metadata().map_or(0, |metadata| metadata.len());
     let stream = futures_util::stream::try_unfold(Some(file), async |file| {
@@ -356,36 +383,45 @@ impl Drop for OpenPage {
     }
 }
 
+/// How far the index is, as a server-sent event.
+fn index_event(shared: &Shared) -> String {
+    let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
+    format!("event: index\ndata: {body}\n\n")
+}
+
 /// Server-sent events: how far the index is, and the end.
 fn progress(app: &Arc<App>) -> Response {
     app.pages.fetch_add(1, Ordering::Relaxed);
     let page = OpenPage(app.clone());
-    let news = app.shared.news.subscribe();
+    let news = app.current.lasting.news.subscribe();
     let stream = futures_util::stream::unfold((page, news, None), async |(page, mut news, last)| {
         loop {
             let now = *news.borrow_and_update();
-            if last == Some(News::End) {
+            let is_over = last.is_some_and(|last: News| last.stage == Stage::End);
+            if is_over {
                 return None;
             }
             if last != Some(now) {
-                let shared = &page.0.shared;
-                let text = match now {
-                    News::End => "event: end\ndata: {}\n\n".to_string(),
-                    _ => {
-                        let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
-                        format!("event: index\ndata: {body}\n\n")
+                let shared = page.0.current.shared();
+                let is_grown = last.is_some_and(|last| last.version != now.version);
+                let text = match (now.stage, now.grown.filter(|_| is_grown)) {
+                    (Stage::End, _) => "event: end\ndata: {}\n\n".to_string(),
+                    (_, Some(begin)) => {
+                        let (begin, end) = (begin.to_string(), shared.ends().1.map(|end| end.to_string()));
+                        let body = json!({ "generation": shared.generation(), "begin": begin, "end": end });
+                        format!("event: grown\ndata: {body}\n\n")
                     }
+                    _ => index_event(&shared),
                 };
                 return Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), (page, news, Some(now))));
             }
-            let wait = if now == News::Counting { Duration::from_millis(250) } else { Duration::from_secs(15) };
+            let is_counting = now.stage == Stage::Counting;
+            let wait = if is_counting { Duration::from_millis(250) } else { Duration::from_secs(15) };
             match tokio::time::timeout(wait, news.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
-                Err(_) if now == News::Counting => {
-                    let body =
-                        json!({ "index": answers::progress(&page.0.shared), "generation": page.0.shared.generation() });
-                    let text = format!("event: index\ndata: {body}\n\n");
+                Err(_) if is_counting => {
+                    let text = index_event(&page.0.current.shared());
                     return Some((Ok(Bytes::from(text)), (page, news, last)));
                 }
                 Err(_) => return Some((Ok(Bytes::from_static(b": still here\n\n")), (page, news, last))),

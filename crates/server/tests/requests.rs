@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tracemill_engine::selection::streams;
@@ -11,7 +13,7 @@ use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_server::{Input, Settings, Traces, listen};
+use tracemill_server::{Input, Move, Settings, Traces, listen};
 
 /// A server, as its address and token.
 struct Served {
@@ -20,18 +22,33 @@ struct Served {
     thread: std::thread::JoinHandle<()>,
 }
 
-fn serve(name: &str) -> Served {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name);
-    let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("the options are right");
+fn demo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)
+}
+
+fn input_of(paths: &[PathBuf], moves: &[Move]) -> Input {
+    let opened = SystemTime::now();
+    let mut session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS)).expect("the options are right");
+    Move::apply(moves, &mut session);
     let streams = streams(&session, &[]).expect("all streams");
-    let traces = Traces::new(session, streams, Selection::default(), None);
-    let input = Input {
-        traces,
+    let own = paths.to_vec();
+    Input {
+        traces: Traces::new(session, streams, Selection::default(), None),
         problems: (Vec::new(), Vec::new()),
         program: "test".to_string(),
         command: "tracemill view".to_string(),
         cut: None,
-    };
+        reopen: Some(Arc::new(move |moves: &[Move]| Ok(input_of(&own, moves)))),
+        opened,
+    }
+}
+
+fn serve(name: &str) -> Served {
+    served(&[demo(name)])
+}
+
+fn served(paths: &[PathBuf]) -> Served {
+    let input = input_of(paths, &[]);
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let server = listen(input, &Settings { address, port: 0, hosts: Vec::new(), idle_exit: None }).expect("a port");
     let url = server.url();
@@ -392,5 +409,114 @@ fn a_field_is_a_counter() {
         assert_eq!(served.ask("GET", &format!("/api/track/{wrong}"), "").0, 404, "{wrong}");
     }
     assert_eq!(served.ask("GET", &format!("/api/select?tracks={id}"), "").0, 200);
+    served.end();
+}
+
+#[test]
+fn a_clock_is_moved() {
+    let served = served(&[demo("traces/mill"), demo("traces/orders")]);
+    served.when_counted();
+    let session = served.json("session");
+    assert!(session["features"].as_array().is_some_and(|all| all.contains(&"clock".into())));
+    let times = |trace: u64| -> Vec<i128> {
+        let rows = served.rows("");
+        rows.iter().filter(|(row, _)| row["trace"] == trace).map(|(row, _)| ns(&row["ns"])).collect()
+    };
+    let (mill, orders) = (times(0), times(1));
+    for offset in ["3600000000000", "-5", "0"] {
+        let body = format!("{{\"trace\":0,\"offset_ns\":\"{offset}\"}}");
+        assert_eq!(served.ask("POST", "/api/clock", &body).0, 200);
+        served.when_counted();
+        let now = served.json("session");
+        assert_ne!(now["generation"], session["generation"]);
+        assert_eq!((&now["traces"][0]["moved_ns"], &now["traces"][1]["moved_ns"]), (&offset.into(), &"0".into()));
+        let by: i128 = offset.parse().expect("a number");
+        assert_eq!(times(0), mill.iter().map(|time| time + by).collect::<Vec<_>>(), "{offset}");
+        assert_eq!(times(1), orders);
+    }
+    for wrong in [
+        "{}",
+        "{\"trace\":7,\"offset_ns\":\"1\"}",
+        "{\"trace\":0,\"offset_ns\":\"x\"}",
+        "{\"trace\":-1,\"offset_ns\":1}",
+    ] {
+        assert_eq!(served.ask("POST", "/api/clock", wrong).0, 400, "{wrong}");
+    }
+    served.end();
+}
+
+/// A folder that goes with the value.
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_growing_trace_is_read_again() {
+    let folder = Folder(std::env::temp_dir().join(format!("tracemill-growing-{}", std::process::id())));
+    std::fs::create_dir_all(&folder.0).expect("a folder");
+    let from = demo("traces/losses");
+    let file = |name: &str| std::fs::read(from.join(name)).expect("it is there");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(folder.0.join(name), bytes).expect("there is room");
+    write("metadata", &file("metadata"));
+    write("tiny_1", &file("tiny_1"));
+    let whole = file("tiny_0");
+    // Whole packets.
+    write("tiny_0", &whole[..16384]);
+    let served = served(std::slice::from_ref(&folder.0));
+    served.when_counted();
+    let first = served.rows("");
+    let mut watching = TcpStream::connect(&served.address).expect("it listens");
+    let request = format!(
+        "GET /api/progress HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        served.address, served.token
+    );
+    watching.write_all(request.as_bytes()).expect("it reads");
+    watching.set_read_timeout(Some(Duration::from_secs(20))).expect("there are timeouts");
+    let mut heard = String::new();
+    let mut hear = |what: &str| {
+        let mut bytes = [0; 4096];
+        while !heard.contains(what) {
+            let len = watching.read(&mut bytes).expect("it says something");
+            assert!(len > 0, "{heard}");
+            heard.push_str(&String::from_utf8_lossy(&bytes[..len]));
+        }
+        std::mem::take(&mut heard)
+    };
+    hear("event: index");
+    let before = served.json("session")["generation"].clone();
+    write("tiny_0", &whole);
+    let said = hear("event: grown");
+    served.when_counted();
+    let grown = served.rows("");
+    assert!(grown.len() > first.len());
+    assert_ne!(served.json("session")["generation"], before);
+    // The same as if it were opened now, and only the new part is said to be another one.
+    let fresh = self::served(std::slice::from_ref(&folder.0));
+    fresh.when_counted();
+    assert_eq!(grown, fresh.rows(""));
+    assert_eq!(served.json("problems"), {
+        let mut problems = fresh.json("problems");
+        problems["generation"] = served.json("problems")["generation"].clone();
+        problems
+    });
+    fresh.end();
+    let begin: i128 =
+        said.split("\"begin\":\"").nth(1).and_then(|rest| rest.split('"').next()?.parse().ok()).expect(&said);
+    let last_of = |rows: &[(Value, Value)]| {
+        rows.iter().filter(|(row, _)| row["track"] == "b0").map(|(row, _)| ns(&row["ns"])).max()
+    };
+    assert_eq!(Some(begin), last_of(&first));
+    // A file that shrank: another session.
+    write("tiny_0", &whole[..8192]);
+    let until = Instant::now() + Duration::from_secs(20);
+    while served.json("session")["events"].as_u64() >= Some(first.len() as u64) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    served.when_counted();
+    assert!(served.rows("").len() < first.len());
     served.end();
 }

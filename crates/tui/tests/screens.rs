@@ -24,6 +24,8 @@ fn shared(paths: &[&Path]) -> Arc<Shared> {
         program: "test".to_string(),
         command: "tracemill tui".to_string(),
         cut: None,
+        reopen: None,
+        opened: std::time::SystemTime::now(),
     };
     Arc::new(Shared::alone(input).expect("there are random numbers"))
 }

@@ -25,6 +25,8 @@ export interface TraceInfo {
   begin: string | null;
   end: string | null;
   events: number | null;
+  /** By how much its clock was moved since the traces were opened. */
+  moved_ns?: string;
 }
 
 export interface IndexProgress {

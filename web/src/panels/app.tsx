@@ -19,7 +19,7 @@ import { problemCount, Problems } from './problems';
 import { Calls, Selection, SelectionTools } from './selection';
 import { scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
 import { Ended, Failure, isEmpty, Loading, NoToken } from './states';
-import { Announce, Status } from './status';
+import { Announce, Notice, Status } from './status';
 import { Tracks } from './tracks';
 
 const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems' };
@@ -60,7 +60,7 @@ function Whole(): JSX.Element {
         <Menu />
       </main>
       <Details />
-      <Status />
+      <Status /><Notice />
       <Announce />
       {phase.value === 'ended' ? <Ended /> : null}
       <Dialogs />

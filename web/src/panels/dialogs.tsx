@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { COMMANDS, GROUPS, keyLabel } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
-import { ask, eventAnswer, post, refresh, tracks } from '../state/load';
+import { ask, eventAnswer, tracks } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
 import { change, format, session, state, whole } from '../state/store';
@@ -153,11 +153,13 @@ function BookmarkName(): JSX.Element {
   );
 }
 
+const movedText = (ns: string | undefined): string => (ns === undefined || ns === '0' ? '' : `${ns.startsWith('-') ? '' : '+'}${ns}ns`);
+
 /** Moves the clock of one trace, for as long as the server runs. */
 function Clock(): JSX.Element | null {
   const field = useRef<HTMLInputElement>(null);
   const [said, setSaid] = useState('');
-  useEffect(() => field.current?.focus(), []);
+  useEffect(() => { field.current?.focus(); field.current?.select(); }, []);
   const index = clockOf.value;
   const trace = index === null ? undefined : session.value?.traces[index];
   if (index === null || !trace) return null;
@@ -166,17 +168,12 @@ function Clock(): JSX.Element | null {
     const sign = text.startsWith('-') ? -1n : 1n;
     const length = parseDuration(text.replace(/^[+-]/, ''));
     if (length === null) { setSaid('That is no duration: write 1.5s, -200ms or 37ns'); return; }
-    const offset = String(sign * length);
-    try {
-      await whileBusy(post('clock', { trace: index, offset_ns: offset }));
-      await whileBusy(refresh());
-      setSaid(`Next time: --clock-offset-ns ${trace.name ?? trace.path}=${offset}`);
-    } catch (e) { setSaid(reportFailure(e)?.body.message ?? ''); }
+    try { setSaid(await act.moveClock(index, sign * length)); } catch (e) { setSaid(reportFailure(e)?.body.message ?? ''); }
   };
   return (
     <Dialog id="clock" title={`Move the clock of ${(trace.name ?? trace.path).slice(0, 120)}`} close={close}>
       <div class="palette">
-        <input ref={field} class="plainfield" type="text" aria-label="By how much" placeholder="+1.5s, -200ms, 37ns" autocomplete="off" spellcheck={false} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void move(); } }} />
+        <input ref={field} class="plainfield" type="text" aria-label="By how much" defaultValue={movedText(trace.moved_ns)} placeholder="+1.5s, -200ms, 37ns" autocomplete="off" spellcheck={false} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void move(); } }} />
         <p class="hint2" role="status">{said}</p>
         <div class="actions"><button type="button" class="ib out" onClick={() => void move()}>Move</button></div>
       </div>

@@ -3,8 +3,8 @@ import { ask, post, selectAnswer, shownTotal, trackById, hasCalls } from '../sta
 import { session, state, view } from '../state/store';
 import { hold, whileBusy } from '../state/busy';
 import { reportFailure } from '../state/answers';
-import { said } from '../state/actions';
-import type { Rows } from '../api/types';
+import { notice, said } from '../state/actions';
+import type { ErrorBody, Rows } from '../api/types';
 import { openMenu, openMenuAt, type MenuItem } from './menu';
 import { copyText, csvCell, saveFile } from './parts';
 import { pictureOfView, svgOfView } from './picture';
@@ -28,6 +28,9 @@ export function exportMenu(anchor?: Element): void {
   else openMenu(innerWidth / 2 - 100, 50, 'Export', items);
 }
 
+/** Why nothing was exported, in the words of the server. */
+const refused = ({ message, help }: ErrorBody): string => `Nothing was exported: ${message}${help ? `; ${help}` : ''}`;
+
 async function savePicture(): Promise<void> {
   const blob = await pictureOfView();
   if (blob) saveFile('tracemill.png', [blob], 'image/png');
@@ -46,8 +49,11 @@ export async function saveEvents(): Promise<void> {
       from += rows.length;
     }
     saveFile('events.csv', lines, 'text/csv');
-    if (total > MOST_ROWS) said.value = `The first ${MOST_ROWS} events are written. The command of Copy as command prints all of them.`;
-  } catch (e) { reportFailure(e); } finally { end(); }
+    if (total > MOST_ROWS) notice.value = `The first ${MOST_ROWS} events are written. The command of Copy as command prints all of them.`;
+  } catch (e) {
+    const error = reportFailure(e);
+    if (error) notice.value = refused(error.body);
+  } finally { end(); }
 }
 
 export async function saveStatistics(): Promise<void> {
@@ -68,6 +74,7 @@ const exported = (): { begin: string; end: string } => {
 };
 
 export async function cutTrace(): Promise<void> {
+  notice.value = '';
   try {
     const { url } = await whileBusy(post<{ url: string }>('export', { what: 'trace', ...exported(), tracks: [...state.peek().chosen], filter: state.peek().filter }));
     const a = document.createElement('a');
@@ -76,7 +83,7 @@ export async function cutTrace(): Promise<void> {
     a.click();
   } catch (e) {
     const error = reportFailure(e);
-    if (error) said.value = error.body.message;
+    if (error) notice.value = refused(error.body);
   }
 }
 

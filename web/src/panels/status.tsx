@@ -1,7 +1,7 @@
 // The line at the bottom, and what is said to those who hear the page.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { pointer, said, panelShown } from '../state/actions';
+import { notice, pointer, said, panelShown } from '../state/actions';
 import { eventAnswer, found } from '../state/load';
 import { change, session, state, timeContext, whole } from '../state/store';
 import { grouped, duration, numberOf, point, signed } from '../time/format';
@@ -34,6 +34,14 @@ export function Status(): JSX.Element {
   );
 }
 
+/** What a user has to know now, above the line at the bottom. */
+export function Notice(): JSX.Element | null {
+  const text = notice.value;
+  return text === '' ? null : (
+    <div class="notice" data-testid="notice"><span>{text}</span><button type="button" class="ib small" aria-label="Close the message" onClick={() => { notice.value = ''; }}>✕</button></div>
+  );
+}
+
 /** Says the view, the selection, what is chosen and what was found, a while after the last change. */
 export function Announce(): JSX.Element {
   const [text, setText] = useState('');
@@ -41,7 +49,7 @@ export function Announce(): JSX.Element {
   const hits = found.value;
   const words = [
     viewWords(), event ? `chosen: ${event.title || event.name}` : '',
-    hits ? (hits.count === 0 ? 'nothing found' : hits.index === null ? '' : `match ${hits.index + 1} of ${hits.count ?? 'some'}`) : '', said.value,
+    hits ? (hits.count === 0 ? 'nothing found' : hits.index === null ? '' : `match ${hits.index + 1} of ${hits.count ?? 'some'}`) : '', said.value, notice.value,
   ].filter((t) => t !== '').join('; ');
   useEffect(() => {
     const timer = setTimeout(() => setText(words), SAID_MS);

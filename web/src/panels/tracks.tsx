@@ -16,9 +16,10 @@ import * as act from '../state/actions';
 import {
   applyFilter, callAnswer, eventAnswer, filteredTiles, layout, locate, order, phase, plainTiles, rowsInSight, scroll, selectAnswer, tilesArrived, tilesShown, tracks, viewport,
 } from '../state/load';
+import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
 import { change, origin, session, state, timeContext, view } from '../state/store';
-import { duration, grouped, inOrder, numberOf, point } from '../time/format';
+import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
 import { openMenu, type MenuItem } from './menu';
@@ -318,6 +319,8 @@ function onPointerDown(e: PointerEvent): void {
   let far = false;
   let last = from;
   let alt = e.altKey;
+  const { row } = from;
+  const clock = alt && !pan && row?.track.kind === 'group' && session.peek()?.features.includes('clock') ? row.track.trace : null;
   const move = (m: PointerEvent): void => {
     last = spotOf(m, target);
     alt = m.altKey;
@@ -329,6 +332,7 @@ function onPointerDown(e: PointerEvent): void {
       scroll.value = Math.max(0, scroll.peek() - m.movementY);
       return;
     }
+    if (clock !== null) { tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))] }; return; }
     dragged.value = { range: ordered(timeAt(from.x), timeAt(last.x)), tracks: tracksBetween(from.y, last.y) };
   };
   const up = (): void => {
@@ -337,11 +341,20 @@ function onPointerDown(e: PointerEvent): void {
     target.removeEventListener('pointercancel', up);
     if (far && pan) return;
     if (!far) { if (!pan) choose(from); return; }
-    void endDrag(from, last, alt);
+    tip.value = null;
+    if (clock !== null) void endClockDrag(clock, clockMove(from.x, last.x)); else void endDrag(from, last, alt);
   };
   target.addEventListener('pointermove', move);
   target.addEventListener('pointerup', up);
   target.addEventListener('pointercancel', up);
+}
+
+const clockMove = (from: number, to: number): bigint => timeAt(to) - timeAt(from);
+
+/** Moves the clock of a trace by as much as its group was dragged. */
+async function endClockDrag(trace: number, by: bigint): Promise<void> {
+  const before = BigInt(session.peek()?.traces[trace]?.moved_ns ?? 0);
+  try { act.notice.value = await act.moveClock(trace, before + by); } catch (e) { act.notice.value = reportFailure(e)?.body.message ?? ''; }
 }
 
 /** The tracks that a drag goes over; all of them when it is over nothing. */

@@ -3,8 +3,9 @@ import { effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Mark } from '../draw/timeline';
-import { callAnswer, eventAnswer, hasCalls, layout, locate, order, scroll, search, trackById, tracks, viewport } from './load';
+import { callAnswer, eventAnswer, hasCalls, layout, locate, order, post, refresh, scroll, search, trackById, tracks, viewport } from './load';
 import { firstOfTracks } from './chase';
+import { whileBusy } from './busy';
 import { change, format, session, show, state, view, whole } from './store';
 import { plotId } from './plots';
 import { TABS, type Tab } from './state';
@@ -15,6 +16,8 @@ export const pointer = signal<bigint | null>(null);
 export const currentTrack = signal<string | null>(null);
 /** A line that is said to those who hear the page. */
 export const said = signal('');
+/** A message that stays in sight until somebody closes it, or the next one comes. */
+export const notice = signal('');
 /** Whether the panel at the bottom is there. */
 export const panelShown = signal(true);
 
@@ -187,6 +190,16 @@ export function bury(id: string): void {
 
 export function hide(id: string): void {
   order.value = { ...order.peek(), hidden: new Set([...order.peek().hidden, id]) };
+}
+
+/** Moves the clock of a trace to so many ns beside what the command line says, and gives what does the same next time. */
+export async function moveClock(trace: number, offset: bigint): Promise<string> {
+  const of = session.peek()?.traces[trace];
+  await whileBusy(post('clock', { trace, offset_ns: String(offset) }));
+  // Numbers of events and calls are others from now on.
+  change({ event: null, call: null });
+  await whileBusy(refresh());
+  return `Next time: --clock-offset-ns ${of?.name ?? of?.path ?? ''}=${offset}`;
 }
 
 /** Shows a field of the chosen event, of all events of its name, as a track of its own. */

@@ -283,12 +283,12 @@ export const eventAnswer = answer<EventDetails>(() => {
   const { event } = state.value;
   const events = session.value?.events;
   if (event === null || !session.value || (events != null && event >= events)) return null;
-  return { key: `${event}`, ask: (abort) => ask(`event/${event}`, {}, abort) };
+  return { key: `${event}\n${epoch.value}`, ask: (abort) => ask(`event/${event}`, {}, abort) };
 });
 export const callAnswer = answer<CallDetails>(() => {
   const { call } = state.value;
   if (call === null || !session.value) return null;
-  return { key: `${call.track}:${call.call}`, ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort) };
+  return { key: `${call.track}:${call.call}\n${epoch.value}`, ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort) };
 });
 
 /** The place of the chosen event among the rows of the table. */
@@ -297,7 +297,7 @@ const placeAnswer = answer<number | null>(() => {
   const { filter, event } = state.value;
   if (event === null || filter === '') return null;
   const details = eventAnswer.value;
-  if (details.key !== `${event}` || !details.value?.ns) return null;
+  if (details.value?.event !== event || details.pending || !details.value.ns) return null;
   const { ns } = details.value;
   return {
     key: `${filter}\n${event}\n${epoch.value}`,
@@ -464,7 +464,7 @@ function hear(progress: Progress): void {
       if (progress.filter === state.peek().filter) { filterDone.value = progress.done; if (progress.done >= 1) { filteredTiles.markInexact(); tilesStale.value = tilesStale.peek() + 1; } }
       break;
     case 'grown':
-      refresh().catch(reportFailure);
+      refresh(BigInt(progress.begin)).catch(reportFailure);
       break;
     case 'end': phase.value = 'ended'; break;
   }
@@ -488,8 +488,8 @@ function hearIndex(index: IndexProgress): void {
   }, INDEX_MS);
 }
 
-/** Asks what is known now; everything else follows. */
-export async function refresh(): Promise<void> {
+/** Asks what is known now; everything else follows. When only what is not before a time changed, the rest is kept. */
+export async function refresh(since: bigint | null = null): Promise<void> {
   const before = session.peek();
   const now = await ask<Session>('session');
   const sameGeneration = before !== null && String(before.generation) === String(now.generation);
@@ -500,7 +500,13 @@ export async function refresh(): Promise<void> {
       // Tiles count from the origin.
       if (before && before.origin !== now.origin) store.clear();
       else if (sameGeneration) store.markInexact();
+      else if (since !== null) store.markFrom(since - BigInt(now.origin));
       else store.markAll();
+    }
+    if (!sameGeneration) for (const flight of flights) {
+      // What is under way may be about what was there before.
+      flight.abort.abort();
+      for (const key of flight.keys) flying.delete(key);
     }
     refined.clear();
     epoch.value = epoch.peek() + 1;

@@ -121,6 +121,14 @@ export class TileStore {
   markInexact(): void { for (const tile of this.tiles.values()) if (!tile.exact) tile.stale = true; }
   markAll(): void { for (const tile of this.tiles.values()) tile.stale = true; }
 
+  /** Marks tiles that reach to a time, in ns since the origin, and beyond. */
+  markFrom(since: bigint): void {
+    for (const [key, tile] of this.tiles) {
+      const [level = '0', index = '0'] = key.split(' ').slice(-2);
+      if (BigInt(TILE_BUCKETS * (Number(index) + 1)) << BigInt(level) > since) tile.stale = true;
+    }
+  }
+
   /** Names of events that tiles hold. */
   names(): Set<string> {
     const met = new Set<string>();

@@ -24,7 +24,7 @@ mod shown {
     use std::io::Write as _;
     use std::process::{Command, Stdio};
     use std::sync::Arc;
-    use std::time::Duration;
+    use std::time::{Duration, SystemTime};
 
     use tracemill_engine::choice;
     use tracemill_engine::convert::{ConvertOptions, convert};
@@ -36,7 +36,7 @@ mod shown {
     use tracemill_engine::timeline::Selection;
     use tracemill_format::target::Target;
     use tracemill_model::error::Error;
-    use tracemill_server::{Cutter, Input, Settings, Traces, listen};
+    use tracemill_server::{Cutter, Input, Move, Reopener, Settings, Traces, listen};
 
     use super::super::{open, select};
     use crate::args::{EventOptions, InputOptions, ViewOptions};
@@ -48,9 +48,21 @@ mod shown {
         events: &EventOptions,
         gmt: bool,
     ) -> Result<Option<(Input, Reporter)>, Error> {
+        opened(input, events, gmt, &[])
+    }
+
+    /// Opens traces, with clocks that were moved while they are shown.
+    fn opened(
+        input: &InputOptions,
+        events: &EventOptions,
+        gmt: bool,
+        moves: &[Move],
+    ) -> Result<Option<(Input, Reporter)>, Error> {
+        let now = SystemTime::now();
         let choice = select::parse(events)?;
         let Some(opened) = open::open(input)? else { return Ok(None) };
-        let open::Opened { session, reporter, .. } = opened;
+        let open::Opened { mut session, reporter, .. } = opened;
+        Move::apply(moves, &mut session);
         let wanted = select::bind(&choice, gmt, input, &session)?;
         let streams = streams(&session, &events.stream)?;
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
@@ -58,16 +70,31 @@ mod shown {
         let problems = (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let traces = Traces::new(session, streams, wanted.selection, wanted.filter);
-        let shown = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
-        let cut = tracemill_formats::USUAL.map(|target| cutter(target, shown, events.filter.clone(), gmt));
-        let input = Input {
+        let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
+        let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
+        let shown = Input {
             traces,
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
             cut,
+            reopen: reopener(input, events, gmt),
+            opened: now,
         };
-        Ok(Some((input, reporter)))
+        Ok(Some((shown, reporter)))
+    }
+
+    /// Opens the same traces again, and says nothing that was said. What came through a pipe is not there any more.
+    fn reopener(input: &InputOptions, events: &EventOptions, gmt: bool) -> Option<Reopener> {
+        let is_pipe = input.traces.iter().any(|path| path.as_os_str() == "-");
+        let input = InputOptions { quiet: true, verbose: false, ..input.clone() };
+        let events = events.clone();
+        let reopen = move |moves: &[Move]| {
+            let (input, _) = opened(&input, &events, gmt, moves)?
+                .ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
+            Ok(input)
+        };
+        (!is_pipe).then(|| Arc::new(reopen) as Reopener)
     }
 
     /// Writes parts of what is shown.

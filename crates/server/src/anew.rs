@@ -1,0 +1,228 @@
+//! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read anew, and a new
+//! [`Shared`] takes the place of the one before.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+use tracemill_engine::session::Session;
+use tracemill_model::error::Result;
+
+use crate::answers::ns;
+use crate::error::{Answer, ApiError};
+use crate::shared::{Input, Lasting, News, Shared, Stage};
+
+/// Opens the traces again, with clocks that were moved.
+pub type Reopener = Arc<dyn Fn(&[Move]) -> Result<Input> + Send + Sync>;
+
+/// A clock that was moved while the traces are shown.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// Where its trace is.
+    pub path: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// By how much, beside what the command line says.
+    pub offset_ns: i64,
+}
+
+impl Move {
+    /// Moves clocks of a session.
+    pub fn apply(moves: &[Move], session: &mut Session) {
+        for (at, trace) in session.traces.iter().enumerate() {
+            let own = moves.iter().filter(|own| own.path == trace.path && own.name == trace.name);
+            own.for_each(|own| session.corrections[at] = session.corrections[at].saturating_add(own.offset_ns));
+        }
+    }
+}
+
+/// What is shown now.
+pub(crate) struct Current {
+    pub(crate) lasting: Arc<Lasting>,
+    shared: RwLock<Arc<Shared>>,
+    moves: Mutex<Vec<Move>>,
+}
+
+/// How often files are looked at.
+const LOOK: Duration = Duration::from_millis(500);
+/// Traces that grow are read again after this many times as long as the reading takes.
+const REST: u32 = 4;
+/// Events up to which what is known stays in memory until the grown traces are read.
+const BESIDE: usize = 4 << 20;
+
+impl Current {
+    pub(crate) fn new(shared: Arc<Shared>) -> Current {
+        Current { lasting: shared.lasting.clone(), shared: RwLock::new(shared), moves: Mutex::default() }
+    }
+
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Ends the reading, and the server.
+    pub(crate) fn end(&self) {
+        self.shared().end();
+    }
+
+    /// By how much the clock of a trace was moved, in ns.
+    pub(crate) fn moved(&self, path: &Path, name: &str) -> i64 {
+        let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        moves.iter().find(|own| own.path == path && own.name == name).map_or(0, |own| own.offset_ns)
+    }
+
+    /// Other traces take the place of those that are shown; what has been asked about these is answered.
+    fn put(&self, shared: Arc<Shared>, stage: Stage, grown: Option<i128>) {
+        let mut current = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+        current.progress.stop.store(true, Ordering::Relaxed);
+        self.lasting.changes.fetch_add(1, Ordering::Relaxed);
+        let version = shared.version;
+        *current = shared;
+        self.lasting.news.send_modify(|news| {
+            if news.stage != Stage::End {
+                *news = News { stage, version, grown };
+            }
+        });
+    }
+
+    /// `clock`: moves the clock of a trace to so many ns beside what the command line says.
+    pub(crate) fn move_clock(self: &Arc<Self>, body: &Value) -> Answer {
+        let shared = self.shared();
+        let Some(reopen) = shared.input.reopen.clone() else {
+            return Err(ApiError::new(404, "path", "these traces cannot be opened again"));
+        };
+        let offset = match &body["offset_ns"] {
+            Value::String(text) => text.parse::<i64>().ok(),
+            Value::Number(number) => number.as_i64(),
+            _ => None,
+        };
+        let offset_ns = offset.ok_or_else(|| ApiError::request("`offset_ns` is a number of ns as a text"))?;
+        let traces = &shared.input.traces.session.traces;
+        let trace = body["trace"].as_u64().and_then(|at| traces.get(usize::try_from(at).ok()?));
+        let trace = trace.ok_or_else(|| ApiError::request("`trace` is the index of a trace"))?;
+        let wanted = Move { path: trace.path.clone(), name: trace.name.clone(), offset_ns };
+        let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut new: Vec<Move> =
+            moves.iter().filter(|own| (&own.path, &own.name) != (&wanted.path, &wanted.name)).cloned().collect();
+        new.push(wanted);
+        let input = reopen(&new).map_err(|error| ApiError::request(error.message()))?;
+        *moves = new;
+        let shared = Arc::new(Shared::next(input, &shared));
+        self.put(shared.clone(), Stage::Counting, None);
+        drop(moves);
+        let generation = shared.generation();
+        // It is not waited for at the end.
+        std::thread::spawn(move || shared.read());
+        Ok(json!({ "generation": generation, "offset_ns": ns(offset_ns) }))
+    }
+
+    /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
+    pub(crate) fn watch(&self) {
+        let Some(reopen) = self.shared().input.reopen.clone() else { return };
+        let first = self.shared();
+        let mut files = Files::of(&first.input);
+        // What was written while they were opened may not have been seen.
+        let mut is_new = files.changed_since(first.input.opened);
+        drop(first);
+        let mut next = Instant::now();
+        while self.lasting.news.borrow().stage != Stage::End {
+            std::thread::sleep(LOOK);
+            is_new |= files.look();
+            if !is_new || Instant::now() < next || !self.shared().is_complete() {
+                continue;
+            }
+            let begun = Instant::now();
+            let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            // Half of a file that is being written may be no trace: then it is looked at again.
+            if let Ok(input) = reopen(&moves) {
+                is_new = false;
+                files = Files::of(&input);
+                is_new |= files.changed_since(input.opened);
+                is_new |= !self.grow(input, &moves);
+            }
+            next = Instant::now() + begun.elapsed() * REST;
+        }
+    }
+
+    /// Shows the traces as they are now. False when a clock was moved meanwhile.
+    fn grow(&self, input: Input, moves: &[Move]) -> bool {
+        let old = self.shared();
+        let new = Arc::new(Shared::next(input, &old));
+        let is_beside = old.index().is_none_or(|index| index.events() <= BESIDE);
+        if is_beside {
+            new.read();
+        }
+        let own = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
+        if *own != moves {
+            return false;
+        }
+        let since = new.index().and_then(|_| first_change(&old, &new)).filter(|_| is_beside);
+        drop(old);
+        self.put(new.clone(), if is_beside { Stage::Complete } else { Stage::Counting }, since);
+        drop(own);
+        if !is_beside {
+            new.read();
+        }
+        true
+    }
+}
+
+/// From when on two readings of the same traces differ: where tracks only grew, from the end that they had.
+fn first_change(old: &Shared, new: &Shared) -> Option<i128> {
+    let (before, after) = (old.index()?, new.index()?);
+    if before.origin != after.origin {
+        return new.ends().0;
+    }
+    let known: HashMap<(usize, &str), &tracemill_lod::Track> =
+        before.tracks.iter().map(|track| ((track.trace, &*track.name), track)).collect();
+    if known.len() != before.tracks.len() || before.tracks.len() > after.tracks.len() {
+        return new.ends().0;
+    }
+    let changes = after.tracks.iter().filter_map(|track| match known.get(&(track.trace, &*track.name)) {
+        Some(old) if old.events == track.events && old.range == track.range => None,
+        Some(old) if old.events < track.events => {
+            old.range.map(|(_, last)| last).or(track.range.map(|(first, _)| first))
+        }
+        _ => new.ends().0,
+    });
+    changes.min().or(new.ends().1)
+}
+
+/// Length and time of change of a file.
+type Stamp = Option<(u64, SystemTime)>;
+
+/// The files of traces, as they were.
+struct Files(Vec<(PathBuf, Stamp)>);
+
+impl Files {
+    fn of(input: &Input) -> Files {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        for trace in &input.traces.session.traces {
+            // The folder tells of files that are new.
+            paths.push(trace.path.clone());
+            paths.extend(trace.streams.iter().flat_map(|stream| &stream.files).map(|file| file.path.clone()));
+        }
+        paths.sort();
+        paths.dedup();
+        Files(paths.into_iter().map(|path| (stamp(&path), path)).map(|(stamp, path)| (path, stamp)).collect())
+    }
+
+    /// Did any change since it was looked at?
+    fn look(&mut self) -> bool {
+        self.0.iter_mut().fold(false, |is_new, (path, known)| {
+            let now = stamp(path);
+            std::mem::replace(known, now) != now || is_new
+        })
+    }
+
+    fn changed_since(&self, time: SystemTime) -> bool {
+        self.0.iter().any(|(_, stamp)| stamp.is_some_and(|(_, changed)| changed >= time))
+    }
+}
+
+fn stamp(path: &Path) -> Stamp {
+    let metadata = path.metadata().ok()?;
+    Some((metadata.len(), metadata.modified().ok()?))
+}
