@@ -1,5 +1,6 @@
-// The viewer: takes the token out of the address, and begins.
+// The viewer: takes the token out of the address, or its data out of the page, and begins.
 import { render } from 'preact';
+import { Inside } from './api/inside';
 import { login, Server } from './api/server';
 import { takeKey } from './state/fragment';
 import { phase, start } from './state/load';
@@ -21,8 +22,16 @@ async function findToken(): Promise<string | null> {
   return token ?? tokenStore.read();
 }
 
+/** What a page holds that is a file: the text of its worker, and its data. */
+function held(): { worker: string; data: string } | null {
+  const text = (id: string): string | null => document.getElementById(id)?.textContent ?? null;
+  const [worker, data] = [text('worker'), text('data')];
+  return worker !== null && data !== null ? { worker, data } : null;
+}
+
 async function main(): Promise<void> {
-  const token = await findToken();
+  const file = held();
+  const token = file ? '' : await findToken();
   followLink();
   const root = document.getElementById('root');
   if (!root) return;
@@ -33,7 +42,7 @@ async function main(): Promise<void> {
     undrawn.value = false;
     return;
   }
-  await start(new Server(token));
+  await start(file ? new Inside(file.worker, file.data) : new Server(token));
 }
 
 void main();

@@ -286,6 +286,30 @@ impl Calls {
         self.lanes.get(task)?.call(number)
     }
 
+    /// All calls of a task, by their numbers.
+    pub fn list(&self, task: usize) -> Vec<Call> {
+        let mut calls: Vec<Call> = Vec::new();
+        let mut open: Vec<usize> = Vec::new();
+        let Some(lane) = self.lanes.get(task) else { return calls };
+        lane.each((i64::MIN, i64::MAX), |step| {
+            match step {
+                Step::Begin(Frame { begin, name, number }) => {
+                    let (parent, depth) = (open.last().map(|at| calls[*at].number), open.len());
+                    open.push(calls.len());
+                    calls.push(Call { begin, end: None, number, name, parent, depth, inner: 0 });
+                }
+                Step::End(frame, _, end) => {
+                    if let (Some(at), End::At(end)) = (open.pop(), end) {
+                        calls[at].end = Some(end);
+                        open.last().into_iter().for_each(|around| calls[*around].inner += end - frame.begin);
+                    }
+                }
+            }
+            true
+        });
+        calls
+    }
+
     /// The call of a task that is next to a time: the first that begins behind it, the last that begins before it, or the
     /// innermost one that is open then, or else one of those.
     pub fn locate(&self, task: usize, time: i64, direction: Direction) -> Option<Call> {

@@ -327,6 +327,16 @@ fn events(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     Ok(json!({ "total": total, "from": from, "rows": rows }))
 }
 
+/// The fields of the line of an event, as JSON.
+pub(crate) fn fields_text(line: &Value) -> String {
+    let field = |(path, text, kind): (String, String, &str)| {
+        let [path, text] = [path, text].map(Value::String);
+        format!("{{\"path\":{path},\"text\":{text},\"kind\":\"{kind}\",\"base\":10}}")
+    };
+    let fields: Vec<String> = rows::fields(line).into_iter().map(field).collect();
+    format!("[{}]", fields.join(","))
+}
+
 fn event(shared: &Shared, number: &str) -> Answer {
     let number: usize = number.parse().map_err(|_| ApiError::request(format!("`{number}` is no number")))?;
     let index = shared.whole_index()?;
@@ -337,10 +347,8 @@ fn event(shared: &Shared, number: &str) -> Answer {
     let read = rows::read(shared, Some(index), &[number])?;
     let row = &read[0];
     let mut value = row_json(index, row, before, true);
-    let fields = rows::fields(&row.value).into_iter();
-    let fields = fields.map(|(path, text, kind)| json!({ "path": path, "text": text, "kind": kind, "base": 10 }));
     value["cycles"] = some_ns(row.cycles);
-    value["fields"] = fields.collect::<Vec<_>>().into();
+    value["fields"] = serde_json::from_str(&fields_text(&row.value)).unwrap_or_default();
     let place = &row.place;
     value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
     value["call"] = Value::Null;

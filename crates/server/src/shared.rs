@@ -202,15 +202,18 @@ impl Shared {
     pub fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
         let change = || self.lasting.changes.fetch_add(1, Ordering::Relaxed);
+        // Calls and states are followed as they were recorded, and would show what is redacted.
+        let may_follow = selection.redactions.is_none();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let found = calls::follow(session, selection, self.timeline().origin, &self.progress).map(Arc::new);
+                let follow = || calls::follow(session, selection, self.timeline().origin, &self.progress);
+                let found = may_follow.then(follow).flatten().map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);
                 change();
             });
             scope.spawn(|| {
-                let _ = self.states.set(states::follow(&self.input.traces));
+                let _ = self.states.set(may_follow.then(|| states::follow(&self.input.traces)).flatten());
                 change();
             });
             let source = self.input.traces.source();

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { grouped, inOrder, numberOf } from '../time/format';
 import { applyFilter, filterError, found, inValues, phase, post, search, shownTotal } from '../state/load';
 import { searchFor } from '../state/actions';
-import { change, link, session, state } from '../state/store';
+import { change, isFile, link, session, state } from '../state/store';
 import { busy, whileBusy } from '../state/busy';
 import { dialog, focusTimeline } from '../keys/focus';
 import { completionsOf, type Completion } from './complete';
@@ -32,7 +32,7 @@ export function Bar(): JSX.Element {
       <LinkButton />
       <button type="button" class="ib" data-testid="theme" aria-label={`Theme: ${scheme.value}`} title="Theme" onClick={turnTheme}>◐</button>
       <button type="button" class="ib" aria-label="Keys and help" title="Keys and help" onClick={() => { dialog.value = 'help'; }}><kbd>?</kbd></button>
-      <button type="button" class="ib wide" onClick={() => void endServer()}>End server</button>
+      {isFile.value ? null : <button type="button" class="ib wide" onClick={() => void endServer()}>End server</button>}
       <Progress />
     </header>
   );

@@ -1,6 +1,6 @@
 // What leaves the page: pictures, tables, parts of the trace, commands.
 import { ask, post, selectAnswer, shownTotal, trackById, hasCalls } from '../state/load';
-import { session, state, view } from '../state/store';
+import { isFile, session, state, view } from '../state/store';
 import { hold, whileBusy } from '../state/busy';
 import { reportFailure } from '../state/answers';
 import { notice, said } from '../state/actions';
@@ -21,6 +21,7 @@ export function exportMenu(anchor?: Element): void {
     { label: 'Table of events, CSV', run: () => void saveEvents() },
     { label: 'Statistics of the selection, CSV', run: () => void saveStatistics() },
     ...(session.peek()?.features.includes('export') ? [{ label: 'Cut trace', run: () => void cutTrace() }] : []),
+    ...(isFile.peek() ? [{ label: 'Cut trace', run: () => { said.value = 'A page in a file has no trace to cut: tracemill convert does it where the trace is.'; } }] : []),
     null,
     { label: 'Copy as command', run: () => void copyCommand() },
   ];

@@ -5,7 +5,7 @@ import { answer } from '../state/answers';
 import { ask, epoch, hasCalls, selectAnswer } from '../state/load';
 import { selected } from '../state/load';
 import { applyFilter } from '../state/load';
-import { session, state, timeContext } from '../state/store';
+import { isFile, session, state, timeContext } from '../state/store';
 import { duration, grouped, point } from '../time/format';
 import { spanOf } from '../time/range';
 import type { CallStatistics, NameStatistics } from '../api/types';
@@ -26,7 +26,7 @@ const MODES: readonly (readonly [Mode, string])[] = [['names', 'Names'], ['betwe
 
 export const SelectionTools = (): JSX.Element => (
   <>
-    {state.value.tab === 'selection' ? MODES.map(([m, label]) => (
+    {state.value.tab === 'selection' && !isFile.value ? MODES.map(([m, label]) => (
       <button type="button" class="ib out small" aria-pressed={mode.value === m} onClick={() => { mode.value = m; }}>{label}</button>
     )) : null}
     {session.value?.features.includes('export') ? <button type="button" class="ib out small" onClick={() => void cutTrace()}>Cut trace</button> : null}

@@ -11,6 +11,9 @@ export const state = signal<State>(INITIAL);
 /** What the source says about the traces; null until it has answered. */
 export const session = signal<Session | null>(null);
 
+/** Does the page hold what it shows, without a server? */
+export const isFile = computed(() => session.value?.features.includes('file') ?? false);
+
 /** From the first to the last event; a trace without times has an empty range. */
 export const whole = computed<Range>(() => {
   const s = session.value;

@@ -17,6 +17,7 @@ use tracemill_model::schema::ByteOrder;
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::formats::WRITTEN;
+use super::html::HTML;
 use super::losses::report_note;
 use super::open::open_in_place;
 use super::output::refuse;
@@ -36,7 +37,10 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         }
         return lines(options, format);
     }
-    let names: Vec<&str> = WRITTEN.iter().map(|(name, _)| *name).collect();
+    if options.to == HTML.0 {
+        return super::html::run(options);
+    }
+    let names: Vec<&str> = WRITTEN.iter().chain([&HTML]).map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
     let choice = select::parse(&options.select.events)?;

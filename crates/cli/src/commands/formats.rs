@@ -6,6 +6,7 @@ use tracemill_format::lost::Lost;
 use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
+use super::html::HTML;
 use crate::args::FormatsOptions;
 use crate::report::{Outcome, Sink};
 
@@ -53,7 +54,8 @@ fn rows() -> Vec<Row> {
         let row = row_of(&mut rows, name, target.description);
         (row.write, row.cannot_hold) = (true, target.cannot_hold);
     }
-    for (name, description) in WRITTEN {
+    let with_html = cfg!(feature = "viewer").then_some(HTML);
+    for (name, description) in WRITTEN.into_iter().chain(with_html) {
         row_of(&mut rows, name, description).write = true;
     }
     rows

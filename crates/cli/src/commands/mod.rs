@@ -13,6 +13,7 @@ pub(crate) mod dump;
 pub(crate) mod flame;
 pub(crate) mod formats;
 pub(crate) mod graph;
+mod html;
 pub(crate) mod info;
 mod losses;
 pub(crate) mod man;

@@ -10,11 +10,11 @@ use super::select::{Wanted, misuse_of};
 
 /// Fields that must not be in the output, as they were typed.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Redact<'a> {
+pub(crate) struct Redact<'a> {
     /// Fields whose values are hidden.
-    pub(super) anonymise: &'a [String],
+    pub(crate) anonymise: &'a [String],
     /// Fields that are left out.
-    pub(super) drop_field: &'a [String],
+    pub(crate) drop_field: &'a [String],
 }
 
 impl Redact<'_> {

@@ -18,7 +18,10 @@ pub(crate) fn run(_: &TuiOptions) -> Result<Outcome, Error> {
 pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     use crate::args::When;
 
-    let Some((input, reporter)) = super::view::input(&options.input, &options.events, options.clock_gmt)? else {
+    use super::redact::Redact;
+
+    let opened = super::view::input(&options.input, &options.events, options.clock_gmt, Redact::default())?;
+    let Some((input, reporter)) = opened else {
         return Ok(Outcome::Nothing);
     };
     let is_colored = match options.color {

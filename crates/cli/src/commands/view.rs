@@ -38,6 +38,7 @@ mod shown {
     use tracemill_model::error::Error;
     use tracemill_server::{Cutter, Input, Move, Reopener, Settings, Traces, listen};
 
+    use super::super::redact::Redact;
     use super::super::{open, select};
     use crate::args::{EventOptions, InputOptions, ViewOptions};
     use crate::report::{Outcome, Reporter};
@@ -47,27 +48,33 @@ mod shown {
         input: &InputOptions,
         events: &EventOptions,
         gmt: bool,
+        redact: Redact<'_>,
     ) -> Result<Option<(Input, Reporter)>, Error> {
-        opened(input, events, gmt, &[])
+        opened(input, events, gmt, (&[], redact))
     }
 
-    /// Opens traces, with clocks that were moved while they are shown.
+    /// Opens traces, with clocks that were moved while they are shown, and without fields that are hidden.
     fn opened(
         input: &InputOptions,
         events: &EventOptions,
         gmt: bool,
-        moves: &[Move],
+        (moves, redact): (&[Move], Redact<'_>),
     ) -> Result<Option<(Input, Reporter)>, Error> {
         let now = SystemTime::now();
         let choice = select::parse(events)?;
         let Some(opened) = open::open(input)? else { return Ok(None) };
         let open::Opened { mut session, reporter, .. } = opened;
         Move::apply(moves, &mut session);
-        let wanted = select::bind(&choice, gmt, input, &session)?;
+        let mut wanted = select::bind(&choice, gmt, input, &session)?;
+        redact.apply(&mut session, &mut wanted)?;
         let streams = streams(&session, &events.stream)?;
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
         let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
-        let problems = (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
+        let mut problems: (_, Vec<String>) =
+            (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
+        if wanted.selection.redactions.is_some() {
+            problems.1.push("calls and states are left out: they would show fields that are hidden".to_string());
+        }
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         let traces = Traces::new(session, streams, wanted.selection, wanted.filter);
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
@@ -90,7 +97,7 @@ mod shown {
         let input = InputOptions { quiet: true, verbose: false, ..input.clone() };
         let events = events.clone();
         let reopen = move |moves: &[Move]| {
-            let (input, _) = opened(&input, &events, gmt, moves)?
+            let (input, _) = opened(&input, &events, gmt, (moves, Redact::default()))?
                 .ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
             Ok(input)
         };
@@ -133,7 +140,7 @@ mod shown {
 
     /// Serves a page about traces until it is asked to end.
     pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
-        let Some((input, reporter)) = input(&options.input, &options.events, false)? else {
+        let Some((input, reporter)) = input(&options.input, &options.events, false, Redact::default())? else {
             return Ok(Outcome::Nothing);
         };
         let settings = Settings {

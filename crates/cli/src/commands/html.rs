@@ -1,0 +1,55 @@
+//! `tracemill convert --to html`: one page that holds what it shows.
+
+use tracemill_model::error::Error;
+
+use crate::args::ConvertOptions;
+use crate::report::Outcome;
+
+/// Its name and what it is, for the list of formats.
+pub(super) const HTML: (&str, &str) =
+    ("html", "one page for the browser that holds the events, for a report of a fault");
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "viewer"))]
+pub(super) fn run(_: &ConvertOptions) -> Result<Outcome, Error> {
+    Err(Error::unsupported(
+        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
+    ))
+}
+
+/// Writes the page.
+#[cfg(feature = "viewer")]
+pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
+    use super::output::refuse;
+    use super::redact::Redact;
+    use crate::report::Sink;
+
+    let others = [
+        (options.split.is_some(), "split"),
+        (options.packet_size.is_some(), "packet-size"),
+        (options.byte_order.is_some(), "byte-order"),
+        (options.index, "index"),
+        (options.merge, "merge"),
+        (options.loss_report.is_some(), "loss-report"),
+    ];
+    let of_targets = options.target.0.0.keys().copied();
+    let mut wrong = others.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).chain(of_targets);
+    if let Some(name) = wrong.next() {
+        return Err(Error::misuse(format!("--{name} is no option of html")));
+    }
+    refuse(options, false)?;
+    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
+    let opened = super::view::input(&options.input, &options.select.events, options.clock_gmt, redact)?;
+    let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };
+    let page = tracemill_server::page(input, options.select.skip, options.select.limit)?;
+    for fault in &page.faults {
+        if reporter.fault(fault) {
+            return Ok(Outcome::Nothing);
+        }
+    }
+    let mut sink = Sink::open(Some(&options.output), &options.input.traces)?;
+    sink.write(&page.bytes)?;
+    sink.flush()?;
+    sink.end()?;
+    Ok(reporter.outcome())
+}

@@ -1,0 +1,315 @@
+//! A page that holds what it shows: one file for a report of a fault (`convert --to html`).
+//!
+//! The page is that of the server, and asks the same questions; a worker in it answers them from columns. What the server
+//! tells once for all (the session, its tracks, losses and damage) stands there as the server tells it.
+
+use std::collections::{HashMap, HashSet};
+use std::io::{Read as _, Write as _};
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::ZlibEncoder;
+use serde_json::{Value, json};
+use tracemill_lod::Index;
+use tracemill_model::error::{Error, ErrorKind, Result};
+
+use crate::answers::{self, base_of};
+use crate::error::ApiError;
+use crate::pack::{Bytes, Lines};
+use crate::rows;
+use crate::shared::{Input, Shared};
+
+/// The page, with a mark where the data goes.
+const PAGE: &[u8] = include_bytes!("../../../web/dist/file.html.gz");
+const MARK: &str = "@DATA@";
+/// Bytes of a file at most.
+const MAX_BYTES: usize = 50 << 20;
+/// Events whose size says how large the file will be, and those that are read at once.
+const SAMPLE: usize = 1 << 16;
+/// Ns that numbers of the page hold exactly.
+const MAX_NS: i128 = 1 << 53;
+
+/// What a file shows.
+pub struct Page {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Its events.
+    pub events: u64,
+    /// Errors of reading.
+    pub faults: Vec<Error>,
+}
+
+/// Makes a file of the events of some traces from `skip` on, `limit` at most. The events are read twice.
+///
+/// # Errors
+/// When events cannot be read again, when the file would be larger than 50 MiB, with the number of events that would fit,
+/// and when times are further apart than the page can tell them.
+pub fn page(input: Input, skip: u64, limit: Option<u64>) -> Result<Page> {
+    let mut shared = Shared::alone(input)?;
+    shared.read();
+    let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    let all = index_of(&shared)?.events();
+    let mut first = size(skip).min(all);
+    let count = limit.map_or(all - first, |limit| size(limit).min(all - first));
+    if count < all {
+        (shared, first) = part(shared, first, count)?;
+        shared.read();
+    }
+    let index = index_of(&shared)?;
+    let (begin, end) = shared.ends();
+    if begin.zip(end).is_some_and(|(begin, end)| end - begin >= MAX_NS) {
+        let error = Error::unsupported("the events are more than 104 days apart, which the page cannot show");
+        return Err(error.with_help("choose a part with --begin and --end"));
+    }
+    let mut out = Bytes::default();
+    let mut tracks = vec![0u64; index.tracks.len()];
+    let mut kinds = Kinds::default();
+    let events = events(&shared, first, count, &mut kinds, &mut tracks)?;
+    let head = head(&shared, count, &kinds, &tracks).to_string();
+    out.text(&head);
+    out.0.extend(events.0);
+    calls(&shared, &mut out);
+    states(&shared, &mut out);
+    let bytes = whole(&deflated(&out.0)?)?;
+    if bytes.len() > MAX_BYTES {
+        return Err(too_large(bytes.len(), count));
+    }
+    let faults = index.faults.iter().map(|fault| (*fault.error).clone());
+    let of_calls = shared.calls().map_or(&[][..], |calls| &calls.faults).iter().cloned();
+    let mut faults: Vec<Error> = faults.chain(of_calls).collect();
+    let mut known = HashSet::new();
+    faults.retain(|fault| known.insert(fault.to_string()));
+    Ok(Page { bytes, events: count as u64, faults })
+}
+
+fn index_of(shared: &Shared) -> Result<&Index> {
+    let index = shared.index().map(|index| &**index);
+    index.ok_or_else(|| Error::new(ErrorKind::Io, "the events could not be read"))
+}
+
+/// The traces again, from the time of the first wanted event to that of the last one, and the place of the first one.
+fn part(shared: Shared, first: usize, count: usize) -> Result<(Shared, usize)> {
+    let index = index_of(&shared)?;
+    let times = || (first..first + count).filter_map(|event| index.ns(event));
+    let (begin, end) = (times().min(), times().max());
+    let is_before = |event: &usize| {
+        index.ns(*event).is_none_or(|time| begin.is_none_or(|begin| begin <= time) && end.is_none_or(|end| time <= end))
+    };
+    let place = (0..first).filter(is_before).count();
+    let mut input = shared.input;
+    let selection = &mut input.traces.selection;
+    (selection.begin_ns, selection.end_ns) = (begin.or(selection.begin_ns), end.or(selection.end_ns));
+    input.traces.ends = (begin.or(input.traces.ends.0), end.or(input.traces.ends.1));
+    Ok((Shared::alone(input)?, place))
+}
+
+fn too_large(bytes: usize, events: usize) -> Error {
+    let fit = events as u128 * MAX_BYTES as u128 * 95 / 100 / bytes.max(1) as u128;
+    let megabytes = bytes >> 20;
+    Error::unsupported(format!("{events} events make a file of some {megabytes} MiB, and 50 MiB are the limit"))
+        .with_help(format!("about {fit} events fit: choose them with --begin, --end, --filter, --stream or --limit"))
+}
+
+fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
+    let failed = |error| Error::new(ErrorKind::Io, format!("cannot compress: {error}"));
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).and_then(|()| encoder.finish()).map_err(failed)
+}
+
+/// The page around its data.
+fn whole(data: &[u8]) -> Result<Vec<u8>> {
+    let mut page = String::new();
+    let wrong = || Error::new(ErrorKind::Io, "the page is not as it was built");
+    GzDecoder::new(PAGE).read_to_string(&mut page).map_err(|_| wrong())?;
+    let (before, behind) = page.split_once(MARK).ok_or_else(wrong)?;
+    let mut out = String::with_capacity(page.len() + data.len() / 3 * 4 + 4);
+    out.push_str(before);
+    base64(data, &mut out);
+    out.push_str(behind);
+    Ok(out.into_bytes())
+}
+
+fn base64(bytes: &[u8], out: &mut String) {
+    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for three in bytes.chunks(3) {
+        let all = three.iter().fold(0u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
+        for at in 0..4 {
+            let sign = SIGNS[(all >> (18 - 6 * at) & 63) as usize];
+            out.push(if at <= three.len() { char::from(sign) } else { '=' });
+        }
+    }
+}
+
+/// What the server would tell, without what only a server can do.
+fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
+    let known = |path: &str| match answers::answer(shared, path, &answers::Query::parse("")) {
+        Ok(answers::Reply::Value(value)) => value,
+        _ => Value::Null,
+    };
+    let (mut session, mut tracks, problems) = (known("session"), known("tracks"), known("problems"));
+    let features = ["select", "search", "calls", "states"];
+    if let Some(list) = session["features"].as_array_mut() {
+        list.retain(|feature| features.iter().any(|own| feature == own));
+        list.push("file".into());
+    }
+    session["events"] = count.into();
+    session["generation"] = "file".into();
+    if let Some(traces) = session["traces"].as_array_mut() {
+        let all = shared.index().map_or(&[][..], |index| &index.tracks);
+        for (at, trace) in traces.iter_mut().enumerate() {
+            let own = all.iter().zip(events).filter(|(track, _)| track.trace == at);
+            trace["events"] = own.map(|(_, events)| events).sum::<u64>().into();
+        }
+    }
+    let by_trace: Vec<Value> =
+        session["traces"].as_array().into_iter().flatten().map(|trace| trace["events"].clone()).collect();
+    for track in tracks["tracks"].as_array_mut().into_iter().flatten() {
+        let at: Option<usize> = track["id"].as_str().and_then(|id| id.get(1..)?.parse().ok());
+        match track["kind"].as_str() {
+            Some("events") => track["events"] = at.and_then(|at| events.get(at)).copied().into(),
+            Some("group") => track["events"] = at.and_then(|at| by_trace.get(at)).cloned().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    let index = shared.index();
+    let (functions, tasks) = match shared.calls() {
+        Some(calls) => {
+            let task = |at: usize| json!({ "trace": calls.tasks[at].trace, "of": base_of(shared, calls, at) });
+            (calls.names.clone(), (0..calls.tasks.len()).map(task).collect())
+        }
+        None => (Vec::new(), Vec::new()),
+    };
+    let origin = shared.timeline().origin;
+    let since = |time: Option<i64>| time.map(|time| answers::ns(i128::from(time) - origin));
+    let of_states = shared.states();
+    json!({
+        "session": session,
+        "tracks": tracks["tracks"],
+        "problems": problems,
+        "names": kinds.names,
+        "kinds": kinds.list,
+        "bases": index.into_iter().flat_map(|index| &index.tracks).map(|track| track.trace).collect::<Vec<_>>(),
+        "functions": functions,
+        "tasks": tasks,
+        "calls_end": since(shared.calls().map(|calls| calls.end)),
+        "states": of_states.map_or(Vec::new(), |of| (0..of.states.tracks.len()).map(|at| of.id(at)).collect()),
+        "state_names": of_states.map_or(&[][..], |of| &of.states.names),
+    })
+}
+
+/// Names on tracks.
+#[derive(Default)]
+struct Kinds<'i> {
+    /// Places of the name in the list, and tracks.
+    list: Vec<(usize, usize)>,
+    names: Vec<&'i str>,
+    known: HashMap<(&'i str, usize), usize>,
+    known_names: HashMap<&'i str, usize>,
+}
+
+impl<'i> Kinds<'i> {
+    fn number(&mut self, (name, track): (&'i str, usize)) -> usize {
+        let (list, names) = (&mut self.list, &mut self.names);
+        *self.known.entry((name, track)).or_insert_with(|| {
+            let name = *self.known_names.entry(name).or_insert_with(|| {
+                names.push(name);
+                names.len() - 1
+            });
+            list.push((name, track));
+            list.len() - 1
+        })
+    }
+}
+
+/// Events in columns: times, kinds, texts. Counts those of each track.
+fn events<'s>(
+    shared: &'s Shared,
+    first: usize,
+    count: usize,
+    names: &mut Kinds<'s>,
+    tracks: &mut [u64],
+) -> Result<Bytes> {
+    let index = index_of(shared)?;
+    let failed = |error: ApiError| Error::new(ErrorKind::Io, error.message().to_string());
+    let (mut lines, mut times, mut kinds) = (Lines::default(), Bytes::default(), Bytes::default());
+    let (mut from, mut before) = (first, 0i128);
+    while from < first + count {
+        let to = (from + SAMPLE).min(first + count);
+        let wanted: Vec<usize> = (from..to).collect();
+        for row in rows::read(shared, Some(index), &wanted).map_err(failed)? {
+            let time = index.ns(row.event).map(|ns| ns - index.origin);
+            // 0 says that there is no time.
+            times.number(time.map_or(0, |time| {
+                let step = time - before;
+                before = time;
+                ((step << 1) ^ (step >> 127)) as u128 + 1
+            }));
+            let (name, track) = index.kind(row.event).unwrap_or_default();
+            let kind = names.number((name, track));
+            kinds.number(kind as u128);
+            if let Some(events) = tracks.get_mut(track) {
+                *events += 1;
+            }
+            let cycles = row.cycles.map_or(String::new(), |cycles| cycles.to_string());
+            let details = format!("{cycles} {}", answers::fields_text(&row.value));
+            lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
+        }
+        if lines.len() == SAMPLE && count > 2 * SAMPLE {
+            let mut sample = Bytes::default();
+            lines.write(&mut sample);
+            sample.0.extend_from_slice(&times.0);
+            sample.0.extend_from_slice(&kinds.0);
+            // Calls and states come on top.
+            let bytes = deflated(&sample.0)?.len() / 3 * 4;
+            let all = bytes as u128 * count as u128 / SAMPLE as u128;
+            if all > MAX_BYTES as u128 {
+                return Err(too_large(usize::try_from(all).unwrap_or(usize::MAX), count));
+            }
+        }
+        from = to;
+    }
+    let mut out = Bytes::default();
+    out.number(count as u128);
+    out.0.extend(times.0);
+    out.0.extend(kinds.0);
+    lines.write(&mut out);
+    Ok(out)
+}
+
+/// Calls of each task, in columns.
+fn calls(shared: &Shared, out: &mut Bytes) {
+    let Some(calls) = shared.calls() else { return };
+    let origin = shared.timeline().origin;
+    for task in 0..calls.tasks.len() {
+        let list = calls.list(task);
+        out.number(list.len() as u128);
+        let mut before = 0;
+        for call in &list {
+            let begin = i128::from(call.begin) - origin;
+            out.signed(begin - before);
+            before = begin;
+        }
+        list.iter().for_each(|call| out.number(call.end.map_or(0, |end| (end - call.begin).max(0) as u128 + 1)));
+        list.iter().for_each(|call| out.number(call.depth as u128));
+        list.iter().for_each(|call| out.number(call.name.into()));
+    }
+}
+
+/// Pieces of each track of states, in columns.
+fn states(shared: &Shared, out: &mut Bytes) {
+    let Some(of) = shared.states() else { return };
+    let origin = shared.timeline().origin;
+    for track in 0..of.states.tracks.len() {
+        let list: Vec<_> = of.states.pieces(track).collect();
+        out.number(list.len() as u128);
+        let mut before = 0;
+        for piece in &list {
+            // Mostly one begins where the one before ends.
+            out.signed(piece.from - origin - before);
+            before = piece.to - origin;
+        }
+        list.iter().for_each(|piece| out.number((piece.to - piece.from).max(0) as u128));
+        list.iter().for_each(|piece| out.number(piece.depth.into()));
+        list.iter().for_each(|piece| out.number(piece.name.into()));
+    }
+}

@@ -1,0 +1,122 @@
+#!/usr/bin/env node
+// Compares the answers of a page in one file with those of the server, question by question.
+//   node compare-file.mjs BIN TRACE...
+// Each TRACE is converted to HTML and shown by `tracemill view`; what the page would answer itself must be what the server
+// answers: tracks, tiles of all levels, rows, events, calls, statistics, flame graphs, searches, neighbours, problems.
+import assert from 'node:assert/strict';
+import { spawn, spawnSync } from 'node:child_process';
+import fs from 'node:fs';
+import os from 'node:os';
+import path from 'node:path';
+import { build } from 'esbuild';
+
+const here = path.dirname(new URL(import.meta.url).pathname);
+const [bin, ...traces] = process.argv.slice(2);
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-file-'));
+try {
+  const out = path.join(scratch, 'answers.mjs');
+  await build({
+    stdin: { contents: "export { unpack } from './src/api/pack'; export { Answers } from './src/api/inside-answers';", resolveDir: here },
+    bundle: true, format: 'esm', platform: 'node', target: 'node20', outfile: out, logLevel: 'warning',
+  });
+  const { unpack, Answers } = await import(out);
+  for (const trace of traces) {
+    const file = path.join(scratch, 'page.html');
+    const { status } = spawnSync(bin, ['convert', '--to', 'html', '-o', file, '--force', '--quiet', trace], { stdio: ['ignore', 'ignore', 'inherit'] });
+    // 3: what is damaged is told, and the rest is there.
+    assert.ok(status === 0 || status === 3, `${trace} cannot be converted: status ${status}`);
+    const data = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(fs.readFileSync(file, 'utf8'))[1];
+    const inside = new Answers(await unpack(data));
+    const server = await view(trace);
+    try {
+      console.log(`${trace}: ${await compared(inside, server)} answers are the same`);
+    } finally { server.end(); }
+  }
+} finally { fs.rmSync(scratch, { recursive: true, force: true }); }
+
+async function view(trace) {
+  const child = spawn(bin, ['view', '--no-open', trace], { stdio: ['ignore', 'pipe', 'inherit'] });
+  const url = await new Promise((resolve) => child.stdout.once('data', (text) => resolve(new URL(String(text).trim()))));
+  const token = url.hash.slice('#token='.length);
+  const get = async (question, query = {}) => {
+    const params = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null).map(([key, value]) => [key, String(value)]));
+    for (;;) {
+      const answer = await fetch(`${url.origin}/api/${question}?${params}`, { headers: { Authorization: `Bearer ${token}` } });
+      if (answer.ok) return answer.json();
+      if (answer.status !== 503) return { status: answer.status };
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  };
+  while ((await get('session')).index.state !== 'complete') await new Promise((resolve) => setTimeout(resolve, 50));
+  return { get, end: () => child.kill() };
+}
+
+async function compared(inside, server) {
+  let count = 0;
+  const without = (...keys) => (answer) => Object.fromEntries(Object.entries(answer).filter(([key]) => !keys.includes(key)));
+  const same = async (question, query, shape = (answer) => answer) => {
+    let own;
+    try { own = JSON.parse(JSON.stringify(inside.get(question, query))); } catch (e) { own = { status: e.status ?? String(e) }; }
+    const theirs = await server.get(question, query);
+    const plain = without('generation');
+    assert.deepEqual(plain(shape(own)), plain(shape(theirs)), `${question} ${Object.entries(query).map(([key, value]) => `${key}=${value}`).join(' ')}`);
+    count++;
+    return theirs;
+  };
+  const session = await same('session', {}, without('generation', 'features', 'command'));
+  const { tracks } = await same('tracks', {}, (answer) => ({ tracks: answer.tracks }));
+  await same('problems', {});
+  const [origin, begin, end] = [session.origin, session.begin, session.end].map((ns) => BigInt(ns ?? session.origin));
+  const span = end - begin;
+
+  // Which of several names with as many events is shown is not told.
+  // Neither is the order of slices in one bucket.
+  const tiles = (answer) => (answer.status ? answer : {
+    tracks: answer.tracks.map((track) => {
+      if (!track.len) return { ...track, name: null };
+      const { at, len, depth, name, n, busy, ...rest } = track;
+      return { ...rest, slices: at.map((_, i) => [at[i], depth[i], len[i], n[i], busy[i], answer.names[name[i]]].join(' ')).sort() };
+    }),
+  });
+  const ids = tracks.map((track) => track.id);
+  for (let level = 0; level <= 40; level += 3) {
+    const size = 1n << BigInt(level + 10);
+    for (const at of [0n, span / 3n, span / 2n, span]) {
+      const tile = (begin - origin + at) / size;
+      if (tile < 0n) continue;
+      for (let i = 0; i < ids.length; i += 64) await same('tiles', { tracks: ids.slice(i, i + 64).join(','), level, from: tile, to: tile + 1n, exact: 1 }, tiles);
+    }
+  }
+  const events = session.events;
+  for (const from of [0, 1, Math.floor(events / 2), Math.max(events - 40, 0), events, events + 5]) await same('events', { from, limit: 60, json: 1 });
+  for (const at of [begin - 1n, begin, begin + span / 2n, end, end + 1n]) await same('events', { at, limit: 3 });
+  for (let i = 0; i < 25; i++) {
+    const event = Math.floor((i * events) / 25);
+    await same(`event/${event}`, {}, without('place'));
+  }
+  await same(`event/${events}`, {});
+  const ranges = [[null, null], [begin, begin], [begin + span / 4n, begin + span / 2n], [begin + span / 2n, null], [begin - 10n, end + 10n]];
+  const lists = [null, tracks[0]?.id ?? null, ...tracks.filter((track) => ['events', 'calls'].includes(track.kind)).slice(0, 4).map((track) => track.id)];
+  for (const [from, to] of ranges) {
+    for (const list of lists) {
+      const query = { begin: from, end: to, tracks: list };
+      await same('select', query);
+      await same('flame', query);
+    }
+  }
+  for (const q of ['a', 'E', 'no such name', ':']) {
+    for (const direction of ['next', 'previous']) {
+      for (const from of [-1, 0, Math.floor(events / 2), events]) {
+        const is = (answer) => ({ ...answer, index: answer.match ? answer.index : null });
+        await same('search', { q, from, direction }, is);
+      }
+    }
+  }
+  for (const track of tracks.filter((one) => one.kind !== 'group').slice(0, 30)) {
+    for (const direction of ['next', 'previous', 'nearest']) {
+      for (const at of [begin - 5n, begin, begin + span / 3n, begin + (2n * span) / 3n, end, end + 5n]) await same('locate', { track: track.id, at, direction });
+    }
+    if (track.kind === 'calls') for (const call of [0, 1, Math.floor(track.calls / 2), track.calls - 1, track.calls]) await same(`call/${track.id}/${call}`, {}, (answer) => answer);
+  }
+  return count;
+}

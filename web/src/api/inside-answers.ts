@@ -1,0 +1,488 @@
+// The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is told once for all
+// stands in the data as the server told it; here is what depends on a question.
+import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
+import { ApiError, type Query } from './source';
+import type {
+  CallDetails, CallStatistics, EventDetails, Field, FlameNode, Located, Match, NameStatistics, Row, Rows, Selection, TileTrack, Tiles,
+} from './types';
+
+type Named = { kind: 'base' | 'calls' | 'group' | 'state'; at: number };
+/** First and last ns since the origin. */
+type Range = readonly [number, number];
+
+const request = (message: string): ApiError => new ApiError(400, { code: 'request', message });
+const ONLY_SERVER = 'a page in a file has no filter, no plots of fields, no durations between two events and no outliers: `tracemill view` shows them';
+
+export class Answers {
+  private readonly first: number;
+  private readonly last: number;
+  private readonly base: Uint32Array;
+  private readonly name: Uint32Array;
+  /** Numbers of the events of each base track, in their order. */
+  private readonly ofBase: number[][];
+  /** Of each call, by task: the call that made it, or -1, and ns of the calls that it made. */
+  private readonly inner: { parent: Int32Array; inner: Float64Array }[];
+  private readonly callsEnd: number;
+
+  constructor(private readonly pack: Pack) {
+    const { head, kinds, times } = pack;
+    this.base = kinds.map((kind) => head.kinds[kind]![1]);
+    this.name = kinds.map((kind) => head.kinds[kind]![0]);
+    this.ofBase = head.bases.map(() => []);
+    this.base.forEach((base, i) => { if (!Number.isNaN(times[i])) this.ofBase[base]!.push(i); });
+    for (const own of this.ofBase) if (own.some((event, i) => i > 0 && times[own[i - 1]!]! > times[event]!)) own.sort((a, b) => times[a]! - times[b]! || a - b);
+    const relative = (ns: string | null): number => (ns === null ? 0 : Number(BigInt(ns) - pack.origin));
+    [this.first, this.last] = [relative(head.session.begin), relative(head.session.end)];
+    this.callsEnd = head.calls_end === null ? 0 : Number(head.calls_end);
+    this.inner = pack.calls.map((calls) => nested(calls));
+  }
+
+  get(path: string, query: Query): unknown {
+    if (query['filter']) throw new ApiError(400, { code: 'filter', message: ONLY_SERVER, span: [0, String(query['filter']).length] });
+    const { head } = this.pack;
+    switch (path) {
+      case 'session': return head.session;
+      case 'tracks': return { tracks: head.tracks };
+      case 'problems': return head.problems;
+      case 'tiles': return this.tiles(query);
+      case 'events': return this.events(query);
+      case 'select': return this.select(query);
+      case 'flame': return { nodes: this.flame(query) };
+      case 'search': return this.search(query);
+      case 'locate': return this.locate(query);
+      default: {
+        const [kind, ...rest] = path.split('/');
+        if (kind === 'event') return this.event(rest[0] ?? '');
+        if (kind === 'call') return this.call(decodeURIComponent(rest[0] ?? ''), rest[1] ?? '');
+        throw new ApiError(404, { code: 'path', message: ONLY_SERVER });
+      }
+    }
+  }
+
+  // Tracks.
+
+  private named(id: string): Named {
+    const { head } = this.pack;
+    const state = head.states.indexOf(id);
+    if (state >= 0) return { kind: 'state', at: state };
+    const found = /^([bcg])(\d+)$/.exec(id);
+    const at = Number(found?.[2]);
+    if (found?.[1] === 'b' && at < head.bases.length) return { kind: 'base', at };
+    if (found?.[1] === 'c' && at < head.tasks.length) return { kind: 'calls', at };
+    if (found?.[1] === 'g' && at < head.session.traces.length) return { kind: 'group', at };
+    throw new ApiError(404, { code: 'track', message: `there is no track \`${id}\`` });
+  }
+
+  /** The base tracks and tasks that a list of ids stands for; null for all. */
+  private chosen(query: Query): { bases: Set<number>; tasks: Set<number> } | null {
+    const list = String(query['tracks'] ?? '');
+    if (list === '') return null;
+    const { tasks, bases } = this.pack.head;
+    const found = { bases: new Set<number>(), tasks: new Set<number>() };
+    for (const { kind, at } of list.split(',').map((id) => this.named(id))) {
+      if (kind === 'base') {
+        found.bases.add(at);
+        tasks.forEach((task, i) => { if (task.of === at) found.tasks.add(i); });
+      } else if (kind === 'calls') {
+        found.tasks.add(at);
+        const of = tasks[at]!.of;
+        if (of !== null) found.bases.add(of);
+      } else if (kind === 'group') {
+        bases.forEach((trace, i) => { if (trace === at) found.bases.add(i); });
+        tasks.forEach((task, i) => { if (task.trace === at) found.tasks.add(i); });
+      }
+    }
+    return found;
+  }
+
+  private range(query: Query): { range: Range; isAll: boolean } {
+    const time = (name: string): number | null => {
+      const text = query[name];
+      if (text === null || text === undefined || text === '') return null;
+      if (!/^-?\d+$/.test(String(text))) throw request(`\`${name}\` is no number: \`${text}\``);
+      return Number(BigInt(text) - this.pack.origin);
+    };
+    const [begin, end] = [time('begin'), time('end')];
+    const range: Range = [begin ?? this.first, end ?? this.last];
+    if (range[0] > range[1]) throw request('the range ends before it begins');
+    return { range, isAll: begin === null && end === null };
+  }
+
+  private ns(time: number): string { return String(this.pack.origin + BigInt(time)); }
+  private someNs(time: number): string | null { return Number.isNaN(time) ? null : this.ns(time); }
+
+  // Tiles.
+
+  private tiles(query: Query): Tiles {
+    const [level, from, to] = ['level', 'from', 'to'].map((name) => Number(query[name]));
+    if (!(level! >= 0 && level! <= 62 && from! >= 0 && from! <= to! && to! - from! < 4096)) throw request('tiles are asked by levels up to 62, at most 4,096 of them');
+    const { head } = this.pack;
+    const bucket = 2 ** level!;
+    const begin = from! * 1024 * bucket, end = (to! + 1) * 1024 * bucket - 1;
+    const names: Record<string, string> = {};
+    const known = new Map<string, number>();
+    const number = (text: string): number => {
+      const at = known.get(text) ?? known.size;
+      if (at === known.size) { known.set(text, at); names[at] = text; }
+      return at;
+    };
+    const tracks = String(query['tracks'] ?? '').split(',').map((id): TileTrack => {
+      const { kind, at } = this.named(id);
+      if (kind === 'calls' || kind === 'state') {
+        const [slices, texts] = kind === 'calls' ? [this.pack.calls[at]!, head.functions] : [this.pack.states[at]!, head.state_names];
+        return { id, kind, exact: true, ...sliced(slices, bucket, [begin, end], kind === 'state', (i) => number(texts[i]!)), gaps: [] };
+      }
+      const own = kind === 'base' ? [at] : head.bases.flatMap((trace, i) => (trace === at ? [i] : []));
+      return { id, kind: kind === 'base' ? 'events' : 'group', exact: true, ...this.density(own, bucket, [begin, end], number), gaps: this.gaps(own, bucket, [begin, end]) };
+    });
+    return { generation: head.session.generation, level: level!, from: from!, to: to!, names, tracks };
+  }
+
+  private density(bases: readonly number[], bucket: number, [begin, end]: Range, number: (text: string) => number): Pick<TileTrack, 'at' | 'n' | 'name'> {
+    const { times, head } = this.pack;
+    const found = new Map<number, Map<number, number>>();
+    for (const base of bases) {
+      const own = this.ofBase[base]!;
+      for (let i = lowerBound(own.length, (i) => times[own[i]!]! >= begin); i < own.length; i++) {
+        const event = own[i]!;
+        if (times[event]! > end) break;
+        const at = Math.floor((times[event]! - begin) / bucket);
+        let names = found.get(at);
+        if (!names) found.set(at, (names = new Map()));
+        names.set(this.name[event]!, (names.get(this.name[event]!) ?? 0) + 1);
+      }
+    }
+    const at = [...found.keys()].sort((a, b) => a - b);
+    const commonest = (names: Map<number, number>): number => [...names].reduce((best, one) => (one[1] > best[1] || one[1] === best[1] && one[0] < best[0] ? one : best))[0];
+    return {
+      at, n: at.map((one) => [...found.get(one)!.values()].reduce((a, b) => a + b)),
+      name: at.map((one) => number(head.names[commonest(found.get(one)!)]!)),
+    };
+  }
+
+  private gaps(bases: readonly number[], bucket: number, [begin, end]: Range): NonNullable<TileTrack['gaps']> {
+    const isNear = (loss: { begin: number | null; end: number }): boolean => loss.begin !== null && loss.end >= begin && loss.begin <= end;
+    return bases.flatMap((base) => this.losses().filter((loss) => loss.track === `b${base}` && isNear(loss))).map((loss) => {
+      const from = Math.floor(Math.max(loss.begin! - begin, 0) / bucket);
+      return [from, Math.floor((Math.min(loss.end, end) - begin) / bucket) - from + 1, loss.kind, loss.count];
+    });
+  }
+
+  private losses(): { track: string | null; kind: string; count: number | null; begin: number | null; end: number }[] {
+    return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => {
+      const time = (ns: string): number => Number(BigInt(ns) - this.pack.origin);
+      return { track, kind, count, begin: begin === null ? null : time(begin), end: end === null ? 0 : time(end) };
+    });
+  }
+
+  // Events.
+
+  private row(event: number, before: number | null, withJson: boolean): Row {
+    const { pack } = this;
+    const name = pack.head.names[this.name[event]!]!;
+    const line = pack.text(event, JSON_LINE);
+    const cpu = (JSON.parse(line) as { cpu?: number }).cpu ?? null;
+    const time = pack.times[event]!;
+    const since = before === null ? NaN : time - pack.times[before]!;
+    const base = this.base[event]!;
+    const row: Row = {
+      event, ns: this.someNs(time), since: Number.isNaN(since) ? null : String(since), name, title: name,
+      trace: pack.head.bases[base]!, track: `b${base}`, cpu, text: pack.text(event, PAYLOAD),
+    };
+    if (withJson) row.json = line;
+    return row;
+  }
+
+  private events(query: Query): Rows {
+    const { count, times } = this.pack;
+    const limit = Math.min(Number(query['limit'] ?? 100), 1000);
+    let from = Number(query['from'] ?? 0);
+    if (query['at'] !== null && query['at'] !== undefined) {
+      const at = Number(BigInt(query['at']) - this.pack.origin);
+      from = times.findIndex((time) => time >= at);
+      if (from < 0) from = count;
+    }
+    const to = Math.min(from + limit, count);
+    const rows: Row[] = [];
+    for (let i = from; i < to; i++) rows.push(this.row(i, i > 0 ? i - 1 : null, Boolean(query['json'])));
+    return { total: count, from, rows };
+  }
+
+  private event(text: string): EventDetails {
+    const event = /^\d+$/.test(text) ? Number(text) : NaN;
+    if (!(event < this.pack.count)) throw new ApiError(404, { code: 'event', message: `there is no event ${text}` });
+    const row = this.row(event, event > 0 ? event - 1 : null, true);
+    const [cycles, fields] = /^(\d*) ([^]*)$/.exec(this.pack.text(event, DETAILS))!.slice(1) as [string, string];
+    return { ...row, cycles: cycles === '' ? null : cycles, fields: JSON.parse(fields) as Field[], place: null, call: null };
+  }
+
+  private search(query: Query): Match {
+    const text = String(query['q'] ?? '').toLowerCase();
+    const from = Number(query['from'] ?? -1);
+    const isNext = query['direction'] !== 'previous';
+    const { count, head, times } = this.pack;
+    const match = (event: number): Match['match'] => ({ event, ns: this.someNs(times[event]!), track: `b${this.base[event]}`, name: head.names[this.name[event]!]! });
+    if (query['fields']) {
+      const step = isNext ? 1 : -1;
+      for (let i = isNext ? Math.max(from + 1, 0) : Math.min(from, count) - 1; i >= 0 && i < count; i += step) {
+        const whole = `${head.names[this.name[i]!]}\n${this.pack.text(i, PAYLOAD)}\n${this.pack.text(i, JSON_LINE)}`;
+        if (whole.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
+      }
+      return { match: null, index: null, count: null };
+    }
+    const isMeant = head.names.map((name) => name.toLowerCase().includes(text));
+    let [found, index, all] = [-1, 0, 0];
+    this.name.forEach((name, i) => {
+      if (!isMeant[name]) return;
+      if (isNext ? found < 0 && i > from : i < from) [found, index] = [i, all];
+      all++;
+    });
+    return { match: found < 0 ? null : match(found), index: found < 0 ? null : index, count: all };
+  }
+
+  private locate(query: Query): Located {
+    const at = Number(BigInt(query['at'] ?? 0) - this.pack.origin);
+    const direction = query['direction'] ?? 'nearest';
+    const id = String(query['track'] ?? '');
+    const { kind, at: place } = this.named(id);
+    const { times, head, calls, states } = this.pack;
+    const none: Located = { event: null, begin: null, end: null };
+    if (kind === 'base') {
+      const own = this.ofBase[place]!;
+      const here = lowerBound(own.length, (i) => times[own[i]!]! >= at), behind = lowerBound(own.length, (i) => times[own[i]!]! > at);
+      const [previous, next] = [own[here - 1], own[behind]];
+      let event = direction === 'next' ? next : direction === 'previous' ? previous : here < behind ? own[here] : previous;
+      if (direction === 'nearest' && here === behind && next !== undefined && (previous === undefined || times[next]! - at < at - times[previous]!)) event = next;
+      if (event === undefined) return none;
+      const ns = this.ns(times[event]!);
+      return { event, track: id, ns, begin: ns, end: ns, name: head.names[this.name[event]!]! };
+    }
+    if (kind === 'group') return none;
+    const slices = kind === 'calls' ? calls[place]! : states[place]!;
+    const wanted = query['depth'];
+    const fits = (i: number): boolean => kind === 'calls' || wanted === null || wanted === undefined || slices.depth[i] === Number(wanted);
+    // Of pieces that begin together the deepest one counts.
+    let [previous, inside, next] = [-1, -1, -1];
+    for (let i = 0; i < slices.count; i++) {
+      if (!fits(i)) continue;
+      const begin = slices.begin[i]!, end = slices.end[i]!;
+      if (begin < at && (previous < 0 || begin >= slices.begin[previous]!)) previous = i;
+      if (begin > at && (next < 0 || begin < slices.begin[next]! || kind === 'state' && begin === slices.begin[next]!)) next = i;
+      if (begin <= at && (kind === 'calls' ? at <= end : at < end) && (inside < 0 || slices.depth[i]! >= slices.depth[inside]!)) inside = i;
+    }
+    const found = direction === 'next' ? next : direction === 'previous' ? previous : inside >= 0 ? inside : previous >= 0 ? previous : next;
+    if (found < 0) return none;
+    const begin = this.ns(slices.begin[found]!), end = slices.end[found]!;
+    const shared = { track: id, ns: begin, begin, end: Number.isFinite(end) ? this.ns(end) : null };
+    return kind === 'calls'
+      ? { call: found, ...shared, name: head.functions[slices.name[found]!]! }
+      : { event: null, ...shared, name: head.state_names[slices.name[found]!]!, ...{ depth: slices.depth[found]! } };
+  }
+
+  // Statistics.
+
+  private select(query: Query): Selection {
+    const { range, isAll } = this.range(query);
+    const chosen = this.chosen(query);
+    const { times, head, count } = this.pack;
+    const events = head.names.map(() => 0);
+    const gaps: number[][] = head.names.map(() => []);
+    const last = head.names.map(() => NaN);
+    let all = 0;
+    for (let i = 0; i < count; i++) {
+      const time = times[i]!, name = this.name[i]!;
+      if (chosen && !chosen.bases.has(this.base[i]!)) continue;
+      if (!isAll && !(time >= range[0] && time <= range[1])) continue;
+      all++;
+      events[name]!++;
+      if (Number.isNaN(time)) continue;
+      if (!Number.isNaN(last[name]!)) gaps[name]!.push(time - last[name]!);
+      last[name] = time;
+    }
+    const names = head.names.flatMap((name, i): NameStatistics[] => {
+      if (events[i] === 0) return [];
+      const sorted = Float64Array.from(gaps[i]!).sort();
+      const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
+      return [{ name, events: events[i]!, gap_min: at(0), gap_p50: at(50), gap_max: at(100) }];
+    }).sort((a, b) => b.events - a.events || byBytes(a.name, b.name));
+    const losses = this.losses().filter((loss) => (chosen === null || loss.track === null || chosen.bases.has(Number(loss.track.slice(1))))
+      && (isAll || loss.begin === null || loss.begin <= range[1] && loss.end >= range[0]));
+    const lost = (kind: string): number => losses.filter((loss) => loss.kind === kind).reduce((sum, loss) => sum + (loss.count ?? 0), 0);
+    return {
+      begin: this.ns(range[0]), end: this.ns(range[1]), events: all, tracks: chosen ? chosen.bases.size : head.bases.length,
+      losses: { events: lost('events'), packets: lost('packets'), intervals: losses.length }, complete: true, names,
+      ...(head.session.features.includes('calls') ? { calls: this.functions(range, chosen?.tasks ?? null) } : {}),
+    };
+  }
+
+  /** Ns of a call inside of a range; null when it does not overlap it. */
+  private inside(begin: number, end: number, [from, to]: Range): number | null {
+    const until = Number.isFinite(end) ? end : Math.max(this.callsEnd, begin);
+    return begin <= to && until >= from ? Math.max(Math.min(until, to) - Math.max(begin, from), 0) : null;
+  }
+
+  private functions(range: Range, tasks: Set<number> | null): CallStatistics[] {
+    const { functions } = this.pack.head;
+    const rows = functions.map(() => ({ calls: 0, total: 0, self: 0, durations: [] as number[] }));
+    this.pack.calls.forEach((calls, task) => {
+      if (tasks && !tasks.has(task)) return;
+      const { parent } = this.inner[task]!;
+      for (let i = 0; i < calls.count; i++) {
+        const [begin, end] = [calls.begin[i]!, calls.end[i]!];
+        const inside = this.inside(begin, end, range);
+        if (inside === null) continue;
+        const row = rows[calls.name[i]!]!;
+        row.calls++;
+        row.total += inside;
+        row.self += inside;
+        if (parent[i]! >= 0) rows[calls.name[parent[i]!]!]!.self -= inside;
+        if (Number.isFinite(end) && begin >= range[0] && end <= range[1]) row.durations.push(end - begin);
+      }
+    });
+    return rows.flatMap((row, i): CallStatistics[] => {
+      if (row.calls === 0) return [];
+      const sorted = Float64Array.from(row.durations).sort();
+      const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
+      const mean = sorted.length ? String(sorted.reduce((sum, one) => sum + BigInt(one), 0n) / BigInt(sorted.length)) : null;
+      return [{
+        name: functions[i]!, calls: row.calls, whole: sorted.length, total: String(row.total), self: String(row.self),
+        min: at(0), mean, p50: at(50), p90: at(90), p99: at(99), max: at(100),
+      }];
+    }).sort((a, b) => Number(b.total) - Number(a.total) || byBytes(a.name, b.name));
+  }
+
+  private flame(query: Query): FlameNode[] {
+    const { range } = this.range(query);
+    const chosen = this.chosen(query);
+    const { functions, session } = this.pack.head;
+    if (!session.features.includes('calls')) return [];
+    const nodes = [{ parent: -1, name: '', calls: 0, total: 0, self: 0 }];
+    const known = new Map<string, number>();
+    this.pack.calls.forEach((calls, task) => {
+      if (chosen && !chosen.tasks.has(task)) return;
+      const { parent } = this.inner[task]!;
+      const nodeOf = new Int32Array(calls.count).fill(-1);
+      const node = (call: number): number => {
+        if (call < 0) return 0;
+        if (nodeOf[call]! >= 0) return nodeOf[call]!;
+        const below = node(parent[call]!);
+        const key = `${below} ${calls.name[call]}`;
+        let at = known.get(key);
+        if (at === undefined) {
+          known.set(key, (at = nodes.length));
+          nodes.push({ parent: below, name: functions[calls.name[call]!]!, calls: 0, total: 0, self: 0 });
+        }
+        return (nodeOf[call] = at);
+      };
+      for (let i = 0; i < calls.count; i++) {
+        const inside = this.inside(calls.begin[i]!, calls.end[i]!, range);
+        if (inside === null) continue;
+        const at = node(i), below = nodes[nodes[at]!.parent]!;
+        nodes[at]!.calls++;
+        nodes[at]!.total += inside;
+        nodes[at]!.self += inside;
+        if (parent[i]! >= 0) below.self -= inside; else below.total += inside;
+      }
+    });
+    return nodes.map(({ parent, name, calls, total, self }, id) => ({ id, parent: id > 0 ? parent : null, name, calls, total: String(total), self: String(self) }));
+  }
+
+  private call(track: string, number: string): CallDetails {
+    const named = track ? this.named(track) : null;
+    const at = /^\d+$/.test(number) ? Number(number) : NaN;
+    const calls = named?.kind === 'calls' ? this.pack.calls[named.at]! : null;
+    if (!calls || !(at < calls.count)) throw new ApiError(404, { code: 'call', message: `there is no call \`${track}/${number}\`` });
+    const { parent, inner } = this.inner[named!.at]!;
+    const name = this.pack.head.functions[calls.name[at]!]!;
+    const [begin, end] = [calls.begin[at]!, calls.end[at]!];
+    const duration = Number.isFinite(end) ? end - begin : null;
+    const whole: Range = [-Infinity, Infinity];
+    return {
+      name, symbol: name, begin: this.ns(begin), end: duration === null ? null : this.ns(end), duration: duration === null ? null : String(duration),
+      self: duration === null ? null : String(duration - inner[at]!), parent: parent[at]! >= 0 ? parent[at]! : null, depth: calls.depth[at]!,
+      args: null, retval: null, module: null, all: this.functions(whole, null).find((row) => row.name === name) ?? null,
+    };
+  }
+}
+
+/** Names are in the order of their bytes, as those of the server. */
+function byBytes(a: string, b: string): number {
+  const [x, y] = [new TextEncoder().encode(a), new TextEncoder().encode(b)];
+  for (let i = 0; i < x.length && i < y.length; i++) if (x[i] !== y[i]) return x[i]! - y[i]!;
+  return x.length - y.length;
+}
+
+/** The smallest of sorted numbers that p of 100 do not exceed. */
+function percentile(sorted: Float64Array, p: number): number {
+  return sorted[Math.max(Math.ceil((p * sorted.length) / 100), 1) - 1]!;
+}
+
+/** The first place from which on something is so. */
+function lowerBound(length: number, isSo: (at: number) => boolean): number {
+  let [from, to] = [0, length];
+  while (from < to) {
+    const middle = (from + to) >> 1;
+    if (isSo(middle)) to = middle; else from = middle + 1;
+  }
+  return from;
+}
+
+function nested(calls: Slices): { parent: Int32Array; inner: Float64Array } {
+  const parent = new Int32Array(calls.count).fill(-1), inner = new Float64Array(calls.count);
+  // By depth, the call that was made last.
+  const open: number[] = [];
+  for (let i = 0; i < calls.count; i++) {
+    const depth = calls.depth[i]!;
+    open[depth] = i;
+    if (depth === 0) continue;
+    parent[i] = open[depth - 1]!;
+    if (Number.isFinite(calls.end[i]!)) inner[parent[i]!]! += calls.end[i]! - calls.begin[i]!;
+  }
+  return { parent, inner };
+}
+
+type Columns = Required<Pick<TileTrack, 'at' | 'len' | 'depth' | 'name' | 'n' | 'busy'>>;
+
+/** Slices in buckets: those that are shorter than a bucket stand together, by bucket and depth. */
+function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: boolean, number: (name: number) => number): Columns {
+  const place = (time: number): number => Math.floor((time - begin) / bucket);
+  const found: { at: number; len: number; depth: number; name: number; n: number; busy: number }[] = [];
+  type Short = { at: number; depth: number; name: number; longest: number; n: number; busy: number };
+  const short = new Map<string, Short>();
+  const close = (key: string): void => {
+    const sum = short.get(key);
+    if (!sum) return;
+    const { at, depth, name, n } = sum;
+    found.push({ at, len: 1, depth, name, n, busy: Math.min(Math.max(Math.floor((sum.busy * 255) / bucket), 1), 255) });
+    short.delete(key);
+  };
+  const behind = place(end) + 1;
+  for (let i = 0; i < slices.count; i++) {
+    const [from, to, depth, name] = [slices.begin[i]!, slices.end[i]!, slices.depth[i]!, slices.name[i]!];
+    if (from > end) { if (areStates) continue; else break; }
+    if (areStates ? to <= begin : to < begin) continue;
+    const at = place(from), length = to - from;
+    // The pieces of a lane come one after the other; calls of other depths come between.
+    const key = areStates ? `${depth}` : `${at} ${depth}`;
+    if (length < bucket) {
+      if (at < 0 && !areStates) continue;
+      if (areStates && short.get(key)?.at !== at) close(key);
+      let sum = short.get(key);
+      if (!sum) short.set(key, (sum = { at, depth, name, longest: -1, n: 0, busy: 0 }));
+      sum.n++;
+      sum.busy += length;
+      if (length > sum.longest) [sum.longest, sum.name] = [length, name];
+      continue;
+    }
+    if (areStates) close(key);
+    const len = Number.isFinite(to) ? Math.max(Math.min(place(to), behind) - at, 1) : -1;
+    found.push({ at: Math.max(at, -(2 ** 52)), len, depth, name, n: 1, busy: 255 });
+  }
+  for (const key of [...short.keys()]) close(key);
+  if (areStates) found.sort((a, b) => a.depth - b.depth);
+  else found.sort((a, b) => a.at - b.at || a.depth - b.depth);
+  return {
+    at: found.map((one) => one.at), len: found.map((one) => one.len), depth: found.map((one) => one.depth),
+    name: found.map((one) => number(one.name)), n: found.map((one) => one.n), busy: found.map((one) => one.busy),
+  };
+}
