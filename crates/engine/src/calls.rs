@@ -20,7 +20,7 @@ use tracemill_semantics::{Semantics, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
-use crate::filter::{ClassFields, KeyBy, KeyReader, KeyValue};
+use crate::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
 use crate::item::Flow;
 use crate::merge::Note;
 use crate::selection::{self, ClassSet, StreamOf};
@@ -59,6 +59,8 @@ pub struct EventCalls {
     session: Arc<Session>,
     streams: Vec<StreamOf>,
     selection: Selection,
+    /// A filter beside that.
+    filter: Option<Filter>,
     /// By trace and event class.
     meanings: Vec<Vec<Meaning>>,
     /// Fields that are read of events.
@@ -165,6 +167,7 @@ impl EventCalls {
             session: session.clone(),
             streams,
             selection,
+            filter: None,
             meanings,
             fields: KeyBy::Fields(Arc::new(fields)),
             tasks: Vec::new(),
@@ -177,6 +180,26 @@ impl EventCalls {
         calls.survey();
         // Some formats describe calls in every trace.
         (!calls.tasks.is_empty()).then_some(calls)
+    }
+
+    /// Only the records of events of these streams that are of selected classes and match the filter. Tasks and functions are
+    /// those of all events, which say where functions are.
+    #[must_use]
+    pub fn narrowed(
+        mut self,
+        streams: &[StreamOf],
+        classes: &[Option<Arc<ClassSet>>],
+        filter: Option<&Filter>,
+    ) -> Self {
+        let is_wanted = |of: &StreamOf| streams.iter().any(|own| (own.trace, own.index) == (of.trace, of.index));
+        self.streams.retain(is_wanted);
+        for (trace, own) in self.selection.classes.iter_mut().enumerate() {
+            let Some(wanted) = classes.get(trace).and_then(Option::as_ref) else { continue };
+            let has = |class: usize| own.as_ref().is_none_or(|own| own.has(class as u32)) && wanted.has(class as u32);
+            *own = Some(Arc::new(ClassSet::new(self.meanings[trace].len(), has)));
+        }
+        self.filter = filter.cloned();
+        self
     }
 
     /// The time in ns that is 0 in the records.
@@ -361,7 +384,7 @@ impl CallSource for EventCalls {
     fn open(&self, _stream: usize) -> Box<dyn CallStream + '_> {
         Box::new(Records {
             calls: self,
-            events: Events::new(&self.session, &self.streams, &self.selection, None),
+            events: Events::new(&self.session, &self.streams, &self.selection, self.filter.as_ref()),
             keys: KeyReader::new(&self.session, &self.fields),
             key: Vec::new(),
             findings: Findings::default(),

@@ -8,8 +8,8 @@ use tracemill_calls::CallOptions;
 use tracemill_calls::follow::Follower;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::collector::Collector;
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::Selection;
 use tracemill_format::calls::{CallKind, CallOrigin, CallSource};
 use tracemill_format::open_calls::{Level, OpenCalls};
 use tracemill_model::error::Error;
@@ -19,6 +19,7 @@ use crate::lane::{End, Frame, Lane, Step};
 use crate::ranks::Ranks;
 use crate::search::Direction;
 use crate::slices::{self, Levels};
+use crate::timeline::Source;
 
 pub use crate::lane::Call;
 pub use crate::slices::Slice;
@@ -45,6 +46,8 @@ pub struct Calls {
     pub tasks: Vec<Task>,
     /// Names of functions.
     pub names: Vec<String>,
+    /// Their modules, where one is known for all functions of the name.
+    pub modules: Vec<Option<String>>,
     /// The time of the first call.
     pub begin: i64,
     /// The time of the last record: calls without an end last until then.
@@ -59,8 +62,10 @@ pub struct Calls {
 
 /// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
 /// when [`Progress::stop`] was set. Begins and ends that are not within the times of the selection are as if they were not
-/// there, but for the begins of calls that are open when it begins. Wide buckets are counted from `origin`.
-pub fn follow(session: &Arc<Session>, selection: &Selection, origin: i128, progress: &Progress) -> Option<Calls> {
+/// there, but for the begins of calls that are open when it begins; so are those of other streams, and events that do not match
+/// the filter. Where calls are no events of their own, a filter leaves none. Wide buckets are counted from `origin`.
+pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progress: &Progress) -> Option<Calls> {
+    let Source { selection, streams, filter, .. } = *source;
     let between = (selection.begin_ns.unwrap_or(i128::MIN), selection.end_ns.unwrap_or(i128::MAX));
     let collector = &Collector::default();
     let mut calls = Calls::default();
@@ -68,15 +73,24 @@ pub fn follow(session: &Arc<Session>, selection: &Selection, origin: i128, progr
     for (trace, of) in session.traces.iter().enumerate() {
         if let Some(source) = of.reader.calls() {
             has_source = true;
+            if filter.is_some() || selection.classes.iter().any(Option::is_some) {
+                let text = format!("calls of `{}` are not shown: a filter is about events", of.name);
+                collector.warning(Error::unsupported(text));
+                continue;
+            }
+            let own: Vec<&StreamOf> = streams.iter().filter(|own| own.trace == trace).collect();
+            let is_all = own.len() == of.streams.len();
+            let is_wanted = |tid: i64| is_all || own.iter().any(|of| is_of_task(&of.stream.name, tid));
             let clock = of.streams.first().and_then(|stream| session.clock_map(trace, stream.class));
             let ns = |time: u64| clock.as_ref().map_or(i128::from(time), |clock| clock.ns(time));
-            calls.add((source, trace, between), ns, collector, progress)?;
+            calls.add((source, trace, between), is_wanted, ns, collector, progress)?;
         } else if !of.reader.call_events().is_empty()
             && let Some(source) = EventCalls::of_trace(session, trace)
         {
             has_source = true;
+            let source = source.narrowed(streams, &selection.classes, filter);
             let base = source.base_ns();
-            calls.add((&source, trace, between), |time| base + i128::from(time), collector, progress)?;
+            calls.add((&source, trace, between), |_| true, |time| base + i128::from(time), collector, progress)?;
         }
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
@@ -95,10 +109,16 @@ pub fn follow(session: &Arc<Session>, selection: &Selection, origin: i128, progr
     has_source.then_some(calls)
 }
 
+/// Is a stream that of a task? It is called like it, up to a point.
+pub fn is_of_task(stream: &str, tid: i64) -> bool {
+    stream.split('.').next().and_then(|head| head.parse().ok()) == Some(tid)
+}
+
 impl Calls {
     fn add(
         &mut self,
         (source, trace, (first, last)): (&dyn CallSource, usize, (i128, i128)),
+        is_wanted: impl Fn(i64) -> bool,
         ns: impl Fn(u64) -> i128,
         collector: &Collector,
         progress: &Progress,
@@ -110,6 +130,7 @@ impl Calls {
             Task { trace, tid: task.tid, name, calls: 0, depth: 0 }
         }));
         self.lanes.resize_with(self.tasks.len(), Lane::default);
+        let wanted: Vec<bool> = source.tasks().iter().map(|task| is_wanted(task.tid)).collect();
         // Of each open call, whether it is shown.
         let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
@@ -128,7 +149,7 @@ impl Calls {
             }
             let is_shown = follower.step(&record).is_some();
             let at = record.task as usize;
-            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call()) else { continue };
+            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call() && wanted[at]) else { continue };
             let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
             let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
             let time = ns(record.time);
@@ -155,11 +176,19 @@ impl Calls {
             // A name of its own says what the address is only without a symbol.
             let key = (record.symbol, if record.symbol == 0 { record.address } else { 0 });
             let name = *of_symbol.entry(key).or_insert_with(|| {
-                let name = source.symbol(record.symbol, record.address).name;
-                *of_name.entry(name).or_insert_with_key(|name| {
+                let symbol = source.symbol(record.symbol, record.address);
+                let known = self.names.len();
+                let name = *of_name.entry(symbol.name).or_insert_with_key(|name| {
                     self.names.push(name.clone());
+                    self.modules.push(symbol.module.clone());
                     self.names.len() as u32 - 1
-                })
+                });
+                // Functions of one name stand together.
+                let module = &mut self.modules[name as usize];
+                if (name as usize) < known && *module != symbol.module {
+                    *module = None;
+                }
+                name
             });
             depths[at] += 1;
             if is_early {

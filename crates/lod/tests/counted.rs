@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use made::Packet;
+use tracemill_engine::choice;
 use tracemill_engine::events::{Events, Step};
+use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Place;
 use tracemill_engine::merge::Merger;
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::selection::{StreamOf, streams};
 use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::{self, Selection};
@@ -276,11 +278,50 @@ fn sums_and_searches_are_those_of_the_list() {
     }
 }
 
+/// The calls of all streams of a session.
+fn followed(session: &Arc<Session>, selection: &Selection) -> Option<calls::Calls> {
+    let streams = streams(session, &[]).expect("all streams");
+    let source = Source { session, streams: &streams, selection, filter: None };
+    calls::follow(session, &source, 0, &Progress::default())
+}
+
+#[test]
+fn streams_and_filters_narrow_calls() {
+    let folder = made::Folder::new();
+    let event = |at: u64| (if at % 4 < 2 { made::ENTRY } else { made::EXIT }, 10 + at, 7);
+    let events = |count: u64| vec![Packet::new((0..count).map(event).collect())];
+    let paths = [made::demo("calls/tasting"), folder.trace("a", &[events(8)])];
+    let (session, all) = made::open(&paths);
+    let whole = followed(&session, &Selection::default()).expect("there are calls");
+    let calls_of = |calls: &calls::Calls, trace: usize| -> u64 {
+        calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.calls).sum()
+    };
+    let follow = |streams: &[StreamOf], filter: Option<&str>| {
+        let times = choice::times(&session, false, Default::default());
+        let filter = filter.map(|text| Filter::compile(text, &session, &times).expect("it is right"));
+        let selection = Selection::default();
+        let source = Source { session: &session, streams, selection: &selection, filter: filter.as_ref() };
+        calls::follow(&session, &source, 0, &Progress::default()).expect("there are calls")
+    };
+    for task in whole.tasks.iter().filter(|task| task.trace == 0) {
+        let is_own = |of: &&StreamOf| of.trace == 0 && calls::is_of_task(&of.stream.name, task.tid);
+        let streams: Vec<StreamOf> = all.iter().filter(is_own).cloned().collect();
+        assert!(!streams.is_empty() && streams.len() < all.len());
+        let own = follow(&streams, None);
+        assert_eq!((calls_of(&own, 0), calls_of(&own, 1)), (task.calls, 0));
+    }
+    assert_eq!((calls_of(&whole, 1), whole.modules.len()), (4, whole.names.len()));
+    assert!(whole.modules.iter().any(Option::is_some));
+    // The first two of eight events begin calls.
+    let filtered = follow(&all, Some("ns < 12"));
+    assert_eq!((calls_of(&filtered, 0), calls_of(&filtered, 1)), (0, 2));
+    assert!(filtered.warnings.iter().any(|warning| warning.message().contains("a filter is about events")));
+}
+
 #[test]
 fn own_times_of_calls_add_up() {
     let (session, _) = open(&["calls/tasting"]);
-    let calls =
-        calls::follow(&session, &Selection::default(), 0, &Progress::default()).expect("it is a recording of calls");
+    let calls = followed(&session, &Selection::default()).expect("it is a recording of calls");
     let (first, last) = (calls.begin, calls.end);
     for range in [(first, last), (first + (last - first) / 3, last - (last - first) / 5)] {
         let rows = calls.statistics(range, None);
@@ -301,7 +342,7 @@ fn own_times_of_calls_add_up() {
 #[test]
 fn calls_of_a_part_are_those_that_overlap_it() {
     let (session, _) = open(&["calls/tasting"]);
-    let follow = |selection| calls::follow(&session, &selection, 0, &Progress::default()).expect("it has calls");
+    let follow = |selection| followed(&session, &selection).expect("it has calls");
     let whole = follow(Selection::default());
     let length = whole.end - whole.begin;
     for (from, to) in [(0, 8), (3, 8), (3, 5), (4, 4)] {
@@ -325,12 +366,11 @@ fn calls_of_different_traces_stand_beside_each_other() {
     let events = |count: u64| vec![Packet::new((0..count).map(event).collect())];
     let tasting = made::demo("calls/tasting");
     let paths = [tasting, folder.trace("a", &[events(8)]), folder.trace("b", &[events(12)])];
-    let of_tasting = calls::follow(&made::open(&paths[..1]).0, &Selection::default(), 0, &Progress::default())
-        .expect("it has calls");
+    let of_tasting = followed(&made::open(&paths[..1]).0, &Selection::default()).expect("it has calls");
     let of_tasting: u64 = of_tasting.tasks.iter().map(|task| task.calls).sum();
     for order in [[0, 1, 2], [2, 1, 0]] {
         let (session, _) = made::open(&order.map(|at| paths[at].clone()));
-        let calls = calls::follow(&session, &Selection::default(), 0, &Progress::default()).expect("all have calls");
+        let calls = followed(&session, &Selection::default()).expect("all have calls");
         for (trace, of) in session.traces.iter().enumerate() {
             let own = paths.iter().position(|path| of.path == *path).expect("one of them");
             let count: u64 = calls.tasks.iter().filter(|task| task.trace == trace).map(|task| task.calls).sum();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use tracemill_lod::calls::Calls;
+use tracemill_lod::calls::{Calls, is_of_task};
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::{EventSet, Index, LossKind};
 
@@ -218,8 +218,8 @@ pub(crate) fn named_in(shared: &Shared, list: &str) -> Answer<Vec<Named>> {
 /// The base track of a task: the stream that is called like it, up to a point.
 pub(crate) fn base_of(shared: &Shared, calls: &Calls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
-    let (timeline, source, name) = (shared.timeline(), shared.input.traces.source(), task.tid.to_string());
-    let is_it = |(trace, own): (usize, &str)| trace == task.trace && own.split('.').next() == Some(&*name);
+    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
+    let is_it = |(trace, own): (usize, &str)| trace == task.trace && is_of_task(own, task.tid);
     timeline.tracks().iter().position(|track| is_it(track.who(&source)))
 }
 

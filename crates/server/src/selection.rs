@@ -1,12 +1,15 @@
 //! Answers about a part of the timeline: `select`, `flame`, and the calls of its functions.
 
 use serde_json::{Value, json};
-use tracemill_lod::calls::{Calls, OfFunction};
+use tracemill_lod::calls::{Call, Calls, OfFunction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index};
+use tracemill_model::schema::{CallHalf, EventClass};
+use tracemill_semantics::names;
 
 use crate::answers::{Named, Query, base_of, named, named_in, ns, some_ns};
 use crate::error::{Answer, ApiError};
+use crate::rows;
 use crate::shared::Shared;
 
 /// A wanted range in ns: `None` for everything.
@@ -134,8 +137,13 @@ pub(crate) fn call(shared: &Shared, place: &str) -> Answer {
     let (Named::Calls(task), Some(calls)) = (named(shared, track)?, shared.calls()) else { return Err(wrong()) };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let call = calls.call(task, number).ok_or_else(wrong)?;
-    let whole = (calls.begin, calls.end);
-    let of_name = calls.statistics(whole, None).into_iter().find(|of| of.name == call.name);
+    // Once for all calls: whoever chooses one is likely to choose others.
+    let all = shared.of_functions.get_or_init(|| {
+        let all = calls.statistics((calls.begin, calls.end), None).into_iter();
+        all.map(|of| (of.name, function_json(calls, of).to_string().into())).collect()
+    });
+    let all = all.get(&call.name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
+    let (args, retval) = said(shared, calls, task, &call)?;
     let duration = call.end.map(|end| end - call.begin);
     Ok(json!({
         "name": calls.names[call.name as usize],
@@ -146,9 +154,58 @@ pub(crate) fn call(shared: &Shared, place: &str) -> Answer {
         "self": some_ns(duration.map(|duration| duration - call.inner)),
         "parent": call.parent,
         "depth": call.depth,
-        "args": null,
-        "retval": null,
-        "module": null,
-        "all": of_name.map(|of| function_json(calls, of)),
+        "args": args,
+        "retval": retval,
+        "module": calls.modules[call.name as usize],
+        "all": all,
     }))
+}
+
+/// Events at the time of a call that are looked at, and calls that begin together.
+const AT_ONCE: usize = 64;
+
+/// What the events at which a call begins and ends say of its values: arguments and what it returned; or all that they have,
+/// when the trace says that their classes are calls.
+fn said(shared: &Shared, calls: &Calls, task: usize, call: &Call) -> Answer<(Value, Value)> {
+    let index = shared.whole_index()?;
+    let (trace, base) = (calls.tasks[task].trace, base_of(shared, calls, task));
+    let schema = &shared.input.traces.session.traces[trace].schema;
+    let name = &calls.names[call.name as usize];
+    let is_half = |own: &str, half: CallHalf| {
+        let is_it = |class: &EventClass| class.name.as_deref() == Some(own) && class.call == Some(half);
+        names::of_call(own, half) == name && schema.events().iter().any(is_it)
+    };
+    let is_call = |own: &str, half: CallHalf| {
+        let is_it = |(entry, exit): &(&str, &str)| own == if half == CallHalf::Entry { *entry } else { *exit };
+        base.is_some() && names::CALLS.iter().any(is_it)
+    };
+    // Payloads of the events at a time that may be that half of the call, and whether they are it for sure.
+    let at = |time: i64, half: CallHalf| -> Answer<Vec<(bool, Value)>> {
+        let time = i128::from(time);
+        let first = index.first_from(time).unwrap_or(index.events());
+        let at_time = (first..index.events()).take_while(|event| index.ns(*event) == Some(time));
+        let is_near = |event: &usize| {
+            let (own, track) = index.kind(*event).unwrap_or_default();
+            let is_there = index.tracks[track].trace == trace && base.is_none_or(|base| base == track);
+            is_there && (is_half(own, half) || is_call(own, half))
+        };
+        let events: Vec<usize> = at_time.take(AT_ONCE).filter(is_near).collect();
+        let rows = rows::read(shared, Some(index), &events)?.into_iter();
+        Ok(rows
+            .map(|row| (row.value["name"].as_str().is_some_and(|own| is_half(own, half)), row.value["payload"].clone()))
+            .collect())
+    };
+    // Of calls that begin together the outer ones come first.
+    let before = (1..AT_ONCE as u64).map_while(|back| calls.call(task, call.number.checked_sub(back)?));
+    let rank = before.take_while(|before| before.begin == call.begin).count();
+    let entries = at(call.begin, CallHalf::Entry)?;
+    if let Some((_, args)) = entries.iter().find(|(is_it, _)| *is_it) {
+        let exits = call.end.map_or(Ok(Vec::new()), |end| at(end, CallHalf::Exit))?;
+        return Ok((args.clone(), exits.into_iter().find(|(is_it, _)| *is_it).map_or(Value::Null, |(_, all)| all)));
+    }
+    let Some((_, entry)) = entries.into_iter().nth(rank) else { return Ok((Value::Null, Value::Null)) };
+    let is_same = |exit: &Value| [names::DEPTH, names::SYMBOL].iter().all(|member| exit[*member] == entry[*member]);
+    let exits = call.end.map_or(Ok(Vec::new()), |end| at(end, CallHalf::Exit))?;
+    let exit = exits.into_iter().map(|(_, exit)| exit).find(is_same).unwrap_or(Value::Null);
+    Ok((entry["args"].clone(), exit["retval"].clone()))
 }

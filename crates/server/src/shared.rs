@@ -1,6 +1,6 @@
 //! The state that all requests share: the traces, and the knowledge of them so far.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
@@ -154,6 +154,8 @@ pub struct Shared {
     calls: OnceLock<Option<Arc<Calls>>>,
     states: OnceLock<Option<states::Found>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
+    /// Statistics of all calls of each name, as text.
+    pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
 }
 
 impl Shared {
@@ -195,6 +197,7 @@ impl Shared {
             calls: OnceLock::new(),
             states: OnceLock::new(),
             sets: Mutex::default(),
+            of_functions: OnceLock::new(),
         }
     }
 
@@ -206,7 +209,8 @@ impl Shared {
         let may_follow = selection.redactions.is_none();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let follow = || calls::follow(session, selection, self.timeline().origin, &self.progress);
+                let source = self.input.traces.source();
+                let follow = || calls::follow(session, &source, self.timeline().origin, &self.progress);
                 let found = may_follow.then(follow).flatten().map(Arc::new);
                 // Nothing is ever put there twice.
                 let _ = self.calls.set(found);

@@ -35,7 +35,7 @@ pub(crate) fn follow(traces: &Traces) -> Option<Found> {
     }
     let mut firsts = vec![0; reading.machine_names().len()];
     (0..traces.session.traces.len()).rev().for_each(|trace| firsts[reading.machine(trace) as usize] = trace);
-    if traces.filter.is_some() {
+    if traces.filter.is_some() || traces.selection.classes.iter().any(Option::is_some) {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
         states.left_out.push(text.to_string());

@@ -520,3 +520,26 @@ fn a_growing_trace_is_read_again() {
     assert!(served.rows("").len() < first.len());
     served.end();
 }
+
+#[test]
+fn a_call_says_its_values() {
+    let (folder, plain) = (demo("calls/tasting"), "tasting");
+    let served = served(&[folder]);
+    served.when_counted();
+    let tracks = served.json("tracks");
+    let tasks = tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "calls");
+    let statistics = served.json("select");
+    let mut calls = 0;
+    for task in tasks {
+        let id = task["id"].as_str().expect("a text");
+        for number in 0..task["calls"].as_u64().expect("a number").min(40) {
+            let call = served.json(&format!("call/{id}/{number}"));
+            let mut of_name = statistics["calls"].as_array().expect("a list").iter();
+            assert_eq!(Some(&call["all"]), of_name.find(|row| row["name"] == call["name"]));
+            assert_eq!((&call["module"], &call["args"], &call["retval"]), (&plain.into(), &Value::Null, &Value::Null));
+            calls += 1;
+        }
+    }
+    assert!(calls > 50, "{calls}");
+    served.end();
+}
