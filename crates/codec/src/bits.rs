@@ -6,7 +6,7 @@
 //! | bits at any offset | [`read_bits`], [`read_le`], [`read_be`] | [`write_bits`] |
 //! | bits at a whole byte | [`read_bits`] | [`put_fixed`] |
 //! | more than 64 bits | [`Wide::read`] | [`put_wide`] |
-//! | LEB128 | [`leb128_len`] with [`leb128_u64`], [`leb128_wide`] | [`put_leb`], [`put_leb_wide`] |
+//! | LEB128 | [`leb128_len`] with [`leb128_u64`], [`leb128_wide`]; [`take_leb`] | [`put_leb`], [`put_leb_wide`] |
 //! | IEEE 754 | [`read_float`] | [`put_uint`] of `to_bits()` |
 //!
 //! Offsets are in bits from the start of the packet. In a little-endian field the first bit of the stream is the
@@ -38,7 +38,7 @@ use tracemill_model::schema::ByteOrder;
 pub use float::read_float;
 pub use wide::{
     LEB128_MAX_BYTES, Wide, leb128_len, leb128_u64, leb128_wide, limbs_of_digits, negate, put_leb, put_leb_wide,
-    put_wide,
+    put_wide, take_leb,
 };
 
 /// Reads `len_bits` (1 to 64) little-endian bits as an unsigned number.

@@ -1,7 +1,7 @@
 //! The calls of a task in little memory: their begins and ends in order, as numbers of variable length, some five bytes a
 //! call. From marks on the way they can be followed from anywhere.
 
-use crate::varint::{put, take};
+use tracemill_codec::bits::{put_leb, take_leb};
 
 /// A call.
 #[derive(Clone, Copy, Debug)]
@@ -86,14 +86,14 @@ impl Lane {
             self.since_mark = 0;
         }
         let time = time.max(self.time);
-        put(&mut self.steps, (time.abs_diff(self.time)) << 1 | bit);
+        put_leb(&mut self.steps, (time.abs_diff(self.time)) << 1 | bit, false);
         self.time = time;
         self.since_mark += 1;
     }
 
     pub(crate) fn begin(&mut self, time: i64, name: u32) {
         self.step(time, 0);
-        put(&mut self.steps, name.into());
+        put_leb(&mut self.steps, name.into(), false);
         self.open.push(Frame { begin: self.time, name, number: self.calls });
         self.calls += 1;
     }
@@ -144,13 +144,13 @@ impl Lane {
         }
         let mut rest = &self.steps[mark.map_or(0, |mark| mark.offset)..];
         while !rest.is_empty() {
-            let step = take(&mut rest);
+            let step = take_leb(&mut rest);
             time = time.saturating_add_unsigned(step >> 1);
             if time > last {
                 break;
             }
             let goes_on = if step & 1 == 0 {
-                let frame = Frame { begin: time, name: take(&mut rest) as u32, number: calls };
+                let frame = Frame { begin: time, name: take_leb(&mut rest) as u32, number: calls };
                 calls += 1;
                 open.push(frame);
                 see(Step::Begin(frame))

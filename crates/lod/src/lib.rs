@@ -24,7 +24,6 @@ pub mod statistics;
 pub mod tiles;
 pub mod timeline;
 mod tree;
-mod varint;
 mod window;
 
 pub use events::EventSet;

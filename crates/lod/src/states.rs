@@ -13,7 +13,7 @@ use tracemill_semantics::states::{
 
 use crate::calls::Slice;
 use crate::search::Direction;
-use crate::varint::{put, take};
+use tracemill_codec::bits::{put_leb, take_leb};
 
 /// Bytes of pieces and names that are kept at most. What comes later is left out, and said to be.
 const MAX_BYTES: usize = 48 << 20;
@@ -253,11 +253,11 @@ impl Lane {
         }
         let Some(block) = self.blocks.last_mut() else { return 0 };
         let hole = piece.from - block.to;
-        put(&mut self.bytes, (length as u64) << 1 | u64::from(hole > 0));
+        put_leb(&mut self.bytes, (length as u64) << 1 | u64::from(hole > 0), false);
         if hole > 0 {
-            put(&mut self.bytes, hole as u64);
+            put_leb(&mut self.bytes, hole as u64, false);
         }
-        put(&mut self.bytes, piece.name.into());
+        put_leb(&mut self.bytes, piece.name.into(), false);
         (block.last, block.to) = (piece.from, piece.to);
         block.pieces += 1;
         block.busy += length;
@@ -282,13 +282,13 @@ impl Lane {
         let mut bytes = &self.bytes[at as usize..];
         let mut time = from;
         (0..pieces).map(move |_| {
-            let word = take(&mut bytes);
+            let word = take_leb(&mut bytes);
             if word & 1 == 1 {
-                time += take(&mut bytes) as i64;
+                time += take_leb(&mut bytes) as i64;
             }
             let from = time;
             time += (word >> 1) as i64;
-            Stored { from, to: time, name: take(&mut bytes) as u32 }
+            Stored { from, to: time, name: take_leb(&mut bytes) as u32 }
         })
     }
 

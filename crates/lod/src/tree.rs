@@ -5,7 +5,7 @@
 //! always shown by are split whatever they hold. What is stored of a bucket is its distance from the one before, its
 //! events and their commonest name: some 0.3 bytes an event.
 
-use crate::varint::{put, take};
+use tracemill_codec::bits::{put_leb, take_leb};
 
 /// Events of a bucket that is not split.
 const LEAF: u64 = 32;
@@ -87,7 +87,7 @@ impl Level {
             self.last = entry.at;
         }
         for number in [entry.at - self.last, entry.events, entry.name.into()] {
-            put(&mut self.bytes, number);
+            put_leb(&mut self.bytes, number, false);
         }
         (self.last, self.len) = (entry.at, self.len + 1);
     }
@@ -101,7 +101,7 @@ impl Level {
             }
             let (mut at, mut rest) = (*begin, &self.bytes[*offset..]);
             for _ in 0..STEP.min(self.len - mark * STEP) {
-                let [gap, events, name] = [take(&mut rest), take(&mut rest), take(&mut rest)];
+                let [gap, events, name] = [take_leb(&mut rest), take_leb(&mut rest), take_leb(&mut rest)];
                 at += gap;
                 if at > to {
                     return;

@@ -10,6 +10,7 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::ZlibEncoder;
 use serde_json::{Value, json};
+use tracemill_codec::text::base64;
 use tracemill_lod::Index;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -124,20 +125,9 @@ fn whole(data: &[u8]) -> Result<Vec<u8>> {
     let (before, behind) = page.split_once(MARK).ok_or_else(wrong)?;
     let mut out = String::with_capacity(page.len() + data.len() / 3 * 4 + 4);
     out.push_str(before);
-    base64(data, &mut out);
+    base64(data, |four| out.push_str(four));
     out.push_str(behind);
     Ok(out.into_bytes())
-}
-
-fn base64(bytes: &[u8], out: &mut String) {
-    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    for three in bytes.chunks(3) {
-        let all = three.iter().fold(0u32, |all, byte| all << 8 | u32::from(*byte)) << (8 * (3 - three.len()));
-        for at in 0..4 {
-            let sign = SIGNS[(all >> (18 - 6 * at) & 63) as usize];
-            out.push(if at <= three.len() { char::from(sign) } else { '=' });
-        }
-    }
 }
 
 /// What the server would tell, without what only a server can do.

@@ -7,6 +7,8 @@
 
 use std::collections::HashMap;
 
+use tracemill_codec::bits::{put_leb, take_leb};
+
 /// Stands for a value in a shape.
 const HOLE: char = '\u{1}';
 
@@ -34,11 +36,12 @@ pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 impl Bytes {
     pub(crate) fn number(&mut self, mut number: u128) {
-        while number >= 0x80 {
+        // Steps between numbers of 64 bits may be longer.
+        while number > u64::MAX.into() {
             self.0.push(number as u8 | 0x80);
             number >>= 7;
         }
-        self.0.push(number as u8);
+        put_leb(&mut self.0, number as u64, false);
     }
 
     pub(crate) fn signed(&mut self, number: i128) {
@@ -76,16 +79,10 @@ impl Values {
     fn each(&self) -> impl Iterator<Item = &str> {
         let mut rest = &*self.0.0;
         std::iter::from_fn(move || {
-            let (mut length, mut shift) = (0usize, 0);
-            loop {
-                let (byte, behind) = rest.split_first()?;
-                rest = behind;
-                length |= usize::from(byte & 0x7f) << shift;
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    break;
-                }
+            if rest.is_empty() {
+                return None;
             }
+            let length = take_leb(&mut rest) as usize;
             let (value, behind) = rest.split_at_checked(length)?;
             rest = behind;
             // Only texts were put there.

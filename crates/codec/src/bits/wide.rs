@@ -192,6 +192,27 @@ pub fn put_leb(out: &mut Vec<u8>, value: u64, signed: bool) {
     out.extend_from_slice(&block[..=len]);
 }
 
+/// Takes an unsigned LEB128 integer of 64 bits from the beginning of some bytes; bits beyond are dropped, and what the end of
+/// the bytes cuts off is 0.
+///
+/// ```
+/// let mut bytes = &[0xe5, 0x8e, 0x26, 7][..];
+/// assert_eq!((tracemill_codec::bits::take_leb(&mut bytes), bytes), (624_485, &[7][..]));
+/// ```
+#[inline]
+pub fn take_leb(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    while let Some((byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        value |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte & 0x80 == 0 || shift > 63 {
+            break;
+        }
+    }
+    value
+}
+
 /// Appends a LEB128 integer of any width.
 pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
     let len_bits = value.limbs.len() as u32 * 64;
