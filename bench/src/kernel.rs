@@ -13,8 +13,8 @@ const THREADS: i32 = 12;
 const PACKET_BYTES: usize = 64 << 10;
 /// Bytes of the header and the context of a packet.
 const HEAD_BYTES: usize = 5 + 2 * 8 + 2 * 4 + 8 + 4;
-/// One in so many slices of a CPU's time makes a thread.
-const FORK_EVERY: u64 = 40;
+/// One in so many slices of a CPU's time makes a thread, unless another number is wanted.
+pub(crate) const FORK_EVERY: u64 = 40;
 
 const TYPES: &str = "typealias integer { size = 8; align = 8; signed = 0; } := u8;
 typealias integer { size = 16; align = 8; signed = 0; } := u16;
@@ -84,10 +84,10 @@ classes! {
 }
 
 /// Writes the trace; its metadata last, so that a trace that has them is whole.
-pub(crate) fn write_trace(path: &Path, events: u64, cpus: u32) -> std::io::Result<()> {
+pub(crate) fn write_trace(path: &Path, events: u64, cpus: u32, fork_every: u64) -> std::io::Result<()> {
     fs::create_dir_all(path)?;
     for cpu in 0..cpus {
-        let mut of = Cpu::new(cpu, File::create(path.join(format!("channel0_{cpu}")))?);
+        let mut of = Cpu::new(cpu, fork_every, File::create(path.join(format!("channel0_{cpu}")))?);
         let count = events / u64::from(cpus) + u64::from(u64::from(cpu) < events % u64::from(cpus));
         // A slice may be some events too long: those do not matter.
         while of.count < count {
@@ -113,6 +113,7 @@ struct Thread {
 /// A CPU, its threads and its stream.
 struct Cpu {
     number: u32,
+    fork_every: u64,
     out: BufWriter<File>,
     packet: Vec<u8>,
     /// Time of the packet's first event, and of the last one.
@@ -130,10 +131,11 @@ struct Cpu {
 }
 
 impl Cpu {
-    fn new(number: u32, file: File) -> Self {
+    fn new(number: u32, fork_every: u64, file: File) -> Self {
         let first = 1000 + number as i32 * 100;
         Cpu {
             number,
+            fork_every,
             out: BufWriter::new(file),
             packet: vec![0; HEAD_BYTES],
             begin: 1_000_000,
@@ -212,7 +214,7 @@ impl Cpu {
             }
             self.end(class)?;
         }
-        if self.slices.is_multiple_of(FORK_EVERY) {
+        if self.slices.is_multiple_of(self.fork_every) {
             self.fork(self.threads[next].tid)?;
         }
         Ok(())

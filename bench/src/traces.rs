@@ -92,7 +92,7 @@ fn kernel(options: &Options) -> Result<Trace> {
             return Err(format!("{}: no trace is there", path.display()));
         }
         eprintln!("writing {}", path.display());
-        crate::kernel::write_trace(&path, 2_000_000, crate::kernel::CPUS)
+        crate::kernel::write_trace(&path, 2_000_000, crate::kernel::CPUS, crate::kernel::FORK_EVERY)
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     let name = path.file_name().map_or_else(|| "kernel".into(), |name| name.to_string_lossy().into_owned());

@@ -5,10 +5,9 @@
 //! than one about a part.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use tracemill_semantics::states::{
-    CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
 use crate::calls::Slice;
@@ -388,7 +387,7 @@ pub struct Builder {
     shown: Vec<ThreadIndex>,
     of_name: HashMap<String, u32>,
     /// The name of a thread when it was asked for last.
-    names: Map<ThreadIndex, (Option<Arc<str>>, u32)>,
+    names: Map<ThreadIndex, (Option<Comm>, u32)>,
 }
 
 impl Builder {
@@ -431,8 +430,8 @@ impl Builder {
     /// The name of a thread now.
     fn name_of(&mut self, machines: &Machines, thread: ThreadIndex) -> u32 {
         let of = machines.thread(thread);
-        let is_same = |known: &Option<Arc<str>>| match (known, &of.comm) {
-            (Some(known), Some(now)) => Arc::ptr_eq(known, now),
+        let is_same = |known: &Option<Comm>| match (known, &of.comm) {
+            (Some(known), Some(now)) => known.is_same(now),
             (None, None) => true,
             _ => false,
         };
@@ -499,7 +498,7 @@ impl Builder {
             let of = machines.thread(thread);
             let find = |tid: i64| machines.find_thread(of.machine, tid).filter(|found| *found != thread);
             let leader = of.pid().filter(|pid| *pid != of.tid).and_then(find);
-            leader.or_else(|| of.ppid().and_then(find)).or(of.creator.filter(|creator| *creator != thread))
+            leader.or_else(|| of.ppid().and_then(find)).or(of.creator().filter(|creator| *creator != thread))
         };
         let track_of = |thread: ThreadIndex| self.threads.get(&thread).copied().flatten();
         for thread in &self.shown {
@@ -558,7 +557,7 @@ impl Observer for Builder {
             None => {
                 let of = machines.thread(piece.thread);
                 let has_room = self.shown.len() < MAX_THREADS;
-                let track = has_room.then(|| self.track(of.machine, Of::Thread(of.tid, of.life), 1));
+                let track = has_room.then(|| self.track(of.machine, Of::Thread(of.tid, of.life()), 1));
                 self.threads.insert(piece.thread, track);
                 self.shown.extend(track.map(|_| piece.thread));
                 track

@@ -342,7 +342,7 @@ struct Heard {
 
 fn life_of(machines: &Machines, thread: ThreadIndex) -> (i64, u32) {
     let thread = machines.thread(thread);
-    (thread.tid, thread.life)
+    (thread.tid, thread.life())
 }
 
 fn life_name(machines: &Machines, thread: ThreadIndex) -> String {
@@ -472,7 +472,7 @@ fn said_by_machine(stream: &Stream, steps: &[Step]) -> Said {
         ("too_deep", counts.too_deep),
     ]);
     for (index, thread) in machines.threads() {
-        let text = format!("pid {} ppid {} kernel {}", maybe(thread.pid()), maybe(thread.ppid()), thread.is_kernel);
+        let text = format!("pid {} ppid {} kernel {}", maybe(thread.pid()), maybe(thread.ppid()), thread.is_kernel());
         said.people.insert(life_of(&machines, index), text);
     }
     said
@@ -1265,7 +1265,7 @@ fn hole(stream: &Stream, steps: &[Step]) -> Option<String> {
         for (index, thread) in machines.threads() {
             let is_newest = machines.find_thread(0, thread.tid) == Some(index);
             let is_known = is_newest && thread.state() != ThreadState::Unknown;
-            known.entry((thread.tid, thread.life)).or_default().push((machines.now(), is_known));
+            known.entry((thread.tid, thread.life())).or_default().push((machines.now(), is_known));
         }
     };
     for step in steps {

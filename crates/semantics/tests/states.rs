@@ -75,7 +75,7 @@ fn shown(pieces: Option<&Pieces>) -> String {
 impl Observer for Seen {
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         let thread = machines.thread(piece.thread);
-        let pieces = self.threads.entry((thread.tid, thread.life)).or_default();
+        let pieces = self.threads.entry((thread.tid, thread.life())).or_default();
         put(pieces, piece.from, piece.to, piece.state.name().to_string());
     }
 
@@ -131,7 +131,7 @@ impl Observer for Seen {
 
     fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
         let thread = machines.thread(thread);
-        self.births.push(format!("{at} {}.{}", thread.tid, thread.life));
+        self.births.push(format!("{at} {}.{}", thread.tid, thread.life()));
     }
 }
 
@@ -153,7 +153,7 @@ impl Seen {
     fn person(&self, tid: i64) -> String {
         let machines = self.machines.as_ref().expect("the stream was played");
         let thread = machines.thread(machines.find_thread(0, tid).expect("it was met"));
-        format!("{:?} {:?} {:?} {}", thread.pid(), thread.ppid(), thread.comm.as_deref(), thread.is_kernel)
+        format!("{:?} {:?} {:?} {}", thread.pid(), thread.ppid(), thread.comm.as_deref(), thread.is_kernel())
     }
 }
 
@@ -526,6 +526,21 @@ fn a_number_lives_again() {
 }
 
 #[test]
+fn a_life_keeps_its_priority_when_the_number_lives_again() {
+    let seen = play(
+        "100 0 switch prev=0 next=5 prio=120
+         200 0 prio tid=5 prio=-9000000000
+         300 0 switch prev=5 next=0 state=16
+         400 0 fork parent=1 child=5
+         500 0 switch prev=0 next=5 prio=98
+         600 0 -",
+    );
+    let machines = seen.machines.expect("the stream was played");
+    let prios = machines.threads().filter(|(_, thread)| thread.tid == 5).map(|(_, thread)| thread.prio());
+    assert_eq!(prios.collect::<Vec<_>>(), [Some(-9_000_000_000), Some(98)]);
+}
+
+#[test]
 fn a_fork_begins_a_new_life_when_the_end_was_not_seen() {
     let seen = play(
         "100 0 switch prev=0 next=5
@@ -879,4 +894,37 @@ fn time_does_not_go_back() {
     assert_eq!(seen.thread(5), "100-300 RUN/unknown, 300-400 RUN/user");
     assert_eq!(seen.calls, ["5: read 300-300 Some(0)"]);
     assert_eq!(seen.counts.time_back, 1);
+}
+
+/// Of threads that were on a CPU only those are remembered that a loss there may concern.
+#[test]
+fn a_loss_finds_all_threads_of_a_cpu_after_many_have_come_and_gone() {
+    let mut stream = "50 0 -\n".to_string();
+    let mut at = 100;
+    for tid in 1000..1400 {
+        // Each fourth stays, each fourth moves to another CPU, each fourth moves there and back, the rest is freed.
+        let _ = writeln!(stream, "{at} 0 wake tid={tid} cpu=1");
+        let moves: &[&str] = match tid % 4 {
+            0 => &[],
+            1 => &["migrate tid=# cpu=2"],
+            2 => &["migrate tid=# cpu=2", "migrate tid=# cpu=1"],
+            _ => &["exit tid=#", "free tid=#"],
+        };
+        for event in moves {
+            at += 1;
+            let _ = writeln!(stream, "{at} 0 {}", event.replace('#', &tid.to_string()));
+        }
+        at += 1;
+    }
+    let _ = write!(stream, "5000 1 loss\n6000 0 -");
+    let seen = play(&stream);
+    for tid in 1000..1400 {
+        let (end, state) = match tid % 4 {
+            0 | 2 => (5000, "WAIT_CPU"),
+            1 => (6000, "WAIT_CPU"),
+            _ => (6000, "DEAD"),
+        };
+        let pieces = seen.thread(tid);
+        assert!(pieces.ends_with(&format!("-{end} {state}")), "{tid}: {pieces}");
+    }
 }

@@ -177,7 +177,7 @@ impl Files {
 impl Observer for Files {
     fn born(&mut self, machines: &Machines, thread: ThreadIndex, _: Ns) {
         let of = machines.thread(thread);
-        if of.life > 0 {
+        if of.life() > 0 {
             self.forget((of.machine, of.tid));
         }
     }

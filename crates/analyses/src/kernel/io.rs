@@ -1,8 +1,8 @@
 //! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
 
-use std::sync::Arc;
-
-use tracemill_semantics::states::{CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex};
+use tracemill_semantics::states::{
+    Comm, CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex,
+};
 use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
@@ -232,7 +232,7 @@ struct Issue {
     is_write: bool,
     /// The thread that issued it, by its number and, for lists, its name.
     tid: Option<i64>,
-    comm: Option<Arc<str>>,
+    comm: Option<Comm>,
     is_wanted: bool,
 }
 
@@ -285,7 +285,7 @@ impl Disks {
         let stated = happening.number(Field::Tid);
         let thread = stated.map_or(running, |tid| machines.find_thread(machine, tid));
         let comm = || {
-            let stated = happening.text(Field::Comm).filter(|comm| !comm.is_empty()).map(|comm| comm.into());
+            let stated = happening.text(Field::Comm).filter(|comm| !comm.is_empty()).map(|comm| Comm::from(&*comm));
             stated.or_else(|| machines.thread(thread?).comm.clone())
         };
         Issue {

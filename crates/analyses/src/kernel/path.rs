@@ -246,7 +246,7 @@ impl Observer for CriticalPath {
     }
 
     fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        if machines.thread(thread).life > 0 {
+        if machines.thread(thread).life() > 0 {
             self.begins.insert(thread, at);
         }
     }

@@ -168,7 +168,7 @@ impl Lives {
     fn new(machines: &Machines, dates: Closed<Life>) -> (Self, Vec<ThreadIndex>) {
         let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
         let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
-        order.sort_by_key(|&life| (number(life), machines.thread(life).life));
+        order.sort_by_key(|&life| (number(life), machines.thread(life).life()));
         let mut next = vec![None; order.len()];
         for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
             next[pair[0].0 as usize] = Some(pair[1]);
@@ -194,7 +194,7 @@ impl Lives {
     fn span(&self, machines: &Machines, life: ThreadIndex, (begin, end): (Ns, Ns)) -> (Ns, Ns) {
         let of = self.of(life);
         let first = match of.forked {
-            None if machines.thread(life).life == 0 => begin,
+            None if machines.thread(life).life() == 0 => begin,
             forked => forked.or(of.met).unwrap_or(0),
         };
         let from = first.clamp(begin, end);
@@ -204,7 +204,7 @@ impl Lives {
     /// Is a life wanted, and was it there in the range?
     fn wants(&self, asked: &Asked, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
         let of = self.of(life);
-        let met = if machines.thread(life).life > 0 { of.met.unwrap_or(0) } else { range.0 };
+        let met = if machines.thread(life).life() > 0 { of.met.unwrap_or(0) } else { range.0 };
         of.forked.unwrap_or(met) <= range.1
             && self.end(life).is_none_or(|ended| ended >= range.0)
             && of.freed.is_none_or(|freed| freed >= range.0)
@@ -269,8 +269,8 @@ impl Processes {
     /// Cells of a life behind that of the machine, which say nothing of how it spent its time.
     fn name_cells(&self, machines: &Machines, thread: ThreadIndex, life: &Life, end: Ns) -> Vec<Cell> {
         let of = machines.thread(thread);
-        let mut cells = vec![of.tid.into(), of.life.into(), Cell::integer(of.pid()), Cell::integer(of.ppid())];
-        cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel)]);
+        let mut cells = vec![of.tid.into(), of.life().into(), Cell::integer(of.pid()), Cell::integer(of.ppid())];
+        cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel())]);
         let dates = [life.forked, life.exited, life.freed];
         cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
         cells
@@ -304,7 +304,7 @@ impl Parents {
             before.or(of_number.first()).copied()
         });
         let is_other = |parent: &ThreadIndex| *parent != life && self.shown.contains(parent);
-        of_ppid.filter(is_other).or(thread.creator.filter(is_other))
+        of_ppid.filter(is_other).or(thread.creator().filter(is_other))
     }
 }
 

@@ -252,7 +252,7 @@ fn a_path_covers_the_range() {
                 let table = played(known("path"), &asked, &stream.text);
                 let (begin, end) = table.range.expect("there are events");
                 // A life that follows another one and that nobody made begins when it is met.
-                let is_followed = machines.thread(thread).life > 0 && !births.forked.contains_key(&thread);
+                let is_followed = machines.thread(thread).life() > 0 && !births.forked.contains_key(&thread);
                 let mut at = if is_followed { begin.max(births.born[&thread].min(end)) } else { begin };
                 let first = at;
                 for row in &table.rows.cells() {

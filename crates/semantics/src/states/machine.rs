@@ -6,8 +6,9 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::cpu::{Cpu, CpuStatus, Current};
+use super::newest::Newest;
 use super::observer::{CpuPiece, Observer, ThreadPiece};
-use super::thread::{Base, Live, NOT_DEAD, Number, Thread, ThreadState};
+use super::thread::{Base, Comm, Live, Thread, ThreadState};
 use crate::{Concept, Field};
 
 /// A map by small keys, fast and safe against keys that are made to collide.
@@ -97,9 +98,25 @@ pub struct Counts {
     pub too_deep: u64,
 }
 
+/// Threads that ran or were queued on a CPU, maybe elsewhere by now.
+#[derive(Debug)]
+struct Visitors {
+    threads: Vec<ThreadIndex>,
+    /// When there are more, those that left or ended are forgotten.
+    many: usize,
+}
+
+const FEW_VISITORS: usize = 64;
+
+impl Default for Visitors {
+    fn default() -> Self {
+        Visitors { threads: Vec::new(), many: FEW_VISITORS }
+    }
+}
+
 /// Some machines, at a time.
 ///
-/// Memory: some hundred bytes for a thread that lives, about 150 for one that the kernel has forgotten.
+/// Memory: some hundred bytes for a thread that lives, 64 for one that the kernel has forgotten.
 #[derive(Debug)]
 pub struct Machines {
     pub(super) cpus: Vec<Cpu>,
@@ -107,12 +124,12 @@ pub struct Machines {
     /// The CPU that was asked for last.
     last_cpu: Option<(u32, u64, CpuIndex)>,
     pub(super) threads: Vec<Thread>,
-    /// For each machine, the newest life of each thread.
-    thread_of: Vec<Map<i64, ThreadIndex>>,
+    /// The newest life of each thread.
+    newest: Newest,
     /// Names of threads; most of them have the name of another one.
-    names: HashSet<Arc<str>, foldhash::fast::RandomState>,
-    /// For each CPU, threads that ran or were queued there, maybe elsewhere by now.
-    visitors: Vec<Vec<ThreadIndex>>,
+    names: HashSet<Comm, foldhash::fast::RandomState>,
+    /// For each CPU, threads that a loss there may concern.
+    visitors: Vec<Visitors>,
     pub(super) begin: Option<Ns>,
     pub(super) now: Ns,
     /// Losses that did not take effect yet.
@@ -129,7 +146,7 @@ impl Machines {
             cpu_of: Map::default(),
             last_cpu: None,
             threads: Vec::new(),
-            thread_of: vec![Map::default(); count as usize],
+            newest: Newest::default(),
             names: HashSet::default(),
             visitors: Vec::new(),
             begin: None,
@@ -182,7 +199,7 @@ impl Machines {
 
     /// The newest life of a thread.
     pub fn find_thread(&self, machine: u32, tid: i64) -> Option<ThreadIndex> {
-        self.thread_of.get(machine as usize)?.get(&tid).copied()
+        self.newest.find(&self.threads, machine, tid)
     }
 
     /// A CPU by its number.
@@ -256,7 +273,7 @@ impl Machines {
         let cpu = *cpu_of.entry((machine, number)).or_insert_with(|| {
             let index = CpuIndex(cpus.len() as u32);
             cpus.push(Cpu::new(machine, number, begin.unwrap_or(*now)));
-            visitors.push(Vec::new());
+            visitors.push(Visitors::default());
             index
         });
         *last_cpu = Some((machine, number, cpu));
@@ -288,39 +305,27 @@ impl Machines {
             }
             self.end_thread_piece(before, observer);
             let before = &mut self.threads[before.0 as usize];
-            (before.live, before.dead_since, before.prio) = (None, NOT_DEAD, Number::UNKNOWN);
+            before.end(None);
         }
         let thread = ThreadIndex(self.threads.len() as u32);
-        self.threads.push(Thread {
-            tid,
-            life: before.map_or(0, |before| self.threads[before.0 as usize].life + 1),
-            machine,
-            pid: Number::UNKNOWN,
-            ppid: Number::UNKNOWN,
-            prio: Number::UNKNOWN,
-            dead_since: NOT_DEAD,
-            creator: None,
-            comm: None,
-            is_kernel: false,
-            live: Some(Box::new(Live { piece: (self.now, Some(ThreadState::Unknown)), ..Live::default() })),
-        });
-        let machine = machine as usize;
-        self.thread_of.resize(self.thread_of.len().max(machine + 1), Map::default());
-        self.thread_of[machine].insert(tid, thread);
+        let life = before.map_or(0, |before| self.thread(before).life() + 1);
+        let live = Live { piece: (self.now, Some(ThreadState::Unknown)), ..Live::default() };
+        self.threads.push(Thread::new(machine, tid, life, live));
+        self.newest.push(&self.threads);
         observer.born(self, thread, self.now);
         thread
     }
 
     pub(super) fn live(&mut self, thread: ThreadIndex) -> Option<&mut Live> {
-        self.threads[thread.0 as usize].live.as_deref_mut()
+        self.threads[thread.0 as usize].live_mut()
     }
 
     /// A name of threads, kept once.
-    pub(super) fn name(&mut self, name: &str) -> Arc<str> {
+    pub(super) fn name(&mut self, name: &str) -> Comm {
         if let Some(known) = self.names.get(name) {
             return known.clone();
         }
-        let name: Arc<str> = name.into();
+        let name = Comm::from(name);
         self.names.insert(name.clone());
         name
     }
@@ -329,15 +334,15 @@ impl Machines {
     pub(super) fn bury(&mut self, thread: ThreadIndex) {
         let begin = self.begin.unwrap_or(self.now);
         let of = &mut self.threads[thread.0 as usize];
-        let Some((since, Some(ThreadState::Dead))) = of.live.as_ref().map(|live| live.piece) else { return };
+        let Some((since, Some(ThreadState::Dead))) = of.live().map(|live| live.piece) else { return };
         // Times that are centuries apart keep all there is.
-        if let Some(since) = u64::try_from(since - begin).ok().filter(|since| *since != NOT_DEAD) {
-            (of.live, of.dead_since) = (None, since);
+        if let Ok(since) = u64::try_from(since - begin) {
+            of.end(Some(since));
         }
     }
 
     pub(super) fn base(&self, thread: ThreadIndex) -> Base {
-        self.threads[thread.0 as usize].live.as_ref().map_or(Base::Dead, |live| live.base)
+        self.thread(thread).live().map_or(Base::Dead, |live| live.base)
     }
 
     /// Notes the CPU that a thread ran on or is queued on last.
@@ -346,12 +351,14 @@ impl Machines {
         if live.queued.replace(cpu) == Some(cpu) {
             return;
         }
-        let limit = 64 + 2 * self.threads.len();
-        let visitors = &mut self.visitors[cpu.0 as usize];
-        visitors.push(thread);
-        if visitors.len() > limit {
-            visitors.sort_unstable();
-            visitors.dedup();
+        let Machines { visitors, threads, .. } = self;
+        let Visitors { threads: here, many } = &mut visitors[cpu.0 as usize];
+        here.push(thread);
+        if here.len() > *many {
+            here.retain(|thread| threads[thread.0 as usize].live().is_some_and(|live| live.queued == Some(cpu)));
+            here.sort_unstable();
+            here.dedup();
+            *many = FEW_VISITORS.max(2 * here.len());
         }
     }
 
@@ -370,7 +377,7 @@ impl Machines {
         (of.timers, of.ipis) = (0, 0);
         of.unknown_since = Some(self.now);
         let current = of.current;
-        let mut visitors = std::mem::take(&mut self.visitors[cpu.0 as usize]);
+        let mut visitors = std::mem::take(&mut self.visitors[cpu.0 as usize].threads);
         visitors.retain(|&thread| {
             let is_here = self.live(thread).is_some_and(|live| live.queued == Some(cpu))
                 && !matches!(self.base(thread), Base::Zombie | Base::Dead);
@@ -379,7 +386,7 @@ impl Machines {
             }
             is_here
         });
-        self.visitors[cpu.0 as usize] = visitors;
+        self.visitors[cpu.0 as usize].threads = visitors;
         if let Current::Thread(thread) = current {
             self.forget(thread, observer);
         }
@@ -408,18 +415,18 @@ impl Machines {
     /// The mode of a thread that runs, without what interrupts it.
     fn mode(&self, thread: ThreadIndex) -> ThreadState {
         let of = self.thread(thread);
-        let Some(live) = &of.live else { return ThreadState::Dead };
+        let Some(live) = of.live() else { return ThreadState::Dead };
         match live.stack.last() {
             Some(frame) if frame.is_trap => ThreadState::RunTrap,
             Some(_) => ThreadState::RunSyscall,
-            None if of.is_kernel => ThreadState::RunKernel,
+            None if of.is_kernel() => ThreadState::RunKernel,
             None if live.is_mode_known => ThreadState::RunUser,
             None => ThreadState::RunUnknown,
         }
     }
 
     fn state(&self, thread: ThreadIndex) -> ThreadState {
-        let Some(live) = &self.thread(thread).live else { return ThreadState::Dead };
+        let Some(live) = self.thread(thread).live() else { return ThreadState::Dead };
         match live.base {
             Base::Unknown => ThreadState::Unknown,
             Base::WaitFork => ThreadState::WaitFork,
@@ -436,7 +443,7 @@ impl Machines {
     /// Ends the piece of a thread whose state has changed.
     pub(super) fn refresh_thread(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
         let state = self.state(thread);
-        let Some(live) = &self.thread(thread).live else { return };
+        let Some(live) = self.thread(thread).live() else { return };
         if live.piece.1 == Some(state) {
             return;
         }
@@ -476,10 +483,10 @@ impl Machines {
 
     fn end_thread_piece(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
         let of = self.thread(thread);
-        let (from, state) = match &of.live {
-            Some(live) => live.piece,
-            None if of.dead_since == NOT_DEAD => return,
-            None => (self.begin.unwrap_or(self.now) + Ns::from(of.dead_since), Some(ThreadState::Dead)),
+        let (from, state) = match (of.live(), of.dead_since()) {
+            (Some(live), _) => live.piece,
+            (None, Some(since)) => (self.begin.unwrap_or(self.now) + Ns::from(since), Some(ThreadState::Dead)),
+            (None, None) => return,
         };
         let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < self.now) else { return };
         observer.thread_piece(self, &ThreadPiece { thread, from, to: self.now, state });

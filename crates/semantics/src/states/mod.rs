@@ -45,6 +45,7 @@
 
 mod cpu;
 mod machine;
+mod newest;
 mod observer;
 mod rules;
 mod thread;
@@ -53,4 +54,4 @@ pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
 pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
 pub use rules::returns;
-pub use thread::{Thread, ThreadState};
+pub use thread::{Comm, Thread, ThreadState};

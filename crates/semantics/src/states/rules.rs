@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};
 use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex};
 use super::observer::{Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, Woken};
-use super::thread::{Base, Frame};
+use super::thread::{Base, Frame, Number};
 use crate::{Concept, Field};
 
 /// The thread whose children are threads of the kernel.
@@ -53,7 +53,7 @@ impl Machines {
             (Concept::Prio, _) => {
                 let thread = happening.number(Field::Tid).and_then(|tid| self.find_thread(machine, tid));
                 if let (Some(thread), Some(prio)) = (thread, happening.number(Field::Prio)) {
-                    self.threads[thread.0 as usize].prio = Some(prio).into();
+                    self.threads[thread.0 as usize].set(Number::Prio, Some(prio));
                 }
             }
             (Concept::IrqEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Irq, happening, observer),
@@ -116,7 +116,7 @@ impl Machines {
         }
         let thread = self.alive(machine, tid, observer);
         self.leave_other_cpu(thread, cpu, observer);
-        self.threads[thread.0 as usize].pid.learn(|| happening.number(Field::Pid));
+        self.threads[thread.0 as usize].learn(Number::Pid, || happening.number(Field::Pid));
         self.learn_name(thread, happening);
         self.run(thread, cpu);
         self.set_current(cpu, Current::Thread(thread), observer);
@@ -242,7 +242,7 @@ impl Machines {
         let (woken, last_cpu) = (live.woken, live.last_cpu);
         live.named_at = Some(now);
         if prio.is_some() {
-            self.threads[thread.0 as usize].prio = prio.into();
+            self.threads[thread.0 as usize].set(Number::Prio, prio);
         }
         self.run(thread, cpu);
         if let Some(woken) = woken {
@@ -296,7 +296,7 @@ impl Machines {
         let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
         let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
         let woken = Woken { thread, at: now, cpu, waker, reason };
-        self.threads[thread.0 as usize].prio.learn(|| happening.number(Field::Prio));
+        self.threads[thread.0 as usize].learn(Number::Prio, || happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         live.named_at = Some(now);
         let is_first = live.woken.is_none();
@@ -368,7 +368,7 @@ impl Machines {
         };
         let of_parent = parent.map(|parent| self.thread(parent));
         let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid()));
-        let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel);
+        let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel());
         let pid = happening.number(Field::Pid);
         // Only an event that names the processes of both tells a thread from a process. Legacy events name that of the child
         // alone: there, a thread is a child of the thread that made it, whatever a dump says of that one's process.
@@ -378,10 +378,14 @@ impl Machines {
         let comm = happening.text(Field::Comm).map(|comm| self.name(&comm)).or(comm);
         if let (Some(parent), Some(pid)) = (parent, parent_pid) {
             let of = &mut self.threads[parent.0 as usize];
-            of.pid.learn(|| Some(pid));
+            of.learn(Number::Pid, || Some(pid));
         }
         let of = &mut self.threads[child.0 as usize];
-        (of.pid, of.ppid, of.comm, of.creator, of.is_kernel) = (pid.into(), ppid.into(), comm, parent, is_kernel);
+        of.comm = comm;
+        of.set(Number::Pid, pid);
+        of.set(Number::Ppid, ppid);
+        of.set_creator(parent);
+        of.set_kernel(is_kernel);
         let now = self.now;
         if let Some(live) = self.live(child) {
             live.base = Base::WaitFork;
@@ -400,7 +404,7 @@ impl Machines {
 
     /// Has a life had a state that is known?
     fn has_had_state(&self, thread: ThreadIndex) -> bool {
-        self.threads[thread.0 as usize].live.as_ref().is_none_or(|live| live.had_state)
+        self.thread(thread).live().is_none_or(|live| live.had_state)
     }
 
     fn exec(
@@ -549,9 +553,11 @@ impl Machines {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let of = &mut self.threads[thread.0 as usize];
-        of.pid.learn(|| happening.number(Field::Pid));
-        of.ppid.learn(|| happening.number(Field::Ppid));
-        of.is_kernel |= happening.number(Field::Type) == Some(1);
+        of.learn(Number::Pid, || happening.number(Field::Pid));
+        of.learn(Number::Ppid, || happening.number(Field::Ppid));
+        if happening.number(Field::Type) == Some(1) {
+            of.set_kernel(true);
+        }
         self.learn_name(thread, happening);
         let (mode, status) = (happening.number(Field::Mode), happening.number(Field::Status));
         if let Some(live) = self.live(thread)

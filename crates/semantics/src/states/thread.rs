@@ -1,5 +1,7 @@
 //! Threads.
 
+use std::borrow::Borrow;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::observer::Woken;
@@ -66,56 +68,83 @@ pub(super) struct Frame {
     pub(super) entry: Option<(Arc<str>, Ns)>,
 }
 
-/// A number that may not be known, in no more space than one that is. No kernel has a thread of the smallest number.
+/// A name of threads, which all threads of that name share.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Comm(Arc<Text>);
+
+/// The text of a name, behind one more pointer: so a name takes one word in each thread instead of two.
+#[derive(PartialEq, Eq, Hash, Debug)]
+struct Text(Box<str>);
+
+impl Comm {
+    /// Are they one and the same? Of one [`Machines`](super::Machines), equal names are.
+    pub fn is_same(&self, other: &Comm) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl From<&str> for Comm {
+    fn from(name: &str) -> Self {
+        Comm(Arc::new(Text(name.into())))
+    }
+}
+
+impl Deref for Comm {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0.0
+    }
+}
+
+impl Borrow<str> for Comm {
+    fn borrow(&self) -> &str {
+        self
+    }
+}
+
+/// A number of a thread, in 32 bits when it fits; others are kept apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Number(i64);
-
-impl Number {
-    pub(super) const UNKNOWN: Number = Number(i64::MIN);
-
-    pub(super) fn get(self) -> Option<i64> {
-        (self != Number::UNKNOWN).then_some(self.0)
-    }
-
-    /// Takes a number, unless there is one.
-    pub(super) fn learn(&mut self, number: impl FnOnce() -> Option<i64>) {
-        if *self == Number::UNKNOWN {
-            *self = number().into();
-        }
-    }
+pub(super) enum Number {
+    Pid,
+    Ppid,
+    Prio,
 }
 
-impl From<Option<i64>> for Number {
-    fn from(number: Option<i64>) -> Self {
-        number.map_or(Number::UNKNOWN, Number)
-    }
-}
+const NUMBERS: usize = 3;
+/// Stands for a number that is not known.
+const UNKNOWN: i32 = i32::MIN;
+/// Stands for a number that is kept apart.
+const WIDE: i32 = i32::MIN + 1;
 
-/// Stands for no time in [`Thread::dead_since`].
-pub(super) const NOT_DEAD: u64 = u64::MAX;
-
-/// A life of a thread: from the event that made it or named it first to its end.
+/// A life of a thread: from the event that made it or named it first to its end. It is small: a trace may have many
+/// millions of them, of which few live at a time.
 #[derive(Clone, Debug)]
 pub struct Thread {
     /// Its number.
     pub tid: i64,
-    /// How many threads of this number there were before, as far as the trace shows.
-    pub life: u32,
     /// Its machine.
     pub machine: u32,
-    pub(super) pid: Number,
-    pub(super) ppid: Number,
-    pub(super) prio: Number,
-    /// Since when it is dead, in ns since the first event; above all times when it is not.
-    pub(super) dead_since: u64,
-    /// The thread that made it.
-    pub creator: Option<ThreadIndex>,
+    /// Twice the number of its life, and one more when it is a thread of the kernel.
+    life_and_kernel: u32,
+    numbers: [i32; NUMBERS],
+    /// One more than the index of the thread that made it, or 0.
+    maker: u32,
     /// Its name.
-    pub comm: Option<Arc<str>>,
-    /// Is it known to be one of the kernel?
-    pub is_kernel: bool,
-    /// Facts that are kept while it lives.
-    pub(super) live: Option<Box<Live>>,
+    pub comm: Option<Comm>,
+    pub(super) stage: Stage,
+}
+
+/// How far the life of a thread is.
+#[derive(Clone, Debug)]
+pub(super) enum Stage {
+    Living(Box<Live>),
+    /// Dead since this time, in ns since the first event.
+    Dead(u64),
+    /// There is a newer life of the same number.
+    Over,
+    /// One of the last two (`None` is over), of a thread with wide numbers.
+    Wide(Box<(Option<u64>, [i64; NUMBERS])>),
 }
 
 #[derive(Clone, Debug, Default)]
@@ -137,42 +166,178 @@ pub(super) struct Live {
     /// Has it had a state that is known?
     pub(super) had_state: bool,
     pub(super) piece: (Ns, Option<super::ThreadState>),
+    /// Numbers that need more than 32 bits.
+    pub(super) wide: Option<Box<[i64; NUMBERS]>>,
 }
 
 impl Thread {
+    pub(super) fn new(machine: u32, tid: i64, life: u32, live: Live) -> Self {
+        Thread {
+            tid,
+            machine,
+            life_and_kernel: life << 1,
+            numbers: [UNKNOWN; NUMBERS],
+            maker: 0,
+            comm: None,
+            stage: Stage::Living(Box::new(live)),
+        }
+    }
+
+    /// How many threads of this number there were before, as far as the trace shows.
+    pub fn life(&self) -> u32 {
+        self.life_and_kernel >> 1
+    }
+
+    /// Is it known to be one of the kernel?
+    pub fn is_kernel(&self) -> bool {
+        self.life_and_kernel & 1 != 0
+    }
+
+    pub(super) fn set_kernel(&mut self, is_kernel: bool) {
+        self.life_and_kernel = self.life_and_kernel & !1 | u32::from(is_kernel);
+    }
+
+    /// The thread that made it.
+    pub fn creator(&self) -> Option<ThreadIndex> {
+        self.maker.checked_sub(1).map(ThreadIndex)
+    }
+
+    pub(super) fn set_creator(&mut self, creator: Option<ThreadIndex>) {
+        self.maker = creator.map_or(0, |creator| creator.0 + 1);
+    }
+
     /// Its process.
     pub fn pid(&self) -> Option<i64> {
-        self.pid.get()
+        self.number(Number::Pid)
     }
 
     /// The parent of its process.
     pub fn ppid(&self) -> Option<i64> {
-        self.ppid.get()
+        self.number(Number::Ppid)
     }
 
     /// Its priority, as the trace counts.
     pub fn prio(&self) -> Option<i64> {
-        self.prio.get()
+        self.number(Number::Prio)
+    }
+
+    fn number(&self, which: Number) -> Option<i64> {
+        match self.numbers[which as usize] {
+            UNKNOWN => None,
+            WIDE => self.wide().map(|wide| wide[which as usize]),
+            number => Some(number.into()),
+        }
+    }
+
+    fn wide(&self) -> Option<&[i64; NUMBERS]> {
+        match &self.stage {
+            Stage::Living(live) => live.wide.as_deref(),
+            Stage::Wide(of) => Some(&of.1),
+            Stage::Dead(_) | Stage::Over => None,
+        }
+    }
+
+    pub(super) fn set(&mut self, which: Number, number: Option<i64>) {
+        let short = number.map(|number| i32::try_from(number).ok().filter(|number| *number > WIDE).unwrap_or(WIDE));
+        let short = short.unwrap_or(UNKNOWN);
+        self.numbers[which as usize] = short;
+        if let (WIDE, Some(number)) = (short, number) {
+            let since = self.dead_since();
+            let wide = match &mut self.stage {
+                Stage::Living(live) => live.wide.get_or_insert_default(),
+                Stage::Wide(of) => &mut of.1,
+                stage => {
+                    *stage = Stage::Wide(Box::new((since, [0; NUMBERS])));
+                    let Stage::Wide(of) = stage else { return };
+                    &mut of.1
+                }
+            };
+            wide[which as usize] = number;
+        }
+    }
+
+    /// Takes a number, unless there is one.
+    pub(super) fn learn(&mut self, which: Number, number: impl FnOnce() -> Option<i64>) {
+        if self.numbers[which as usize] == UNKNOWN {
+            self.set(which, number());
+        }
+    }
+
+    pub(super) fn live(&self) -> Option<&Live> {
+        if let Stage::Living(live) = &self.stage { Some(live) } else { None }
+    }
+
+    pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
+        if let Stage::Living(live) = &mut self.stage { Some(live) } else { None }
+    }
+
+    /// Since when it is dead, in ns since the first event.
+    pub(super) fn dead_since(&self) -> Option<u64> {
+        match &self.stage {
+            Stage::Dead(since) => Some(*since),
+            Stage::Wide(of) => of.0,
+            Stage::Living(_) | Stage::Over => None,
+        }
+    }
+
+    /// Ends its life: dead since a time, or over.
+    pub(super) fn end(&mut self, since: Option<u64>) {
+        let wide = self.wide().copied().filter(|_| self.numbers.contains(&WIDE));
+        self.stage = match (wide, since) {
+            (Some(wide), since) => Stage::Wide(Box::new((since, wide))),
+            (None, Some(since)) => Stage::Dead(since),
+            (None, None) => Stage::Over,
+        };
     }
 
     /// The CPU that it runs on, or ran on last.
     pub fn last_cpu(&self) -> Option<CpuIndex> {
-        self.live.as_ref()?.last_cpu
+        self.live()?.last_cpu
     }
 
     /// The CPU that it runs on.
     pub fn running(&self) -> Option<CpuIndex> {
-        self.live.as_ref()?.running
+        self.live()?.running
     }
 
     /// State since the last event that changed it.
     pub fn state(&self) -> ThreadState {
-        self.live.as_ref().and_then(|live| live.piece.1).unwrap_or(ThreadState::Dead)
+        self.live().and_then(|live| live.piece.1).unwrap_or(ThreadState::Dead)
     }
 
     /// Are system calls open whose entry was seen?
     pub fn open_calls(&self) -> impl Iterator<Item = &str> {
-        let frames = self.live.iter().flat_map(|live| &live.stack);
+        let frames = self.live().into_iter().flat_map(|live| &live.stack);
         frames.filter_map(|frame| frame.entry.as_ref().map(|(name, _)| &**name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Live, Number, Thread};
+
+    #[test]
+    fn threads_are_small_and_numbers_as_wide_as_they_come() {
+        // Besides, the index of threads by their numbers has 5.4 to 6.7 bytes for each.
+        assert!(size_of::<Thread>() <= 56, "{}", size_of::<Thread>());
+        let edges = [i64::MIN, i64::from(i32::MIN), i64::from(i32::MIN) + 1, i64::from(i32::MIN) + 2, -1, 0, i64::MAX];
+        for edge in edges {
+            let mut thread = Thread::new(0, 7, 3, Live::default());
+            thread.set_kernel(true);
+            thread.set(Number::Pid, Some(edge));
+            thread.learn(Number::Pid, || Some(5));
+            for since in [Some(9), None] {
+                assert_eq!((thread.pid(), thread.ppid(), thread.prio()), (Some(edge), None, None));
+                thread.end(since);
+                assert_eq!((thread.pid(), thread.dead_since()), (Some(edge), since));
+                assert!(thread.live().is_none());
+                // A priority is set whatever the thread does.
+                thread.set(Number::Prio, Some(edge));
+                assert_eq!((thread.pid(), thread.prio()), (Some(edge), Some(edge)));
+                assert_eq!(thread.dead_since(), since);
+                thread.set(Number::Prio, None);
+            }
+            assert_eq!((thread.life(), thread.is_kernel()), (3, true));
+        }
     }
 }
