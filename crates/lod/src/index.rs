@@ -143,20 +143,20 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
     Some(reading.finish())
 }
 
-/// The events, by number, that a filter leaves. `None` when [`Progress::stop`] was set on the way.
-pub fn matching(source: &Source<'_>, filter: &Filter, progress: &Progress) -> Option<EventSet> {
+/// The events, by number, that a filter leaves. `None` when nobody wants to know any more, which is asked on the way.
+pub fn matching(source: &Source<'_>, filter: &Filter, is_over: impl Fn() -> bool) -> Option<EventSet> {
     let mut set = EventSet::default();
-    let (mut matcher, mut number) = (filter.matcher(), 0);
+    let (mut matcher, mut number) = (filter.matcher(), 0usize);
     let mut events = source.events(source.selection.jobs);
     while let Some(step) = events.next() {
         let Step::Event(_, event) = step else { continue };
+        if number.is_multiple_of(1024) && is_over() {
+            return None;
+        }
         if matcher.matches(&event) {
             set.push(number);
         }
         number += 1;
-        if number.is_multiple_of(4096) && progress.stop.load(Ordering::Relaxed) {
-            return None;
-        }
     }
     Some(set)
 }

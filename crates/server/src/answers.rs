@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Calls, is_of_task};
@@ -15,17 +16,40 @@ use crate::rows::{self, Row};
 use crate::shared::Shared;
 use crate::{measures, plots, selection, tiles};
 
+/// Whoever asked a question, and may have gone away since.
+#[derive(Clone, Default)]
+pub(crate) struct Asker(Arc<AtomicBool>);
+
+impl Asker {
+    pub(crate) fn go(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Does nobody wait for the answer any more?
+    pub(crate) fn is_over(&self, shared: &Shared) -> bool {
+        self.0.load(Ordering::Relaxed) || shared.progress.stop.load(Ordering::Relaxed)
+    }
+
+    /// What a question comes to when nobody waits for its answer.
+    pub(crate) fn over() -> ApiError {
+        ApiError::new(503, "busy", "the question was given up")
+    }
+}
+
 /// The parameters of a question.
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct Query {
+    list: Vec<(String, String)>,
+    pub(crate) asker: Asker,
+}
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Query {
-        Query(form_urlencoded::parse(text.as_bytes()).into_owned().collect())
+        Query { list: form_urlencoded::parse(text.as_bytes()).into_owned().collect(), asker: Asker::default() }
     }
 
     /// The value of a parameter; an empty one is none.
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(own, _)| own == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
+        self.list.iter().find(|(own, _)| own == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
     }
 
     pub(crate) fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
@@ -52,7 +76,7 @@ pub(crate) enum Reply {
 
 /// The answer to a question.
 pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
-    let set = || query.get("filter").map(|text| shared.set(text)).transpose();
+    let set = || query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose();
     let value = match path {
         "session" => Ok(session(shared)),
         "tracks" => tracks(shared, set()?.as_deref()),
@@ -63,7 +87,7 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "events" => events(shared, query, set()?.as_deref()),
         // They look at all that is chosen.
         "select" | "flame" if shared.is_complete() => {
-            let question = format!("{path} {} {:?}", shared.generation(), query.0);
+            let question = format!("{path} {} {:?}", shared.generation(), query.list);
             let answer = || match path {
                 "flame" => selection::flame(shared, query),
                 _ => selection::select(shared, query, set()?.as_deref()),
@@ -374,7 +398,7 @@ fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let index = shared.whole_index()?;
     if query.is_on("fields") {
         // How many there are would be known when all of them have been read.
-        let event = rows::search(shared, index, text, from, is_next, set);
+        let event = rows::search(shared, index, text, from, is_next, set, &query.asker);
         return Ok(json!({ "match": event.and_then(|event| matched(index, event)), "index": null, "count": null }));
     }
     let found = search::find(index, text, from, is_next, set);

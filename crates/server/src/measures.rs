@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tracemill_analyses::durations::Durations;
@@ -17,7 +16,7 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
 use tracemill_semantics::names;
 
-use crate::answers::{Query, base_id, ns, some_ns};
+use crate::answers::{Asker, Query, base_id, ns, some_ns};
 use crate::error::{Answer, ApiError};
 use crate::selection::{chosen, range_of};
 use crate::shared::{Shared, Traces};
@@ -134,7 +133,7 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
     // What is damaged is told by `problems`.
-    let go_on = &mut |_| if shared.progress.stop.load(Ordering::Relaxed) { Flow::Stop } else { Flow::Continue };
+    let go_on = &mut |_| if query.asker.is_over(shared) { Flow::Stop } else { Flow::Continue };
     let report = report_of(&input, &question, by_number, go_on, |begin, end| {
         if end >= begin {
             points.add(begin, end - begin);
@@ -223,8 +222,8 @@ pub(crate) fn outliers(shared: &Shared, query: &Query, set: Option<&EventSet>) -
             let Step::Event(_, event) = step else { continue };
             let at = next;
             next += 1;
-            if at.is_multiple_of(4096) && shared.progress.stop.load(Ordering::Relaxed) {
-                return Err(ApiError::new(503, "busy", "the server ends"));
+            if at.is_multiple_of(1024) && query.asker.is_over(shared) {
+                return Err(Asker::over());
             }
             let verdict = meant.as_ref().map(|meant| meant[event.trace][event.raw.class().0 as usize]);
             let is_meant = match verdict {

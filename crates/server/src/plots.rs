@@ -16,7 +16,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_lod::counters::{Counter, Point, Points};
 use tracemill_lod::tiles;
 
-use crate::answers::group_id;
+use crate::answers::{Asker, group_id};
 use crate::error::{Answer, ApiError};
 use crate::measures::number;
 use crate::shared::{Shared, Traces};
@@ -78,7 +78,7 @@ impl Field {
         filter: Option<&Filter>,
         range: Option<(i128, i128)>,
         mut see: impl FnMut(i64, f64),
-        done: &AtomicUsize,
+        (done, asker): (&AtomicUsize, &Asker),
     ) -> Answer<()> {
         let Traces { session, streams, selection, filter: shown, .. } = &shared.input.traces;
         let wrong = |error: tracemill_model::error::Error| ApiError::new(404, "track", error.message());
@@ -106,10 +106,10 @@ impl Field {
         while let Some(step) = events.next() {
             let Step::Event(_, event) = step else { continue };
             count += 1;
-            if count.is_multiple_of(4096) {
+            if count.is_multiple_of(1024) {
                 done.store(count, Ordering::Relaxed);
-                if shared.progress.stop.load(Ordering::Relaxed) {
-                    return Err(ApiError::new(503, "busy", "the server ends"));
+                if asker.is_over(shared) {
+                    return Err(Asker::over());
                 }
             }
             let Some(time) = event.ns.and_then(|ns| i64::try_from(ns - origin).ok()) else { continue };
@@ -182,7 +182,7 @@ pub(crate) fn tiles(
     (id, field): (&str, &Field),
     filter: Option<&str>,
     (level, from, to): (u32, u64, u64),
-    must_be_exact: bool,
+    (must_be_exact, asker): (bool, &Asker),
 ) -> Answer<(Vec<Point>, bool)> {
     let index = shared.whole_index()?;
     let plot = plot_of(shared, id, filter);
@@ -197,7 +197,7 @@ pub(crate) fn tiles(
         };
         if plot.counter.get().is_none() {
             let mut points = Points::new(0);
-            field.read(shared, filter.as_ref(), None, |time, value| points.push(time, value), &plot.done)?;
+            field.read(shared, filter.as_ref(), None, |time, value| points.push(time, value), (&plot.done, asker))?;
             let _ = plot.counter.set(Arc::new(points.finish()));
         }
     }
@@ -231,7 +231,7 @@ pub(crate) fn tiles(
             true => before = Some(value),
             false => points.push(time, value),
         };
-        field.read(shared, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, &AtomicUsize::new(0))?;
+        field.read(shared, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, (&AtomicUsize::new(0), asker))?;
     }
     let (_, points) = points.finish().buckets(level, (begin, end));
     Ok((with(before, points, first), true))

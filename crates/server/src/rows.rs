@@ -1,7 +1,6 @@
 //! Events as rows: read again where they stand, and shown as `print` shows them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 use tracemill_engine::merge::{Batch, Merger, Run};
@@ -9,6 +8,7 @@ use tracemill_engine::timeline::{Selection, merger, merger_from};
 use tracemill_lod::{EventSet, Index};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 
+use crate::answers::Asker;
 use crate::error::ApiError;
 use crate::shared::{Shared, Traces};
 
@@ -181,12 +181,13 @@ pub(crate) fn search(
     from: i64,
     is_next: bool,
     set: Option<&EventSet>,
+    asker: &Asker,
 ) -> Option<usize> {
     let text = text.to_lowercase();
     let find = |from: usize, to: usize, is_next: bool| {
         let mut reader = Reader::new(shared, Some(index), from);
         let (mut event, mut last) = (from, None);
-        while event < to && !shared.progress.stop.load(Ordering::Relaxed) {
+        while event < to && !asker.is_over(shared) {
             let one = reader.find(event)?;
             if set.is_none_or(|set| set.has(event)) && line(&mut reader.text, &one).to_lowercase().contains(&text) {
                 last = Some(event);
@@ -204,6 +205,9 @@ pub(crate) fn search(
     let mut to = usize::try_from(from).unwrap_or(0).min(index.events());
     while to > 0 {
         let first = to.saturating_sub(BACK);
+        if asker.is_over(shared) {
+            return None;
+        }
         if let Some(event) = find(first, to, false) {
             return Some(event);
         }

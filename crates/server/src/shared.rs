@@ -17,6 +17,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ClockOrigin;
 
 use crate::anew::Reopener;
+use crate::answers::Asker;
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
 use crate::guard::Guard;
@@ -317,6 +318,11 @@ impl Shared {
     /// # Errors
     /// When the text is no expression, or the events are not counted yet.
     pub fn set(&self, text: &str) -> std::result::Result<Arc<EventSet>, ApiError> {
+        self.set_for(text, &Asker::default())
+    }
+
+    /// The same for somebody who may go away.
+    pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
         self.whole_index()?;
         let known = |sets: &VecDeque<(String, Arc<EventSet>)>| {
             sets.iter().find(|(own, _)| own == text).map(|(_, set)| set.clone())
@@ -329,8 +335,8 @@ impl Shared {
         let expression = Expression::parse(text).map_err(mistake)?;
         let times = choice::times(session, false, expression.needs());
         let wanted = expression.bind(session, &times).map_err(mistake)?;
-        let set = index::matching(&self.input.traces.source(), &wanted, &self.progress);
-        let set = Arc::new(set.ok_or_else(|| ApiError::new(503, "busy", "the server ends"))?);
+        let set = index::matching(&self.input.traces.source(), &wanted, || asker.is_over(self));
+        let set = Arc::new(set.ok_or_else(Asker::over)?);
         let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
         sets.push_back((text.to_string(), set.clone()));
         if sets.len() > FILTERS {
@@ -343,6 +349,33 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_question_ends_when_the_asker_is_gone() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
+        let options = tracemill_engine::session::OpenOptions::new(tracemill_formats::FORMATS);
+        let session = Session::open(&tracemill_engine::source::FileSystem, &[path], &options).expect("they are right");
+        let streams = tracemill_engine::selection::streams(&session, &[]).expect("all streams");
+        let input = Input {
+            traces: Traces::new(session, streams, Selection::default(), None),
+            problems: (Vec::new(), Vec::new()),
+            program: String::new(),
+            command: String::new(),
+            cut: None,
+            reopen: None,
+            opened: SystemTime::now(),
+        };
+        let shared = Shared::alone(input).expect("there are random numbers");
+        shared.read();
+        let gone = Asker::default();
+        gone.go();
+        assert!(shared.set_for("cpu == 0", &gone).is_err());
+        let found = shared.set("cpu == 0").expect("somebody waits for this");
+        assert!(!found.is_empty() && Arc::ptr_eq(&found, &shared.set_for("cpu == 0", &gone).expect("it is known")));
+        let index = shared.whole_index().expect("it was read");
+        assert_eq!(crate::rows::search(&shared, index, "nutty", -1, true, None, &gone), None);
+        assert!(crate::rows::search(&shared, index, "nutty", -1, true, None, &Asker::default()).is_some());
+    }
 
     #[test]
     fn answers_are_kept_and_not_too_many() {

@@ -170,8 +170,13 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
             Named::Plot => {
                 let field = Field::of_id(shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
                 let what = (level, from, to);
-                let (points, is_read) =
-                    plots::tiles(shared, (id, &field), query.get("filter"), what, query.is_on("exact"))?;
+                let (points, is_read) = plots::tiles(
+                    shared,
+                    (id, &field),
+                    query.get("filter"),
+                    what,
+                    (query.is_on("exact"), &query.asker),
+                )?;
                 is_exact &= is_read;
                 TrackText::new(id, "counter", is_read).points(&points).end(Vec::new())
             }

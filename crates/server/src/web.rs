@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::anew::Current;
-use crate::answers::{self, Query, Reply};
+use crate::answers::{self, Asker, Query, Reply};
 use crate::assets::Asset;
 use crate::error::{Answer, ApiError};
 use crate::export;
@@ -226,6 +226,8 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         return Ok(progress(app));
     }
     let query = Query::parse(query);
+    // Whoever goes away leaves this function behind: then nobody waits.
+    let _asker = Gone(query.asker.clone());
     let shared = app.current.shared();
     let is_kept = path == "tiles" && query.get("g") == Some(&*shared.generation());
     let (asked, current) = (shared.clone(), app.current.clone());
@@ -260,6 +262,15 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         response.headers_mut().insert(header::CACHE_CONTROL, kept);
     }
     Ok(response)
+}
+
+/// Tells that an asker is gone, when it is.
+struct Gone(Asker);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.go();
+    }
 }
 
 /// By how much clocks were moved, with the traces of a session.
