@@ -124,18 +124,33 @@ impl<'t> StateTable<'t> {
     pub(super) fn widths(&self) -> Vec<usize> {
         let form = &self.rows.form;
         let width = |key: &StateKey| {
-            let widths = self.rows.unordered().iter().map(|row| match row.value(*key) {
-                StateValue::Missing | StateValue::Null => 1,
-                StateValue::Number(number) => digits(number.unsigned_abs().into()) + usize::from(number < 0),
-                StateValue::Unsigned(number) => digits(number.into()),
-                StateValue::Time(ns) => time_width(ns),
-                StateValue::Name(name) => name.len(),
-                StateValue::Text(text) => escaped(text).chars().count(),
-                StateValue::Machine(machine) => {
-                    form.machine_name(machine).map_or(1, |name| escaped(name).chars().count())
-                }
-            });
-            widths.max().unwrap_or(0)
+            // Of numbers, the smallest or the largest is the widest.
+            let (mut widest, mut numbers) = (0, None);
+            for row in self.rows.unordered() {
+                let number: i128 = match row.value(*key) {
+                    StateValue::Number(number) => number.into(),
+                    StateValue::Unsigned(number) => number.into(),
+                    StateValue::Time(ns) => ns,
+                    other => {
+                        widest = widest.max(match other {
+                            StateValue::Name(name) => name.len(),
+                            StateValue::Text(text) => escaped(text).chars().count(),
+                            StateValue::Machine(machine) => {
+                                form.machine_name(machine).map_or(1, |name| escaped(name).chars().count())
+                            }
+                            _ => 1,
+                        });
+                        continue;
+                    }
+                };
+                let (low, high) = numbers.unwrap_or((number, number));
+                numbers = Some((low.min(number), high.max(number)));
+            }
+            let of_number = |number: i128| match key {
+                StateKey::From | StateKey::To => time_width(number),
+                _ => digits(number.unsigned_abs() as i128) + usize::from(number < 0),
+            };
+            numbers.map_or(widest, |(low, high)| widest.max(of_number(low)).max(of_number(high)))
         };
         form.keys().iter().map(width).collect()
     }
@@ -204,6 +219,10 @@ fn put_name(out: &mut Out, text: &str, width: usize) {
 /// Characters of a time: seconds, a point, nine digits.
 #[inline]
 fn time_width(ns: i128) -> usize {
+    // Most times are between 2001 and 2286.
+    if (1_000_000_000_000_000_000..10_000_000_000_000_000_000).contains(&ns) {
+        return 20;
+    }
     let digits = digits(ns.unsigned_abs() as i128);
     digits.max(10) + 1 + usize::from(ns < 0)
 }
