@@ -5,6 +5,7 @@ import { encodeQuery } from '../src/api/source';
 import { valueOf } from '../src/panels/json';
 import { coloursOf, inkOn, parseColour, rgbOf } from '../src/draw/theme';
 import { COLOURS } from '../src/state/names';
+import { labelsOf } from '../src/state/labels';
 import { plotId, withPlots } from '../src/state/plots';
 import { shapeOf } from '../src/state/states';
 
@@ -15,6 +16,12 @@ test('the id of a plotted field says what it shows', () => {
   const stream = { ...group, id: 'b0', parent: 'g0', kind: 'events' } as const;
   const plot = { ...stream, id: 'p.g0.a.b', kind: 'counter' } as const;
   assert.deepEqual(withPlots([group, stream], [plot]).map((t) => t.id), ['g0', 'p.g0.a.b', 'b0']);
+});
+
+test('labels of an enumeration are found in the texts of rows', () => {
+  const texts = ['grinder = 0, gear = ( "COARSE" : container = 3 ), grams = 1', 'gear = ( "COARSE", "FI\\"NE" : container = 5 )', 'top_gear = ( "NO" : container = 1 ), gear = "no label"'];
+  assert.deepEqual(labelsOf('gear', texts), ['COARSE', 'FI\\"NE']);
+  assert.deepEqual(labelsOf('grams', texts), []);
 });
 
 test('values of a JSON line keep their digits', () => {

@@ -1,6 +1,7 @@
-// What the text of a filter may go on with: paths of fields that were seen, names of events, words of the language.
+// What the text of a filter may go on with: paths of fields that were seen, names of events, labels, words of the language.
 import { eventAnswer, plainTiles, selectAnswer } from '../state/load';
 import { table } from '../state/load';
+import { labelsOf } from '../state/labels';
 
 export interface Completion { readonly text: string; readonly what: string }
 
@@ -10,6 +11,8 @@ const ROOTS: readonly Completion[] = [
 ].map(([text = '', what = '']) => ({ text, what }));
 const WORDS: readonly Completion[] = ['and ', 'or ', 'not ', 'in ('].map((text) => ({ text, what: '' }));
 const MOST = 12;
+/** A field that is compared, and what is typed of a label of it. */
+const FIELD_VALUE = /(?:^|[\s(.])(\w+)\s*(?:==|!=|=~)\s*"([^"]*)$/;
 const NAME_VALUE = /\bname\s*(?:==|!=|=~)\s*"([^"]*)$/;
 
 /** Choices for the word that ends at a place of a text. */
@@ -19,6 +22,12 @@ export function completionsOf(text: string, at: number): { from: number; to: num
   if (name) {
     const typed = name[1] ?? '';
     const list = names().filter((n) => n.toLowerCase().includes(typed.toLowerCase()) && n !== typed).slice(0, MOST).map((n) => ({ text: `${n}"`, what: 'event' }));
+    return { from: at - typed.length, to: text[at] === '"' ? at + 1 : at, list };
+  }
+  const value = FIELD_VALUE.exec(before);
+  if (value) {
+    const [, field = '', typed = ''] = value;
+    const list = labelsOf(field, table.texts()).filter((l) => l.toLowerCase().includes(typed.toLowerCase()) && l !== typed).slice(0, MOST).map((l) => ({ text: `${l}"`, what: 'label' }));
     return { from: at - typed.length, to: text[at] === '"' ? at + 1 : at, list };
   }
   const typed = /[$\w.[\]]*$/.exec(before)?.[0] ?? '';

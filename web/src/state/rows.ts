@@ -51,6 +51,11 @@ export class RowStore {
     return met;
   }
 
+  /** The texts of the rows that are there. */
+  * texts(): Iterable<string> {
+    for (const page of this.pages.values()) for (const row of page) yield row.text;
+  }
+
   /** Asks for the rows of a range that are not there. */
   want(from: number, to: number): void {
     this.wanted = { from: Math.max(0, from), to: Math.max(1, to) };
