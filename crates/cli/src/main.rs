@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
-    if !matches!(cli.command, Command::Record(_) | Command::View(_) | Command::Tui(_)) {
+    if !matches!(cli.command, Command::Record(_) | Command::View(_) | Command::Tui(_) | Command::Cluster(_)) {
         interrupt::watch();
     }
     let outcome = match cli.command {
@@ -54,6 +54,7 @@ fn main() -> ExitCode {
         Command::Analyze(options) => commands::analyze::run(&options),
         Command::Sql(options) => commands::sql::run(&options.0),
         Command::Query(options) => commands::sql::run(&options.0),
+        Command::Cluster(options) => commands::cluster::run(&options),
         Command::View(options) => commands::view::run(&options),
         Command::Tui(options) => commands::tui::run(&options),
         Command::Graph(options) => commands::graph::run(&options),

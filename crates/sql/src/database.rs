@@ -66,6 +66,20 @@ pub(crate) struct Lost {
 }
 
 impl Lost {
+    fn all(&self) -> [&AtomicU64; 3] {
+        [&self.times, &self.wide, &self.huge]
+    }
+
+    /// Takes what was counted: times, integers, values.
+    pub(crate) fn take(&self) -> [u64; 3] {
+        self.all().map(|count| count.swap(0, Ordering::Relaxed))
+    }
+
+    /// Adds to one of what [`Lost::take`] takes.
+    pub(crate) fn add_to(&self, at: usize, count: u64) {
+        self.all()[at].fetch_add(count, Ordering::Relaxed);
+    }
+
     /// Counts what columns dropped since they were asked before.
     pub(crate) fn add(&self, before: &mut Dropped, now: Dropped) {
         self.wide.fetch_add(now.wide - before.wide, Ordering::Relaxed);
@@ -81,13 +95,13 @@ impl Database {
     /// # Errors
     /// When no stream has one of the names.
     pub fn new(
-        session: Session,
+        session: impl Into<Arc<Session>>,
         streams: &[String],
         selection: Selection,
         filter: Option<Filter>,
         jobs: usize,
     ) -> Result<Database> {
-        let session = Arc::new(session);
+        let session = session.into();
         let streams = selection::streams(&session, streams)?;
         let (mut first_class, mut next_class) = (Vec::new(), 0);
         let (mut first_packet, mut next_packet) = (Vec::new(), 0);

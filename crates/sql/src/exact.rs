@@ -22,10 +22,14 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 /// Decimals that hold all sums and differences of integers of 64 bits.
 const DECIMAL: DataType = DataType::Decimal128(38, 0);
 
+/// Sums and means.
+pub(crate) fn all() -> Vec<Arc<AggregateUDF>> {
+    [Exact::sum(), Exact::mean()].map(AggregateUDF::from).map(Arc::new).into()
+}
+
 /// Puts them in the place of DataFusion's.
 pub(crate) fn register(context: &SessionContext) -> Result<()> {
-    context.register_udaf(AggregateUDF::from(Exact::sum()));
-    context.register_udaf(AggregateUDF::from(Exact::mean()));
+    all().iter().for_each(|function| context.register_udaf(AggregateUDF::clone(function)));
     context.state_ref().write().register_expr_planner(Arc::new(Differences))
 }
 

@@ -12,6 +12,7 @@ mod calls;
 mod catalog;
 pub mod complete;
 pub mod database;
+pub mod elsewhere;
 mod errors;
 mod exact;
 mod field;

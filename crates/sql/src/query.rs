@@ -25,9 +25,10 @@ use tracemill_model::error::Error;
 
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::database::Database;
+use crate::elsewhere::Elsewhere;
 use crate::errors::{Wrong, explained};
 use crate::functions;
-use crate::read::OutOfOrder;
+use crate::read::{OUT_OF_ORDER, OutOfOrder};
 use crate::rewrite::rewritten;
 
 /// Facts of a query that its scans know.
@@ -89,6 +90,8 @@ pub struct Queries {
     pub pushes_down: bool,
     /// When it becomes true, the query that runs ends.
     pub stop: &'static AtomicBool,
+    /// Where plans are run, when that is not here.
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// How much memory groups, joins and sorts have together.
@@ -184,7 +187,24 @@ impl Queries {
             .map_err(|error| Error::unsupported(format!("files cannot be made known: {error}")))?;
         let registered = crate::exact::register(&context);
         registered.map_err(|error| Error::unsupported(format!("functions cannot be made known: {error}")))?;
-        Ok(Queries { database, context, runtime, parameters: HashMap::new(), pushes_down: true, stop: &NEVER })
+        Ok(Queries {
+            database,
+            context,
+            runtime,
+            parameters: HashMap::new(),
+            pushes_down: true,
+            stop: &NEVER,
+            elsewhere: None,
+        })
+    }
+
+    /// Has the rows of queries made elsewhere from now on.
+    pub fn run_elsewhere(&mut self, elsewhere: Arc<dyn Elsewhere>) {
+        let shared = self.context.state_ref();
+        let mut state = shared.write();
+        *state = elsewhere.planning(state.clone());
+        drop(state);
+        self.elsewhere = Some(elsewhere);
     }
 
     /// The database.
@@ -251,11 +271,27 @@ impl Queries {
         loop {
             let mut state = self.context.state();
             asked.configure(&mut state);
+            if self.elsewhere.is_some() {
+                // There, each of the tasks of a scan would read the parts of all.
+                state.config_mut().options_mut().execution.enable_file_stream_work_stealing = false;
+            }
             let frame = DataFrame::new(state.clone(), plan.clone());
             let physical = frame.create_physical_plan().await.map_err(wrong)?;
             let schema = physical.schema();
-            let stream = execute_stream(physical, state.task_ctx());
-            let mut stream = stream.map_err(failed)?;
+            let stream = match &self.elsewhere {
+                None => execute_stream(physical, state.task_ctx()),
+                Some(elsewhere) => tokio::select! {
+                    stream = elsewhere.run(physical, &state, &self.database) => stream,
+                    () = self.stopped() => return Err(Failure::Stopped),
+                },
+            };
+            let mut stream = match stream {
+                Err(error) if is_out_of_order(&error) && asked.is_ordered => {
+                    asked.is_ordered = false;
+                    continue;
+                }
+                stream => stream.map_err(failed)?,
+            };
             // One step of a stream may take long, so it is not made by the thread that looks at `stop`.
             let (sender, mut receiver) = tokio::sync::mpsc::channel(1);
             let mut steps = Aborted(tokio::spawn(async move {
@@ -298,6 +334,13 @@ impl Queries {
                     return answers.end().map_err(Failure::Failed);
                 }
             }
+        }
+    }
+
+    /// Ends when the query shall.
+    async fn stopped(&self) {
+        while !self.stop.load(Ordering::Relaxed) {
+            tokio::time::sleep(PATIENCE).await;
         }
     }
 
@@ -359,6 +402,8 @@ pub(crate) fn is_command(plan: &LogicalPlan) -> bool {
 
 pub(crate) fn is_out_of_order(error: &DataFusionError) -> bool {
     match error {
+        // From elsewhere come words.
+        DataFusionError::Execution(text) => text.contains(OUT_OF_ORDER),
         DataFusionError::External(inner) => inner.is::<OutOfOrder>(),
         DataFusionError::Context(_, inner) => is_out_of_order(inner),
         DataFusionError::Shared(inner) => is_out_of_order(inner),

@@ -35,13 +35,16 @@ pub(crate) enum Part {
     Merged,
 }
 
+/// Its words: all of it that comes back from other processes.
+pub const OUT_OF_ORDER: &str = "the times of events go back where the headers of packets say that they do not";
+
 /// The events of a stream do not come in the order that was promised: the query is planned again without it.
 #[derive(Debug)]
 pub(crate) struct OutOfOrder;
 
 impl fmt::Display for OutOfOrder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the times of events go back where the headers of packets say that they do not")
+        f.write_str(OUT_OF_ORDER)
     }
 }
 

@@ -31,6 +31,7 @@ use tracemill_engine::cursor::packets_stand_alone;
 use tracemill_engine::selection::StreamOf;
 
 use crate::database::Database;
+use crate::elsewhere::Sent;
 use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
 use crate::query::QueryContext;
@@ -213,6 +214,38 @@ impl TraceSource {
             is_ordered: false,
             batch_size: 8192,
             metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// What the scan says of itself, but for its parts and its order.
+    pub(crate) fn sent(&self) -> Sent {
+        Sent {
+            table: self.table.classes.is_some().then(|| self.table.name.clone()),
+            schema: self.table.schema.clone(),
+            projection: self.projection.clone(),
+            conditions: self.conditions.clone(),
+            groups: Vec::new(),
+            limit: None,
+            ordering: Vec::new(),
+            is_numbered: self.is_numbered,
+            is_ordered: self.is_ordered,
+        }
+    }
+
+    /// A scan that was sent; it counts what it does in `metrics`.
+    pub(crate) fn of_sent(
+        database: &Arc<Database>,
+        table: &Arc<EventTable>,
+        sent: &Sent,
+        metrics: &ExecutionPlanMetricsSet,
+    ) -> Result<Self> {
+        Ok(TraceSource {
+            projection: sent.projection.clone(),
+            conditions: sent.conditions.clone(),
+            decided: Arc::new(decide(database, table, &sent.conditions)?),
+            is_ordered: sent.is_ordered,
+            metrics: metrics.clone(),
+            ..TraceSource::new(database, table, true, sent.is_numbered)?
         })
     }
 

@@ -5,6 +5,7 @@ mod by_hand;
 
 mod analyze;
 mod calls;
+mod cluster;
 mod deferred;
 mod periods;
 mod record;
@@ -24,6 +25,9 @@ pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions};
 pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };
+pub(crate) use self::cluster::ClusterOptions;
+#[cfg(feature = "distributed")]
+pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::{ClockArg, RecordMode, RecordOptions, WhenFull};
@@ -69,6 +73,8 @@ pub(crate) enum Command {
     Sql(Deferred<SqlCommand>),
     /// Ask one question in SQL: `tracemill query TRACE... SQL`
     Query(Deferred<QueryCommand>),
+    /// Run a part of a cluster that answers `sql --cluster`: a scheduler, or an executor
+    Cluster(Deferred<ClusterOptions>),
     /// Show traces in the browser
     View(Deferred<ViewOptions>),
     /// Show traces in the terminal: events, calls, functions, the call graph

@@ -39,6 +39,10 @@ pub(crate) struct SqlOptions {
     #[arg(long, value_name = "WHERE")]
     pub(crate) spill: Option<Spill>,
 
+    /// Run queries on the cluster at df://HOST:PORT, or on one inside of this process: `standalone`
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) cluster: Option<String>,
+
     /// Form of the answers [default: by the ending of --output, else a table on a terminal, csv elsewhere]
     #[arg(long, value_name = "FORMAT")]
     pub(crate) format: Option<SqlFormat>,

@@ -7,6 +7,7 @@ mod analyze_rows;
 mod analyze_states;
 mod calls;
 pub(crate) mod check;
+pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod dump;

@@ -102,6 +102,14 @@ mod asked {
             };
             queries.set_parameter(name.trim_start_matches('$'), value);
         }
+        #[cfg(not(feature = "distributed"))]
+        if options.cluster.is_some() {
+            return Err(super::super::cluster::missing());
+        }
+        #[cfg(feature = "distributed")]
+        if let Some(address) = &options.cluster {
+            super::super::cluster::connect(address, options, &mut queries)?;
+        }
         if is_shell {
             return shell::run(options, queries, reporter, form);
         }

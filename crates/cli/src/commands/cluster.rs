@@ -1,0 +1,279 @@
+//! `tracemill cluster`, and the traces of `tracemill sql --cluster`.
+
+#[cfg(feature = "distributed")]
+pub(crate) use parts::{connect, run};
+
+#[cfg(not(feature = "distributed"))]
+use tracemill_model::error::Error;
+
+#[cfg(not(feature = "distributed"))]
+use crate::args::ClusterOptions;
+#[cfg(not(feature = "distributed"))]
+use crate::report::Outcome;
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "distributed"))]
+pub(crate) fn missing() -> Error {
+    Error::unsupported(
+        "this program was built without clusters: `cargo install tracemill-cli --features distributed` builds one with them",
+    )
+}
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "distributed"))]
+pub(crate) fn run(_: &ClusterOptions) -> Result<Outcome, Error> {
+    Err(missing())
+}
+
+#[cfg(feature = "distributed")]
+mod parts {
+    use std::collections::VecDeque;
+    use std::path::{Path, PathBuf};
+    use std::sync::{Arc, Mutex, PoisonError};
+    use std::time::UNIX_EPOCH;
+
+    use clap::Parser;
+    use serde_json::{Value, json};
+    use tracemill_cluster::{Allow, Cluster, Executor, executor, scheduler};
+    use tracemill_engine::choice::Choice;
+    use tracemill_engine::session::Session;
+    use tracemill_engine::source::FileSystem;
+    use tracemill_engine::typed::{default_jobs, default_query_memory};
+    use tracemill_format::{Settings, settings_of};
+    use tracemill_formats::FORMATS;
+    use tracemill_model::error::Error;
+    use tracemill_sql::database::Database;
+    use tracemill_sql::elsewhere::Opens;
+    use tracemill_sql::query::Queries;
+
+    use super::super::open::open_options;
+    use super::super::select;
+    use crate::args::{Cli, ClusterOptions, ClusterPart, Command, SqlOptions};
+    use crate::report::Outcome;
+
+    /// Runs a part of a cluster until somebody ends it.
+    pub(crate) fn run(options: &ClusterOptions) -> Result<Outcome, Error> {
+        let threads = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+        let threads = threads.map_err(|error| Error::unsupported(format!("no threads for a cluster: {error}")))?;
+        match &options.part {
+            ClusterPart::Scheduler(options) => {
+                eprintln!("note: the scheduler listens at {}", options.bind);
+                threads.block_on(scheduler(options.bind, Arc::new(Traces::default())))?;
+            }
+            ClusterPart::Executor(options) => {
+                let own = Executor {
+                    scheduler: options.scheduler.clone(),
+                    bind: options.bind,
+                    jobs: options.jobs.map_or_else(default_jobs, usize::from),
+                    memory_bytes: options.memory.unwrap_or_else(default_query_memory),
+                    allow: options.allow.clone(),
+                };
+                let traces = Traces {
+                    allow: own.allowed()?,
+                    settings: options.formats.0.clone(),
+                    place: format!("the executor at {}", options.bind),
+                    opened: Mutex::default(),
+                };
+                eprintln!("note: the executor listens at {}", options.bind);
+                threads.block_on(executor(own, Arc::new(traces)))?;
+            }
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Has queries run on a cluster.
+    pub(crate) fn connect(address: &str, options: &SqlOptions, queries: &mut Queries) -> Result<(), Error> {
+        if let Some(text) =
+            options.input.clock_offset.iter().chain(&options.input.clock_offset_ns).find(|t| t.contains('='))
+        {
+            let error =
+                Error::unsupported(format!("on a cluster, the clock of one trace cannot be moved alone: {text}"));
+            return Err(error.with_help("leave --cluster out, or the name of the trace"));
+        }
+        let text = described(options, queries.database().session())?;
+        let opens = Traces {
+            settings: options.input.formats.0.clone(),
+            place: "the cluster in this process".into(),
+            ..Traces::default()
+        };
+        let jobs = super::super::open::jobs(options.input.jobs);
+        let cluster = Cluster::connect(address, &text, Arc::new(opens), jobs)?;
+        queries.run_elsewhere(Arc::new(cluster));
+        Ok(())
+    }
+
+    /// The text by which executors open the traces as they are open here.
+    fn described(options: &SqlOptions, session: &Session) -> Result<String, Error> {
+        let (input, events) = (&options.input, &options.events);
+        let mut words = Vec::new();
+        let mut add = |name: &str, value: &str| words.push(format!("--{name}={value}"));
+        input.input_format.iter().for_each(|value| add("input-format", value));
+        input.clock_offset.iter().for_each(|value| add("clock-offset", value));
+        input.clock_offset_ns.iter().for_each(|value| add("clock-offset-ns", value));
+        input.max_unpacked.iter().for_each(|value| add("max-unpacked", &value.to_string()));
+        events.begin.iter().for_each(|value| add("begin", value));
+        events.end.iter().for_each(|value| add("end", value));
+        events.filter.iter().for_each(|value| add("filter", value));
+        events.stream.iter().for_each(|value| add("stream", value));
+        if input.correlate.is_some() {
+            let error =
+                Error::unsupported("--correlate is not for clusters: each executor would look for messages anew");
+            return Err(error.with_help("leave --cluster out"));
+        }
+        for (name, value) in &input.formats.0.0 {
+            match names_file(name) {
+                true => {}
+                false if value.is_empty() => words.push(format!("--{name}")),
+                false => words.push(format!("--{name}={value}")),
+            }
+        }
+        let absolute = |path: &PathBuf| {
+            let path = std::path::absolute(path).map_err(|error| Error::io("find the path", path, &error))?;
+            let text = path.to_str().map(str::to_string);
+            text.ok_or_else(|| Error::unsupported("the path is no text, as one that travels must be").in_file(&path))
+        };
+        let paths = input.traces.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
+        let names: Vec<_> = session.traces.iter().map(|trace| &trace.name).collect();
+        let stamps = stamps(session)?;
+        Ok(json!({ "words": words, "paths": paths, "names": names, "stamps": stamps }).to_string())
+    }
+
+    /// Does an option name a file? Such options hold secrets, and do not travel: executors have their own.
+    fn names_file(name: &str) -> bool {
+        let mut all = settings_of(FORMATS).into_iter();
+        all.any(|setting| setting.name == name && matches!(setting.value, Some("FILE" | "DIR")))
+    }
+
+    /// What tells a trace from another one under the same path: its id, and the size and the time of change of its files.
+    fn stamps(session: &Session) -> Result<Value, Error> {
+        let mut all = Vec::new();
+        for trace in &session.traces {
+            let uuid = trace.schema.uuid.map(|uuid| tracemill_codec::text::uuid_text(&uuid).to_string());
+            let mut files: Vec<&Path> =
+                trace.streams.iter().flat_map(|stream| stream.files.iter().map(|file| &*file.path)).collect();
+            files.push(&trace.path);
+            files.sort_unstable();
+            files.dedup();
+            for file in files {
+                let path = std::path::absolute(file).map_err(|error| Error::io("find the path", file, &error))?;
+                // A folder changes with what is beside the trace; files in archives have no times of their own.
+                let Some(known) = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file) else { continue };
+                let since = known.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+                let ns = since.map(|since| since.as_nanos().to_string());
+                all.push(json!([path.to_string_lossy(), known.len(), ns, uuid]));
+            }
+        }
+        Ok(Value::Array(all))
+    }
+
+    /// Opens traces that a text names, and keeps the last ones open.
+    #[derive(Debug, Default)]
+    struct Traces {
+        allow: Allow,
+        /// Options of formats that name files.
+        settings: Settings,
+        /// Who opens, for messages.
+        place: String,
+        opened: Mutex<VecDeque<(String, Arc<Opened>)>>,
+    }
+
+    struct Opened {
+        session: Arc<Session>,
+        options: SqlOptions,
+        choice: Choice,
+    }
+
+    impl std::fmt::Debug for Opened {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            write!(f, "Opened({} traces)", self.session.traces.len())
+        }
+    }
+
+    /// Sessions that stay open.
+    const KEPT: usize = 8;
+
+    impl Opens for Traces {
+        fn open(&self, text: &str) -> Result<Database, Error> {
+            let opened = self.opened(text).map_err(|error| {
+                let place = &self.place;
+                Error::new(error.kind(), format!("{place}: {error}"))
+            })?;
+            let Opened { session, options, choice } = &*opened;
+            // Files that change while they are open are found by the next query.
+            let wanted = select::bind(choice, true, &options.input, session)?;
+            Database::new(session.clone(), &options.events.stream, wanted.selection, wanted.filter, 1)
+        }
+    }
+
+    impl Traces {
+        fn opened(&self, text: &str) -> Result<Arc<Opened>, Error> {
+            let known: Value =
+                serde_json::from_str(text).map_err(|_| Error::unsupported("the traces are not named"))?;
+            let texts = |key: &str| -> Vec<String> {
+                let all = known[key].as_array().map(Vec::as_slice).unwrap_or_default();
+                all.iter().filter_map(Value::as_str).map(str::to_string).collect()
+            };
+            let same = |session: &Session| -> Result<(), Error> {
+                let (theirs, own) = (known["stamps"].as_array(), stamps(session)?);
+                let (theirs, own) = (theirs.into_iter().flatten(), own.as_array().into_iter().flatten());
+                let (theirs, own): (Vec<&Value>, Vec<&Value>) = (theirs.collect(), own.collect());
+                let differs = theirs.iter().find(|stamp| !own.contains(stamp));
+                let differs = differs.or_else(|| own.iter().find(|stamp| !theirs.contains(stamp)));
+                let Some(stamp) = differs else { return Ok(()) };
+                let file = stamp[0].as_str().unwrap_or_default();
+                let error = Error::unsupported("the file is another one here than where the query was asked");
+                Err(error.in_file(Path::new(file)))
+            };
+            let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(at) = kept.iter().position(|(own, _)| own == text) {
+                if let Some((_, opened)) = kept.get(at)
+                    && same(&opened.session).is_ok()
+                {
+                    return Ok(opened.clone());
+                }
+                kept.remove(at);
+            }
+            let paths = texts("paths");
+            for path in &paths {
+                self.allow.check(Path::new(path))?;
+            }
+            let words = ["tracemill", "sql"].map(str::to_string).into_iter().chain(texts("words"));
+            let words = words.chain(["--".to_string()]).chain(paths.iter().cloned());
+            let wrong = |_| Error::unsupported("the options of the traces are not known here");
+            let Command::Sql(command) = Cli::try_parse_from(words).map_err(wrong)?.command else {
+                return Err(Error::unsupported("the options of the traces are not known here"));
+            };
+            let mut options = std::mem::take(&mut { command }.0);
+            options.input.formats.0.0.retain(|name, _| !names_file(name));
+            let own = self.settings.0.iter().filter(|(name, _)| names_file(name));
+            options.input.formats.0.0.extend(own.map(|(name, value)| (*name, value.clone())));
+            let mut session = if paths.is_empty() {
+                Session::default()
+            } else {
+                Session::open(&FileSystem, &options.input.traces, &open_options(&options.input)?)?
+            };
+            let names = texts("names");
+            if names.len() != session.traces.len() {
+                let error = format!("{} traces are here, and {} were meant", session.traces.len(), names.len());
+                return Err(Error::unsupported(error));
+            }
+            for (trace, name) in session.traces.iter_mut().zip(names) {
+                trace.name = name;
+            }
+            for file in session.traces.iter().flat_map(|trace| &trace.streams).flat_map(|stream| &stream.files) {
+                // What stands in an archive is where the archive is.
+                if file.path.exists() {
+                    self.allow.check(&file.path)?;
+                }
+            }
+            same(&session)?;
+            let choice = select::parse(&options.events)?;
+            let opened = Arc::new(Opened { session: Arc::new(session), options, choice });
+            kept.push_back((text.to_string(), opened.clone()));
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+            Ok(opened)
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Schedulers and executors.
+
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ballista_core::extension::SessionConfigExt;
+use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
+use ballista_core::serde::{BallistaCodec, BallistaLogicalExtensionCodec};
+use ballista_core::utils::create_grpc_client_endpoint;
+use ballista_core::{ConfigProducer, JobId, RuntimeProducer};
+use ballista_executor::execution_engine::{DefaultExecutionEngine, ExecutionEngine, QueryStageExecutor};
+use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
+use ballista_executor::new_standalone_executor_from_builder;
+use ballista_scheduler::cluster::BallistaCluster;
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::standalone::new_standalone_scheduler_with_builder;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::sink::DataSinkExec;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionConfig;
+use tracemill_model::error::Error;
+use tracemill_sql::elsewhere::{Opens, SentSource, functions};
+
+use crate::MESSAGE_BYTES;
+use crate::allow::Allow;
+use crate::codec::Codec;
+
+/// The settings that all parts of a cluster share.
+pub(crate) fn with_ours(mut config: SessionConfig) -> SessionConfig {
+    config = config.with_ballista_grpc_client_max_message_size(MESSAGE_BYTES);
+    let options = config.options_mut();
+    // Each of the tasks of a scan would read the parts of all.
+    options.execution.enable_file_stream_work_stealing = false;
+    options.optimizer.enable_dynamic_filter_pushdown = false;
+    config
+}
+
+fn config() -> ConfigProducer {
+    Arc::new(|| with_ours(SessionConfig::new_with_ballista()))
+}
+
+fn state(config: SessionConfig) -> Result<SessionState> {
+    let (scalar, aggregates, windows) = functions()?;
+    let mut state = SessionStateBuilder::new().with_config(config).with_default_features();
+    state.scalar_functions().get_or_insert_default().extend(scalar);
+    state.aggregate_functions().get_or_insert_default().extend(aggregates);
+    state.window_functions().get_or_insert_default().extend(windows);
+    Ok(state.build())
+}
+
+fn failed(error: impl std::fmt::Display) -> Error {
+    Error::unsupported(format!("the cluster cannot be set up: {error}"))
+}
+
+/// Starts a scheduler and an executor inside of this process; the address of the scheduler.
+pub(crate) async fn standalone(codec: Arc<Codec>, jobs: usize) -> std::result::Result<String, Error> {
+    let codec = || BallistaCodec::new(Arc::new(BallistaLogicalExtensionCodec::default()), codec.clone());
+    let address = new_standalone_scheduler_with_builder(Arc::new(state), config(), codec()).await.map_err(failed)?;
+    let url = format!("http://localhost:{}", address.port());
+    let endpoint = create_grpc_client_endpoint(url.clone(), None).map_err(failed)?;
+    let scheduler = SchedulerGrpcClient::new(endpoint.connect().await.map_err(failed)?);
+    let scheduler = scheduler.max_encoding_message_size(MESSAGE_BYTES).max_decoding_message_size(MESSAGE_BYTES);
+    let runtime = Arc::new(RuntimeEnv::default());
+    let runtimes: RuntimeProducer = Arc::new(move |_| Ok(runtime.clone()));
+    let registry = BallistaFunctionRegistry::from(&state(config()()).map_err(failed)?);
+    let started = new_standalone_executor_from_builder(scheduler, jobs, config(), runtimes, codec(), registry).await;
+    started.map_err(failed)?;
+    Ok(url)
+}
+
+/// Runs a scheduler until the process ends. It opens nothing: `opens` is for plans that it passes on.
+///
+/// # Errors
+/// When the address cannot be bound.
+pub async fn scheduler(bind: SocketAddr, opens: Arc<dyn Opens>) -> std::result::Result<(), Error> {
+    let codec = Codec::new(opens, None).map_err(failed)?;
+    let config = SchedulerConfig {
+        external_host: bind.ip().to_string(),
+        bind_host: bind.ip().to_string(),
+        bind_port: bind.port(),
+        override_config_producer: Some(config()),
+        override_session_builder: Some(Arc::new(state)),
+        override_physical_codec: Some(Arc::new(codec)),
+        grpc_server_max_decoding_message_size: MESSAGE_BYTES as u32,
+        grpc_server_max_encoding_message_size: MESSAGE_BYTES as u32,
+        grpc_client_max_message_size: MESSAGE_BYTES as u32,
+        executor_timeout_seconds: 30,
+        expire_dead_executor_interval_seconds: 5,
+        ..SchedulerConfig::default()
+    };
+    let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
+    start_server(cluster, bind, Arc::new(config)).await.map_err(failed)
+}
+
+/// How an executor is set up.
+#[derive(Debug)]
+pub struct Executor {
+    /// Host and port of the scheduler.
+    pub scheduler: String,
+    /// Where it gives rows to others.
+    pub bind: SocketAddr,
+    /// Tasks at a time.
+    pub jobs: usize,
+    /// Bytes for groups, joins and sorts.
+    pub memory_bytes: usize,
+    /// Folders below which it opens files.
+    pub allow: Vec<PathBuf>,
+}
+
+impl Executor {
+    /// What it may open.
+    ///
+    /// # Errors
+    /// When nothing was said, and somebody on another machine may ask.
+    pub fn allowed(&self) -> std::result::Result<Allow, Error> {
+        let is_local = |address: &SocketAddr| address.ip().is_loopback();
+        let scheduler = self.scheduler.to_socket_addrs();
+        let is_near = scheduler.is_ok_and(|mut all| all.all(|address| is_local(&address))) && is_local(&self.bind);
+        if self.allow.is_empty() && !is_near {
+            let error =
+                Error::misuse("other machines may ask this executor for files, and --allow does not say for which");
+            return Err(error.with_help("give the folders of the traces: --allow DIR"));
+        }
+        Allow::new(&self.allow)
+    }
+}
+
+/// Runs an executor until the process ends.
+///
+/// # Errors
+/// When no scheduler answers, and when it cannot listen.
+pub async fn executor(own: Executor, opens: Arc<dyn Opens>) -> std::result::Result<(), Error> {
+    let Some((host, port)) = own.scheduler.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)))
+    else {
+        return Err(Error::misuse(format!("`{}` is no HOST:PORT, in --scheduler", own.scheduler)));
+    };
+    let allow = own.allowed()?;
+    let codec = Codec::new(opens, None).map_err(failed)?;
+    // Tasks are given to a second port.
+    let free = TcpListener::bind((own.bind.ip(), 0)).and_then(|listener| listener.local_addr()).map_err(failed)?;
+    let registry = BallistaFunctionRegistry::from(&state(config()()).map_err(failed)?);
+    let process = ExecutorProcessConfig {
+        bind_host: own.bind.ip().to_string(),
+        external_host: Some(own.bind.ip().to_string()),
+        port: own.bind.port(),
+        grpc_port: free.port(),
+        scheduler_host: host.into(),
+        scheduler_port: port,
+        scheduler_connect_timeout_seconds: 10,
+        vcores: own.jobs,
+        memory_pool_size: Some(own.memory_bytes as u64),
+        executor_heartbeat_interval_seconds: 5,
+        job_data_ttl_seconds: 3600,
+        job_data_clean_up_interval_seconds: 600,
+        grpc_max_decoding_message_size: MESSAGE_BYTES as u32,
+        grpc_max_encoding_message_size: MESSAGE_BYTES as u32,
+        override_config_producer: Some(config()),
+        override_physical_codec: Some(Arc::new(codec)),
+        override_function_registry: Some(Arc::new(registry)),
+        override_execution_engine: Some(Arc::new(Guarded { inner: DefaultExecutionEngine::new(), allow })),
+        ..ExecutorProcessConfig::default()
+    };
+    start_executor_process(Arc::new(process)).await.map_err(failed)
+}
+
+/// Runs tasks that open nothing but what is allowed, and write nothing but their rows.
+struct Guarded {
+    inner: DefaultExecutionEngine,
+    allow: Allow,
+}
+
+impl ExecutionEngine for Guarded {
+    fn create_query_stage_exec(
+        &self,
+        job_id: JobId,
+        stage_id: usize,
+        task_id: usize,
+        partitions: Vec<usize>,
+        plan: Arc<dyn ExecutionPlan>,
+        work_dir: &str,
+        config: &SessionConfig,
+    ) -> Result<Arc<dyn QueryStageExecutor>> {
+        plan.apply(|part| {
+            self.check(part.as_ref())?;
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        self.inner.create_query_stage_exec(job_id, stage_id, task_id, partitions, plan, work_dir, config)
+    }
+}
+
+impl Guarded {
+    fn check(&self, part: &dyn ExecutionPlan) -> Result<()> {
+        if part.is::<DataSinkExec>() {
+            return Err(DataFusionError::Execution("executors write no files".into()));
+        }
+        let leaf = part.downcast_ref::<DataSourceExec>();
+        let Some(files) = leaf.and_then(|leaf| leaf.data_source().downcast_ref::<FileScanConfig>()) else {
+            return Ok(());
+        };
+        // Scans of traces ask before they open.
+        if files.file_source.is::<SentSource>() {
+            return Ok(());
+        }
+        if files.object_store_url.as_str() != "file:///" {
+            return Err(DataFusionError::Execution("executors read local files only".into()));
+        }
+        for file in files.file_groups.iter().flat_map(|group| group.files()) {
+            let path = Path::new("/").join(file.object_meta.location.as_ref());
+            self.allow.check(&path).map_err(|error| DataFusionError::Execution(error.to_string()))?;
+        }
+        Ok(())
+    }
+}
