@@ -118,7 +118,7 @@ async function compared(inside, server) {
     for (const direction of ['next', 'previous', 'nearest']) {
       for (const at of [begin - 5n, begin, begin + span / 3n, begin + (2n * span) / 3n, end, end + 5n]) await same('locate', { track: track.id, at, direction });
     }
-    if (track.kind === 'calls') for (const call of [0, 1, Math.floor(track.calls / 2), track.calls - 1, track.calls]) await same(`call/${track.id}/${call}`, {}, (answer) => answer);
+    if (track.kind === 'calls') for (const call of [0, 1, Math.floor(track.calls / 2), track.calls - 1, track.calls]) await same(`call/${track.id}/${call}`, {}, without('args', 'retval'));
   }
   return count;
 }

@@ -162,6 +162,7 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
         }
     }
     let index = shared.index();
+    let modules = shared.calls().map_or(&[][..], |calls| &calls.modules);
     let (functions, tasks) = match shared.calls() {
         Some(calls) => {
             let task = |at: usize| json!({ "trace": calls.tasks[at].trace, "of": base_of(shared, calls, at) });
@@ -180,6 +181,7 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
         "kinds": kinds.list,
         "bases": index.into_iter().flat_map(|index| &index.tracks).map(|track| track.trace).collect::<Vec<_>>(),
         "functions": functions,
+        "modules": modules,
         "tasks": tasks,
         "calls_end": since(shared.calls().map(|calls| calls.end)),
         "states": of_states.map_or(Vec::new(), |of| (0..of.states.tracks.len()).map(|at| of.id(at)).collect()),

@@ -393,14 +393,15 @@ export class Answers {
     const calls = named?.kind === 'calls' ? this.pack.calls[named.at]! : null;
     if (!calls || !(at < calls.count)) throw new ApiError(404, { code: 'call', message: `there is no call \`${track}/${number}\`` });
     const { parent, inner } = this.inner[named!.at]!;
-    const name = this.pack.head.functions[calls.name[at]!]!;
+    const { functions, modules } = this.pack.head;
+    const name = functions[calls.name[at]!]!;
     const [begin, end] = [calls.begin[at]!, calls.end[at]!];
     const duration = Number.isFinite(end) ? end - begin : null;
     const whole: Range = [-Infinity, Infinity];
     return {
       name, symbol: name, begin: this.ns(begin), end: duration === null ? null : this.ns(end), duration: duration === null ? null : String(duration),
       self: duration === null ? null : String(duration - inner[at]!), parent: parent[at]! >= 0 ? parent[at]! : null, depth: calls.depth[at]!,
-      args: null, retval: null, module: null, all: this.functions(whole, null).find((row) => row.name === name) ?? null,
+      args: null, retval: null, module: modules[calls.name[at]!] ?? null, all: this.functions(whole, null).find((row) => row.name === name) ?? null,
     };
   }
 }

@@ -11,6 +11,8 @@ export interface Head {
   /** Of each base track, its trace. */
   bases: number[];
   functions: string[];
+  /** Of each function, where it is from. */
+  modules: (string | null)[];
   tasks: { trace: number; of: number | null }[];
   calls_end: string | null;
   states: string[];
