@@ -289,13 +289,23 @@ pub fn take_back(database: &Database, name: &str, value: u64) {
     }
 }
 
+/// Our functions.
+pub struct Functions {
+    /// Of one row.
+    pub scalar: Vec<Arc<ScalarUDF>>,
+    /// Of many rows.
+    pub aggregates: Vec<Arc<AggregateUDF>>,
+    /// Of rows around a row.
+    pub windows: Vec<Arc<WindowUDF>>,
+}
+
 /// Our functions, for processes that run plans and have no traces open.
 ///
 /// # Errors
 /// When they cannot be made known to DataFusion.
-pub fn functions() -> Result<(Vec<Arc<ScalarUDF>>, Vec<Arc<AggregateUDF>>, Vec<Arc<WindowUDF>>)> {
+pub fn functions() -> Result<Functions> {
     let none = Database::new(Session::default(), &[], Selection::default(), None, 1);
     let none = Arc::new(none.map_err(|error| DataFusionError::External(Box::new(error)))?);
     let scalar = crate::functions::all(&none).into_iter().map(Arc::new).collect();
-    Ok((scalar, crate::exact::all(), vec![Arc::new(crate::since::since_last())]))
+    Ok(Functions { scalar, aggregates: crate::exact::all(), windows: vec![Arc::new(crate::since::since_last())] })
 }
