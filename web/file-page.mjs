@@ -90,7 +90,13 @@ async function look(trace, file) {
   // The policy lets nothing else run.
   const strict = await browser.newContext();
   const other = await strict.newPage();
+  const noticed = [];
+  other.on('request', (request) => { if (!/^blob:/.test(request.url())) noticed.push(`request ${request.url()}`); });
+  other.on('console', (message) => noticed.push(message.text()));
+  other.on('pageerror', (error) => noticed.push(error.message));
   await other.goto(`file://${file}`);
+  await other.waitForFunction(() => document.querySelector('[data-testid=app]')?.dataset.busy === '0');
+  assert.deepEqual(noticed, [`request file://${file}`], `${trace}: under its own policy`);
   const ran = await other.evaluate(() => {
     const script = document.createElement('script');
     script.textContent = 'globalThis.ran = true';

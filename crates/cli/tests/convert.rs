@@ -573,6 +573,7 @@ fn rules_of(format: &str) -> Option<(&'static str, &'static str)> {
         "firefox" | "speedscope" | "folded" => ("profiles.md", "Converting to profiles: folded, speedscope, firefox"),
         "parquet" | "arrow" => ("tables.md", "Converting to tables: Parquet and Arrow"),
         "jsonl" | "csv" | "text" => ("lines.md", "Converting to lines"),
+        "html" => ("html.md", "Converting to one page"),
         _ => return None,
     })
 }

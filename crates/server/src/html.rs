@@ -144,6 +144,8 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
     }
     session["events"] = count.into();
     session["generation"] = "file".into();
+    // The same events make the same file, however they were chosen.
+    session["command"] = "".into();
     if let Some(traces) = session["traces"].as_array_mut() {
         let all = shared.index().map_or(&[][..], |index| &index.tracks);
         for (at, trace) in traces.iter_mut().enumerate() {
@@ -303,5 +305,17 @@ fn states(shared: &Shared, out: &mut Bytes) {
         list.iter().for_each(|piece| out.number((piece.to - piece.from).max(0) as u128));
         list.iter().for_each(|piece| out.number(piece.depth.into()));
         list.iter().for_each(|piece| out.number(piece.name.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_too_large_says_how_much_fits() {
+        let error = too_large(100 << 20, 1_000_000);
+        assert_eq!(error.message(), "1000000 events make a file of some 100 MiB, and 50 MiB are the limit");
+        assert!(error.help().is_some_and(|help| help.starts_with("about 475000 events fit")), "{:?}", error.help());
     }
 }

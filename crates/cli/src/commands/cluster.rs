@@ -244,6 +244,10 @@ mod parts {
                 return Err(Error::unsupported("the options of the traces are not known here"));
             };
             let mut options = std::mem::take(&mut { command }.0);
+            // Only those were checked.
+            if !options.input.traces.iter().map(PathBuf::as_path).eq(paths.iter().map(Path::new)) {
+                return Err(Error::unsupported("the options of the traces name other traces"));
+            }
             options.input.formats.0.0.retain(|name, _| !names_file(name));
             let own = self.settings.0.iter().filter(|(name, _)| names_file(name));
             options.input.formats.0.0.extend(own.map(|(name, value)| (*name, value.clone())));

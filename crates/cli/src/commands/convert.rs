@@ -134,7 +134,7 @@ fn report_losses(options: &ConvertOptions, reporter: &Reporter, losses: &Losses,
 }
 
 /// Writes the losses to where the options want them.
-fn write_report(options: &ConvertOptions, losses: &Losses, events: u64) -> Result<(), Error> {
+pub(super) fn write_report(options: &ConvertOptions, losses: &Losses, events: u64) -> Result<(), Error> {
     let Some(path) = options.loss_report.as_deref() else { return Ok(()) };
     let list: Vec<_> = losses.report().iter().map(|(kind, count)| json!({"kind": kind, "count": count})).collect();
     let text = format!("{}\n", json!({"format": options.to, "events": events, "losses": list}));

@@ -20,6 +20,8 @@ pub(super) fn run(_: &ConvertOptions) -> Result<Outcome, Error> {
 /// Writes the page.
 #[cfg(feature = "viewer")]
 pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
+    use tracemill_format::lost::Losses;
+
     use super::output::refuse;
     use super::redact::Redact;
     use crate::report::Sink;
@@ -30,7 +32,6 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         (options.byte_order.is_some(), "byte-order"),
         (options.index, "index"),
         (options.merge, "merge"),
-        (options.loss_report.is_some(), "loss-report"),
     ];
     let of_targets = options.target.0.0.keys().copied();
     let mut wrong = others.iter().filter(|(is_given, _)| *is_given).map(|(_, name)| *name).chain(of_targets);
@@ -51,5 +52,6 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     sink.write(&page.bytes)?;
     sink.flush()?;
     sink.end()?;
+    super::convert::write_report(options, &Losses::default(), page.events)?;
     Ok(reporter.outcome())
 }
