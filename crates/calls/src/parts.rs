@@ -5,8 +5,8 @@
 //! [`Moment`] says when something was met. Where a task depends on another one after all, or where records stand in no
 //! order, all parts stop, and one follower reads everything.
 //!
-//! What the system tells about all tasks, mostly little, every part reads: of tasks of other parts the time of what was
-//! told last counts, and nothing else.
+//! Every part reads all records of the system, which are mostly few: of those about tasks of other parts, only the time of
+//! the last one counts.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -24,7 +24,8 @@ pub(crate) type Moment = (u64, u32);
 /// records of tasks that took turns need no merge.
 const PARTS: usize = 4;
 
-/// What the system tells is read by every part: no more often than until that is this part of what tasks did.
+/// Every part reads all records of the system, so there are no more parts than keep these below one such part of the bytes
+/// of tasks.
 const SYSTEM_SHARE: u64 = 4;
 
 /// Tasks that one follower follows.

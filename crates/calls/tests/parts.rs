@@ -271,17 +271,22 @@ fn assert_same(calls: &Calls, options: &CallOptions, what: &str) {
     }
 }
 
-#[test]
-fn any_number_of_threads_finds_the_same() {
+/// Options of which none makes tasks depend on each other.
+fn usual_options() -> [CallOptions; 6] {
     let range = TimeRange { start: 100, stop: 900, ..TimeRange::default() };
-    let options = [
+    [
         CallOptions::default(),
         CallOptions { depth: 3, ..CallOptions::default() },
         CallOptions { time_filter: 20, ..CallOptions::default() },
         CallOptions { tids: vec![101, 103, 104], ..CallOptions::default() },
         CallOptions { no_library_calls: true, ..CallOptions::default() },
         CallOptions { range, ..CallOptions::default() },
-    ];
+    ]
+}
+
+#[test]
+fn any_number_of_threads_finds_the_same() {
+    let options = usual_options();
     for seed in 0..12 {
         let calls = made(seed, 1 + seed as u32 % 9, USUAL);
         for (at, options) in options.iter().enumerate() {
@@ -320,14 +325,7 @@ fn tasks_that_depend_on_each_other_are_followed_together() {
 
 #[test]
 fn what_the_system_tells_of_all_tasks() {
-    let range = TimeRange { start: 100, stop: 900, ..TimeRange::default() };
-    let options = [
-        CallOptions::default(),
-        CallOptions { depth: 3, ..CallOptions::default() },
-        CallOptions { time_filter: 20, ..CallOptions::default() },
-        CallOptions { tids: vec![101, 103, 104], ..CallOptions::default() },
-        CallOptions { range, ..CallOptions::default() },
-    ];
+    let options = usual_options();
     for seed in 0..30 {
         let calls = made(seed, 2 + seed as u32 % 6, Kind { processors: 1 + seed % 3, ..USUAL });
         for (at, options) in options.iter().enumerate() {

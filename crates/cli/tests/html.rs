@@ -23,7 +23,7 @@ fn page(options: &[&str]) -> String {
     std::fs::read_to_string(out).expect("the page is there")
 }
 
-/// What the page holds, unpacked.
+/// The data of the page, unpacked.
 fn data(page: &str) -> Vec<u8> {
     let (_, rest) = page.split_once("<script type=\"text/plain\" id=\"data\">").expect("the data");
     let (text, _) = rest.split_once("</script>").expect("its end");
@@ -42,7 +42,7 @@ fn data(page: &str) -> Vec<u8> {
     unpacked
 }
 
-/// What the server would tell.
+/// Session, tracks and problems, at the beginning of the data.
 fn head(data: &[u8]) -> Value {
     let end = data.iter().position(|byte| byte & 0x80 == 0).expect("a length");
     let length = data[..=end].iter().rev().fold(0, |all, byte| all << 7 | usize::from(byte & 0x7f));

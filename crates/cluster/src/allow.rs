@@ -1,4 +1,4 @@
-//! What an executor may open.
+//! The limits of what an executor may open.
 
 use std::path::{Path, PathBuf};
 

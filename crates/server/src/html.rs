@@ -30,7 +30,7 @@ const SAMPLE: usize = 1 << 16;
 /// Ns that numbers of the page hold exactly.
 const MAX_NS: i128 = 1 << 53;
 
-/// What a file shows.
+/// A page in one file.
 pub struct Page {
     /// Its bytes.
     pub bytes: Vec<u8>,
@@ -130,7 +130,7 @@ fn whole(data: &[u8]) -> Result<Vec<u8>> {
     Ok(out.into_bytes())
 }
 
-/// What the server would tell, without what only a server can do.
+/// Session, tracks and problems as the server tells them, without features that only a server has.
 fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
     let known = |path: &str| match answers::answer(shared, path, &answers::Query::parse("")) {
         Ok(answers::Reply::Value(value)) => value,

@@ -144,7 +144,7 @@ mod parts {
         all.any(|setting| setting.name == name && matches!(setting.value, Some("FILE" | "DIR")))
     }
 
-    /// What tells a trace from another one under the same path: its id, and the size and the time of change of its files.
+    /// Marks by which another trace under the same path is found out: ids, and sizes and times of change of files.
     fn stamps(session: &Session) -> Result<Value, Error> {
         let mut all = Vec::new();
         for trace in &session.traces {
@@ -172,7 +172,7 @@ mod parts {
         allow: Allow,
         /// Options of formats that name files.
         settings: Settings,
-        /// Who opens, for messages.
+        /// Name of the process that opens, for messages.
         place: String,
         opened: Mutex<VecDeque<(String, Arc<Opened>)>>,
     }

@@ -1,6 +1,5 @@
 //! Temporary folders, and a trace to put there.
-// Every test file compiles this module and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,6 +1,5 @@
 //! Traces in memory, and folders that are removed.
-// Every test file compiles this module and uses a part of it.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "every test file compiles this module and uses a part of it")]
 
 use std::path::PathBuf;
 use std::sync::Arc;
