@@ -114,6 +114,10 @@ async function compared(inside, server) {
       }
     }
   }
+  // In values: a word of the event in the middle, from both ends.
+  const [middle] = (await server.get('events', { from: Math.floor(events / 2), limit: 1 })).rows;
+  const word = /[A-Za-z]{4,}/.exec(middle?.text ?? '')?.[0];
+  if (word) for (const [from, direction] of [[-1, 'next'], [events, 'previous']]) await same('search', { q: word, from, direction, fields: 1 });
   for (const track of tracks.filter((one) => one.kind !== 'group').slice(0, 30)) {
     for (const direction of ['next', 'previous', 'nearest']) {
       for (const at of [begin - 5n, begin, begin + span / 3n, begin + (2n * span) / 3n, end, end + 5n]) await same('locate', { track: track.id, at, direction });

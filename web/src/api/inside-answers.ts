@@ -212,8 +212,12 @@ export class Answers {
     const event = /^\d+$/.test(text) ? Number(text) : NaN;
     if (!(event < this.pack.count)) throw new ApiError(404, { code: 'event', message: `there is no event ${text}` });
     const row = this.row(event, event > 0 ? event - 1 : null, true);
+    return { ...row, ...this.details(event), place: null, call: null };
+  }
+
+  private details(event: number): { cycles: string | null; fields: Field[] } {
     const [cycles, fields] = /^(\d*) ([^]*)$/.exec(this.pack.text(event, DETAILS))!.slice(1) as [string, string];
-    return { ...row, cycles: cycles === '' ? null : cycles, fields: JSON.parse(fields) as Field[], place: null, call: null };
+    return { cycles: cycles === '' ? null : cycles, fields: JSON.parse(fields) as Field[] };
   }
 
   private search(query: Query): Match {
@@ -225,7 +229,8 @@ export class Answers {
     if (query['fields']) {
       const step = isNext ? 1 : -1;
       for (let i = isNext ? Math.max(from + 1, 0) : Math.min(from, count) - 1; i >= 0 && i < count; i += step) {
-        const whole = `${head.names[this.name[i]!]}\n${this.pack.text(i, PAYLOAD)}\n${this.pack.text(i, JSON_LINE)}`;
+        const fields = this.details(i).fields.map((field) => field.text);
+        const whole = [head.names[this.name[i]!], this.pack.text(i, PAYLOAD), ...fields].join('\n');
         if (whole.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
       }
       return { match: null, index: null, count: null };
