@@ -57,6 +57,7 @@ fn main() -> ExitCode {
         Command::Cluster(options) => commands::cluster::run(&options),
         Command::View(options) => commands::view::run(&options),
         Command::Tui(options) => commands::tui::run(&options),
+        Command::Cache(options) => commands::cache::run(&options),
         Command::Graph(options) => commands::graph::run(&options),
         Command::Flame(options) => commands::flame::run(&options),
         Command::Dump(options) => commands::dump::run(&options),

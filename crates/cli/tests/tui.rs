@@ -10,7 +10,12 @@ use util::demo;
 /// Status, stdout and stderr of `tui` with some options, for commands on stdin.
 fn tui(options: &[&str], commands: &str) -> (Option<i32>, String, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tracemill"));
-    command.arg("tui").args(options).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .args(["tui", "--no-cache"])
+        .args(options)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program starts");
     // It may have ended already.
     let _ = child.stdin.take().expect("a pipe").write_all(commands.as_bytes());

@@ -21,7 +21,9 @@ struct Viewer {
 impl Viewer {
     fn new(options: &[&str]) -> Viewer {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tracemill"));
-        command.args(["view", "--no-open"]).args(options).stdout(Stdio::piped());
+        // What a test reads is not kept for the user.
+        let usual: &[&str] = if options.contains(&"--cache-dir") { &[] } else { &["--no-cache"] };
+        command.args(["view", "--no-open"]).args(usual).args(options).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
@@ -115,4 +117,39 @@ fn a_part_comes_back_as_a_trace() {
     let left = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
     let own = format!("tracemill-{}-", viewer.child.id());
     assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
+}
+
+#[test]
+fn an_index_is_kept_until_the_trace_changes() {
+    let folder = Folder::new();
+    let (mill, kept) = (demo("mill"), folder.path("kept"));
+    let kept = kept.to_str().expect("a text");
+    let info = || -> Value {
+        let text = folder.run_with("cache info --json", &["--cache-dir", kept]).ends(0, &[]).stdout;
+        serde_json::from_str(&text).expect("JSON")
+    };
+    assert_eq!(info()["indexes"], json!([]));
+    let asked = |options: &[&str]| {
+        let viewer = Viewer::new(options);
+        let (_, tracks) = viewer.ask("GET", "/api/tracks", "");
+        let tracks: Value = serde_json::from_slice(&tracks).expect("JSON");
+        // It is written after the page was told.
+        for _ in 0..200 {
+            if !info()["indexes"].as_array().expect("a list").is_empty() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        tracks["tracks"].clone()
+    };
+    let first = asked(&["--cache-dir", kept, &mill]);
+    let known = info();
+    assert_eq!(known["indexes"].as_array().expect("a list").len(), 1);
+    assert!(known["indexes"][0]["traces"][0].as_str().expect("a path").ends_with("mill"), "{known}");
+    assert!(first.as_array().is_some_and(|tracks| !tracks.is_empty()) && asked(&["--cache-dir", kept, &mill]) == first);
+    let some = asked(&["--cache-dir", kept, "--filter", "cpu == 0", &mill]);
+    assert_ne!(some, first, "an index of all events is not one of some");
+    let text = folder.run_with("cache clear", &["--cache-dir", kept]).ends(0, &[]).stdout;
+    assert!(text.starts_with("1 index removed from "), "{text}");
+    assert_eq!(info()["indexes"], json!([]));
 }

@@ -58,6 +58,18 @@ pub struct Place {
     pub(crate) floor: u64,
 }
 
+impl Place {
+    /// The place as numbers, to be kept for another session of the same traces; the first is the number of its packet.
+    pub fn numbers(&self) -> [u64; 4] {
+        [self.packet as u64, self.before, self.clock, self.floor]
+    }
+
+    /// The place of these [numbers](Place::numbers).
+    pub fn of_numbers([packet, before, clock, floor]: [u64; 4]) -> Place {
+        Place { packet: usize::try_from(packet).unwrap_or(usize::MAX), before, clock, floor }
+    }
+}
+
 impl ReadyChunk {
     /// The clock value at which the event `at` is merged.
     #[inline]

@@ -1,5 +1,9 @@
 //! Times and kinds of all events, in their order.
 
+use std::io;
+
+use crate::store::{Reader, Writer};
+
 /// Events of a block.
 pub(crate) const BLOCK: usize = 256;
 
@@ -150,6 +154,90 @@ impl Columns {
         }
         None
     }
+}
+
+/// How a [`Times`] or a [`Kinds`] is stored: bytes of a number.
+const WIDTHS: [usize; 4] = [1, 2, 4, 8];
+
+impl Columns {
+    pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
+        to.size(self.blocks.len());
+        for Block { base, times, kinds, range } in &self.blocks {
+            let last = range.map(|(_, last)| last);
+            to.plain(&[u8::from(last.is_some())])?;
+            to.plain(&base.to_le_bytes())?;
+            to.plain(&last.unwrap_or_default().to_le_bytes())?;
+            let (width, times) = match times {
+                Times::Short(times) => (2, times.iter().flat_map(|time| time.to_le_bytes()).collect::<Vec<u8>>()),
+                Times::Narrow(times) => (4, times.iter().flat_map(|time| time.to_le_bytes()).collect()),
+                Times::Wide(times) => (8, times.iter().flat_map(|time| time.to_le_bytes()).collect()),
+            };
+            to.plain(&[(times.len() / width - 1) as u8, width as u8])?;
+            to.plain(&times)?;
+            let (width, kinds) = match kinds {
+                Kinds::Short(kinds) => (1, kinds.to_vec()),
+                Kinds::Narrow(kinds) => (2, kinds.iter().flat_map(|kind| kind.to_le_bytes()).collect()),
+                Kinds::Wide(kinds) => (4, kinds.iter().flat_map(|kind| kind.to_le_bytes()).collect()),
+            };
+            to.plain(&[width])?;
+            to.plain(&kinds)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was written; all kinds are below `kinds`.
+    pub(crate) fn read(from: &mut Reader<'_>, kinds: usize) -> Option<Columns> {
+        let mut columns = Columns::default();
+        let count = from.count()?;
+        for number in 0..count {
+            let block = Block::read(from, kinds)?;
+            // Events are found by their block: all are full but the last one.
+            if block.len() != BLOCK && number + 1 < count {
+                return None;
+            }
+            columns.len += block.len();
+            columns.blocks.push(block);
+        }
+        Some(columns)
+    }
+}
+
+impl Block {
+    fn read(from: &mut Reader<'_>, kinds: usize) -> Option<Block> {
+        let [is_timed] = from.plain()?;
+        let (base, last) = (i64::from_le_bytes(from.plain()?), i64::from_le_bytes(from.plain()?));
+        let [last_number, width] = from.plain()?;
+        let (len, width) = (usize::from(last_number) + 1, usize::from(width));
+        if !WIDTHS.contains(&width) || last < base && is_timed == 1 || base.checked_add(u32::MAX.into()).is_none() {
+            return None;
+        }
+        let bytes = from.many(len * width)?;
+        let times = match width {
+            2 => Times::Short(bytes.chunks_exact(2).map(|time| little(time) as u16).collect()),
+            4 => Times::Narrow(bytes.chunks_exact(4).map(|time| little(time) as u32).collect()),
+            8 => Times::Wide(bytes.chunks_exact(8).map(|time| little(time) as i64).collect()),
+            _ => return None,
+        };
+        let [width] = from.plain()?;
+        let width = usize::from(width);
+        let bytes = from.many(len * WIDTHS.contains(&width).then_some(width)?)?;
+        let numbers = || bytes.chunks_exact(width).map(little);
+        if numbers().any(|kind| kind >= kinds as u64) {
+            return None;
+        }
+        let kinds = match width {
+            1 => Kinds::Short(bytes.into()),
+            2 => Kinds::Narrow(numbers().map(|kind| kind as u16).collect()),
+            4 => Kinds::Wide(numbers().map(|kind| kind as u32).collect()),
+            _ => return None,
+        };
+        Some(Block { base, times, kinds, range: (is_timed == 1).then_some((base, last)) })
+    }
+}
+
+/// A number of up to eight bytes, the lowest first.
+fn little(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 /// A set of events, by number.

@@ -107,7 +107,7 @@ pub struct Index {
     pub untimed: u64,
     pub(crate) columns: Columns,
     /// Places of all streams, and the number of the event behind them.
-    places: Vec<(usize, Box<[Place]>)>,
+    pub(crate) places: Vec<(usize, Box<[Place]>)>,
     pub(crate) kinds: Vec<Kind>,
 }
 

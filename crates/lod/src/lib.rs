@@ -21,6 +21,7 @@ pub mod search;
 mod slices;
 pub mod states;
 pub mod statistics;
+pub mod store;
 pub mod tiles;
 pub mod timeline;
 mod tree;

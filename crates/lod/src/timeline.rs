@@ -1,6 +1,7 @@
 //! The density of all tracks, as far as it is known: estimated from packets, then counted.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -15,6 +16,7 @@ use tracemill_semantics::Semantics;
 
 use crate::estimate::Estimate;
 use crate::index::{Progress, Track};
+use crate::store::{Reader, Writer};
 use crate::tree::{Builder, Tree};
 
 /// The events that are shown: those of some streams of a session that are selected and match a filter.
@@ -177,6 +179,55 @@ impl Timeline {
             }
         }
         Timeline { origin, parts, names: Mutex::new(names), always }
+    }
+
+    /// Writes what was counted; false when that is not all.
+    pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<bool> {
+        to.size(self.parts.len());
+        for part in &self.parts {
+            let (Some(counted), Some(numbers)) = (part.counted.get(), part.numbers.get()) else { return Ok(false) };
+            to.size(counted.len());
+            for (Counted { track, trees, names }, number) in counted.iter().zip(numbers) {
+                to.track(track)?;
+                to.wide(*number);
+                to.size(names.len());
+                names.iter().for_each(|name| to.number((*name).into()));
+                to.size(trees.len());
+                trees.iter().try_for_each(|tree| tree.write(to))?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Reads what was written of the same source, with the names of the index. `ends`: as for [`new`](Timeline::new).
+    pub(crate) fn read(
+        from: &mut Reader<'_>,
+        source: &Source<'_>,
+        (origin, end): (i128, i128),
+        names: &[String],
+    ) -> Option<Timeline> {
+        let timeline = Timeline::new(source, (Some(origin), Some(end)));
+        if from.size()? != timeline.parts.len() {
+            return None;
+        }
+        for part in &timeline.parts {
+            let counted = from.list(|from| {
+                let (track, number) = (from.track(source)?, from.wide()?);
+                let own = from.list(|from| from.small(names.len()))?;
+                Some((Counted { track, trees: from.list(Tree::read)?, names: own }, number))
+            })?;
+            if !part.has_own_tracks && counted.len() != 1 {
+                return None;
+            }
+            let (counted, numbers) = counted.into_iter().unzip();
+            let _ = (part.counted.set(counted), part.numbers.set(numbers));
+        }
+        let mut known = timeline.names();
+        // Names that are known already have these numbers in estimates.
+        let is_same = |(at, name): (usize, &String)| known.number(name.as_bytes()) as usize == at;
+        let is_right = names.iter().enumerate().all(is_same) && known.list().len() == names.len();
+        drop(known);
+        is_right.then_some(timeline)
     }
 
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {

@@ -5,7 +5,11 @@
 //! always shown by are split whatever they hold. What is stored of a bucket is its distance from the one before, its
 //! events and their commonest name: some 0.3 bytes an event.
 
+use std::io;
+
 use tracemill_codec::bits::{put_leb, take_leb};
+
+use crate::store::{Reader, Writer};
 
 /// Events of a bucket that is not split.
 const LEAF: u64 = 32;
@@ -140,6 +144,42 @@ impl Tree {
                 }
             });
         }
+    }
+
+    pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
+        to.number(self.always.into());
+        for level in &self.levels {
+            to.size(level.len);
+            for (bucket, _) in &level.marks {
+                to.number(*bucket);
+            }
+            to.bytes(&level.bytes)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was written.
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Tree> {
+        let mut tree = Tree { levels: Default::default(), always: from.small(TOP as usize + 1)? & !1 };
+        for level in &mut tree.levels {
+            let len = from.count()?;
+            let marks = (0..len.div_ceil(STEP)).map(|_| from.number()).collect::<Option<Vec<u64>>>()?;
+            let bytes = from.bytes()?;
+            let mut rest = &bytes[..];
+            let mut at = 0u64;
+            for number in 0..len {
+                let [gap, events, name] = [take_leb(&mut rest), take_leb(&mut rest), take_leb(&mut rest)];
+                at = if number.is_multiple_of(STEP) { marks[number / STEP] } else { at.checked_add(gap)? };
+                // What goes down cannot be stored, nor found.
+                if number > 0 && at < level.last || at > u64::MAX >> 1 {
+                    return None;
+                }
+                level.push(Entry { at, events, name: u32::try_from(name).ok()? });
+            }
+            level.bytes.shrink_to_fit();
+            level.marks.shrink_to_fit();
+        }
+        Some(tree)
     }
 
     /// Memory that it takes.

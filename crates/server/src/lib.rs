@@ -11,6 +11,7 @@
 mod anew;
 mod answers;
 mod assets;
+pub mod cache;
 mod error;
 mod export;
 mod guard;

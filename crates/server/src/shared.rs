@@ -1,7 +1,7 @@
 //! The state that all requests share: the traces, and the knowledge of them so far.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
@@ -18,6 +18,7 @@ use tracemill_model::schema::ClockOrigin;
 
 use crate::anew::Reopener;
 use crate::answers::Asker;
+use crate::cache::Cache;
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
 use crate::guard::Guard;
@@ -78,6 +79,8 @@ pub struct Input {
     pub reopen: Option<Reopener>,
     /// A time before they were opened.
     pub opened: SystemTime,
+    /// Where their index is kept, when it may be.
+    pub cache: Option<Cache>,
 }
 
 /// Filters whose events are kept.
@@ -152,6 +155,8 @@ pub struct Shared {
     /// The density of all tracks, as far as it is known. Another one takes its place when an event is found before its origin.
     timeline: Mutex<Arc<Timeline>>,
     index: OnceLock<Arc<Index>>,
+    /// Did the index come from the cache?
+    is_kept: AtomicBool,
     calls: OnceLock<Option<Arc<Calls>>>,
     states: OnceLock<Option<states::Found>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
@@ -195,6 +200,7 @@ impl Shared {
             version,
             progress: Progress::default(),
             index: OnceLock::new(),
+            is_kept: AtomicBool::new(false),
             calls: OnceLock::new(),
             states: OnceLock::new(),
             sets: Mutex::default(),
@@ -222,6 +228,16 @@ impl Shared {
                 change();
             });
             let source = self.input.traces.source();
+            if let Some((timeline, index)) = self.input.cache.as_ref().and_then(|cache| cache.load(&source)) {
+                self.is_kept.store(true, Ordering::Relaxed);
+                self.put_timeline(timeline);
+                for known in [&self.progress.counted, &self.progress.events] {
+                    known.store(index.events() as u64, Ordering::Relaxed);
+                }
+                let _ = self.index.set(Arc::new(index));
+                change();
+                return;
+            }
             let Some(timeline) = self.counted(&source) else { return };
             change();
             if let Some(index) = index::read(&timeline, &source, &self.progress) {
@@ -237,6 +253,15 @@ impl Shared {
             news.stage = if is_new { Stage::Complete } else { news.stage };
             is_new
         });
+        if let (Some(cache), Some(index), false) =
+            (&self.input.cache, self.index(), self.is_kept.load(Ordering::Relaxed))
+        {
+            cache.save(&self.timeline(), index);
+        }
+    }
+
+    fn put_timeline(&self, timeline: Timeline) {
+        *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(timeline);
     }
 
     /// The timeline when all events are counted; `None` when the server ends before.
@@ -249,8 +274,7 @@ impl Shared {
                     // Packets did not say that something is before their beginnings.
                     self.progress.counted.store(0, Ordering::Relaxed);
                     let ends = (Some(first), self.input.traces.ends.1);
-                    let timeline = Arc::new(Timeline::new(source, ends));
-                    *self.timeline.lock().unwrap_or_else(PoisonError::into_inner) = timeline;
+                    self.put_timeline(Timeline::new(source, ends));
                     self.lasting.changes.fetch_add(1, Ordering::Relaxed);
                 }
             }
@@ -350,13 +374,12 @@ impl Shared {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_question_ends_when_the_asker_is_gone() {
+    fn mill() -> Input {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
         let options = tracemill_engine::session::OpenOptions::new(tracemill_formats::FORMATS);
         let session = Session::open(&tracemill_engine::source::FileSystem, &[path], &options).expect("they are right");
         let streams = tracemill_engine::selection::streams(&session, &[]).expect("all streams");
-        let input = Input {
+        Input {
             traces: Traces::new(session, streams, Selection::default(), None),
             problems: (Vec::new(), Vec::new()),
             program: String::new(),
@@ -364,8 +387,38 @@ mod tests {
             cut: None,
             reopen: None,
             opened: SystemTime::now(),
+            cache: None,
+        }
+    }
+
+    #[test]
+    fn traces_that_were_read_before_are_known_at_once() {
+        let folder = std::env::temp_dir().join(format!("tracemill-known-{}", std::process::id()));
+        let read = || {
+            let mut input = mill();
+            let opened = SystemTime::now() + std::time::Duration::from_secs(5);
+            input.cache = Some(Cache::new(folder.clone(), vec![input.traces.session.traces[0].path.clone()], opened));
+            let shared = Shared::alone(input).expect("there are random numbers");
+            shared.read();
+            assert!(shared.is_complete());
+            shared
         };
-        let shared = Shared::alone(input).expect("there are random numbers");
+        let (first, second) = (read(), read());
+        let is_kept = |shared: &Shared| shared.is_kept.load(Ordering::Relaxed);
+        assert_eq!((is_kept(&first), is_kept(&second)), (false, true));
+        let known = |shared: &Shared| {
+            let events = shared.index().map(|index| index.events());
+            (events, shared.ends(), shared.timeline().events(), shared.timeline().done(&shared.progress))
+        };
+        assert_eq!(known(&first), known(&second));
+        let sets = [&first, &second].map(|shared| shared.set("cpu == 0").expect("it is right").len());
+        assert!(sets[0] == sets[1] && sets[0] > 0);
+        std::fs::remove_dir_all(&folder).expect("it was made");
+    }
+
+    #[test]
+    fn a_question_ends_when_the_asker_is_gone() {
+        let shared = Shared::alone(mill()).expect("there are random numbers");
         shared.read();
         let gone = Asker::default();
         gone.go();

@@ -40,6 +40,7 @@ fn input_of(paths: &[PathBuf], moves: &[Move]) -> Input {
         cut: None,
         reopen: Some(Arc::new(move |moves: &[Move]| Ok(input_of(&own, moves)))),
         opened,
+        cache: None,
     }
 }
 

@@ -26,6 +26,7 @@ fn shared(paths: &[&Path]) -> Arc<Shared> {
         cut: None,
         reopen: None,
         opened: std::time::SystemTime::now(),
+        cache: None,
     };
     Arc::new(Shared::alone(input).expect("there are random numbers"))
 }

@@ -37,7 +37,7 @@ pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
 pub(crate) use self::sql::{SqlFormat, Text};
 pub(crate) use self::tui::TuiOptions;
-pub(crate) use self::view::ViewOptions;
+pub(crate) use self::view::{CacheAction, CacheCommand, CacheOptions, ViewOptions};
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
 #[derive(Parser)]
@@ -79,6 +79,8 @@ pub(crate) enum Command {
     View(Deferred<ViewOptions>),
     /// Show traces in the terminal: events, calls, functions, the call graph
     Tui(Deferred<TuiOptions>),
+    /// List or remove the indexes that `view` and `tui` keep, so that a trace opens at once the next time
+    Cache(Deferred<CacheCommand>),
     /// Print the call graph: which function called which, as a tree
     Graph(Deferred<GraphArgs>),
     /// Draw a flame graph of all calls: an SVG with search and zoom

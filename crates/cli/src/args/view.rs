@@ -1,10 +1,50 @@
 //! The options of `tracemill view`.
 
 use std::net::IpAddr;
+use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use super::{EventOptions, InputOptions, parse_duration};
+
+/// Options of commands that keep what they know of a trace.
+#[derive(Args, Clone, Default)]
+pub(crate) struct CacheOptions {
+    /// Neither use an index that was kept nor keep one
+    #[arg(long, conflicts_with = "cache_dir")]
+    pub(crate) no_cache: bool,
+
+    /// Folder of kept indexes [default: $XDG_CACHE_HOME/tracemill/lod]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) cache_dir: Option<PathBuf>,
+}
+
+/// `tracemill cache`.
+#[derive(Args)]
+pub(crate) struct CacheCommand {
+    #[command(subcommand)]
+    pub(crate) action: CacheAction,
+}
+
+/// What to do with kept indexes.
+#[derive(Subcommand)]
+pub(crate) enum CacheAction {
+    /// List the kept indexes: their traces, when they were used last, and how much room they take
+    Info {
+        /// Folder of kept indexes [default: $XDG_CACHE_HOME/tracemill/lod]
+        #[arg(long, value_name = "DIR")]
+        cache_dir: Option<PathBuf>,
+        /// Print one JSON object instead of text
+        #[arg(long)]
+        json: bool,
+    },
+    /// Remove all kept indexes
+    Clear {
+        /// Folder of kept indexes [default: $XDG_CACHE_HOME/tracemill/lod]
+        #[arg(long, value_name = "DIR")]
+        cache_dir: Option<PathBuf>,
+    },
+}
 
 /// `tracemill view`.
 #[derive(Args)]
@@ -18,6 +58,9 @@ pub(crate) struct ViewOptions {
 
     #[command(flatten)]
     pub(crate) events: EventOptions,
+
+    #[command(flatten)]
+    pub(crate) cache: CacheOptions,
 
     /// Do not open a browser
     #[arg(long)]

@@ -5,6 +5,7 @@ mod analyze_forms;
 mod analyze_periods;
 mod analyze_rows;
 mod analyze_states;
+pub(crate) mod cache;
 mod calls;
 pub(crate) mod check;
 pub(crate) mod cluster;

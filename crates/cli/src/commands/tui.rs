@@ -21,9 +21,10 @@ pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     use super::redact::Redact;
 
     let opened = super::view::input(&options.input, &options.events, options.clock_gmt, Redact::default())?;
-    let Some((input, reporter)) = opened else {
+    let Some((mut input, reporter)) = opened else {
         return Ok(Outcome::Nothing);
     };
+    input.cache = super::view::kept(&options.input, &options.events, &options.cache, input.opened);
     let is_colored = match options.color {
         When::Auto => !crate::report::has_no_color(),
         when => when == When::Always,

@@ -1,7 +1,7 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(crate) use shown::{input, run};
+pub(crate) use shown::{input, kept, run};
 
 #[cfg(not(feature = "viewer"))]
 use tracemill_model::error::Error;
@@ -34,13 +34,15 @@ mod shown {
     use tracemill_engine::selection::{StreamOf, streams};
     use tracemill_engine::session::Session;
     use tracemill_engine::timeline::Selection;
+    use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::Error;
+    use tracemill_server::cache::{self, Cache};
     use tracemill_server::{Cutter, Input, Move, Reopener, Settings, Traces, listen};
 
     use super::super::redact::Redact;
     use super::super::{open, select};
-    use crate::args::{EventOptions, InputOptions, ViewOptions};
+    use crate::args::{CacheOptions, EventOptions, InputOptions, ViewOptions};
     use crate::report::{Outcome, Reporter};
 
     /// Opens traces for a viewer. `None` when there is none; that was told.
@@ -87,6 +89,7 @@ mod shown {
             cut,
             reopen: reopener(input, events, gmt),
             opened: now,
+            cache: None,
         };
         Ok(Some((shown, reporter)))
     }
@@ -138,11 +141,50 @@ mod shown {
         })
     }
 
+    /// Where the index of traces is kept. It is that of all events with their own times: `None` when options leave some out or
+    /// change how they are read, and for what comes through a pipe.
+    pub(crate) fn kept(
+        input: &InputOptions,
+        events: &EventOptions,
+        options: &CacheOptions,
+        opened: SystemTime,
+    ) -> Option<Cache> {
+        // Without `..`: whoever adds an option says here whether it changes what is shown.
+        let InputOptions {
+            traces,
+            input_format,
+            clock_offset,
+            clock_offset_ns,
+            correlate,
+            correlate_by,
+            jobs: _,
+            memory: _,
+            max_unpacked,
+            progress: _,
+            quiet: _,
+            verbose: _,
+            strict,
+            formats,
+        } = input;
+        let EventOptions { begin, end, filter, stream } = events;
+        let is_pipe = traces.iter().any(|path| path.as_os_str() == "-");
+        let moves =
+            !clock_offset.is_empty() || !clock_offset_ns.is_empty() || correlate.is_some() || correlate_by.is_some();
+        let reads = input_format.is_some() || max_unpacked.is_some() || *strict || formats.0 != FormatOptions::new();
+        let narrows = begin.is_some() || end.is_some() || filter.is_some() || !stream.is_empty();
+        if is_pipe || moves || reads || narrows || options.no_cache {
+            return None;
+        }
+        let folder = options.cache_dir.clone().or_else(cache::usual_folder)?;
+        Some(Cache::new(folder, traces.clone(), opened))
+    }
+
     /// Serves a page about traces until it is asked to end.
     pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
-        let Some((input, reporter)) = input(&options.input, &options.events, false, Redact::default())? else {
+        let Some((mut input, reporter)) = input(&options.input, &options.events, false, Redact::default())? else {
             return Ok(Outcome::Nothing);
         };
+        input.cache = kept(&options.input, &options.events, &options.cache, input.opened);
         let settings = Settings {
             address: options.listen,
             port: options.port,

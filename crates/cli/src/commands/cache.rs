@@ -1,0 +1,114 @@
+//! `tracemill cache`: the indexes that `view` and `tui` keep.
+
+#[cfg(feature = "viewer")]
+pub(crate) use kept::run;
+
+#[cfg(not(feature = "viewer"))]
+use tracemill_model::error::Error;
+
+#[cfg(not(feature = "viewer"))]
+use crate::args::CacheCommand;
+#[cfg(not(feature = "viewer"))]
+use crate::report::Outcome;
+
+/// Says how to get a program that can do this.
+#[cfg(not(feature = "viewer"))]
+pub(crate) fn run(_: &CacheCommand) -> Result<Outcome, Error> {
+    Err(Error::unsupported(
+        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
+    ))
+}
+
+#[cfg(feature = "viewer")]
+mod kept {
+    use std::path::{Path, PathBuf};
+    use std::time::{SystemTime, UNIX_EPOCH};
+
+    use serde_json::json;
+    use tracemill_model::error::Error;
+    use tracemill_server::cache::{self, Entry, MOST_BYTES};
+
+    use crate::args::{CacheAction, CacheCommand};
+    use crate::report::{Outcome, Sink};
+
+    /// Lists or removes what is kept.
+    pub(crate) fn run(command: &CacheCommand) -> Result<Outcome, Error> {
+        let text = match &command.action {
+            CacheAction::Info { cache_dir, json } => {
+                let folder = folder(cache_dir.as_ref())?;
+                let entries = cache::entries(&folder)?;
+                if *json { as_json(&folder, &entries) } else { as_text(&folder, &entries) }
+            }
+            CacheAction::Clear { cache_dir } => {
+                let folder = folder(cache_dir.as_ref())?;
+                let (count, bytes) = cache::clear(&folder)?;
+                format!("{} removed from {}: {}\n", indexes(count), folder.display(), size(bytes))
+            }
+        };
+        Sink::stdout().print(text.as_bytes(), Outcome::Done)
+    }
+
+    fn folder(typed: Option<&PathBuf>) -> Result<PathBuf, Error> {
+        let unknown = || {
+            Error::misuse("neither XDG_CACHE_HOME nor HOME says where indexes are kept").with_help("give --cache-dir")
+        };
+        typed.cloned().or_else(cache::usual_folder).ok_or_else(unknown)
+    }
+
+    fn as_text(folder: &Path, entries: &[Entry]) -> String {
+        let bytes = entries.iter().map(|entry| entry.bytes).sum();
+        let mut text = format!(
+            "{} in {}: {} of at most {}\n",
+            indexes(entries.len()),
+            folder.display(),
+            size(bytes),
+            size(MOST_BYTES)
+        );
+        for entry in entries {
+            let traces = match cache::traces(entry) {
+                none if none.is_empty() => "of another version of this program".to_string(),
+                traces => traces.join(", "),
+            };
+            text += &format!("{:>10}  {:>9}  {traces}\n", size(entry.bytes), age(entry.used));
+        }
+        text
+    }
+
+    fn as_json(folder: &Path, entries: &[Entry]) -> String {
+        let of_entry = |entry: &Entry| {
+            let used = entry.used.duration_since(UNIX_EPOCH).map_or(0, |used| used.as_secs());
+            json!({ "file": entry.path.to_string_lossy(), "traces": cache::traces(entry), "bytes": entry.bytes, "used": used })
+        };
+        let bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
+        let indexes: Vec<_> = entries.iter().map(of_entry).collect();
+        let all =
+            json!({ "folder": folder.to_string_lossy(), "bytes": bytes, "most_bytes": MOST_BYTES, "indexes": indexes });
+        format!("{all}\n")
+    }
+
+    fn indexes(count: usize) -> String {
+        if count == 1 { "1 index".to_string() } else { format!("{count} indexes") }
+    }
+
+    /// How long ago, as people say it.
+    fn age(used: SystemTime) -> String {
+        let seconds = used.elapsed().map_or(0, |age| age.as_secs());
+        match seconds {
+            0..60 => "now".to_string(),
+            60..3600 => format!("{} min ago", seconds / 60),
+            3600..86_400 => format!("{} h ago", seconds / 3600),
+            _ => format!("{} d ago", seconds / 86_400),
+        }
+    }
+
+    /// Bytes in the largest unit that leaves a whole number before the point.
+    fn size(bytes: u64) -> String {
+        let (mut number, mut unit) = (bytes as f64, "B");
+        for next in ["KiB", "MiB", "GiB"] {
+            if number >= 1024.0 {
+                (number, unit) = (number / 1024.0, next);
+            }
+        }
+        if unit == "B" { format!("{bytes} B") } else { format!("{number:.1} {unit}") }
+    }
+}

@@ -1,0 +1,293 @@
+//! What is known of a session, as bytes: written once, read when the same session is opened again.
+//!
+//! The bytes end with a checksum, and every number that another part is found by is checked, so bytes that are cut off,
+//! damaged or of another session give nothing. Memory is never taken in proportion to a number that stands there, but to the
+//! bytes that follow it.
+
+use std::io::{self, Read, Write};
+
+use crc32fast::Hasher;
+use tracemill_codec::bits::put_leb;
+use tracemill_engine::item::Place;
+
+use crate::events::Columns;
+use crate::index::{Index, Kind, Loss, LossKind, Track};
+use crate::timeline::{Source, Timeline};
+
+/// The bytes begin with this; the number changes with the form of the rest.
+const MAGIC: &[u8] = b"tracemill index 1\n";
+
+/// Bytes that are gathered before they are written.
+const GATHERED: usize = 1 << 16;
+
+/// Writes numbers, texts and a checksum.
+pub(crate) struct Writer<'w> {
+    out: &'w mut dyn Write,
+    gathered: Vec<u8>,
+    sum: Hasher,
+}
+
+impl Writer<'_> {
+    pub(crate) fn number(&mut self, number: u64) {
+        put_leb(&mut self.gathered, number, false);
+    }
+
+    pub(crate) fn size(&mut self, size: usize) {
+        self.number(size as u64);
+    }
+
+    pub(crate) fn wide(&mut self, number: i128) {
+        self.gathered.extend_from_slice(&number.to_le_bytes());
+    }
+
+    fn range(&mut self, range: Option<(i128, i128)>) {
+        self.number(range.is_some().into());
+        range.into_iter().flat_map(|(first, last)| [first, last]).for_each(|end| self.wide(end));
+    }
+
+    fn maybe(&mut self, number: Option<u64>) {
+        self.number(number.is_some().into());
+        number.into_iter().for_each(|number| self.number(number));
+    }
+
+    /// Bytes, with how many they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.size(bytes.len());
+        self.plain(bytes)
+    }
+
+    /// Bytes whose number the reader knows.
+    pub(crate) fn plain(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.gathered.extend_from_slice(bytes);
+        if self.gathered.len() >= GATHERED { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.sum.update(&self.gathered);
+        self.out.write_all(&self.gathered)?;
+        self.gathered.clear();
+        Ok(())
+    }
+
+    pub(crate) fn track(&mut self, track: &Track) -> io::Result<()> {
+        self.size(track.trace);
+        self.maybe(track.stream.map(|stream| stream as u64));
+        self.bytes(track.name.as_bytes())?;
+        self.number(track.events);
+        self.number(track.untimed);
+        self.range(track.range);
+        Ok(())
+    }
+}
+
+/// Reads what a [`Writer`] wrote. `None` is what everything gives when the bytes cannot be right.
+pub(crate) struct Reader<'r> {
+    input: &'r mut dyn Read,
+    /// Bytes that are left, without the checksum.
+    left: u64,
+    sum: Hasher,
+}
+
+impl Reader<'_> {
+    pub(crate) fn plain<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.left = self.left.checked_sub(N as u64)?;
+        let mut bytes = [0; N];
+        self.input.read_exact(&mut bytes).ok()?;
+        self.sum.update(&bytes);
+        Some(bytes)
+    }
+
+    /// So many bytes.
+    pub(crate) fn many(&mut self, count: usize) -> Option<Vec<u8>> {
+        self.left = self.left.checked_sub(count as u64)?;
+        let mut bytes = Vec::with_capacity(count);
+        self.input.take(count as u64).read_to_end(&mut bytes).ok()?;
+        self.sum.update(&bytes);
+        (bytes.len() == count).then_some(bytes)
+    }
+
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let [byte] = self.plain()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    pub(crate) fn size(&mut self) -> Option<usize> {
+        usize::try_from(self.number()?).ok()
+    }
+
+    /// How many things follow; each of them takes a byte at least.
+    pub(crate) fn count(&mut self) -> Option<usize> {
+        self.size().filter(|count| *count as u64 <= self.left)
+    }
+
+    /// A number below another one.
+    pub(crate) fn below(&mut self, end: usize) -> Option<usize> {
+        self.size().filter(|number| *number < end)
+    }
+
+    pub(crate) fn small(&mut self, end: usize) -> Option<u32> {
+        u32::try_from(self.below(end)?).ok()
+    }
+
+    pub(crate) fn wide(&mut self) -> Option<i128> {
+        self.plain().map(i128::from_le_bytes)
+    }
+
+    pub(crate) fn flag(&mut self) -> Option<bool> {
+        Some(self.below(2)? == 1)
+    }
+
+    fn range(&mut self) -> Option<Option<(i128, i128)>> {
+        let range = if self.flag()? { Some((self.wide()?, self.wide()?)) } else { None };
+        range.is_none_or(|(first, last)| first <= last).then_some(range)
+    }
+
+    fn maybe(&mut self, end: usize) -> Option<Option<usize>> {
+        if self.flag()? { Some(Some(self.below(end)?)) } else { Some(None) }
+    }
+
+    pub(crate) fn bytes(&mut self) -> Option<Vec<u8>> {
+        let count = self.size()?;
+        self.many(count)
+    }
+
+    fn text(&mut self) -> Option<String> {
+        String::from_utf8(self.bytes()?).ok()
+    }
+
+    /// Things, one after the other.
+    pub(crate) fn list<T>(&mut self, mut one: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
+        let count = self.count()?;
+        (0..count).map(|_| one(self)).collect()
+    }
+
+    pub(crate) fn track(&mut self, source: &Source<'_>) -> Option<Track> {
+        let trace = self.below(source.session.traces.len())?;
+        let stream = self.maybe(source.session.traces[trace].streams.len())?;
+        let name = self.text()?;
+        Some(Track { trace, stream, name, events: self.number()?, untimed: self.number()?, range: self.range()? })
+    }
+}
+
+/// Writes a counted timeline and its index. `identity` says of which session, in words of the caller. False when they cannot
+/// be kept: something was damaged, or a name is no text.
+///
+/// # Errors
+/// When the bytes cannot be written.
+pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn Write) -> io::Result<bool> {
+    let is_text = |name: &String| !name.contains(char::REPLACEMENT_CHARACTER);
+    if !index.faults.is_empty() || !index.warnings.is_empty() || !index.names.iter().all(is_text) {
+        return Ok(false);
+    }
+    let mut to = Writer { out, gathered: Vec::new(), sum: Hasher::new() };
+    to.plain(MAGIC)?;
+    to.bytes(identity)?;
+    to.wide(index.origin);
+    to.wide(index.begin);
+    to.wide(index.end);
+    to.number(index.untimed);
+    to.size(index.names.len());
+    index.names.iter().try_for_each(|name| to.bytes(name.as_bytes()))?;
+    to.size(index.tracks.len());
+    index.tracks.iter().try_for_each(|track| to.track(track))?;
+    to.size(index.kinds.len());
+    for kind in &index.kinds {
+        to.number(kind.track.into());
+        to.number(kind.name.into());
+    }
+    to.size(index.losses.len());
+    for loss in &index.losses {
+        to.maybe(loss.track.map(|track| track as u64));
+        to.number(u64::from(loss.kind == LossKind::Packets));
+        to.maybe(loss.count);
+        for end in [loss.begin, loss.end] {
+            to.range(end.map(|end| (end, end)));
+        }
+    }
+    to.size(index.places.len());
+    for (number, places) in &index.places {
+        to.size(*number);
+        for place in places {
+            place.numbers().into_iter().for_each(|number| to.number(number));
+        }
+        to.plain(&[])?;
+    }
+    index.columns.write(&mut to)?;
+    if !timeline.write(&mut to)? {
+        return Ok(false);
+    }
+    to.flush()?;
+    let sum = to.sum.finalize();
+    out.write_all(&sum.to_le_bytes())?;
+    Ok(true)
+}
+
+/// What stands before the knowledge itself: the words of whoever wrote it.
+pub fn identity(input: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
+    head(&mut Reader { input, left: len.checked_sub(4)?, sum: Hasher::new() })
+}
+
+fn head(from: &mut Reader<'_>) -> Option<Vec<u8>> {
+    (from.many(MAGIC.len())? == MAGIC).then(|| from.bytes())?
+}
+
+/// Reads what [`write()`] wrote of the same session, from `len` bytes; `None` when they are not that.
+pub fn read(source: &Source<'_>, own: &[u8], input: &mut dyn Read, len: u64) -> Option<(Timeline, Index)> {
+    let mut from = Reader { input: &mut *input, left: len.checked_sub(4)?, sum: Hasher::new() };
+    if head(&mut from)? != own {
+        return None;
+    }
+    let (origin, begin, end) = (from.wide()?, from.wide()?, from.wide()?);
+    let untimed = from.number()?;
+    let names = from.list(Reader::text)?;
+    let tracks = from.list(|from| from.track(source))?;
+    let kinds = from.list(|from| Some(Kind { track: from.small(tracks.len())?, name: from.small(names.len())? }))?;
+    let losses = from.list(|from| {
+        let track = from.maybe(tracks.len())?;
+        let kind = if from.flag()? { LossKind::Packets } else { LossKind::Events };
+        let count = if from.flag()? { Some(from.number()?) } else { None };
+        let mut time = || Some(from.range()?.map(|(time, _)| time));
+        Some(Loss { track, kind, count, begin: time()?, end: time()? })
+    })?;
+    let places = from.list(|from| {
+        let number = from.size()?;
+        let places = source.streams.iter().map(|of| {
+            let mut numbers = [0; 4];
+            for number in &mut numbers {
+                *number = from.number()?;
+            }
+            let place = Place::of_numbers(numbers);
+            (numbers[0] <= of.stream.packets.len() as u64).then_some(place)
+        });
+        Some((number, places.collect::<Option<Box<[Place]>>>()?))
+    })?;
+    let columns = Columns::read(&mut from, kinds.len())?;
+    let timeline = Timeline::read(&mut from, source, (origin, end), &names)?;
+    let Reader { left, sum, .. } = from;
+    let mut stored = [0; 4];
+    input.read_exact(&mut stored).ok()?;
+    let events = tracks.iter().try_fold(0u64, |sum, track| sum.checked_add(track.events));
+    let is_whole = left == 0 && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
+    let index = Index {
+        tracks,
+        names,
+        origin,
+        begin,
+        end,
+        losses,
+        faults: Vec::new(),
+        warnings: Vec::new(),
+        untimed,
+        columns,
+        places,
+        kinds,
+    };
+    is_whole.then_some((timeline, index))
+}
