@@ -17,6 +17,13 @@ test('rows follow each other without a hole', () => {
   assert.ok((rows[5]?.height ?? 0) >= MOST_LANES * LANE_PX);
 });
 
+test('deep lanes are scrolled to, and no further than there are', () => {
+  const at = (from: number): number | undefined => layoutOf(TRACKS, [], [], AS_GIVEN, new Map([['calls', from], ['a', 5]])).rows.find((r) => r.track.id === 'calls')?.firstLane;
+  assert.deepEqual([at(0), at(30), at(1000), at(-3)], [0, 30, 100 - MOST_LANES, 0]);
+  assert.ok(layoutOf(TRACKS, [], [], AS_GIVEN, new Map([['a', 5]])).rows.every((r) => r.firstLane === 0));
+  assert.equal(layoutOf(TRACKS, ['calls'], [], AS_GIVEN, new Map([['calls', 30]])).rows[5]?.firstLane, 0, 'folded it shows the outermost calls');
+});
+
 test('folding hides what is inside, and lanes but the first', () => {
   assert.deepEqual(ids(layoutOf(TRACKS, ['g'], []).rows), ['g', 'h', 'c', 'calls']);
   assert.equal(layoutOf(TRACKS, ['calls'], []).rows[5]?.lanes, 1);
@@ -30,7 +37,7 @@ test('pinned rows stand above and nowhere else', () => {
 });
 
 test('order: first, last, hidden', () => {
-  const order = { ...AS_GIVEN, first: ['b'], hidden: new Set(['c']) };
+  const order = { ...AS_GIVEN, first: ['b'], hidden: ['c'] };
   assert.deepEqual(ids(layoutOf(TRACKS, [], [], order).rows), ['g', 'b', 'a', 'h', 'calls']);
   assert.deepEqual(ids(layoutOf(TRACKS, [], [], { ...AS_GIVEN, last: ['a'] }).rows).slice(0, 3), ['g', 'b', 'a']);
 });

@@ -12,3 +12,6 @@ declare module 'node:assert/strict' {
   const assert: Assert;
   export default assert;
 }
+declare module 'node:child_process' {
+  export function execFileSync(file: string, args: readonly string[], options: { encoding: 'utf8' }): string;
+}

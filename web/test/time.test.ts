@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
-import { parseDuration, parseTime } from '../src/time/parse';
+import { parseDuration, parseRange, parseTime } from '../src/time/parse';
 import {
   centred, centredInside, fitted, levelOf, moved, NARROWEST_NS, scaled, shareOf, spanOf, tileBegin, tilesOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range,
 } from '../src/time/range';
@@ -144,6 +144,10 @@ test('times that are typed', () => {
     ['08:31:10.212652163', WHOLE.begin], ['08:31', 1_795_249_860_000_000_000n], ['2026-11-21', 1_795_219_200_000_000_000n], ['', null], ['soon', null], ['+5', null], ['1.0000000001', null],
   ];
   for (const [text, wanted] of cases) assert.equal(parseTime(text, at), wanted, text);
+  assert.deepEqual(parseRange('+1s..-1s', at), { begin: WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n ? WHOLE.begin + 1_000_000_000n : WHOLE.end - 1_000_000_000n,
+    end: WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n ? WHOLE.end - 1_000_000_000n : WHOLE.begin + 1_000_000_000n });
+  assert.deepEqual(parseRange('20ns..10ns', at), { begin: 10n, end: 20n });
+  assert.deepEqual([parseRange('10ns', at), parseRange('1ns..2ns..3ns', at), parseRange('..2ns', at), parseRange('soon..2ns', at)], [null, null, null, null]);
   assert.equal(parseDuration('1h2m3.5s'), 3_723_500_000_000n);
   assert.equal(parseDuration('5'), null);
   assert.equal(parseDuration('0.5ns'), null);

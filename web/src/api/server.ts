@@ -12,8 +12,8 @@ export class Server implements Source {
     return this.ask<T>(`/api/${path}${encodeQuery(query)}`, { signal: signal ?? null });
   }
 
-  post<T>(path: string, body: unknown): Promise<T> {
-    return this.ask<T>(`/api/${path}`, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
+  post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T> {
+    return this.ask<T>(`/api/${path}`, { signal: signal ?? null, method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' } });
   }
 
   async watch(hear: (progress: Progress) => void, signal: AbortSignal): Promise<void> {

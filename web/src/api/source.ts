@@ -7,7 +7,7 @@ export interface Source {
   /** The answer to `GET /api/PATH?QUERY`. Fails with an `ApiError`, or as an aborted `fetch` does. */
   get<T>(path: string, query?: Query, signal?: AbortSignal): Promise<T>;
   /** The answer to `POST /api/PATH`. */
-  post<T>(path: string, body: unknown): Promise<T>;
+  post<T>(path: string, body: unknown, signal?: AbortSignal): Promise<T>;
   /** Hears what changes, until the signal says to stop; comes back when the source has ended. */
   watch(hear: (progress: Progress) => void, signal: AbortSignal): Promise<void>;
 }

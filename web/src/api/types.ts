@@ -53,8 +53,26 @@ export interface Track {
   max?: string | number | null;
   losses?: { events?: number | null; packets?: number | null } | number | null;
   of?: string | null;
-  /** Of a counter how much was read, from 0 to 1. */
+  /** Of a counter or a group how much was read, from 0 to 1. */
   done?: number;
+  /** Of a track of one value: the path, and the value. */
+  group?: string;
+  value?: string | null;
+  /** How many packets a stream has. */
+  packets?: number | null;
+}
+
+/** The tracks of one trace by the values of a path. */
+export interface TracksOfGroup {
+  group: string;
+  trace: number;
+  /** How much was read, from 0 to 1: the tracks are there at the end. */
+  done: number;
+  values: number;
+  left_out: number;
+  tracks: Track[];
+  /** The track of the trace, which the page adds. */
+  of: string;
 }
 
 export interface Tiles {
@@ -187,6 +205,8 @@ export interface Located {
   begin: string | null;
   end: string | null;
   name?: string;
+  /** Of a slice of states. */
+  depth?: number | null;
 }
 
 export interface Loss {
@@ -209,6 +229,14 @@ export interface Problems {
   losses: Loss[];
   faults: Fault[];
   warnings: string[];
+}
+
+/** The rows of a query, every value as its exact text. */
+export interface SqlAnswer {
+  columns: { name: string; type: string }[];
+  rows: (string | null)[][];
+  total: number;
+  truncated: boolean;
 }
 
 /** What the stream of progress says. */

@@ -11,8 +11,9 @@ export interface Row {
   readonly pinned: boolean;
   /** Null for rows that cannot be folded. */
   readonly unfolded: boolean | null;
-  /** Lanes of a row with slices. */
+  /** Lanes of a row with slices that are shown at once, and the first of them. */
   readonly lanes: number;
+  readonly firstLane: number;
 }
 
 export interface Layout {
@@ -30,32 +31,35 @@ const EVENTS_PX = 30;
 const COUNTER_PX = 46;
 const STATE_PX = 24;
 
-/** What a user did to the order: these are for one window and not in the link. */
+/** What a user did to the order of tracks. */
 export interface Order {
-  readonly hidden: ReadonlySet<string>;
+  readonly hidden: readonly string[];
   /** Ids that come before their siblings, the first one first. */
   readonly first: readonly string[];
   /** Ids that come behind their siblings. */
   readonly last: readonly string[];
 }
 
-export const AS_GIVEN: Order = { hidden: new Set(), first: [], last: [] };
+export const AS_GIVEN: Order = { hidden: [], first: [], last: [] };
 
-/** Rows in the order of display. `folds` are ids whose fold is not the one that they begin with. */
-export function layoutOf(tracks: readonly Track[], folds: readonly string[], pins: readonly string[], order: Order = AS_GIVEN): Layout {
+const NO_LANES: ReadonlyMap<string, number> = new Map();
+
+/** Rows in the order of display. `folds` are ids whose fold is not the one that they begin with; `lanesFrom` is how far the lanes of a track are scrolled. */
+export function layoutOf(tracks: readonly Track[], folds: readonly string[], pins: readonly string[], order: Order = AS_GIVEN, lanesFrom = NO_LANES): Layout {
   const children = childrenOf(tracks, order);
   const folded = new Set(folds);
   const pinned = new Set(pins);
+  const hidden = new Set(order.hidden);
   const rows: Row[] = [];
   let y = 0;
   const walk = (parent: string | null, level: number): void => {
     for (const track of children.get(parent) ?? []) {
-      if (order.hidden.has(track.id)) continue;
+      if (hidden.has(track.id)) continue;
       const kids = children.has(track.id);
       const foldable = kids || track.kind === 'calls';
       const unfolded = foldable ? beginsUnfolded(track, kids) !== folded.has(track.id) : null;
       if (!pinned.has(track.id)) {
-        const row = rowOf(track, y, level, false, unfolded);
+        const row = rowOf(track, y, level, false, unfolded, lanesFrom);
         rows.push(row);
         y += row.height;
       }
@@ -71,7 +75,7 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
     const track = byId.get(id);
     if (!track) continue;
     const foldable = track.kind === 'calls';
-    const row = rowOf(track, pinnedHeight, 1, true, foldable ? beginsUnfolded(track, false) !== folded.has(id) : null);
+    const row = rowOf(track, pinnedHeight, 1, true, foldable ? beginsUnfolded(track, false) !== folded.has(id) : null, lanesFrom);
     above.push(row);
     pinnedHeight += row.height;
   }
@@ -81,9 +85,10 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
 /** Groups, calls and threads with those that they made begin unfolded. */
 const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'calls' || track.kind === 'state' || !kids;
 
-function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null): Row {
+function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null, lanesFrom: ReadonlyMap<string, number>): Row {
   const lanes = unfolded === false && track.kind !== 'state' ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
-  return { track, y, height: heightOf(track, lanes), level, pinned, unfolded, lanes };
+  const firstLane = unfolded === false ? 0 : Math.max(0, Math.min((track.depth ?? 1) - lanes, lanesFrom.get(track.id) ?? 0));
+  return { track, y, height: heightOf(track, lanes), level, pinned, unfolded, lanes, firstLane };
 }
 
 function heightOf(track: Track, lanes: number): number {

@@ -41,9 +41,16 @@ export interface TimelineInput {
   readonly pale: boolean;
   /** Whether words are wanted: not while the view moves. */
   readonly words: boolean;
+  /** What events are called, by track and in the order of time, where their names do not say it. */
+  readonly titles: ReadonlyMap<string, readonly Titled[]>;
 }
 
+/** What an event says, as the rendered text of a log. */
+export interface Titled { readonly ns: bigint; readonly title: string }
+
 export interface TimelineOutput {
+  /** Whether events of logs are drawn one by one, which have texts of their own. */
+  readonly logs: boolean;
   /** What is in view, in words, by track. */
   readonly words: ReadonlyMap<string, string>;
   /** Whether any tile was there to be drawn. */
@@ -86,7 +93,8 @@ export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, inpu
   const places = placesOf(input);
   const words = new Map<string, string>();
   let drawn = false;
-  for (const place of places) drawRow(painter, g, input, place);
+  let logs = false;
+  for (const place of places) logs = drawRow(painter, g, input, place) || logs;
   painter.end();
   for (const place of places) {
     drawn ||= place.parts.length > 0;
@@ -94,7 +102,7 @@ export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, inpu
   }
   if (input.layout.pinnedHeight > 0) { g.fillStyle = theme.line2; g.fillRect(0, input.layout.pinnedHeight - 1, width, 1); }
   drawMarks(g, input, places);
-  return { words, drawn };
+  return { words, drawn, logs };
 }
 
 /** The rows in sight, those that are pinned last because they are above the others. */
@@ -136,7 +144,8 @@ function partsOf(row: Row, { scale, origin }: TimelineInput, tiles: TileStore): 
   return out;
 }
 
-function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineInput, place: Place): void {
+/** Draws a row; says whether it is one of a log with its events one by one. */
+function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineInput, place: Place): boolean {
   const { theme, scale } = input;
   const { row, y, top, bottom } = place;
   const { track } = row;
@@ -145,7 +154,8 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   for (const part of place.parts) drawGaps(painter, part, place);
   const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
   const at = (part: Part, alpha: number): Placement => ({
-    x: part.x, bucketPx: part.bucketPx, y, height: row.height, left: part.left, right: part.right, top, bottom, peak, lanes: row.lanes, lanePx: LANE_PX,
+    x: part.x, bucketPx: part.bucketPx, y: y - row.firstLane * LANE_PX, height: row.height, left: part.left, right: part.right,
+    top: row.firstLane > 0 ? Math.max(top, y + LANE_TOP_PX) : top, bottom, peak, lanes: row.firstLane + row.lanes, lanePx: LANE_PX,
     openEnd: scale.x(input.end), alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
   });
   if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.22));
@@ -164,11 +174,30 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   if (glyphs) drawGlyphs(g, input, place, glyphs);
   else if (track.kind === 'counter') drawCounter(g, input, place);
   else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
+  drawLanesBar(g, theme, place, scale.width);
   drawGapLabels(g, theme, place);
   if (input.query && track.kind !== 'counter') drawHits(g, input, place);
   g.fillStyle = theme.line;
   g.fillRect(0, y + row.height - 1, scale.width, 1);
   g.restore();
+  return glyphs !== null && isLog(row, input);
+}
+
+/** Whether the events of a row have texts beside their names. */
+function isLog({ track }: Row, { traces }: Pick<TimelineInput, 'traces'>): boolean {
+  const format = track.trace === null ? '' : traces[track.trace]?.format ?? '';
+  return format === 'cpel' || format === 'elog';
+}
+
+/** Which of the lanes are in sight, where there are more. */
+function drawLanesBar(g: CanvasRenderingContext2D, theme: Theme, { row, y }: Place, width: number): void {
+  const depth = row.track.depth ?? 1;
+  if (row.lanes < 2 || depth <= row.lanes) return;
+  const room = row.lanes * LANE_PX;
+  g.fillStyle = theme.line2;
+  g.beginPath();
+  g.roundRect(width - 14, y + LANE_TOP_PX + (row.firstLane / depth) * room, 5, (row.lanes / depth) * room, 2.5);
+  g.fill();
 }
 
 const isBars = (tile: Tile): boolean => tile.kind === 'events' || tile.kind === 'group';
@@ -207,13 +236,13 @@ function drawGapLabels(g: CanvasRenderingContext2D, theme: Theme, { y, row, part
   }
 }
 
-interface Glyph { readonly x: number; readonly colour: number; readonly name: string; readonly n: number }
+interface Glyph { readonly x: number; readonly begin: number; readonly end: number; readonly colour: number; readonly name: string; readonly n: number }
 
 /** The events of a row one by one, when they are far enough apart for it. */
-function glyphsOf({ row, parts }: Place, { scale, traces }: TimelineInput): Glyph[] | null {
+function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
+  const { scale } = input;
   if (row.track.kind !== 'events' || parts.length === 0) return null;
-  const format = row.track.trace === null ? '' : traces[row.track.trace]?.format ?? '';
-  const logs = format === 'cpel' || format === 'elog';
+  const logs = isLog(row, input);
   const most = scale.width / (logs ? 8 : APART_PX);
   const out: Glyph[] = [];
   for (const { tile, x, bucketPx, fits, left, right } of parts) {
@@ -222,7 +251,8 @@ function glyphsOf({ row, parts }: Place, { scale, traces }: TimelineInput): Glyp
       const at = x + ((tile.at[i] ?? 0) + 0.5 * Number(bucketPx > 1)) * bucketPx;
       if (at > scale.width + GLYPH_PX) break;
       if (at < left - GLYPH_PX || at > right + GLYPH_PX) continue;
-      out.push({ x: at, colour: tile.colour[i] ?? 0, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1 });
+      const begin = x + (tile.at[i] ?? 0) * bucketPx;
+      out.push({ x: at, begin, end: begin + bucketPx, colour: tile.colour[i] ?? 0, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1 });
       if (out.length > most) return null;
     }
   }
@@ -230,11 +260,15 @@ function glyphsOf({ row, parts }: Place, { scale, traces }: TimelineInput): Glyp
   return out;
 }
 
-function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale }: TimelineInput, { row, y }: Place, glyphs: readonly Glyph[]): void {
+function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale, titles }: TimelineInput, { row, y }: Place, glyphs: readonly Glyph[]): void {
   const middle = y + row.height / 2 - 0.5;
   g.font = `${FONT_PX}px ${theme.ui}`;
   g.lineWidth = 1.2;
-  glyphs.forEach(({ x, colour, name, n }, i) => {
+  const said = titles.get(row.track.id) ?? [];
+  let at = 0;
+  glyphs.forEach(({ x, begin, end, colour, name, n }, i) => {
+    while (at < said.length && scale.x(said[at]?.ns ?? 0n) < begin - 0.01) at++;
+    const own = n === 1 && at < said.length && scale.x(said[at]?.ns ?? 0n) <= end + 0.01 ? said[at]?.title : undefined;
     g.fillStyle = theme.fill[colour] ?? '';
     g.strokeStyle = theme.edge[colour] ?? '';
     g.beginPath();
@@ -246,7 +280,7 @@ function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale }: TimelineInput
     g.fill();
     g.stroke();
     const next = glyphs[i + 1]?.x ?? scale.width + 8;
-    const text = fitting(g, n > 1 ? `${inOrder(name)} ×${grouped(n)}` : inOrder(name), next - x - 18, 40);
+    const text = fitting(g, n > 1 ? `${inOrder(name)} ×${grouped(n)}` : inOrder(own ?? name), next - x - 18, 40);
     if (text) { g.fillStyle = theme.ink2; g.fillText(text, x + 9, middle + 0.5); }
   });
 }
@@ -287,8 +321,8 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     const at = tile.at[i] ?? 0;
     const len = tile.len[i] ?? 0;
     const depth = tile.depth[i] ?? 0;
-    const laneY = y + LANE_TOP_PX + depth * LANE_PX;
-    if (depth >= row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;
+    const laneY = y + LANE_TOP_PX + (depth - row.firstLane) * LANE_PX;
+    if (depth < row.firstLane || depth >= row.firstLane + row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;
     const begin = Math.max(0, x + at * bucketPx);
     const end = Math.min(part.fits ? Infinity : right, len < 0 ? openEnd : x + (at + len) * bucketPx);
     if (len < 0 && openEnd > left && openEnd <= right + 1) tornEdge(g, theme, openEnd, laneY);
@@ -445,7 +479,7 @@ function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, 
   else {
     const end = mark.end === null ? scale.width + 4 : scale.x(mark.end);
     const left = Math.max(-4, x);
-    g.strokeRect(left + 1, y + LANE_TOP_PX + mark.depth * LANE_PX + 1, Math.max(3, Math.min(scale.width + 4, end) - left - 2), LANE_PX - 3);
+    g.strokeRect(left + 1, y + LANE_TOP_PX + (mark.depth - row.firstLane) * LANE_PX + 1, Math.max(3, Math.min(scale.width + 4, end) - left - 2), LANE_PX - 3);
   }
   g.restore();
 }
@@ -543,7 +577,7 @@ const NEAR_PX = 5;
 export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>): Hit | null {
   const parts = partsOf(row, input as TimelineInput, input.tiles);
   const { scale } = input;
-  const depth = Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
+  const depth = row.firstLane + Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
   let best: { distance: number; hit: Hit } | null = null;
   if (row.track.kind === 'counter') return valueAt(row, x, parts, scale);
   for (const { tile, x: from, bucketPx, left, right } of parts) {
@@ -552,7 +586,7 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
     for (let i = 0; i < tile.size; i++) {
       const at = tile.at[i] ?? 0;
       const slices = tile.len.length > 0;
-      if (slices && (tile.depth[i] ?? 0) !== Math.min(depth, row.lanes - 1)) continue;
+      if (slices && (tile.depth[i] ?? 0) !== Math.min(depth, row.firstLane + row.lanes - 1)) continue;
       const len = slices ? tile.len[i] ?? 0 : 1;
       const begin = from + at * bucketPx;
       const end = len < 0 ? right : Math.max(begin + 1, from + (at + len) * bucketPx);
@@ -576,6 +610,28 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
     }
   }
   return best?.hit ?? null;
+}
+
+/** The nearest begin or end of what a row shows, at most so many pixels away; to the bucket. */
+export function boundaryAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>, most: number): { at: bigint; name: string } | null {
+  const depth = row.firstLane + Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
+  let best: { distance: number; at: bigint; name: string } | null = null;
+  if (row.track.kind === 'group' || row.track.kind === 'counter') return null;
+  for (const { tile, x: from, bucketPx, left, right } of partsOf(row, input as TimelineInput, input.tiles)) {
+    if (x < left - most || x > right + most) continue;
+    const slices = tile.len.length > 0;
+    for (let i = 0; i < tile.size; i++) {
+      if (slices && (tile.depth[i] ?? 0) !== Math.min(depth, row.firstLane + row.lanes - 1)) continue;
+      const at = tile.at[i] ?? 0;
+      const len = tile.len[i] ?? -1;
+      for (const bucket of slices && len >= 0 ? [at, at + len] : [at]) {
+        const distance = Math.abs(from + bucket * bucketPx - x);
+        if (distance > most || (best && best.distance <= distance)) continue;
+        best = { distance, at: input.scale.time(from + bucket * bucketPx), name: tile.names[tile.name[i] ?? 0] ?? '' };
+      }
+    }
+  }
+  return best;
 }
 
 /** What a thing is, for the box beside the pointer. */

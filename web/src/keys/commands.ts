@@ -1,10 +1,11 @@
 // Every command once: its keys, its words, what it does. Keys, the help and the palette are made of this table.
 import * as act from '../state/actions';
-import { change, state } from '../state/store';
-import { layout } from '../state/load';
+import { change, isFile, state } from '../state/store';
+import { inValues, layout } from '../state/load';
 import { dialog, focusFilter, focusSearch } from './focus';
+import { openTrackMenu } from '../panels/tracks';
 import { turnTheme } from '../panels/settings';
-import { exportMenu } from '../panels/export';
+import { copyCommand, copyLink, exportMenu } from '../panels/export';
 
 export type Group = 'Move' | 'Cursor and selection' | 'Choose' | 'Tracks' | 'Find' | 'Page';
 export const GROUPS: readonly Group[] = ['Move', 'Cursor and selection', 'Choose', 'Tracks', 'Find', 'Page'];
@@ -66,6 +67,12 @@ export const COMMANDS: readonly Command[] = [
   { id: 'pin', label: 'Pin or unpin the track', group: 'Tracks', keys: ['p'], run: () => onCurrent(act.togglePin) },
   { id: 'move-up', label: 'Move the track up', group: 'Tracks', keys: ['Alt+ArrowUp'], run: () => onCurrent((id) => act.moveTrack(id, -1)) },
   { id: 'move-down', label: 'Move the track down', group: 'Tracks', keys: ['Alt+ArrowDown'], run: () => onCurrent((id) => act.moveTrack(id, 1)) },
+  { id: 'track-menu', label: 'Menu of the track: group by, chase, move its clock', group: 'Tracks', keys: ['Shift+F10', 'ContextMenu'], run: () => openTrackMenu() },
+  { id: 'lanes-up', label: 'Lanes above, of a deep track', group: 'Tracks', keys: ['Shift+ArrowUp'], run: () => onCurrent((id) => act.scrollLanes(id, -1)) },
+  { id: 'lanes-down', label: 'Lanes below, of a deep track', group: 'Tracks', keys: ['Shift+ArrowDown'], run: () => onCurrent((id) => act.scrollLanes(id, 1)) },
+  { id: 'pull-up', label: 'Pull up the track', group: 'Tracks', keys: [], run: () => onCurrent(act.pullUp) },
+  { id: 'bury', label: 'Bury the track', group: 'Tracks', keys: [], run: () => onCurrent(act.bury) },
+  { id: 'hide', label: 'Hide the track', group: 'Tracks', keys: [], run: () => onCurrent(act.hide) },
   { id: 'chase', label: 'Chase: order tracks by their first event like the chosen one', group: 'Tracks', keys: ['c'], run: act.chaseChosen },
   { id: 'show-hidden', label: 'Show hidden tracks', group: 'Tracks', keys: [], run: act.showHidden },
   { id: 'find-track', label: 'Find a track', group: 'Tracks', keys: ['Ctrl+p'], run: () => { dialog.value = 'tracks'; } },
@@ -78,6 +85,10 @@ export const COMMANDS: readonly Command[] = [
   { id: 'next-tab', label: 'Next tab of the panel', group: 'Page', keys: ['e'], run: act.nextTab },
   { id: 'panel', label: 'Hide or show the panel', group: 'Page', keys: ['q'], run: () => { act.panelShown.value = !act.panelShown.peek(); } },
   { id: 'export', label: 'Export', group: 'Page', keys: [], run: exportMenu },
+  { id: 'end-server', label: 'End server', group: 'Page', keys: [], run: () => { if (!isFile.peek()) void act.endServer(); } },
+  { id: 'copy-link', label: 'Copy link', group: 'Page', keys: [], run: () => void copyLink() },
+  { id: 'copy-command', label: 'Copy as command', group: 'Page', keys: [], run: () => void copyCommand() },
+  { id: 'in-values', label: 'Search in values too', group: 'Find', keys: [], run: () => { inValues.value = !inValues.peek(); } },
   { id: 'theme', label: 'Turn between light and dark', group: 'Page', keys: [], run: turnTheme },
   { id: 'clear-filter', label: 'Clear the filter', group: 'Find', keys: [], run: () => { if (state.peek().filter) change({ filter: '' }, 'jump'); } },
   { id: 'commands', label: 'Find a command', group: 'Page', keys: ['Ctrl+Shift+P'], run: () => { dialog.value = 'commands'; } },

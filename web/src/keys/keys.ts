@@ -19,7 +19,7 @@ export function listenToKeys(): void {
       else if (key !== 'Ctrl+p' && key !== 'Ctrl+Shift+P') return;
     }
     if (e.target instanceof HTMLElement && e.target.closest('button, [role=tab], [role=separator], [data-testid=minimap], [role=slider]') && OF_CONTROLS.has(e.key)) return;
-    if (!letterKeys.peek() && /^[a-z0-9,.[\]+=-]$/i.test(e.key) && !e.ctrlKey && !e.metaKey && !e.altKey) return;
+    if (!letterKeys.peek() && e.key.length === 1 && !e.ctrlKey && !e.metaKey && !e.altKey) return;
     const command = commandOf(key);
     if (!command || (e.key === 'Escape' && isField(e.target))) return;
     e.preventDefault();

@@ -18,11 +18,12 @@ import { Overview, OverviewLabel, Ruler, RulerLabel } from './overview';
 import { problemCount, Problems } from './problems';
 import { Calls, Selection, SelectionTools } from './selection';
 import { scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
-import { Ended, Failure, isEmpty, Loading, NoToken } from './states';
+import { Sql, SqlTools } from './sql';
+import { Ended, Failure, isEmpty, NoToken } from './states';
 import { Announce, Notice, Status } from './status';
 import { Tracks } from './tracks';
 
-const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems' };
+const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems', sql: 'SQL' };
 
 export function App(): JSX.Element {
   const ref = useRef<HTMLDivElement>(null);
@@ -33,7 +34,7 @@ export function App(): JSX.Element {
     const names = session.value?.traces.map((t) => t.name ?? t.path) ?? [];
     document.title = names.length ? `${names.slice(0, 3).join(', ')} - tracemill` : 'tracemill';
   }), []);
-  const instead = phase.value === 'token' ? <NoToken /> : phase.value === 'error' ? <Failure /> : !session.value ? <Loading /> : null;
+  const instead = phase.value === 'token' ? <NoToken /> : phase.value === 'error' ? <Failure /> : null;
   const { label, side, bottom } = sizes.value;
   return (
     <div ref={ref} data-testid="app" data-state={shownState} data-theme={scheme.value} id={instead ? undefined : 'app'} style={instead ? {} : { '--label': `${label}px`, '--side': `${side}px`, '--bottom': `${bottom}px` }}>
@@ -74,11 +75,11 @@ function badge(tab: Tab): { text: string; loss: boolean } {
     case 'selection': { const n = selected.value ? selectAnswer.value.value?.events : undefined; return { text: n === undefined ? '' : grouped(n), loss: false }; }
     case 'calls': { const n = tracks.value.reduce((sum, t) => sum + (t.kind === 'calls' ? t.calls ?? 0 : 0), 0); return { text: n ? grouped(n) : '', loss: false }; }
     case 'problems': { const n = problemCount(); return { text: n ? grouped(n) : '', loss: true }; }
-    case 'flame': return { text: '', loss: false };
+    case 'flame': case 'sql': return { text: '', loss: false };
   }
 }
 
-const TOOLS: Partial<Record<Tab, () => JSX.Element>> = { events: EventTools, selection: SelectionTools, flame: FlameTools, calls: SelectionTools };
+const TOOLS: Partial<Record<Tab, () => JSX.Element>> = { events: EventTools, selection: SelectionTools, flame: FlameTools, calls: SelectionTools, sql: SqlTools };
 
 function Bottom(): JSX.Element {
   const { tab } = state.value;
@@ -116,6 +117,7 @@ function Bottom(): JSX.Element {
       {panel('flame', <Flame />)}
       {panel('calls', tab === 'calls' ? <Calls /> : <></>)}
       {panel('problems', <Problems />)}
+      {panel('sql', tab === 'sql' ? <Sql /> : <></>)}
     </section>
   );
 }

@@ -2,15 +2,15 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { ErrorBody } from '../api/types';
 import { grouped, inOrder, numberOf } from '../time/format';
-import { applyFilter, filterError, found, inValues, phase, post, search, shownTotal } from '../state/load';
-import { searchFor } from '../state/actions';
-import { change, isFile, link, session, state } from '../state/store';
-import { busy, whileBusy } from '../state/busy';
+import { applyFilter, filterError, found, inValues, phase, search, shownTotal } from '../state/load';
+import * as act from '../state/actions';
+import { change, isFile, session, state } from '../state/store';
+import { busy } from '../state/busy';
 import { dialog, focusTimeline } from '../keys/focus';
 import { completionsOf, type Completion } from './complete';
-import { copyText } from './parts';
-import { exportMenu } from './export';
+import { copyLink, exportMenu } from './export';
 import { scheme, turnTheme } from './settings';
 
 export const Logo = (): JSX.Element => (
@@ -32,15 +32,10 @@ export function Bar(): JSX.Element {
       <LinkButton />
       <button type="button" class="ib" data-testid="theme" aria-label={`Theme: ${scheme.value}`} title="Theme" onClick={turnTheme}>◐</button>
       <button type="button" class="ib" aria-label="Keys and help" title="Keys and help" onClick={() => { dialog.value = 'help'; }}><kbd>?</kbd></button>
-      {isFile.value ? null : <button type="button" class="ib wide" onClick={() => void endServer()}>End server</button>}
+      {isFile.value ? null : <button type="button" class="ib wide" onClick={() => void act.endServer()}>End server</button>}
       <Progress />
     </header>
   );
-}
-
-async function endServer(): Promise<void> {
-  await whileBusy(post('stop', {}).catch(() => null));
-  phase.value = 'ended';
 }
 
 function Crumb(): JSX.Element {
@@ -70,7 +65,7 @@ const copied = signal(false);
 
 function LinkButton(): JSX.Element {
   const copy = async (): Promise<void> => {
-    await copyText(`${location.origin}${location.pathname}${link.peek() ? `#${link.peek()}` : ''}`);
+    await copyLink();
     copied.value = true;
     setTimeout(() => { copied.value = false; }, 1500);
   };
@@ -85,7 +80,7 @@ function Search(): JSX.Element {
   const onKeyDown = (e: KeyboardEvent): void => {
     if (e.key !== 'Enter') return;
     e.preventDefault();
-    void searchFor(e.shiftKey ? 'previous' : 'next');
+    void act.searchFor(e.shiftKey ? 'previous' : 'next');
   };
   const words = !fresh ? '' : count === 0 ? 'none' : `${fresh.index === null ? '' : `${grouped(fresh.index + 1)} of `}${count === null ? '…' : grouped(count)}`;
   return (
@@ -96,7 +91,7 @@ function Search(): JSX.Element {
       <span class="count" data-testid="search-count" data-index={fresh?.index ?? ''} data-count={count ?? ''} role="status">{words}</span>
       {query === '' ? <kbd aria-hidden="true">/</kbd> : null}
       <button type="button" class="ib small" aria-pressed={inValues.value} aria-label="In values too" title="In values too"
-        onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}>values</button>
+        onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}>In values too</button>
     </span>
   );
 }
@@ -169,13 +164,19 @@ function Filter(): JSX.Element {
 function FilterError(): JSX.Element | null {
   const error = filterError.value;
   if (!error) return null;
-  const signs = [...error.text];
-  const [from, to] = error.error.span ?? [0, 0];
+  return <div class="drop" role="alert" data-testid="filter-error"><Faulty text={error.text} error={error.error} /></div>;
+}
+
+/** A text with the place of its mistake underlined, and what was said about it. */
+export function Faulty({ text, error }: { text: string; error: ErrorBody }): JSX.Element {
+  const signs = [...text];
+  const [from, to] = error.span ?? [0, 0];
+  const end = Math.max(to, from + 1);
   return (
-    <div class="drop" role="alert" data-testid="filter-error">
-      {error.error.span ? <code>{signs.slice(0, from).join('')}<u>{signs.slice(from, Math.max(to, from + 1)).join('') || ' '}</u>{signs.slice(Math.max(to, from + 1)).join('')}</code> : null}
-      <div>{error.error.message}</div>
-      {error.error.help ? <div class="help">{error.error.help}</div> : null}
-    </div>
+    <>
+      {error.span ? <code>{signs.slice(0, from).join('')}<u>{signs.slice(from, end).join('') || ' '}</u>{signs.slice(end).join('')}</code> : null}
+      <div>{error.message}</div>
+      {error.help ? <div class="help">{error.help}</div> : null}
+    </>
   );
 }

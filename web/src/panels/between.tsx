@@ -1,39 +1,36 @@
 // Two questions about the selection: how long from one event to another, and which values are far from the others.
-import { effect, signal } from '@preact/signals';
+import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
-import { resize } from '../draw/plain';
+import { useRef } from 'preact/hooks';
 import { chooseEvent, reveal, setCursor } from '../state/actions';
 import { answer } from '../state/answers';
-import { ask, epoch, eventAnswer } from '../state/load';
+import { ask, epoch, eventAnswer, rangeQuery } from '../state/load';
 import { state, timeContext } from '../state/store';
-import { duration, grouped, point, shortDuration } from '../time/format';
-import { spanOf, shareOf } from '../time/range';
-import { Histogram } from './histogram';
-import { clipped } from './parts';
-import { rangeShown } from './ranges';
-import { theme } from './settings';
+import { duration, grouped, point } from '../time/format';
+import { Histogram, Points } from './histogram';
+import { goToPoint, pickPoints, type Measured } from './measured';
+import { clipped, onListKey } from './parts';
 
 type Line = Readonly<Record<string, unknown>>;
-interface Pairs { readonly rows: readonly Line[]; readonly points: readonly { begin: string; duration: string }[] }
+interface Pairs {
+  readonly rows: readonly Line[];
+  readonly points: readonly { begin: string; duration: string }[];
+  readonly summary?: readonly { n: number }[];
+  readonly histogram?: readonly [number, number][];
+}
 interface Outliers { readonly mean: unknown; readonly deviation: unknown; readonly events: readonly Line[] }
 
 const pairQuestion = signal<{ from: string; to: string; by: string } | null>(null);
 const outlierQuestion = signal<{ name: string; field: string; deviations: string } | null>(null);
 
-const rangeOf = (): { begin: string | null; end: string | null; tracks: string } => {
-  const { selection, chosen } = state.value;
-  return { begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, tracks: chosen.join(',') };
-};
-
 const pairs = answer<Pairs>(() => {
   if (!pairQuestion.value || state.value.tab !== 'selection') return null;
-  const query = { ...pairQuestion.value, ...rangeOf(), filter: state.value.filter };
+  const query = { ...pairQuestion.value, ...rangeQuery() };
   return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('pairs', query, abort) };
 });
 const outliers = answer<Outliers>(() => {
   if (!outlierQuestion.value || state.value.tab !== 'selection') return null;
-  const query = { ...outlierQuestion.value, tracks: rangeOf().tracks, filter: state.value.filter };
+  const query = { ...outlierQuestion.value, ...rangeQuery() };
   return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('outliers', query, abort) };
 });
 
@@ -68,6 +65,10 @@ function shown(key: string, value: unknown): string {
 export function Between(): JSX.Element {
   const chosen = eventAnswer.value.value?.name ?? '';
   const { value, error, pending } = pairs.value;
+  const asked = pairQuestion.value;
+  const points = (value?.points ?? []).map((p): Measured => ({ begin: BigInt(p.begin), duration: BigInt(p.duration), event: BigInt(p.begin) }));
+  const rest = (value?.summary ?? []).reduce((sum, s) => sum + s.n, 0);
+  const pick = (some: readonly Measured[], n: number): void => pickPoints(asked?.from ?? null, some, n);
   const keys = [...new Set((value?.rows ?? []).slice(0, 50).flatMap((r) => Object.keys(r)))];
   return (
     <div class="panel">
@@ -85,54 +86,14 @@ export function Between(): JSX.Element {
             </table>
           </div>
           <aside aria-label="Distribution">
-            {value.points.length ? <Histogram title="Durations" values={value.points.map((p) => Number(p.duration))} /> : <p class="nothing">No such pair is in the selection.</p>}
-            {value.points.length ? <Points points={value.points} /> : null}
+            {points.length ? <Histogram title="Durations" points={points} all={value.histogram} pick={pick} /> : <p class="nothing">No such pair is in the selection.</p>}
+            {points.length ? <Points points={points} pick={pick} go={goToPoint} /> : null}
+            {points.length ? <p class="hint2">{rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar, or a box of points, is a filter of the first events.</p> : null}
           </aside>
         </div>
       )}
     </div>
   );
-}
-
-const POINTS_PX = 110;
-
-/** Durations over time: a click goes to the one that is nearest. */
-function Points({ points }: { points: Pairs['points'] }): JSX.Element {
-  const ref = useRef<HTMLCanvasElement>(null);
-  const places = useRef<readonly { x: number; y: number; begin: bigint }[]>([]);
-  useLayoutEffect(() => effect(() => {
-    const canvas = ref.current;
-    const g = canvas?.getContext('2d');
-    if (!canvas || !g) return;
-    const colours = theme.value;
-    const over = rangeShown();
-    const width = canvas.clientWidth;
-    resize(canvas, width, POINTS_PX, devicePixelRatio);
-    g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    g.clearRect(0, 0, width, POINTS_PX);
-    const logs = points.map((p) => Math.log2(Math.max(1, Number(p.duration))));
-    const [low, high] = logs.reduce(([a, b], l) => [Math.min(a, l), Math.max(b, l)], [Infinity, -Infinity]);
-    places.current = points.map((p, i) => ({
-      x: 4 + (spanOf(over) === 0n ? 0 : shareOf(over, BigInt(p.begin))) * (width - 8), y: POINTS_PX - 20 - (high === low ? 0.5 : ((logs[i] ?? 0) - low) / (high - low)) * (POINTS_PX - 32), begin: BigInt(p.begin),
-    }));
-    g.fillStyle = colours.edge[0] ?? '';
-    for (const { x, y } of places.current) g.fillRect(x - 1.5, y - 1.5, 3, 3);
-    g.fillStyle = colours.line2;
-    g.fillRect(0, POINTS_PX - 14, width, 1);
-    g.fillStyle = colours.ink2;
-    g.font = `11px ${colours.ui}`;
-    g.textBaseline = 'middle';
-    g.fillText(shortDuration(BigInt(Math.round(2 ** high))), 4, 6);
-  }), [points]);
-  const pick = (e: MouseEvent): void => {
-    const box = ref.current?.getBoundingClientRect();
-    if (!box) return;
-    const [x, y] = [e.clientX - box.left, e.clientY - box.top];
-    const far = (p: { x: number; y: number }): number => Math.hypot(p.x - x, p.y - y);
-    const nearest = places.current.reduce<(typeof places.current)[number] | null>((a, p) => (!a || far(p) < far(a) ? p : a), null);
-    if (nearest && far(nearest) < 12) { reveal(nearest.begin, 'jump'); setCursor(nearest.begin); }
-  };
-  return <canvas ref={ref} class="points" role="img" aria-label={`${grouped(points.length)} durations over time`} onClick={pick} />;
 }
 
 export function OutliersView(): JSX.Element {
@@ -149,7 +110,7 @@ export function OutliersView(): JSX.Element {
       {error ? <p class="nothing" role="alert">{error.body.message}</p> : null}
       {!value ? <p class="nothing">{pending ? 'Looking…' : 'Values of a field that are far from its mean.'}</p> : <>
         <div class="sum"><span>Mean <b>{String(value.mean)}</b></span><span>Deviation <b>{String(value.deviation)}</b></span><span><b>{grouped(list.length)}</b> beyond</span></div>
-        <div class="scrolls" tabIndex={0} role="group" aria-label="Outliers">
+        <div class="scrolls" tabIndex={0} role="group" aria-label="Outliers" onKeyDown={onListKey}>
           {list.slice(0, 2000).map((o) => {
             const at = typeof o['ns'] === 'string' ? BigInt(o['ns']) : null;
             const go = (): void => { if (typeof o['event'] === 'number') chooseEvent(o['event'], 'jump'); if (at !== null) { setCursor(at); reveal(at); } };

@@ -1,23 +1,28 @@
 // What is chosen: when it was, every field with its exact text, where it is in the file.
 import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
-import type { CallDetails, EventDetails, Field } from '../api/types';
+import type { CallDetails, EventDetails, Field, Located } from '../api/types';
 import * as act from '../state/actions';
 import { applyFilter, callAnswer, eventAnswer, selectAnswer, trackById } from '../state/load';
+import { both, condition, filterPath, isNamed } from '../state/filters';
 import { isPlottable } from '../state/plots';
+import { NOTHING_CHOSEN } from '../state/state';
 import { change, session, state, timeContext, whole } from '../state/store';
 import { day, duration, grouped, point, signed } from '../time/format';
 import { openMenu, openMenuAt, type MenuItem } from './menu';
 import { Chip, clipped, copyText } from './parts';
+import { stateColour } from '../state/states';
+import { theme } from './settings';
 
 export function Details(): JSX.Element {
   const { event, call } = state.value;
   const e = eventAnswer.value.value;
   const c = callAnswer.value.value;
   const chosen = event !== null && e && e.event === event ? e : null;
+  const slice = act.sliceOf();
   return (
     <aside class="side" aria-label="Details" data-testid="details" data-event={chosen ? chosen.event : ''} data-ns={chosen?.ns ?? ''} tabIndex={0}>
-      {call !== null && c ? <OfCall value={c} /> : chosen ? <OfEvent value={chosen} /> : <Nothing />}
+      {call !== null && c ? <OfCall value={c} /> : chosen ? <OfEvent value={chosen} /> : slice ? <OfSlice value={slice} /> : <Nothing />}
     </aside>
   );
 }
@@ -65,13 +70,13 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
         <div class="sub">Event {grouped(value.event)}{track ? ` of ${clipped(track.name, 200)}` : ''}{value.title && value.title !== value.name ? `, ${clipped(value.name, 200)}` : ''}</div>
         <div class="acts">
           <Steps />
-          <button type="button" class="ib out small" onClick={() => void applyFilter(`name == ${JSON.stringify(value.name)}`)}>Filter by name</button>
-          {call ? <button type="button" class="ib out small" onClick={() => change({ call: { track: call.track, call: call.call }, event: null })}>Show the call</button> : null}
+          <button type="button" class="ib out small" onClick={() => void applyFilter(isNamed(value.name))}>Filter by name</button>
+          {call ? <button type="button" class="ib out small" onClick={() => change({ ...NOTHING_CHOSEN, call: { track: call.track, call: call.call } })}>Show the call</button> : null}
         </div>
       </div>
       <div class="kv"><h3>Time</h3><dl>
         {at === null ? <Line label="time">not recorded</Line> : <>
-          <Line label="time">{point(at, timeContext.value)}{timeContext.value.format === 'utc' ? ' UTC' : ''}</Line>
+          <Line label="time">{timeContext.value.format === 'cycles' && value.cycles != null ? grouped(value.cycles) : point(at, timeContext.value)}{timeContext.value.format === 'utc' ? ' UTC' : ''}</Line>
           {unix ? <Line label="date">{day(at, timeContext.value.format === 'local')}</Line> : null}
           <Line label="since begin">{signed(at - begin)}</Line>
           {state.value.cursor !== null && state.value.cursor !== at ? <Line label="since cursor">{signed(at - state.value.cursor)}</Line> : null}
@@ -132,31 +137,38 @@ function FieldLine({ field, scope, first }: { field: Field; scope: string; first
 const canPlot = (field: Field): boolean => isPlottable(field.kind) && (session.peek()?.features.includes('plots') ?? false);
 
 const fieldMenu = (field: Field): (MenuItem | null)[] => [
-  { label: 'Filter by this', run: () => void addToFilter(condition(field, '==')) },
-  { label: 'Leave these out', run: () => void addToFilter(`not ${condition(field, '==')}`) },
+  { label: 'Filter by this', run: () => void addToFilter(condition(field)) },
+  { label: 'Leave these out', run: () => void addToFilter(`not ${condition(field)}`) },
   { label: 'Add as a column', run: () => change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }) },
+  { label: 'Chase', run: () => act.chaseField(field) },
   ...(canPlot(field) ? [{ label: 'Plot this field', run: () => act.plotField(filterPath(field.path)) }] : []),
   null,
   { label: 'Copy', run: () => void copyText(field.text) },
   { label: 'Copy the path', run: () => void copyText(field.path) },
 ];
 
-/** A path as the language of filters takes it: names that are no plain words in backquotes. */
-export const filterPath = (path: string): string => path.replace(/[^.[\]]+/g, (word) => (/^[A-Za-z_]\w*$|^\d+$/.test(word) ? word : `\`${word}\``));
+const addToFilter = (more: string): Promise<void> => applyFilter(both(state.peek().filter, more));
 
-/** What is true of events that have the value of a field. */
-export function condition(field: Pick<Field, 'path' | 'text' | 'kind'>, operator: string): string {
-  const { text } = field;
-  const number = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text);
-  const labelled = /\((-?\d+)\)$/.exec(text);
-  const value = field.kind !== 'string' && labelled ? labelled[1] : field.kind !== 'string' && (number || text === 'true' || text === 'false') ? text : JSON.stringify(text.replace(/[*?\\]/g, '\\$&')).replace(/\\\\/g, '\\');
-  return `${filterPath(field.path)} ${operator} ${value}`;
+/** A state of a CPU or a thread. */
+function OfSlice({ value }: { value: Located }): JSX.Element {
+  const track = trackById.value.get(state.value.slice?.track ?? '');
+  const [begin, end] = [value.begin === null ? null : BigInt(value.begin), value.end === null ? null : BigInt(value.end)];
+  const colour = stateColour(value.name ?? '');
+  return (
+    <>
+      <div class="sh">
+        <h2>{colour === undefined ? <Chip name={value.name ?? ''} /> : <span class="chip" style={{ background: theme.value.edge[colour] ?? '' }} />}<span>{clipped(value.name ?? '', 300)}</span></h2>
+        <div class="sub">State{track ? ` of ${clipped(track.name, 200)}` : ''}</div>
+        <div class="acts"><Steps /><button type="button" class="ib out small" onClick={act.fit}>Fit <kbd aria-hidden="true">f</kbd></button></div>
+      </div>
+      <div class="kv"><h3>Time</h3><dl>
+        {begin === null ? null : <><Line label="begin">{point(begin, timeContext.value)}</Line><Line label="since begin">{signed(begin - whole.value.begin)}</Line></>}
+        <Line label="end">{end === null ? <i>not recorded</i> : point(end, timeContext.value)}</Line>
+        {begin !== null && end !== null ? <Line label="duration">{duration(end - begin)}</Line> : null}
+      </dl></div>
+    </>
+  );
 }
-
-const addToFilter = (more: string): Promise<void> => {
-  const { filter } = state.peek();
-  return applyFilter(filter ? `(${filter}) and ${more}` : more);
-};
 
 function OfCall({ value }: { value: CallDetails }): JSX.Element {
   const place = state.value.call;

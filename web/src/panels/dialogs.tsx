@@ -8,8 +8,8 @@ import * as act from '../state/actions';
 import { ask, eventAnswer, tracks } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
-import { change, format, session, state, whole } from '../state/store';
-import { parseDuration, parseTime } from '../time/parse';
+import { change, format, isFile, session, state, whole } from '../state/store';
+import { parseDuration, parseRange, parseTime } from '../time/parse';
 import type { EventDetails } from '../api/types';
 import { numberOf } from '../time/format';
 import { Dialog } from './parts';
@@ -20,6 +20,9 @@ export const editedBookmark = signal<bigint | null>(null);
 
 /** The trace whose clock is moved. */
 export const clockOf = signal<number | null>(null);
+
+/** The trace that is grouped, by the id of its track. */
+export const groupOf = signal<string | null>(null);
 
 const close = (): void => { dialog.value = null; };
 
@@ -32,6 +35,7 @@ export function Dialogs(): JSX.Element | null {
     case 'bookmark': return <BookmarkName />;
     case 'columns': return <Columns />;
     case 'clock': return <Clock />;
+    case 'group': return <GroupBy />;
     default: return null;
   }
 }
@@ -54,6 +58,7 @@ function Help(): JSX.Element {
         <section><h3>In tables</h3><dl><div><dt><kbd>↑</kbd><kbd>↓</kbd></dt><dd>row above, below; PageUp and PageDown, Ctrl+Home, Ctrl+End; Enter shows it on the timeline</dd></div></dl></section>
       </div>
       <label class="check"><input type="checkbox" checked={letterKeys.value} onChange={(e) => setLetterKeys(e.currentTarget.checked)} />Single letters are keys</label>
+      {isFile.value ? <p class="hint2">This page holds its data. It cannot cut traces, run SQL, group tracks, plot fields or move clocks, and has only the fields that were written into it: tracemill view does all of that where the trace is.</p> : null}
       <p class="hint2">{session.value?.program ?? ''}</p>
     </Dialog>
   );
@@ -63,7 +68,7 @@ function GoTo(): JSX.Element {
   const field = useRef<HTMLInputElement>(null);
   const [wrong, setWrong] = useState('');
   useEffect(() => field.current?.focus(), []);
-  const go = async (): Promise<void> => {
+  const go = async (selects: boolean): Promise<void> => {
     const text = field.current?.value ?? '';
     const number = /^#\s*([\d\s\u202f]+)$/.exec(text.trim());
     if (number) {
@@ -76,16 +81,24 @@ function GoTo(): JSX.Element {
       } catch (e) { setWrong(reportFailure(e)?.body.message ?? 'there is no such event'); }
       return;
     }
-    const at = parseTime(text, { begin: whole.peek().begin, end: whole.peek().end, local: format.peek() === 'local' });
-    if (at === null) { setWrong('That is no time: write +1.5s, -200ms, 10:30:05.25, seconds, 1700000001000962416ns, or #N for an event'); return; }
+    const context = { begin: whole.peek().begin, end: whole.peek().end, local: format.peek() === 'local' };
+    const range = parseRange(text, context);
+    if (range) {
+      close();
+      if (selects) act.select(range); else change({ view: range }, 'jump');
+      return;
+    }
+    const at = parseTime(text, context);
+    if (at === null) { setWrong('That is no time: write +1.5s, -200ms, 10:30:05.25, seconds, 1700000001000962416ns, two of them with .. between, or #N for an event'); return; }
     close();
     act.goTo(at);
   };
   return (
     <Dialog id="goto-dialog" title="Go to" close={close}>
       <div class="palette">
-        <input ref={field} class="plainfield" type="text" data-testid="goto" aria-label="Time or #event" placeholder="+1.5s, 10:30:05, 1700000001000962416ns or #1383" autocomplete="off" spellcheck={false}
-          aria-invalid={wrong !== ''} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void go(); } }} />
+        <input ref={field} class="plainfield" type="text" data-testid="goto" aria-label="Time or #event" placeholder="+1.5s, 10:30:05, 1700000001000962416ns, +1s..+2s or #1383" autocomplete="off" spellcheck={false}
+          aria-invalid={wrong !== ''} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void go(e.shiftKey); } }} />
+        <p class="hint2">With <code>A..B</code> Enter shows that time, Shift+Enter selects it.</p>
         {wrong ? <p class="hint2 loss" role="alert">{wrong}</p> : null}
       </div>
     </Dialog>
@@ -176,6 +189,24 @@ function Clock(): JSX.Element | null {
         <input ref={field} class="plainfield" type="text" aria-label="By how much" defaultValue={movedText(trace.moved_ns)} placeholder="+1.5s, -200ms, 37ns" autocomplete="off" spellcheck={false} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); void move(); } }} />
         <p class="hint2" role="status">{said}</p>
         <div class="actions"><button type="button" class="ib out" onClick={() => void move()}>Move</button></div>
+      </div>
+    </Dialog>
+  );
+}
+
+/** Groups the tracks of a trace by any path. */
+function GroupBy(): JSX.Element {
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const go = (): void => {
+    const path = field.current?.value.trim() ?? '';
+    if (path && groupOf.peek() !== null) { close(); act.groupBy(groupOf.peek() ?? '', path); }
+  };
+  return (
+    <Dialog id="group" title="Group by" close={close}>
+      <div class="palette">
+        <input ref={field} class="plainfield" type="text" aria-label="Path of a field" placeholder="payload.id, event_context.vtid" autocomplete="off" spellcheck={false} onKeyDown={(e) => { if (e.key === 'Enter') { e.preventDefault(); go(); } }} />
+        <div class="actions"><button type="button" class="ib out" onClick={go}>Group</button></div>
       </div>
     </Dialog>
   );

@@ -2,15 +2,17 @@
 import { effect, signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
-import { ask, chosenRow, shownTotal, table } from '../state/load';
-import { chooseEvent, reveal } from '../state/actions';
+import { applyFilter, ask, chosenRow, shownTotal, table } from '../state/load';
+import { addBookmark, chooseEvent, reveal } from '../state/actions';
+import { isNamed } from '../state/filters';
 import { change, format, session, state, timeContext, view } from '../state/store';
 import { duration, grouped, point, TIME_FORMAT_LABELS } from '../time/format';
 import type { Row, Rows } from '../api/types';
 import { dialog } from '../keys/focus';
 import { valueOf } from './json';
 import { saveEvents } from './export';
-import { Chip, clipped, Marked } from './parts';
+import { openMenu, type MenuItem } from './menu';
+import { Chip, clipped, copyText, Marked } from './parts';
 
 
 const ROW_PX = 20;
@@ -175,7 +177,7 @@ export function Events(): JSX.Element {
 function EventRow({ row, index, top, columns, template, on }: { row: Row; index: number; top: number; columns: readonly Column[]; template: string; on: boolean }): JSX.Element {
   return (
     <div id={`event-row-${index}`} class={`gr gb${index % 2 ? ' alt' : ''}`} role="row" data-testid="event-row" data-event={row.event} data-ns={row.ns ?? ''} aria-rowindex={index + 2} aria-selected={on}
-      style={{ top: `${top}px`, gridTemplateColumns: template }} onClick={() => choose(row)}>
+      style={{ top: `${top}px`, gridTemplateColumns: template }} onClick={() => choose(row)} onContextMenu={(e) => { e.preventDefault(); choose(row); openMenu(e.clientX, e.clientY, `Event ${row.event}`, rowMenu(row, columns)); }}>
       {columns.map((c) => {
         const { text, value } = c.cell(row);
         return <div role="gridcell" class={c.right ? 'r' : c.key === 'text' || c.key.includes('.') ? 'm' : ''} data-column={c.key} data-value={value} title={c.key === 'text' || c.key === 'name' ? undefined : value}>{text}</div>;
@@ -183,6 +185,16 @@ function EventRow({ row, index, top, columns, template, on }: { row: Row; index:
     </div>
   );
 }
+
+/** What can be done with a row; what is copied is as it is shown. */
+const rowMenu = (row: Row, columns: readonly Column[]): (MenuItem | null)[] => [
+  { label: 'Filter by name', run: () => void applyFilter(isNamed(row.name)) },
+  { label: 'Bookmark', run: () => { if (row.ns !== null) { change({ cursor: BigInt(row.ns) }); addBookmark(); dialog.value = 'bookmark'; } } },
+  null,
+  { label: 'Copy the time', run: () => void copyText(timeOf(row)) },
+  { label: 'Copy the name', run: () => void copyText(row.name) },
+  { label: 'Copy the row', run: () => void copyText(columns.map((c) => (c.key === 'ns' ? timeOf(row) : c.cell(row).value)).join('\t')) },
+];
 
 function choose(row: Row): void {
   chooseEvent(row.event);
@@ -212,6 +224,13 @@ function onGridKey(e: KeyboardEvent): void {
     case 'Ctrl+Home': void goTo(0); break;
     case 'Ctrl+End': void goTo(totalRows() - 1); break;
     case 'Home': case 'End': case 'ArrowLeft': case 'ArrowRight': break;
+    case 'ContextMenu': case 'F10': {
+      const row = at === null || (e.key === 'F10' && !e.shiftKey) ? null : table.row(at);
+      const box = document.getElementById(`event-row-${at}`)?.getBoundingClientRect();
+      if (!row || !box) return;
+      openMenu(box.left + 90, box.bottom, `Event ${row.event}`, rowMenu(row, columnsShown()));
+      break;
+    }
     case 'Enter': { const row = at === null ? null : table.row(at); if (row?.ns) { change({ cursor: BigInt(row.ns) }, 'jump'); reveal(BigInt(row.ns), 'jump'); } break; }
     default: return;
   }

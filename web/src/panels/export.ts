@@ -1,6 +1,8 @@
 // What leaves the page: pictures, tables, parts of the trace, commands.
-import { ask, post, selectAnswer, shownTotal, trackById, hasCalls } from '../state/load';
-import { isFile, session, state, view } from '../state/store';
+import { ask, post, selectAnswer, shownTotal, trackById } from '../state/load';
+import { both, quoted } from '../state/filters';
+import { printing } from '../state/command';
+import { isFile, link, session, state, view } from '../state/store';
 import { hold, whileBusy } from '../state/busy';
 import { reportFailure } from '../state/answers';
 import { notice, said } from '../state/actions';
@@ -24,6 +26,7 @@ export function exportMenu(anchor?: Element): void {
     ...(isFile.peek() ? [{ label: 'Cut trace', run: () => { said.value = 'A page in a file has no trace to cut: tracemill convert does it where the trace is.'; } }] : []),
     null,
     { label: 'Copy as command', run: () => void copyCommand() },
+    { label: 'Copy link', run: () => void copyLink() },
   ];
   if (anchor instanceof Element) openMenuAt(anchor, 'Export', items);
   else openMenu(innerWidth / 2 - 100, 50, 'Export', items);
@@ -88,21 +91,25 @@ export async function cutTrace(): Promise<void> {
   }
 }
 
-const quoted = (text: string): string => (/^[\w./:=@%+-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-
 /** The line that prints what is chosen. */
 export function commandLine(): string {
-  const { filter, chosen, selection } = state.peek();
-  const parts = ['tracemill', hasCalls.peek() && state.peek().tab === 'calls' ? 'report' : 'print'];
-  const range = selection ?? state.peek().view;
-  if (range) parts.push('--begin', `${range.begin}ns`, '--end', `${range.end}ns`);
-  if (filter) parts.push('--filter', quoted(filter));
-  for (const id of chosen) {
-    const track = trackById.peek().get(id);
-    if (track?.base) parts.push('--stream', quoted(track.name));
-  }
-  for (const trace of session.peek()?.traces ?? []) parts.push(quoted(trace.path));
-  return parts.join(' ');
+  const { filter, chosen, selection, view: shown } = state.peek();
+  const range = selection ?? shown;
+  const of = chosen.map((id) => trackById.peek().get(id)).filter((t) => t !== undefined);
+  const streams = of.map((t) => (t.base ? t.name : trackById.peek().get(t.of ?? '')?.name)).filter((n) => n !== undefined);
+  const groups = new Map<string, string[]>();
+  for (const t of of) if (t.group && t.value != null) groups.set(t.group, [...(groups.get(t.group) ?? []), t.value]);
+  const value = (text: string): string => (/^-?\d+(\.\d+)?$/.test(text) ? text : quoted(text));
+  const own = [...groups].filter(([path]) => path !== 'thread' && path !== 'process').map(([path, values]) => `${path} in (${values.map(value).join(', ')})`);
+  const moved = (session.peek()?.traces ?? []).filter((t) => t.moved_ns && t.moved_ns !== '0').map((t): [string, string] => [t.name ?? t.path, t.moved_ns ?? '0']);
+  return printing(session.peek()?.command ?? '', (session.peek()?.traces ?? []).map((t) => t.path), {
+    begin: range?.begin ?? null, end: range?.end ?? null, filter: own.reduce(both, filter), streams: [...new Set(streams)], moved,
+  });
+}
+
+export async function copyLink(): Promise<void> {
+  await copyText(`${location.origin === 'null' ? 'file://' : location.origin}${location.pathname}${link.peek() ? `#${link.peek()}` : ''}`);
+  said.value = 'The link is copied';
 }
 
 export async function copyCommand(): Promise<void> {

@@ -116,7 +116,8 @@ export function RulerLabel(): JSX.Element {
   const f = format.value;
   const local = f === 'local';
   const { begin } = view.value;
-  const date = f === 'utc' || f === 'local' ? day(begin, local) : TIME_FORMAT_LABELS[f];
+  // Each trace has cycles of its own, which only its events know.
+  const date = f === 'utc' || f === 'local' ? day(begin, local) : TIME_FORMAT_LABELS[f === 'cycles' ? 'ns' : f];
   const digits = spanOf(view.value) < 1_000_000n ? 9 : spanOf(view.value) < 1_000_000_000n ? 6 : 3;
   return <div class="rull"><small>{date}</small><span>{point(begin, timeContext.value, digits)}{f === 'utc' ? ' UTC' : ''}</span></div>;
 }

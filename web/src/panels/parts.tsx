@@ -47,6 +47,30 @@ export function Dialog({ id, title, close, children, extra }: { id: string; titl
   );
 }
 
+const ROW_PX = 20;
+
+/** Keys of a table of which one row is chosen: where they lead to, or null when they are of no use to it. */
+export function rowOfKey(e: KeyboardEvent, at: number, rows: number): number | null {
+  const box = e.currentTarget instanceof HTMLElement ? e.currentTarget.closest('.scrolls') : null;
+  const page = Math.max(1, Math.floor((box?.clientHeight ?? 200) / ROW_PX) - 2);
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows - 1 }[e.key];
+  return to === undefined || e.altKey || rows === 0 ? null : Math.max(0, Math.min(rows - 1, to));
+}
+
+/** Keeps a row in sight that a key went to. */
+export const keepInSight = (id: string): void => queueMicrotask(() => requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'nearest' })));
+
+/** In a list of buttons the arrows go from one to the next. */
+export function onListKey(e: KeyboardEvent): void {
+  if (!(e.currentTarget instanceof HTMLElement) || e.altKey) return;
+  const buttons = [...e.currentTarget.querySelectorAll<HTMLElement>('button')];
+  const to = rowOfKey(e, buttons.indexOf(document.activeElement as HTMLElement), buttons.length);
+  if (to === null) return;
+  buttons[to]?.focus();
+  e.preventDefault();
+  e.stopPropagation();
+}
+
 /** Gives text to the clipboard; older browsers and plain http get it by a hidden field. */
 export async function copyText(text: string): Promise<void> {
   try { await navigator.clipboard.writeText(text); return; } catch { /* not allowed here */ }

@@ -6,7 +6,7 @@ import { scrollTo } from '../state/actions';
 import { change, timeContext, view, whole } from '../state/store';
 import { duration, grouped, point } from '../time/format';
 import { centred, spanOf } from '../time/range';
-import { clipped } from './parts';
+import { clipped, onListKey } from './parts';
 
 const MOST = 2000;
 
@@ -39,7 +39,7 @@ export function Problems(): JSX.Element {
   if (problemCount() === 0) return <div class="panel" data-testid="problems"><p class="nothing">Nothing was lost, and everything could be read.</p></div>;
   return (
     <div class="panel" data-testid="problems">
-      <div class="scrolls" tabIndex={0} role="group" aria-label="List of problems">
+      <div class="scrolls" tabIndex={0} role="group" aria-label="List of problems" onKeyDown={onListKey}>
         {losses.length ? <h3 class="listhead">Losses</h3> : null}
         {losses.slice(0, MOST).map((l) => (
           <div class="problem" data-testid="loss-row" data-kind={l.kind} data-count={l.count ?? ''}>

@@ -1,24 +1,27 @@
 // Statistics of the selection: how often and how far apart, and how long calls took. The server counts, the page shows.
-import { signal } from '@preact/signals';
+import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
+import { goToNext, searchForName } from '../state/actions';
 import { answer } from '../state/answers';
-import { ask, epoch, hasCalls, selectAnswer } from '../state/load';
-import { selected } from '../state/load';
-import { applyFilter } from '../state/load';
+import { exactly, isNamed } from '../state/filters';
+import { applyFilter, ask, epoch, hasCalls, rangeQuery, selectAnswer, selected } from '../state/load';
 import { isFile, session, state, timeContext } from '../state/store';
 import { duration, grouped, point } from '../time/format';
 import { spanOf } from '../time/range';
 import type { CallStatistics, NameStatistics } from '../api/types';
 import { Between, OutliersView } from './between';
 import { cutTrace, saveStatistics } from './export';
-import { Histogram } from './histogram';
-import { Chip, clipped } from './parts';
+import { Histogram, Points } from './histogram';
+import { goToPoint, pickPoints, type Measured } from './measured';
+import { Chip, clipped, keepInSight, rowOfKey } from './parts';
 import { rangeShown } from './ranges';
 
 /** Names beyond this many are counted, not listed. */
 const MOST_NAMES = 1000;
 
-const chosenName = signal<string | null>(null);
+/** The name of events or calls whose durations are drawn. */
+const chosen = signal<{ of: 'events' | 'calls'; name: string } | null>(null);
+const choose = (of: 'events' | 'calls', name: string): void => { chosen.value = { of, name }; };
 
 type Mode = 'names' | 'between' | 'outliers';
 const mode = signal<Mode>('names');
@@ -34,14 +37,27 @@ export const SelectionTools = (): JSX.Element => (
   </>
 );
 
-/** The time between events of a name and the next of it, for the histogram: asked for when a name is chosen. */
-interface Pairs { rows?: unknown[]; points?: { begin: string; duration: string }[] }
-const gapsAnswer = answer<Pairs>(() => {
-  const name = chosenName.value;
-  if (name === null || state.value.tab !== 'selection') return null;
-  const { selection, filter } = state.value;
-  const query = { from: name, to: name, begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, filter };
-  return { key: `${Object.values(query).join('\n')}\n${epoch.value}`, ask: (abort) => ask('pairs', query, abort) };
+interface Pairs { readonly points: readonly { begin: string; duration: string }[]; readonly summary?: readonly { n: number }[]; readonly histogram?: readonly [number, number][] }
+interface CallDurations extends Pairs { readonly points: readonly { begin: string; duration: string; track?: string; call?: number }[] }
+
+/** The name that is looked at: what was chosen, else the commonest one. */
+const shownName = computed(() => {
+  const { value } = selectAnswer.value;
+  const known = chosen.value;
+  if (known && (known.of === 'calls' ? value?.calls : value?.names)?.some((n) => n.name === known.name)) return known;
+  const first = value?.names[0];
+  return first ? { of: 'events' as const, name: first.name } : null;
+});
+
+/** The time between events of the name and the next of it, or how long its calls took. */
+const measured = answer<CallDurations>(() => {
+  const name = shownName.value;
+  if (name === null || state.value.tab !== 'selection' || mode.value !== 'names' || !session.value?.features.includes(name.of === 'calls' ? 'durations' : 'pairs')) return null;
+  const query = rangeQuery();
+  const key = `${name.of}\n${name.name}\n${Object.values(query).join('\n')}\n${epoch.value}`;
+  if (name.of === 'calls') return { key, ask: (abort) => ask('durations', { name: name.name, ...query }, abort) };
+  const exact = exactly(name.name);
+  return { key, ask: (abort) => ask('pairs', { from: exact, to: exact, by: 'name', ...query }, abort) };
 });
 
 export function Selection(): JSX.Element {
@@ -58,36 +74,62 @@ export function Selection(): JSX.Element {
   const events = value.events;
   const most = value.names[0]?.events ?? 1;
   const seconds = Number(spanOf(rangeShown())) / 1e9;
-  const name = chosenName.value ?? value.names[0]?.name ?? null;
-  const points = gapsAnswer.value.value?.points;
+  const name = shownName.value;
   return (
     <div class="panel" {...attributes}>
       <Summary />
       <div class="split">
         <div class="scrolls" tabIndex={-1}>
-          <NameTable names={value.names} events={events} most={most} seconds={seconds} chosen={name} />
-          {value.calls?.length ? <CallTable calls={value.calls} /> : null}
+          <NameTable names={value.names} events={events} most={most} seconds={seconds} chosen={name?.of === 'events' ? name.name : null} />
+          {value.calls?.length ? <CallTable calls={value.calls} chosen={name?.of === 'calls' ? name.name : null} /> : null}
         </div>
         <aside aria-label="Distribution">
-          {name !== null && points && points.length > 0
-            ? <Histogram title={`${clipped(name, 80)}, time since the one before`} values={points.map((p) => Number(p.duration))} pick={() => void applyFilter(`name == ${JSON.stringify(name)}`)} />
-            : <Spread names={value.names} name={name} />}
+          {name === null ? null : <Distribution of={name.of} name={name.name} />}
         </aside>
       </div>
     </div>
   );
 }
 
-/** The gaps of a name that the statistics tell, where the single ones are not known. */
-function Spread({ names, name }: { names: readonly NameStatistics[]; name: string | null }): JSX.Element | null {
-  const row = names.find((n) => n.name === name);
-  if (!row) return null;
-  const line = (label: string, ns: string | null): JSX.Element => <div><dt>{label}</dt><dd>{ns === null ? '' : duration(BigInt(ns))}</dd></div>;
+/** How long the gaps or the calls of a name were, and when. */
+function Distribution({ of, name }: { of: 'events' | 'calls'; name: string }): JSX.Element {
+  const { key, value, pending } = measured.value;
+  const title = `${clipped(name, 80)}, ${of === 'calls' ? 'durations' : 'time since the one before'}`;
+  const fresh = key?.startsWith(`${of}\n${name}\n`) ? value : null;
+  if (!fresh || fresh.points.length === 0) return <Spread of={of} name={name} title={title} pending={pending} />;
+  const points = fresh.points.map((p): Measured => {
+    const [begin, length] = [BigInt(p.begin), BigInt(p.duration)];
+    return { begin, duration: length, event: of === 'calls' ? begin : begin + length };
+  });
+  const rest = (fresh.summary ?? []).reduce((sum, s) => sum + s.n, 0);
+  const pick = (some: readonly Measured[], n: number): void => pickPoints(of === 'calls' ? null : name, some, n);
+  return (
+    <>
+      <Histogram title={title} points={points} all={fresh.histogram} pick={pick} />
+      <Points points={points} pick={pick} go={goToPoint} />
+      <div class="chartfoot">
+        <p>{rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar, or a box of points, is a filter.</p>
+        <button type="button" class="ib out small" onClick={() => void (of === 'calls' ? searchForName(name) : applyFilter(isNamed(name)))}>{of === 'calls' ? 'Select all of this name' : 'Filter by name'}</button>
+      </div>
+    </>
+  );
+}
+
+/** What the statistics tell of a name, where single durations are not known. */
+function Spread({ of, name, title, pending }: { of: 'events' | 'calls'; name: string; title: string; pending: boolean }): JSX.Element | null {
+  const { value } = selectAnswer.value;
+  const line = (label: string, ns: string | null | undefined): JSX.Element => <div><dt>{label}</dt><dd>{ns == null ? '' : duration(BigInt(ns))}</dd></div>;
+  const row = of === 'events' ? value?.names.find((n) => n.name === name) : undefined;
+  const call = of === 'calls' ? value?.calls?.find((n) => n.name === name) : undefined;
+  if (!row && !call) return null;
   return (
     <div class="chart">
-      <h3 class="h4">{clipped(row.name, 80)}, time since the one before</h3>
-      <div class="kv bare"><dl>{line('shortest', row.gap_min)}{line('median', row.gap_p50)}{line('longest', row.gap_max)}</dl></div>
-      <button type="button" class="ib out small" onClick={() => void applyFilter(`name == ${JSON.stringify(row.name)}`)}>Filter by name</button>
+      <h3 class="h4">{title}</h3>
+      <div class="kv bare"><dl>{row ? <>{line('shortest', row.gap_min)}{line('median', row.gap_p50)}{line('longest', row.gap_max)}</>
+        : <>{line('shortest', call?.min)}{line('median', call?.p50)}{line('p90', call?.p90)}{line('p99', call?.p99)}{line('longest', call?.max)}</>}</dl></div>
+      {pending ? <p class="hint2">Measuring…</p> : null}
+      {row ? <button type="button" class="ib out small" onClick={() => void applyFilter(isNamed(name))}>Filter by name</button>
+        : <button type="button" class="ib out small" onClick={() => void searchForName(name)}>Select all of this name</button>}
     </div>
   );
 }
@@ -96,7 +138,7 @@ export function Summary(): JSX.Element | null {
   const { value } = selectAnswer.value;
   if (!value) return null;
   const { begin, end } = rangeShown();
-  const { chosen } = state.value;
+  const tracksChosen = state.value.chosen.length;
   const span = end - begin;
   const rate = span > 0n ? Math.round(value.events / (Number(span) / 1e9)) : null;
   const { losses } = value;
@@ -104,7 +146,7 @@ export function Summary(): JSX.Element | null {
     <div class="sum">
       {state.value.selection ? <span>From <b>{point(begin, timeContext.value)}</b> to <b>{point(end, timeContext.value)}</b></span> : <span><b>{selected.value ? 'Whole time' : 'All of it'}</b></span>}
       <span><b>{duration(span)}</b></span>
-      <span><b>{chosen.length || 'all'}</b> {chosen.length === 1 ? 'track' : 'tracks'}</span>
+      <span><b>{tracksChosen || 'all'}</b> {tracksChosen === 1 ? 'track' : 'tracks'}</span>
       <span><b>{value.complete === false ? '>\u202f' : ''}{grouped(value.events)}</b> {value.events === 1 ? 'event' : 'events'}</span>
       {rate !== null && Number.isFinite(rate) ? <span><b>{grouped(rate)}</b> a second</span> : null}
       {losses.intervals > 0 ? <span class="loss">Part of it is missing: {losses.intervals} {losses.intervals === 1 ? 'loss' : 'losses'}</span> : null}
@@ -115,22 +157,22 @@ export function Summary(): JSX.Element | null {
 const gap = (ns: string | null): string => (ns === null ? '' : duration(BigInt(ns)));
 
 function NameTable({ names, events, most, seconds, chosen }: { names: readonly NameStatistics[]; events: number; most: number; seconds: number; chosen: string | null }): JSX.Element {
+  const shown = names.slice(0, MOST_NAMES);
+  const at = shown.findIndex((n) => n.name === chosen);
   const onKeyDown = (e: KeyboardEvent): void => {
-    const at = names.findIndex((n) => n.name === chosen);
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: names.length - 1 }[e.key];
-    const next = to === undefined ? undefined : names[Math.max(0, Math.min(names.length - 1, to))];
-    if (!next) return;
-    chosenName.value = next.name;
+    const to = rowOfKey(e, at, shown.length);
+    const next = to === null ? undefined : shown[to];
+    if (next) { choose('events', next.name); keepInSight(`name-row-${to}`); } else if (e.key === 'Enter' && chosen !== null) void goToNext(isNamed(chosen)); else return;
     e.preventDefault();
     e.stopPropagation();
   };
   return (
-    <table role="grid" aria-label="Names" tabIndex={0} onKeyDown={onKeyDown}>
+    <table role="grid" aria-label="Names" tabIndex={0} aria-activedescendant={at >= 0 ? `name-row-${at}` : undefined} onKeyDown={onKeyDown}>
       <colgroup><col class="w20 name" /><col class="w10" /><col class="w20 extra" /><col class="w11 extra" /><col class="w12" /><col class="w13" /><col class="w13" /></colgroup>
       <thead><tr><th scope="col">Name</th><th scope="col" class="r" aria-sort="descending">Events ↓</th><th scope="col" class="extra">Share</th><th scope="col" class="r extra">A second</th><th scope="col" class="r">Gap, min</th><th scope="col" class="r">Gap, median</th><th scope="col" class="r">Gap, max</th></tr></thead>
       <tbody>
-        {names.slice(0, MOST_NAMES).map((n) => (
-          <tr key={n.name} data-testid="name-row" data-name={n.name} class={n.name === chosen ? 'on' : ''} aria-selected={n.name === chosen} onClick={() => { chosenName.value = n.name; }}>
+        {shown.map((n, i) => (
+          <tr key={n.name} id={`name-row-${i}`} data-testid="name-row" data-name={n.name} class={n.name === chosen ? 'on' : ''} aria-selected={n.name === chosen} onClick={() => choose('events', n.name)} onDblClick={() => void goToNext(isNamed(n.name))}>
             <td data-column="name" data-value={n.name} title={clipped(n.name, 1000)}><Chip name={n.name} small />{clipped(n.name, 300)}</td>
             <td class="r" data-column="events" data-value={n.events}>{grouped(n.events)}</td>
             <td class="extra"><span class="share"><span class="bar" style={{ width: `${Math.max(1, Math.round((n.events / most) * 58))}%` }} /><small>{events ? ((n.events / events) * 100).toFixed(1) : '0.0'} %</small></span></td>
@@ -157,20 +199,31 @@ function sorted(calls: readonly CallStatistics[]): CallStatistics[] {
   return [...calls].sort((a, b) => { const [x, y] = [value(a), value(b)]; return x > y ? -1 : x < y ? 1 : 0; });
 }
 
-export function CallTable({ calls }: { calls: readonly CallStatistics[] }): JSX.Element {
+export function CallTable({ calls, chosen }: { calls: readonly CallStatistics[]; chosen: string | null }): JSX.Element {
+  const shown = sorted(calls).slice(0, MOST_NAMES);
+  const at = shown.findIndex((c) => c.name === chosen);
+  const onKeyDown = (e: KeyboardEvent): void => {
+    if (e.target !== e.currentTarget) return;
+    const to = rowOfKey(e, at, shown.length);
+    const next = to === null ? undefined : shown[to];
+    if (next) { choose('calls', next.name); keepInSight(`call-row-${to}`); } else if (e.key === 'Enter' && chosen !== null) void searchForName(chosen); else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
   return (
-    <table aria-label="Calls">
+    <table role="grid" aria-label="Calls" tabIndex={0} aria-activedescendant={at >= 0 ? `call-row-${at}` : undefined} onKeyDown={onKeyDown}>
       <colgroup><col class="w24" />{COLUMNS.map(() => <col />)}</colgroup>
       <thead><tr><th scope="col">Function</th>{COLUMNS.map(([key, label]) => (
         <th scope="col" class="r" aria-sort={sortedBy.value === key ? 'descending' : undefined}><button type="button" onClick={() => { sortedBy.value = key; }}>{label}{sortedBy.value === key ? ' ↓' : ''}</button></th>
       ))}</tr></thead>
       <tbody>
-        {sorted(calls).slice(0, MOST_NAMES).map((c) => (
-          <tr key={c.name} data-testid="call-row" data-name={c.name}>
+        {shown.map((c, i) => (
+          <tr key={c.name} id={`call-row-${i}`} data-testid="call-row" data-name={c.name} class={c.name === chosen ? 'on' : ''} aria-selected={c.name === chosen} onClick={() => choose('calls', c.name)} onDblClick={() => void searchForName(c.name)}>
             <td data-column="name" data-value={c.name} title={clipped(c.name, 1000)}><Chip name={c.name} small />{clipped(c.name, 300)}</td>
             {COLUMNS.map(([key]) => <td class="r" data-column={key} data-value={c[key] ?? ''}>{key === 'calls' ? grouped(c.calls) : c[key] === null ? '' : duration(BigInt(c[key] ?? 0))}</td>)}
           </tr>
         ))}
+        {calls.length > MOST_NAMES ? <tr><td colSpan={COLUMNS.length + 1}>and {grouped(calls.length - MOST_NAMES)} functions more: CSV has all of them</td></tr> : null}
       </tbody>
     </table>
   );
@@ -181,5 +234,5 @@ export function Calls(): JSX.Element {
   const { value } = selectAnswer.value;
   if (!hasCalls.value) return <p class="nothing">There are no calls in this trace.</p>;
   if (!value?.calls) return <p class="nothing">Counting…</p>;
-  return <div class="panel"><Summary /><div class="scrolls" tabIndex={0} role="group" aria-label="Functions"><CallTable calls={value.calls} /></div></div>;
+  return <div class="panel"><Summary /><div class="scrolls" tabIndex={0} role="group" aria-label="Functions"><CallTable calls={value.calls} chosen={chosen.value?.of === 'calls' ? chosen.value.name : null} /></div></div>;
 }

@@ -3,7 +3,8 @@ import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { failure, phase, shownTotal, tracks, tryAgain } from '../state/load';
 import { change, session, state } from '../state/store';
-import { copyText } from './parts';
+import { grouped, numberOf } from '../time/format';
+import { clipped, copyText } from './parts';
 import { Logo } from './bar';
 
 const Title = (): JSX.Element => <h1 class="logo"><Logo />tracemill</h1>;
@@ -18,11 +19,6 @@ export const Failure = (): JSX.Element => (
     <p role="alert">{failure.value?.message}{failure.value?.help ? `\n${failure.value.help}` : ''}</p>
     <button type="button" class="ib out" onClick={() => void tryAgain()}>Try again</button>
   </main>
-);
-
-/** Before anything is known. */
-export const Loading = (): JSX.Element => (
-  <main class="page"><Title /><p>Reading the trace</p></main>
 );
 
 /** Said over what was drawn last. */
@@ -49,6 +45,22 @@ const isTimeless = (): boolean => {
   return bases.length > 0 && bases.every((t) => t.events !== null && t.untimed === t.events);
 };
 
+const MOST_STREAMS = 12;
+
+/** Traces without events: what there is of them. */
+function NoEvents(): JSX.Element {
+  const streams = tracks.value.filter((t) => t.base);
+  const several = (session.value?.traces.length ?? 0) > 1;
+  return (
+    <div class="note">
+      <b>{several ? 'The traces have no events' : 'The trace has no events'}</b>
+      <span>{streams.length === 0 ? 'It has no streams' : numberOf(streams.length, 'stream')}</span>
+      <ul class="plain">{streams.slice(0, MOST_STREAMS).map((t) => <li>{clipped(t.name, 80)}{t.packets == null ? '' : `, ${numberOf(t.packets, 'packet')}`}</li>)}</ul>
+      {streams.length > MOST_STREAMS ? <span>and {grouped(streams.length - MOST_STREAMS)} more</span> : null}
+    </div>
+  );
+}
+
 /** Why the timeline has nothing to show. */
 export function Empty(): JSX.Element | null {
   if (phase.value === 'loading') {
@@ -57,7 +69,7 @@ export function Empty(): JSX.Element | null {
   }
   if (isTimeless()) return <div class="note"><b>The events have no times</b><span>The table has all of them.</span></div>;
   if (!isEmpty()) return null;
-  if (session.value?.events === 0) return <div class="note"><b>The trace has no events</b></div>;
+  if (session.value?.events === 0) return <NoEvents />;
   return (
     <div class="note">
       <b>No event matches the filter</b>

@@ -1,30 +1,32 @@
 // The tracks: labels as a tree for everybody, beside them the timeline that is drawn.
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/frame';
 import { GlPainter } from '../draw/gl';
-import { rowAt, type Row } from '../draw/layout';
+import { LANE_PX, rowAt, type Row } from '../draw/layout';
 import type { Painter } from '../draw/painter';
 import { PixelPainter } from '../draw/pixels';
 import { resize } from '../draw/plain';
 import { scaleOf } from '../draw/scale';
-import { describe, drawTimeline, hitAt } from '../draw/timeline';
+import { boundaryAt, describe, drawTimeline, hitAt } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
 import {
-  applyFilter, callAnswer, eventAnswer, filteredTiles, layout, locate, order, phase, plainTiles, rowsInSight, scroll, selectAnswer, tilesArrived, tilesShown, tracks, viewport,
+  applyFilter, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesShown, titles, trackById, tracks, viewport,
 } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
+import { filterPath, isNamed } from '../state/filters';
+import { GROUPINGS, groupWords, readGroupKey } from '../state/groups';
 import { change, origin, session, state, timeContext, view } from '../state/store';
 import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
 import { openMenu, type MenuItem } from './menu';
-import { copyText, formatName } from './parts';
-import { clockOf } from './dialogs';
+import { clipped, copyText, formatName } from './parts';
+import { clockOf, groupOf } from './dialogs';
 import { dragged, timelineInput } from './scene';
 import { theme } from './settings';
 import { Empty } from './states';
@@ -66,6 +68,7 @@ export function Tracks(): JSX.Element {
           {rows.length + pinned.length === 0 ? <div role="row"><span role="gridcell" class="sr">No tracks</span></div> : null}
           {rows.filter((r) => known.has(r)).map((row) => <Label key={row.track.id} row={row} top={pinnedHeight + row.y} index={pinned.length + rows.indexOf(row)} />)}
           {pinned.map((row, i) => <Label key={`pin ${row.track.id}`} row={row} top={at + row.y} index={i} />)}
+          {dropAt.value !== null ? <div class="drop-line" aria-hidden="true" role="presentation" style={{ top: `${dropAt.value - 1}px` }} /> : null}
         </div>
         <Timeline />
       </div>
@@ -104,10 +107,7 @@ function onTreeKey(e: KeyboardEvent): void {
   if (e.key === ' ' && id !== null) act.toggleTrack(id);
   else if (row?.unfolded === true && e.key === 'ArrowLeft' && !e.ctrlKey) act.toggleFold(row.track.id);
   else if (row?.unfolded === false && e.key === 'ArrowRight' && !e.ctrlKey) act.toggleFold(row.track.id);
-  else if ((e.key === 'ContextMenu' || (e.shiftKey && e.key === 'F10')) && row) {
-    const box = (e.target as HTMLElement).getBoundingClientRect();
-    trackMenu(row, box.left + 40, box.top + 20);
-  } else if (e.key === 'ArrowUp' || e.key === 'ArrowDown') {
+  else if (e.key === 'ArrowUp' || e.key === 'ArrowDown') {
     commandOf(keyOf(e))?.run();
     focusRow();
   } else return;
@@ -134,7 +134,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
       aria-selected={on} aria-level={row.level} aria-rowindex={index + 1} aria-expanded={row.unfolded ?? undefined} tabIndex={first ? 0 : -1}
       style={{ top: `${top}px`, height: `${row.height}px`, zIndex: row.pinned ? 2 : 0, paddingLeft: `${9 + indent}px` }}
       onFocus={(e) => { if (e.target === e.currentTarget) act.currentTrack.value = track.id; }}
-      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }}
+      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }} onPointerDown={(e) => dragLabel(e, row)}
       onContextMenu={(e) => { e.preventDefault(); trackMenu(row, e.clientX, e.clientY); }}>
       <div class="head" role="rowheader">
         {row.unfolded !== null && !row.pinned
@@ -142,7 +142,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
         {!group ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
         {pinnedHere ? <span class="pinmark" aria-hidden="true">●</span> : null}
         <Name name={track.name} path={group} />
-        {format ? <span class="fmt">{format}</span> : null}
+        {format ? <span class="fmt">{`\u200b${format.replaceAll(' ', '\u00a0')}`}</span> : null}
         <span class={`n${bad ? ' loss' : ''}`}>{text}</span>
         <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
           onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>
@@ -153,22 +153,83 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
   );
 }
 
-/** A name; of one that is a path the last part stays when there is not room for all of it. */
+/** Where a label that is dragged would go: a height among the rows. */
+const dropAt = signal<number | null>(null);
+
+/** Moves a track among its siblings with the pointer. */
+function dragLabel(e: PointerEvent, row: Row): void {
+  const target = e.currentTarget;
+  if (e.button !== 0 || !(target instanceof HTMLElement) || (e.target instanceof Element && e.target.closest('button'))) return;
+  const { pinned, rows, pinnedHeight } = layout.peek();
+  const siblings = row.pinned ? pinned : rows.filter((r) => r.track.parent === row.track.parent && r.level === row.level);
+  if (siblings.length < 2) return;
+  const box = target.closest('.inner')?.getBoundingClientRect();
+  const own = siblings.indexOf(row);
+  let place = own;
+  let far = false;
+  const move = (m: PointerEvent): void => {
+    if (!far && Math.abs(m.clientY - e.clientY) < DRAG_PX * 2) return;
+    if (!far) target.setPointerCapture(e.pointerId);
+    far = true;
+    const shift = row.pinned ? scroll.peek() : pinnedHeight;
+    const y = m.clientY - (box?.top ?? 0) - shift;
+    // A sibling reaches to the next one: what is below it goes with it.
+    const ends = siblings.map((r, i) => siblings[i + 1]?.y ?? (row.pinned ? pinnedHeight : Math.max(r.y + r.height, ...rows.filter((o) => o.y >= r.y && o.level > r.level && o.y < (siblings[i + 1]?.y ?? Infinity)).map((o) => o.y + o.height))));
+    const over = siblings.findIndex((r, i) => y < (r.y + (ends[i] ?? 0)) / 2);
+    const before = over < 0 ? siblings.length : over;
+    place = before > own ? before - 1 : before;
+    dropAt.value = shift + (siblings[before]?.y ?? ends[ends.length - 1] ?? 0);
+  };
+  const up = (): void => {
+    target.removeEventListener('pointermove', move);
+    target.removeEventListener('pointerup', up);
+    target.removeEventListener('pointercancel', up);
+    dropAt.value = null;
+    if (far) act.placeTrack(row.track.id, place);
+  };
+  target.addEventListener('pointermove', move);
+  target.addEventListener('pointerup', up);
+  target.addEventListener('pointercancel', up);
+}
+
+/** Names of groups whose last parts are those of no other group. */
+const plainGroups = computed(() => {
+  const met = new Map<string, number>();
+  for (const t of tracks.value) if (t.kind === 'group') met.set(lastPart(t.name), (met.get(lastPart(t.name)) ?? 0) + 1);
+  return new Set([...met].filter(([, n]) => n === 1).map(([name]) => name));
+});
+const lastPart = (name: string): string => name.slice(name.replace(/\/+$/, '').lastIndexOf('/') + 1);
+
+/** A name; of one that is a path the last part is enough where it is the only one. */
 function Name({ name, path }: { name: string; path: boolean }): JSX.Element {
   const slash = path ? name.replace(/\/+$/, '').lastIndexOf('/') : -1;
   if (slash < 0) return <span class="nm" title={name}>{inOrder(name)}</span>;
+  if (plainGroups.value.has(lastPart(name))) return <><span class="sr">{name.slice(0, slash + 1)}</span><span class="nm" title={name}>{inOrder(name.slice(slash + 1))}</span></>;
   return <><span class="dir" title={name}>{inOrder(name.slice(0, slash + 1))}</span><span class="nm" title={name}>{inOrder(name.slice(slash + 1))}</span></>;
 }
 
+/** What the streams of each trace lost together. */
+const lossesOf = computed(() => {
+  const sums = new Map<number, { events: number; packets: number }>();
+  for (const { trace, base, losses } of tracks.value) {
+    if (!base || trace === null || !losses || typeof losses === 'number') continue;
+    const sum = sums.get(trace) ?? { events: 0, packets: 0 };
+    sums.set(trace, { events: sum.events + (losses.events ?? 0), packets: sum.packets + (losses.packets ?? 0) });
+  }
+  return sums;
+});
+
 /** What stands at the end of a label. */
 function countOf(track: Track): { text: string; bad: boolean } {
-  const losses = track.losses;
-  if (track.kind === 'group' && losses) {
+  const losses = track.kind === 'group' ? track.losses ?? lossesOf.value.get(track.trace ?? -1) : null;
+  if (losses) {
     const { events, packets } = typeof losses === 'number' ? { events: losses, packets: 0 } : losses;
     const lost = [events ? `${grouped(events)} lost` : '', packets ? `${numberOf(packets, 'packet')} lost` : ''].filter((t) => t !== '');
     if (lost.length) return { text: lost.join(', '), bad: true };
   }
   if (track.kind === 'counter') return { text: (track.done ?? 1) < 1 ? `${Math.floor(100 * (track.done ?? 0))} %` : '', bad: false };
+  const reading = track.kind === 'group' ? groupsAnswer.value.value?.find((g) => g.of === track.id && g.done < 1) : undefined;
+  if (reading) return { text: `by ${groupWords(reading.group)} ${Math.floor(100 * reading.done)} %`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
   if (track.kind === 'state') return { text: '', bad: false };
   if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
@@ -189,10 +250,36 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
   const trace = track.kind === 'group' ? track.trace : null;
   if (trace !== null && session.peek()?.features.includes('clock')) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
+  const group = session.peek()?.features.includes('groups') ? tracks.peek().find((t) => t.kind === 'group' && t.trace === track.trace && track.trace !== null) : undefined;
+  if (group) items.push({ label: 'Group by', run: () => openMenu(x, y, `Group ${group.name} by`, groupItems(group)) });
   if (state.peek().plots.includes(id)) items.push({ label: 'Remove', run: () => act.unplot(id) });
-  if (order.peek().hidden.size) items.push({ label: 'Show hidden tracks', run: act.showHidden });
+  if (state.peek().hidden.length) items.push({ label: 'Show hidden tracks', run: act.showHidden });
   openMenu(x, y, `Track ${track.name}`, items);
 }
+
+/** The menu of the row that keys work on. */
+export function openTrackMenu(): void {
+  const { pinned, rows, pinnedHeight } = layout.peek();
+  const id = act.currentTrack.peek();
+  const row = pinned.find((r) => r.track.id === id) ?? rows.find((r) => r.track.id === id);
+  const box = document.querySelector('.trk')?.getBoundingClientRect();
+  if (row && box) trackMenu(row, box.left + 40, box.top + Math.max(0, row.pinned ? row.y : pinnedHeight + row.y - scroll.peek()) + 20);
+}
+
+/** Paths by which the tracks of a trace may be grouped: those that are known, and the fields of the chosen event. */
+function groupItems(group: Track): (MenuItem | null)[] {
+  const now = state.peek().groups.map(readGroupKey).find((g) => g?.group === group.id)?.path ?? null;
+  const item = (label: string, path: string | null): MenuItem => ({ label: `${path === now ? '✓ ' : ''}${label}`, run: () => act.groupBy(group.id, path) });
+  const event = eventAnswer.peek().value;
+  const fields = event && state.peek().event !== null && trackById.peek().get(event.track)?.trace === group.trace ? event.fields.slice(0, MOST_FIELDS) : [];
+  return [
+    item('Streams', null), ...GROUPINGS.map(([path, label]) => item(label, path)), ...(fields.length ? [null] : []),
+    ...fields.map((f) => item(f.path, filterPath(f.path))), null,
+    { label: 'Another field', run: () => { groupOf.value = group.id; dialog.value = 'group'; } },
+  ];
+}
+
+const MOST_FIELDS = 14;
 
 function Timeline(): JSX.Element {
   const box = useRef<HTMLDivElement>(null);
@@ -213,14 +300,15 @@ function Timeline(): JSX.Element {
       const { width, height } = viewport.peek();
       if (width === 0 || height === 0 || !session.peek()) return;
       resize(over, width, height, devicePixelRatio);
-      const { words: said, drawn } = drawTimeline(painter, g, timelineInput(width, height, devicePixelRatio));
+      const { words: said, drawn, logs } = drawTimeline(painter, g, timelineInput(width, height, devicePixelRatio));
       if (!moving() && !sameWords(said, words.peek())) words.value = said;
+      if (!moving() && logs !== logsShown.peek()) logsShown.value = logs;
       if (drawn && !painted.current) { painted.current = true; performance.mark('tracemill:first-paint'); }
       if (phase.peek() === 'loading' && tracks.peek().length > 0) phase.value = 'ready';
       if (phase.peek() === 'loading' && session.peek()?.events === 0) phase.value = 'ready';
     });
     const end = effect(() => {
-      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, phase.value, session.value];
+      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, sliceAnswer.value, titles.value, phase.value, session.value];
       requestDraw();
     });
     const wheel = (e: WheelEvent): void => onWheel(e, target);
@@ -232,7 +320,7 @@ function Timeline(): JSX.Element {
   return (
     <div class="cv" ref={box} data-testid="timeline" role="application" tabIndex={0} aria-label="Timeline" aria-describedby="timeline-keys" data-begin={String(v.begin)} data-end={String(v.end)}
       aria-activedescendant={act.markOf() ? 'chosen' : undefined} style={{ height: `${Math.max(0, height)}px` }}
-      onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={onDoubleClick} onContextMenu={onContextMenu}>
+      onBlur={() => { act.byKey.value = false; }} onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={onDoubleClick} onContextMenu={onContextMenu}>
       <span id="timeline-keys" class="sr">W and S zoom, A and D move, arrows move the cursor and go between tracks, I and O select, question mark shows all keys</span>
       <div data-testid="canvas" aria-hidden="true" class="layers" style={{ height: `${Math.max(0, height)}px` }}>
         <canvas ref={below} /><canvas ref={above} />
@@ -250,13 +338,30 @@ const sameWords = (a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string
 function Chosen(): JSX.Element | null {
   const mark = act.markOf();
   if (!mark) return null;
-  const name = state.value.call ? callAnswer.value.value?.name : eventAnswer.value.value?.title;
+  const name = state.value.call ? callAnswer.value.value?.name : state.value.slice ? act.sliceOf()?.name : eventAnswer.value.value?.title;
   const what = mark.end !== null ? `, ${duration(mark.end - mark.begin)}` : '';
   return <div id="chosen" role="img" class="sr" aria-label={`${name ?? ''}${what}, at ${point(mark.begin, timeContext.value)}`} />;
 }
 
+/** What the pointer would show, where a key went. */
+function tipOfKey(): { x: number; y: number; lines: readonly string[] } | null {
+  const mark = act.byKey.value ? act.markOf() : null;
+  if (!mark) return null;
+  const { pinned, rows, pinnedHeight } = layout.value;
+  const row = pinned.find((r) => r.track.id === mark.track) ?? rows.find((r) => r.track.id === mark.track);
+  if (!row) return null;
+  const top = row.pinned ? row.y : pinnedHeight + row.y - scroll.value;
+  const { call, slice } = state.value;
+  const name = call ? callAnswer.value.value?.name : slice ? act.sliceOf()?.name : eventAnswer.value.value?.title;
+  const { cursor } = state.value;
+  const lines = [clipped(name ?? '', 300), mark.end === null ? point(mark.begin, timeContext.value) : duration(mark.end - mark.begin)];
+  if (cursor !== null && cursor !== mark.begin) lines.push(`${signed(mark.begin - cursor)} from the cursor`);
+  const lane = mark.depth === null ? row.height : (mark.depth - row.firstLane + 1) * LANE_PX;
+  return { x: Math.max(0, Math.min(viewport.value.width, scaleOf(view.value, viewport.value.width).x(mark.begin))), y: top + lane - 8, lines };
+}
+
 function Tip(): JSX.Element | null {
-  const open = tip.value;
+  const open = tip.value ?? tipOfKey();
   if (!open) return null;
   const { width, height } = viewport.value;
   const left = open.x > width - 260;
@@ -280,6 +385,9 @@ function spotOf(e: MouseEvent, box: Element): Spot {
   return { x, y, row, yInRow: row ? y - (row.pinned ? row.y : layout.peek().pinnedHeight + row.y - scroll.peek()) : 0 };
 }
 
+const nearBoundary = (spot: Spot): { at: bigint; name: string } | null =>
+  (spot.row ? boundaryAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }, SNAP_PX) : null);
+
 const scaleNow = () => scaleOf(view.peek(), viewport.peek().width);
 const timeAt = (x: number): bigint => scaleNow().time(Math.max(0, Math.min(viewport.peek().width, x)));
 const hit = (spot: Spot) => (spot.row ? hitAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }) : null);
@@ -290,6 +398,7 @@ function onPointerMove(e: PointerEvent): void {
   if (!(e.currentTarget instanceof HTMLElement)) return;
   const spot = spotOf(e, e.currentTarget);
   act.pointer.value = timeAt(spot.x);
+  act.byKey.value = false;
   pointerX.value = Math.round(spot.x);
   if (tipTimer !== null) clearTimeout(tipTimer);
   tip.value = null;
@@ -333,7 +442,10 @@ function onPointerDown(e: PointerEvent): void {
       return;
     }
     if (clock !== null) { tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))] }; return; }
-    dragged.value = { range: ordered(timeAt(from.x), timeAt(last.x)), tracks: tracksBetween(from.y, last.y) };
+    const [begin, end] = alt ? [null, null] : [nearBoundary(from), nearBoundary(last)];
+    const range = ordered(begin?.at ?? timeAt(from.x), end?.at ?? timeAt(last.x));
+    dragged.value = { range, tracks: tracksBetween(from.y, last.y) };
+    tip.value = { x: last.x, y: last.y, lines: [duration(range.end - range.begin), ...(end ? [`to ${inOrder(end.name.slice(0, 80))}`] : [])] };
   };
   const up = (): void => {
     target.removeEventListener('pointermove', move);
@@ -422,7 +534,7 @@ function onContextMenu(e: MouseEvent): void {
     if (found.end !== null) {
       const slice = { begin: found.begin, end: found.end };
       above.push({ label: 'Fit', run: () => change({ view: widened(slice) }, 'jump') }, { label: 'Select its time', run: () => act.select(slice) });
-    } else if (row.track.kind === 'events') above.push({ label: 'Filter by name', run: () => void applyFilter(`name == ${JSON.stringify(found.name)}`) });
+    } else if (row.track.kind === 'events') above.push({ label: 'Filter by name', run: () => void applyFilter(isNamed(found.name)) });
     above.push({ label: 'Copy the name', run: () => void copyText(found.name) }, null);
   }
   trackMenu(row, e.clientX, e.clientY, above);
@@ -441,8 +553,16 @@ function onWheel(e: WheelEvent, target: HTMLElement): void {
     e.preventDefault();
     const by = (e.shiftKey && dx === 0 ? dy : dx) / Math.max(1, viewport.peek().width);
     directly(() => act.panBy(BigInt(Math.round(by * Number(spanOf(view.peek()))))));
+  } else {
+    // Lanes that are out of sight come first, then the tracks go on.
+    const { row } = spotOf(e, target);
+    const lanes = Math.trunc((wheelRest + dy) / LANE_PX);
+    if (row && act.scrollLanes(row.track.id, lanes || Math.sign(dy), lanes === 0)) { e.preventDefault(); wheelRest = lanes === 0 ? wheelRest + dy : 0; }
   }
 }
+
+/** Steps of the wheel that were less than a lane. */
+let wheelRest = 0;
 
 /** What is said when the view rests. */
 export function viewWords(): string {

@@ -3,21 +3,26 @@ import { effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Mark } from '../draw/timeline';
-import { callAnswer, eventAnswer, hasCalls, layout, locate, order, post, refresh, scroll, search, trackById, tracks, viewport } from './load';
+import { ask, callAnswer, eventAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
+import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
+import { reportFailure } from './answers';
 import { firstOfTracks } from './chase';
+import { both, condition, isNamed } from './filters';
+import { groupKey, readGroupKey } from './groups';
 import { whileBusy } from './busy';
 import { change, format, session, show, state, view, whole } from './store';
 import { plotId } from './plots';
-import { TABS, type Tab } from './state';
+import { NOTHING_CHOSEN, TABS, type Tab } from './state';
 
 /** Where the pointer is in the timeline, as a time; null outside of it. */
 export const pointer = signal<bigint | null>(null);
+/** What is chosen was gone to by a key: what the pointer would show stands beside it. */
+export const byKey = signal(false);
 /** The row that keys work on. */
 export const currentTrack = signal<string | null>(null);
 /** A line that is said to those who hear the page. */
 export const said = signal('');
-/** A message that stays in sight until somebody closes it, or the next one comes. */
-export const notice = signal('');
+export { notice } from './load';
 /** Whether the panel at the bottom is there. */
 export const panelShown = signal(true);
 
@@ -35,13 +40,24 @@ export function chosenTime(): bigint | null {
   return mark ? mark.begin : null;
 }
 
-/** The chosen event or call as a place in the timeline. */
+/** The chosen slice of a track of states, as the source knows it. */
+export function sliceOf(): Located | null {
+  const { slice } = state.value;
+  const { key, value } = sliceAnswer.value;
+  return slice && value?.begin != null && key?.startsWith(`${slice.track}:${slice.at}:${slice.depth}\n`) ? value : null;
+}
+
+/** The chosen event, call or state as a place in the timeline. */
 export function markOf(): Mark | null {
   const { event, call } = state.value;
   if (call !== null) {
     const { key, value } = callAnswer.value;
     if (!value || key !== `${call.track}:${call.call}`) return null;
     return { track: call.track, begin: BigInt(value.begin), end: value.end === null ? null : BigInt(value.end), depth: value.depth };
+  }
+  const slice = sliceOf();
+  if (slice && state.value.slice && slice.begin !== null) {
+    return { track: state.value.slice.track, begin: BigInt(slice.begin), end: slice.end === null ? null : BigInt(slice.end), depth: state.value.slice.depth };
   }
   if (event === null) return null;
   const { value } = eventAnswer.value;
@@ -166,30 +182,39 @@ const siblings = (id: string): string[] => {
   return layout.peek().rows.map((r) => r.track).filter((t) => t.parent === parent).map((t) => t.id);
 };
 
-/** Moves a track among its siblings. */
+/** Moves a track among its siblings, or a pinned one among those. */
 export function moveTrack(id: string, by: number): void {
-  const list = siblings(id);
+  const list = state.peek().pins.includes(id) ? [...state.peek().pins] : siblings(id);
+  placeTrack(id, list.indexOf(id) + by);
+}
+
+/** Puts a track at a place among its siblings. */
+export function placeTrack(id: string, place: number): void {
+  const { pins, first, last } = state.peek();
+  const pinned = pins.includes(id);
+  const list = pinned ? [...pins] : siblings(id);
   const at = list.indexOf(id);
-  const to = Math.max(0, Math.min(list.length - 1, at + by));
+  const to = Math.max(0, Math.min(list.length - 1, place));
   if (at < 0 || to === at) return;
   list.splice(at, 1);
   list.splice(to, 0, id);
-  const { first, last } = order.peek();
-  order.value = { ...order.peek(), first: [...first.filter((t) => !list.includes(t)), ...list], last: last.filter((t) => !list.includes(t)) };
+  if (pinned) change({ pins: list });
+  else change({ first: [...first.filter((t) => !list.includes(t)), ...list], last: last.filter((t) => !list.includes(t)) });
+  said.value = `${trackById.peek().get(id)?.name ?? id} is at place ${to + 1} of ${list.length}`;
 }
 
 export function pullUp(id: string): void {
-  const { first, last } = order.peek();
-  order.value = { ...order.peek(), first: [id, ...first.filter((t) => t !== id)], last: last.filter((t) => t !== id) };
+  const { first, last } = state.peek();
+  change({ first: [id, ...first.filter((t) => t !== id)], last: last.filter((t) => t !== id) });
 }
 
 export function bury(id: string): void {
-  const { first, last } = order.peek();
-  order.value = { ...order.peek(), first: first.filter((t) => t !== id), last: [...last.filter((t) => t !== id), id] };
+  const { first, last } = state.peek();
+  change({ first: first.filter((t) => t !== id), last: [...last.filter((t) => t !== id), id] });
 }
 
 export function hide(id: string): void {
-  order.value = { ...order.peek(), hidden: new Set([...order.peek().hidden, id]) };
+  change({ hidden: [...state.peek().hidden.filter((t) => t !== id), id] });
 }
 
 /** Moves the clock of a trace to so many ns beside what the command line says, and gives what does the same next time. */
@@ -197,7 +222,7 @@ export async function moveClock(trace: number, offset: bigint): Promise<string> 
   const of = session.peek()?.traces[trace];
   await whileBusy(post('clock', { trace, offset_ns: String(offset) }));
   // Numbers of events and calls are others from now on.
-  change({ event: null, call: null });
+  change(NOTHING_CHOSEN);
   await whileBusy(refresh());
   return `Next time: --clock-offset-ns ${of?.name ?? of?.path ?? ''}=${offset}`;
 }
@@ -218,13 +243,40 @@ export function plotField(path: string): void {
   });
 }
 
+/** Shows a trace by the values of a path instead of by its streams; null is by its streams. */
+export function groupBy(group: string, path: string | null): void {
+  const others = state.peek().groups.filter((key) => readGroupKey(key)?.group !== group);
+  change({ groups: path === null ? others : [...others, groupKey(group, path)], folds: state.peek().folds.filter((f) => f !== group) }, 'jump');
+  currentTrack.value = group;
+}
+
 export function unplot(id: string): void {
   const without = (list: readonly string[]): string[] => list.filter((other) => other !== id);
   const { plots, pins, chosen } = state.peek();
   change({ plots: without(plots), pins: without(pins), chosen: without(chosen) }, 'jump');
 }
 
-export const showHidden = (): void => { order.value = { ...order.peek(), hidden: new Set() }; };
+export const showHidden = (): void => change({ hidden: [] });
+
+/** Shows other lanes of a track that has more than there is room for, or only says whether there are any. */
+export function scrollLanes(id: string, by: number, only = false): boolean {
+  const row = [...layout.peek().pinned, ...layout.peek().rows].find((r) => r.track.id === id);
+  if (!row || row.unfolded === false) return false;
+  const to = Math.max(0, Math.min((row.track.depth ?? 1) - row.lanes, row.firstLane + by));
+  if (to === row.firstLane) return false;
+  if (!only) lanesFrom.value = new Map(lanesFrom.peek()).set(id, to);
+  return true;
+}
+
+// A call that is chosen is in sight.
+effect(() => {
+  const mark = markOf();
+  if (mark?.depth == null) return;
+  const row = [...layout.value.pinned, ...layout.value.rows].find((r) => r.track.id === mark.track);
+  if (!row || row.lanes < 2) return;
+  if (mark.depth < row.firstLane) scrollLanes(mark.track, mark.depth - row.firstLane);
+  else if (mark.depth >= row.firstLane + row.lanes) scrollLanes(mark.track, mark.depth - row.firstLane - row.lanes + 1);
+});
 
 /** Brings the row of a track into sight. */
 export function scrollTo(id: string): void {
@@ -242,7 +294,7 @@ const trackForKeys = (): string | null => currentTrack.peek() ?? markOf()?.track
 // Choosing.
 
 export function chooseEvent(event: number, how: 'move' | 'jump' = 'move'): void {
-  change({ event, call: null }, how);
+  change({ ...NOTHING_CHOSEN, event }, how);
 }
 
 /** Chooses what is at a time of a track, or nothing. */
@@ -252,11 +304,12 @@ export async function chooseAt(track: string, at: bigint, depth: number | null =
   takeLocated(track, found);
 }
 
-export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; begin: string | null; ns?: string | null }): void {
+export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; depth?: number | null; begin: string | null; ns?: string | null }): void {
   const at = found.begin ?? found.ns ?? null;
   const cursor = at === null ? {} : { cursor: BigInt(at) };
-  if (found.call != null) change({ call: { track: found.track ?? track, call: found.call }, event: null, ...cursor });
-  else if (found.event != null) change({ event: found.event, call: null, ...cursor });
+  if (found.call != null) change({ ...NOTHING_CHOSEN, call: { track: found.track ?? track, call: found.call }, ...cursor });
+  else if (found.event != null) change({ ...NOTHING_CHOSEN, event: found.event, ...cursor });
+  else if (found.depth != null && at !== null) change({ ...NOTHING_CHOSEN, slice: { track: found.track ?? track, at: BigInt(at), depth: found.depth }, ...cursor });
   else change(cursor);
   if (at !== null) reveal(BigInt(at));
 }
@@ -267,14 +320,17 @@ export async function step(direction: 'next' | 'previous'): Promise<void> {
   const track = mark?.track ?? trackForKeys();
   if (track === null) return;
   const from = mark?.begin ?? cursorOrMiddle();
-  const found = await locate(track, from, direction);
-  if (found) takeLocated(track, found);
+  const found = await locate(track, from, direction, state.peek().slice?.depth ?? null);
+  if (!found) return;
+  byKey.value = true;
+  takeLocated(track, found);
 }
 
 /** The caller of the chosen call. */
 export function toCaller(): void {
   const { call } = state.peek();
   const parent = callAnswer.peek().value?.parent;
+  byKey.value = true;
   if (call && parent != null) change({ call: { track: call.track, call: parent } });
 }
 
@@ -283,18 +339,24 @@ export async function toCallee(): Promise<void> {
   const { call } = state.peek();
   const value = callAnswer.peek().value;
   if (!call || !value) return;
-  const next = { track: call.track, call: call.call + 1 };
+  byKey.value = true;
   const found = await locate(call.track, BigInt(value.begin), 'next');
-  if (found?.call != null && (value.end === null || BigInt(found.begin ?? 0) <= BigInt(value.end))) change({ call: { track: next.track, call: found.call } });
+  if (found?.call != null && (value.end === null || BigInt(found.begin ?? 0) <= BigInt(value.end))) change({ call: { track: call.track, call: found.call } });
 }
 
 /** Ends the selection, then the choice. */
 export function escape(): boolean {
-  const { selection, chosen, event, call, cursor } = state.peek();
+  const { selection, chosen, event, call, slice, cursor } = state.peek();
   if (selection || chosen.length) { change({ selection: null, chosen: [] }); return true; }
-  if (event !== null || call !== null) { change({ event: null, call: null }); return true; }
+  if (event !== null || call !== null || slice !== null) { change(NOTHING_CHOSEN); return true; }
   if (cursor !== null) { change({ cursor: null }); return true; }
   return false;
+}
+
+/** Asks the server to end. */
+export async function endServer(): Promise<void> {
+  await whileBusy(post('stop', {}).catch(() => null));
+  phase.value = 'ended';
 }
 
 // Search.
@@ -304,8 +366,35 @@ export async function searchFor(direction: 'next' | 'previous'): Promise<void> {
   if (!match) return;
   const at = match.ns === null ? null : BigInt(match.ns);
   const next = at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, whole.peek()) } : {};
-  change({ event: match.event, call: null, ...next }, 'jump');
+  change({ ...NOTHING_CHOSEN, event: match.event, ...next }, 'jump');
   scrollTo(match.track);
+}
+
+/** Marks all places of a name, and goes to the next one. */
+export function searchForName(name: string): Promise<void> {
+  change({ query: name });
+  return searchFor('next');
+}
+
+/** Goes to the next event that is not before the cursor, or the first one, of those that a condition is true of. */
+export async function goToNext(condition: string): Promise<void> {
+  const filter = both(state.peek().filter, condition);
+  const { event, cursor } = state.peek();
+  try {
+    const row = await whileBusy((async () => {
+      const after = await ask<Rows>('events', { at: String(cursor ?? view.peek().begin), limit: 2, filter });
+      return after.rows.find((r) => r.event !== event) ?? (await ask<Rows>('events', { from: 0, limit: 1, filter })).rows[0];
+    })());
+    if (row) showRow(row);
+  } catch (e) { notice.value = reportFailure(e)?.body.message ?? ''; }
+}
+
+/** Chooses the event of a row, and brings it into view. */
+export function showRow(row: Row): void {
+  const at = row.ns === null ? null : BigInt(row.ns);
+  const next = at !== null && !contains(view.peek(), at) ? { view: centredInside(view.peek(), at, whole.peek()) } : {};
+  change({ ...NOTHING_CHOSEN, event: row.event, ...(at === null ? {} : { cursor: at }), ...next }, 'jump');
+  scrollTo(row.track);
 }
 
 // Bookmarks.
@@ -347,7 +436,7 @@ export function nextFormat(): void {
   change({ format: list[(now + 1) % list.length] ?? null });
 }
 
-export const tabsShown = (): readonly Tab[] => TABS.filter((t) => (t !== 'flame' && t !== 'calls') || hasCalls.value);
+export const tabsShown = (): readonly Tab[] => TABS.filter((t) => (t === 'flame' || t === 'calls' ? hasCalls.value : t !== 'sql' || (session.value?.features.includes('sql') ?? false)));
 
 export function nextTab(): void {
   const list = tabsShown();
@@ -355,16 +444,18 @@ export function nextTab(): void {
   change({ tab: list[(list.indexOf(state.peek().tab) + 1) % list.length] ?? 'events' });
 }
 
-/** Orders the tracks of a group by their first event of a name that is not before the cursor. */
-export async function chase(name: string): Promise<void> {
+/** Orders the tracks of a trace by their first event that a condition is true of and that is not before the cursor. */
+export async function chase(trace: number | null, condition: string, what: string): Promise<void> {
   const from = state.peek().cursor ?? whole.peek().begin;
-  const ids = layout.peek().rows.map((r) => r.track).filter((t) => t.kind === 'events').slice(0, 64);
-  const quoted = `name == ${JSON.stringify(name)}`;
-  const at = await firstOfTracks(ids.map((t) => t.id), quoted, from);
-  const ranked = ids.filter((t) => at.has(t.id)).sort((a, b) => ((at.get(a.id) ?? 0n) < (at.get(b.id) ?? 0n) ? -1 : 1)).map((t) => t.id);
-  const { first, last } = order.peek();
-  order.value = { ...order.peek(), first: [...ranked, ...first.filter((t) => !ranked.includes(t))], last: last.filter((t) => !ranked.includes(t)) };
-  said.value = `Tracks are in the order of their first ${name}`;
+  const ids = tracks.peek().filter((t) => t.kind === 'events' && t.trace === trace).map((t) => t.id);
+  try {
+    const at = await firstOfTracks(ids, both(state.peek().filter, condition), from);
+    const ranked = ids.filter((id) => at.has(id)).sort((a, b) => ((at.get(a) ?? 0n) < (at.get(b) ?? 0n) ? -1 : 1));
+    const { first, last } = state.peek();
+    change({ first: [...ranked, ...first.filter((t) => !ranked.includes(t))], last: last.filter((t) => !ranked.includes(t)) });
+    said.value = ranked.length ? `${ranked.length} tracks are in the order of their first ${what}` : `No track has ${what} behind the cursor`;
+    if (ranked.length === 0) notice.value = said.value;
+  } catch (e) { notice.value = reportFailure(e)?.body.message ?? ''; }
 }
 
 export const shareInView = (t: bigint): number => shareOf(view.value, t);
@@ -373,8 +464,16 @@ export const timeInView = (share: number): bigint => timeAt(view.peek(), share);
 export const cursorToEdge = (edge: 'begin' | 'end'): void => change({ cursor: view.peek()[edge] });
 export function cursorToEnd(edge: 'begin' | 'end'): void { setCursor(whole.peek()[edge]); }
 
-/** Chases the chosen event. */
+/** Chases the name of the chosen event. */
 export function chaseChosen(): void {
-  const name = eventAnswer.peek().value?.name;
-  if (name !== undefined && state.peek().event !== null) void chase(name);
+  const event = eventAnswer.peek().value;
+  if (event && state.peek().event !== null) void chase(traceOf(event), isNamed(event.name), event.name);
 }
+
+/** Chases a value of a field of the chosen event. */
+export function chaseField(field: Field): void {
+  const event = eventAnswer.peek().value;
+  if (event) void chase(traceOf(event), condition(field), `${field.path} of ${field.text.slice(0, 60)}`);
+}
+
+const traceOf = (event: EventDetails): number | null => trackById.peek().get(event.track)?.trace ?? null;

@@ -14,6 +14,7 @@ export function writeFragment(state: State): string {
   put('q', encode(state.query));
   put('ev', state.event === null ? '' : String(state.event));
   put('call', state.call === null ? '' : `${encode(state.call.track)}:${state.call.call}`);
+  put('at', state.slice === null ? '' : `${encode(state.slice.track)}:${state.slice.at}:${state.slice.depth}`);
   put('tab', state.tab === INITIAL.tab ? '' : state.tab);
   put('pin', writeList(state.pins));
   put('fold', writeList(state.folds));
@@ -21,6 +22,11 @@ export function writeFragment(state: State): string {
   put('fmt', state.format ?? '');
   put('cur', state.cursor === null ? '' : String(state.cursor));
   put('bm', state.bookmarks.map((b) => `${b.ns}~${encode(b.label)}`).join(','));
+  put('hide', writeList(state.hidden));
+  put('up', writeList(state.first));
+  put('down', writeList(state.last));
+  put('by', writeList(state.groups));
+  put('sql', encode(state.sql));
   put('plot', writeList(state.plots));
   return [...parts, ...state.unknown].join('&');
 }
@@ -47,6 +53,12 @@ export function readFragment(fragment: string): State {
         state.call = colon > 0 && call !== null ? { track: decode(value.slice(0, colon)), call } : null;
         break;
       }
+      case 'at': {
+        const [, track = '', at = '', depth = ''] = /^(.+):(-?\d+):(\d+)$/.exec(value) ?? [];
+        const [ns, lane] = [readNs(at), readCount(depth)];
+        state.slice = ns !== null && lane !== null ? { track: decode(track), at: ns, depth: lane } : null;
+        break;
+      }
       case 'tab': state.tab = TABS.includes(value as Tab) ? (value as Tab) : INITIAL.tab; break;
       case 'pin': state.pins = readList(value); break;
       case 'fold': state.folds = readList(value); break;
@@ -54,6 +66,11 @@ export function readFragment(fragment: string): State {
       case 'fmt': state.format = TIME_FORMATS.includes(value as TimeFormat) ? (value as TimeFormat) : null; break;
       case 'cur': state.cursor = readNs(value); break;
       case 'bm': state.bookmarks = value.split(',').map(readBookmark).filter((b) => b !== null); break;
+      case 'hide': state.hidden = readList(value); break;
+      case 'up': state.first = readList(value); break;
+      case 'down': state.last = readList(value); break;
+      case 'by': state.groups = readList(value); break;
+      case 'sql': state.sql = decode(value); break;
       case 'plot': state.plots = readList(value); break;
       default: unknown.push(part);
     }

@@ -1,14 +1,15 @@
 // Everything that is asked of the source, and when.
-import { batch, computed, effect, signal } from '@preact/signals';
+import { batch, computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { ApiError, Unreachable, type Source } from '../api/source';
 import type {
-  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track,
+  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
-import { layoutOf, rowsBetween, AS_GIVEN, type Order, type Row } from '../draw/layout';
-import { showsTiles } from '../draw/timeline';
+import { layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
+import { showsTiles, type Titled } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
+import { readGroupKey, withGroups } from './groups';
 import { withPlots } from './plots';
 import { RowStore } from './rows';
 import { change, origin, session, state, view, whole } from './store';
@@ -32,14 +33,14 @@ export async function ask<T>(path: string, query: Record<string, string | number
   if (!complete.peek() && (query['filter'] || !EARLY.has(path))) await counted(abort);
   return source.get<T>(path, query, abort);
 }
-export const post = <T>(path: string, body: unknown): Promise<T> => source.post<T>(path, body);
+export const post = <T>(path: string, body: unknown, abort?: AbortSignal): Promise<T> => source.post<T>(path, body, abort);
 
 const generation = computed(() => String(session.value?.generation ?? ''));
 const complete = computed(() => session.value?.index.state === 'complete');
 export const indexComplete = complete;
 
 /** When all events are counted; fails when they never will be. */
-const counted = (abort?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
+export const counted = (abort?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
   let stop = (): void => {};
   const end = (then: () => void): void => { queueMicrotask(() => stop()); then(); };
   abort?.addEventListener('abort', () => end(() => reject(abort.reason)), { once: true });
@@ -89,11 +90,49 @@ const plotsAnswer = answer<Track[]>(() => {
     again: (value) => (value.some((t) => (t.done ?? 1) < 1) ? { afterMs: PLOTS_MS, busy: false } : null),
   };
 });
-export const tracks = computed(() => withPlots(given.value, plotsAnswer.value.value ?? []));
+const GROUPS_MS = 200;
+const groups = computed(() => state.value.groups);
+/** Tracks by the values of a path, of the traces that are grouped so. */
+export const groupsAnswer = answer<TracksOfGroup[]>(() => {
+  const { filter } = state.value;
+  if (!session.value || groups.value.length === 0 || phase.value === 'token') return null;
+  const wanted = groups.value.map(readGroupKey).filter((g) => g !== null);
+  const known = given.value;
+  return {
+    key: `${groups.value.join(',')}\n${filter}\n${epoch.value}\n${known.length > 0}`,
+    async ask(abort) {
+      const one = async ({ group, path }: { group: string; path: string }): Promise<TracksOfGroup | null> => {
+        const trace = known.find((t) => t.id === group && t.kind === 'group')?.trace;
+        if (trace == null) return null;
+        try {
+          return { ...await ask<TracksOfGroup>('tracks', { group: path, trace, filter }, abort), of: group };
+        } catch (e) {
+          if (!(e instanceof ApiError) || e.status === 401) throw e;
+          // A filter may leave no such event: then nothing is there to be grouped.
+          if (filter === '') { notice.value = e.body.message + (e.body.help ? `; ${e.body.help}` : ''); ungroup(group); }
+          return null;
+        }
+      };
+      return (await Promise.all(wanted.map(one))).filter((g) => g !== null);
+    },
+    again: (value) => (value.some((g) => g.done < 1) ? { afterMs: GROUPS_MS, busy: complete.peek() } : null),
+  };
+});
+/** A message that stays in sight until somebody closes it, or the next one comes. */
+export const notice = signal('');
+export const ungroup = (group: string): void => change({ groups: state.peek().groups.filter((key) => readGroupKey(key)?.group !== group) });
+
+export const tracks = computed(() => withPlots(withGroups(given.value, groups.value.length ? groupsAnswer.value.value ?? [] : []), plotsAnswer.value.value ?? []));
 export const trackById = computed(() => new Map(tracks.value.map((t) => [t.id, t])));
 
-export const order = signal<Order>(AS_GIVEN);
-export const layout = computed(() => layoutOf(tracks.value, state.value.folds, state.value.pins, order.value));
+/** Parts of the state that rows follow from: they stay the same values while the view moves. */
+const [folds, pins, hidden, first, last] = (['folds', 'pins', 'hidden', 'first', 'last'] as const).map((key) => computed(() => state.value[key])) as [
+  ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>,
+];
+export const order = computed<Order>(() => ({ hidden: hidden.value, first: first.value, last: last.value }));
+/** The first lane that is shown of tracks that have more than there is room for. */
+export const lanesFrom = signal<ReadonlyMap<string, number>>(new Map());
+export const layout = computed(() => layoutOf(tracks.value, folds.value, pins.value, order.value, lanesFrom.value));
 export const hasCalls = computed(() => tracks.value.some((t) => t.kind === 'calls'));
 
 /** The box that rows are drawn in, and how far they are scrolled. */
@@ -265,6 +304,37 @@ effect(() => {
   wantTiles(plainTiles, '', rowsInSight.value.filter(showsTiles).map((r) => r.track.id), levelOf(whole.value, width), whole.value, true);
 });
 
+// Texts of events that are drawn one by one.
+
+/** Whether such events of logs are in view. */
+export const logsShown = signal(false);
+const MOST_TITLES = 1000;
+const titlesAnswer = answer<Rows>(() => {
+  if (!session.value || !logsShown.value || !complete.value || phase.value === 'ended') return null;
+  const { filter } = state.value;
+  const { begin } = view.value;
+  return {
+    key: `${begin} ${view.value.end}\n${filter}\n${epoch.value}`,
+    async ask(abort) {
+      // Not for each step of a journey.
+      await new Promise((resolve) => setTimeout(resolve, REST_MS));
+      abort.throwIfAborted();
+      return ask<Rows>('events', { at: String(begin), limit: MOST_TITLES, filter }, abort);
+    },
+  };
+});
+/** By track, in the order of time. */
+export const titles = computed<ReadonlyMap<string, readonly Titled[]>>(() => {
+  const by = new Map<string, Titled[]>();
+  for (const { ns, title, name, track } of titlesAnswer.value.value?.rows ?? []) {
+    if (ns === null || title === name) continue;
+    const list = by.get(track);
+    if (list) list.push({ ns: BigInt(ns), title }); else by.set(track, [{ ns: BigInt(ns), title }]);
+  }
+  for (const list of by.values()) list.sort((a, b) => (a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0));
+  return by;
+});
+
 // The table.
 
 export const table = new RowStore((query, abort) => ask<Rows>('events', query, abort));
@@ -291,6 +361,19 @@ export const callAnswer = answer<CallDetails>(() => {
   return { key: `${call.track}:${call.call}\n${epoch.value}`, ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort) };
 });
 
+export const sliceAnswer = answer<Located>(() => {
+  const { slice } = state.value;
+  if (slice === null || !session.value) return null;
+  const { track, at, depth } = slice;
+  return {
+    key: `${track}:${at}:${depth}\n${epoch.value}`,
+    async ask(abort) {
+      const found = await ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction: 'nearest', depth }, abort);
+      return 'at' in found ? found.at ?? { begin: null, end: null } : found;
+    },
+  };
+});
+
 /** The place of the chosen event among the rows of the table. */
 const LOOKED_AT = 500;
 const placeAnswer = answer<number | null>(() => {
@@ -314,7 +397,8 @@ export const chosenRow = computed<number | null>(() => {
   return filter === '' ? event : placeAnswer.value.value;
 });
 
-const rangeQuery = (): { begin: string | null; end: string | null; tracks: string; filter: string } => {
+/** What statistics are about, as questions say it. */
+export const rangeQuery = (): { begin: string | null; end: string | null; tracks: string; filter: string } => {
   const { selection, chosen, filter } = state.value;
   return { begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, tracks: chosen.join(','), filter };
 };

@@ -2,9 +2,9 @@
 import type { Range } from '../time/range';
 import type { TimeFormat } from '../time/format';
 
-export type Tab = 'events' | 'selection' | 'flame' | 'calls' | 'problems';
+export type Tab = 'events' | 'selection' | 'flame' | 'calls' | 'problems' | 'sql';
 
-export const TABS: readonly Tab[] = ['events', 'selection', 'flame', 'calls', 'problems'];
+export const TABS: readonly Tab[] = ['events', 'selection', 'flame', 'calls', 'problems', 'sql'];
 
 export interface Bookmark {
   readonly ns: bigint;
@@ -15,6 +15,13 @@ export interface Bookmark {
 export interface CallPlace {
   readonly track: string;
   readonly call: number;
+}
+
+/** A slice that has no number: the state of a CPU or a thread at a time. */
+export interface SlicePlace {
+  readonly track: string;
+  readonly at: bigint;
+  readonly depth: number;
 }
 
 export interface State {
@@ -28,6 +35,7 @@ export interface State {
   readonly query: string;
   readonly event: number | null;
   readonly call: CallPlace | null;
+  readonly slice: SlicePlace | null;
   readonly tab: Tab;
   readonly pins: readonly string[];
   /** Tracks whose fold is not the one that they begin with. */
@@ -37,13 +45,24 @@ export interface State {
   readonly format: TimeFormat | null;
   readonly cursor: bigint | null;
   readonly bookmarks: readonly Bookmark[];
+  /** Tracks that are not shown. */
+  readonly hidden: readonly string[];
+  /** Tracks that come before their siblings, the first one first, and those that come behind them. */
+  readonly first: readonly string[];
+  readonly last: readonly string[];
+  /** What the tracks of a trace are grouped by, as `GROUP:PATH`. */
+  readonly groups: readonly string[];
+  /** The text of a query in SQL. */
+  readonly sql: string;
   /** Tracks of fields that are shown as counters. */
   readonly plots: readonly string[];
   /** Parts of the link that this version does not know, as they were. */
   readonly unknown: readonly string[];
 }
 
+export const NOTHING_CHOSEN = { event: null, call: null, slice: null } as const;
+
 export const INITIAL: State = {
-  view: null, selection: null, chosen: [], filter: '', query: '', event: null, call: null, tab: 'events', pins: [], folds: [],
-  columns: [], format: null, cursor: null, bookmarks: [], plots: [], unknown: [],
+  view: null, selection: null, chosen: [], filter: '', query: '', event: null, call: null, slice: null, tab: 'events', pins: [], folds: [],
+  columns: [], format: null, cursor: null, bookmarks: [], hidden: [], first: [], last: [], groups: [], sql: '', plots: [], unknown: [],
 };

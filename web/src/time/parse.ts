@@ -1,4 +1,5 @@
 // Times that a user types, in the forms that the command line takes.
+import { ordered, type Range } from './range';
 
 /** What relative times are relative to. */
 export interface ParseContext {
@@ -49,6 +50,14 @@ export function parseTime(typed: string, context: ParseContext): bigint | null {
     return size === null ? null : seconds[1] ? -size : size;
   }
   return parseCalendar(text, context);
+}
+
+/** Two times with `..` between them. */
+export function parseRange(typed: string, context: ParseContext): Range | null {
+  const [first, second, more] = typed.split('..');
+  if (first === undefined || second === undefined || more !== undefined) return null;
+  const [begin, end] = [parseTime(first, context), parseTime(second, context)];
+  return begin === null || end === null ? null : ordered(begin, end);
 }
 
 function parseCalendar(text: string, { begin, local }: ParseContext): bigint | null {
