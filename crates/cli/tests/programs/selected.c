@@ -1,7 +1,14 @@
 /* Calls that options select: some long, some short, recursion, functions that begin and end a pause. */
+#include <time.h>
+
 static volatile int work;
 
-void spin(int n) { for (int i = 0; i < n; i++) work += i; }
+/* Long calls sleep: however quick the machine is, they are not shorter. */
+void spin(int n) {
+    const struct timespec time = {0, n};
+    work += n;
+    if (n >= 1000000) nanosleep(&time, NULL);
+}
 void leaf(void) { work++; }
 void deep(int n) {
     leaf();
@@ -29,7 +36,7 @@ void all(int n) {
 }
 int main(void) {
     all(10);
-    busy(2000000);
+    busy(20000000);
     on();
     all(100);
     deep(2);
