@@ -13,12 +13,12 @@ Object.assign(globalThis, {
 });
 const canvas = { width: 0, height: 0, getContext: () => ({ putImageData: (image: typeof shown.image) => { shown.image = image; } }) } as unknown as HTMLCanvasElement;
 const { fills, edges } = coloursOf(false);
-const theme = { surface: '#fff', loss: '#a83a0c', lossSoft: 'rgba(179, 64, 15, .13)', fillRgb: Float32Array.from(fills.flatMap((c) => rgbOf(c))), edgeRgb: Float32Array.from(edges.flatMap((c) => rgbOf(c))) } as unknown as Theme;
+const theme = { surface: '#fff', loss: '#a83a0c', lossSoft: 'rgba(179, 64, 15, .13)', map: '#9aa2ab', fillRgb: Float32Array.from(fills.flatMap((c) => rgbOf(c))), edgeRgb: Float32Array.from(edges.flatMap((c) => rgbOf(c))) } as unknown as Theme;
 
 const WIDTH = 600;
 const HEIGHT = 60;
 const at = (more: Partial<Placement>): Placement => ({
-  x: 0, bucketPx: 0.6, y: 10, height: 30, left: 0, right: WIDTH, top: 10, bottom: 40, peak: Math.log1p(10), lanes: 3, lanePx: 10, alpha: 1, openEnd: WIDTH, ...more,
+  x: 0, bucketPx: 0.6, y: 10, height: 30, left: 0, right: WIDTH, top: 10, bottom: 40, peak: Math.log1p(10), lanes: 3, lanePx: 10, alpha: 1, grey: false, openEnd: WIDTH, ...more,
 });
 const alphaAt = (x: number, y: number, ratio = 1): number => shown.image?.data[(y * WIDTH * ratio + x) * 4 + 3] ?? 0;
 const columnHas = (x: number, ratio = 1): boolean => Array.from({ length: HEIGHT * ratio }, (_, y) => alphaAt(x, y, ratio)).some((a) => a > 0);
@@ -76,4 +76,17 @@ test('slices: at least a pixel, in their lane, far begins and open ends', () => 
   assert.ok(alphaAt(400, lane(2)) && alphaAt(499, lane(2)) && !alphaAt(501, lane(2)));
   paint(tile, { bucketPx: 1, lanes: 1 });
   assert.ok(!alphaAt(400, lane(2)), 'lanes that are folded');
+});
+
+test('what a filter leaves out has no colours', () => {
+  const store = new TileStore();
+  store.put({ generation: 1, level: 0, from: 0, to: 0, names: { 0: 'x', 1: 'mill:grind' }, tracks: [{ id: 't', kind: 'events', exact: true, at: [10, 200], n: [3, 3], name: [0, 1] }] });
+  const tile = store.get('t', 0, 0);
+  assert.ok(tile);
+  const colours = (grey: boolean): number => {
+    paint(tile, { grey });
+    return new Set(new Uint32Array(shown.image?.data.buffer ?? new ArrayBuffer(0)).filter((c) => c !== 0)).size;
+  };
+  assert.equal(colours(false), 2);
+  assert.equal(colours(true), 1);
 });

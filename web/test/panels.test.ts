@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readEvent } from '../src/api/server';
 import { encodeQuery } from '../src/api/source';
-import { valueOf } from '../src/panels/json';
+import { valueOf } from '../src/state/json';
 import { coloursOf, inkOn, parseColour, rgbOf } from '../src/draw/theme';
 import { COLOURS } from '../src/state/names';
 import { labelsOf } from '../src/state/labels';

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use tracemill_semantics::states::{
-    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
+    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState, Woken,
 };
 
 use crate::calls::Slice;
@@ -117,6 +117,25 @@ pub struct Piece {
     pub name: u32,
 }
 
+/// A thread that could not run was woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wake {
+    /// Its time.
+    pub at: i128,
+    /// The track of the thread that was woken.
+    pub woken: usize,
+    /// The track of the thread that woke it, where one ran and has a track.
+    pub waker: Option<usize>,
+}
+
+/// A wake by the numbers of threads or of tracks; `u32::MAX` is none.
+#[derive(Clone, Copy, Debug)]
+struct StoredWake {
+    at: i64,
+    woken: u32,
+    waker: u32,
+}
+
 /// States of CPUs and threads: CPUs first, then threads by number.
 #[derive(Debug, Default)]
 pub struct States {
@@ -127,6 +146,8 @@ pub struct States {
     /// The things that are not shown, in words.
     pub left_out: Vec<String>,
     base: Ns,
+    /// In the order of time.
+    wakes: Vec<StoredWake>,
 }
 
 impl States {
@@ -161,6 +182,24 @@ impl States {
         }?;
         let ns = |time: i64| self.base + i128::from(time);
         Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
+    }
+
+    /// Wakes of the thread of a track, and those of others by it, in a range of ns with both ends included.
+    pub fn wakes(&self, track: usize, range: (i128, i128)) -> impl Iterator<Item = Wake> {
+        let (begin, end) = (near(range.0.saturating_sub(self.base)), near(range.1.saturating_sub(self.base)));
+        let first = self.wakes.partition_point(|wake| wake.at < begin);
+        let own = self.wakes[first..].iter().take_while(move |wake| wake.at <= end);
+        let own = own.filter(move |wake| wake.woken as usize == track || wake.waker as usize == track);
+        own.map(|wake| Wake {
+            at: self.base + i128::from(wake.at),
+            woken: wake.woken as usize,
+            waker: (wake.waker != u32::MAX).then_some(wake.waker as usize),
+        })
+    }
+
+    /// Is any wake known?
+    pub fn has_wakes(&self) -> bool {
+        !self.wakes.is_empty()
     }
 
     /// All pieces of a track, lane by lane.
@@ -481,6 +520,15 @@ impl Builder {
             states.left_out.push(text);
         }
         states.base = self.base.unwrap_or(0);
+        // Of threads only those are known from now on that have tracks.
+        let track_of = |thread: u32| self.threads.get(&ThreadIndex(thread)).copied().flatten();
+        states.wakes.retain_mut(|wake| {
+            let (Some(woken), waker) = (track_of(wake.woken), track_of(wake.waker)) else { return false };
+            (wake.woken, wake.waker) = (woken as u32, waker.map_or(u32::MAX, |waker| waker as u32));
+            true
+        });
+        states.wakes.sort_by_key(|wake| wake.at);
+        states.wakes.shrink_to_fit();
         states.tracks.iter_mut().flat_map(|track| &mut track.lanes).for_each(Lane::finish);
         let key = |track: &Track| (track.machine, track.of);
         let mut order: Vec<usize> = (0..states.tracks.len()).collect();
@@ -489,6 +537,10 @@ impl Builder {
         order.iter().enumerate().for_each(|(to, from)| place[*from] = to);
         states.tracks.iter_mut().for_each(|track| track.parent = track.parent.map(|parent| place[parent]));
         states.tracks.sort_by_key(key);
+        for wake in &mut states.wakes {
+            wake.woken = place[wake.woken as usize] as u32;
+            wake.waker = place.get(wake.waker as usize).map_or(u32::MAX, |waker| *waker as u32);
+        }
         states
     }
 
@@ -529,6 +581,21 @@ fn shown(comm: Option<&str>, tid: i64) -> String {
 }
 
 impl Observer for Builder {
+    fn woken(&mut self, _: &Machines, woken: &Woken) {
+        let is_wanted = self.range.0.is_none_or(|begin| begin <= woken.at)
+            && self.range.1.into_iter().chain(self.full).all(|end| woken.at <= end);
+        if !is_wanted {
+            return;
+        }
+        let base = *self.base.get_or_insert(woken.at);
+        let waker = woken.waker.map_or(u32::MAX, |waker| waker.0);
+        self.states.wakes.push(StoredWake { at: near(woken.at - base), woken: woken.thread.0, waker });
+        self.bytes += size_of::<StoredWake>();
+        if self.full.is_none() && self.bytes > self.max_bytes {
+            self.full = Some(woken.at);
+        }
+    }
+
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
         let Some((from, to)) = self.cut(piece.from, piece.to) else { return };
         let at = piece.cpu.0 as usize;
@@ -593,6 +660,49 @@ mod tests {
         fn text(&self, _: Field) -> Option<Cow<'_, str>> {
             None
         }
+    }
+
+    /// A thread is woken.
+    struct Woke(i128);
+
+    impl Values for Woke {
+        fn integer(&self, field: Field) -> Option<i128> {
+            (field == Field::Tid).then_some(self.0)
+        }
+
+        fn text(&self, _: Field) -> Option<Cow<'_, str>> {
+            None
+        }
+    }
+
+    #[test]
+    fn wakes_are_known_from_both_sides() {
+        let mut builder = Builder::new((None, Some(1700)));
+        let mut machines = Machines::new(1);
+        let mut take = |at: i128, concept: Concept, values: &dyn Values| {
+            let happening = Happening { concept, is_legacy: false, values };
+            machines.take(0, at, Some(0), &happening, &mut builder);
+        };
+        take(1000, Concept::Switch, &Switch(1, 2));
+        take(1100, Concept::Wake, &Woke(1));
+        take(1200, Concept::Switch, &Switch(2, 1));
+        take(1300, Concept::Wake, &Woke(2));
+        take(1400, Concept::Switch, &Switch(1, 2));
+        take(1500, Concept::Wake, &Woke(1));
+        take(1600, Concept::Switch, &Switch(2, 1));
+        take(1800, Concept::Wake, &Woke(2));
+        machines.finish(&mut builder);
+        let states = builder.finish(&machines);
+        let named = |name: &str| states.tracks.iter().position(|track| track.name == name).unwrap();
+        let (one, two) = (named("1"), named("2"));
+        let wakes = |track: usize, range| -> Vec<(i128, usize, Option<usize>)> {
+            states.wakes(track, range).map(|wake| (wake.at, wake.woken, wake.waker)).collect()
+        };
+        let all = [(1100, one, Some(two)), (1300, two, Some(one)), (1500, one, Some(two))];
+        assert_eq!(wakes(one, (0, 2000)), all);
+        assert_eq!(wakes(two, (0, 2000)), all);
+        assert_eq!(wakes(one, (1300, 1499)), all[1..2]);
+        assert_eq!(wakes(0, (0, 2000)), [], "a CPU wakes nobody");
     }
 
     /// Two threads that take turns every 100 ns.

@@ -102,6 +102,11 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         "outliers" => measures::outliers(shared, query, set()?.as_deref()),
         "locate" => locate(shared, query, set()?.as_deref()),
         "problems" => Ok(problems(shared)),
+        "wakeups" => {
+            let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
+            let missing = || ApiError::new(404, "track", format!("there is no track `{id}`"));
+            shared.states().ok_or_else(missing)?.wakeups(id, query)
+        }
         _ => match path.split_once('/') {
             Some(("event", number)) => event(shared, number),
             Some(("call", place)) => selection::call(shared, place),
@@ -173,6 +178,9 @@ fn session(shared: &Shared) -> Value {
     }
     if shared.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
         features.push("states");
+    }
+    if shared.states().is_some_and(|kept| kept.states.has_wakes()) {
+        features.push("wakeups");
     }
     json!({
         "api": 1,
@@ -315,7 +323,7 @@ fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>, with_json: b
         "ns": some_ns(time),
         "since": some_ns(since),
         "name": name,
-        "title": name,
+        "title": row.title.as_deref().unwrap_or(name),
         "trace": index.tracks[track].trace,
         "track": base_id(track),
         "cpu": row.value.get("cpu").cloned().unwrap_or_default(),

@@ -245,7 +245,8 @@ fn events<'s>(
                 *events += 1;
             }
             let cycles = row.cycles.map_or(String::new(), |cycles| cycles.to_string());
-            let details = format!("{cycles} {}", answers::fields_text(&row.value));
+            let title = row.title.map_or(String::new(), |title| Value::String(title).to_string());
+            let details = format!("{cycles} {title} {}", answers::fields_text(&row.value));
             lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
         }
         if lines.len() == SAMPLE && count > 2 * SAMPLE {

@@ -24,6 +24,7 @@ mod selection;
 mod shared;
 mod states;
 mod tiles;
+mod titles;
 mod web;
 
 pub use anew::{Move, Reopener};

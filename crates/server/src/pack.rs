@@ -12,7 +12,7 @@ use tracemill_codec::bits::{put_leb, take_leb};
 /// Stands for a value in a shape.
 const HOLE: char = '\u{1}';
 
-/// Texts of an event: its line as JSON, its payload as `print` shows it, and its cycles and fields.
+/// Texts of an event: its line as JSON, its payload as `print` shows it, and its cycles, title and fields.
 pub(crate) const TEXTS: usize = 3;
 
 /// Ways in which a column is stored.

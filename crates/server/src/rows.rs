@@ -11,6 +11,7 @@ use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 use crate::answers::Asker;
 use crate::error::ApiError;
 use crate::shared::{Shared, Traces};
+use crate::titles::Titles;
 
 /// An event that was read.
 pub struct Row {
@@ -22,6 +23,8 @@ pub struct Row {
     pub value: Value,
     /// The payload as `print` shows it.
     pub text: String,
+    /// What is shown for it instead of its name.
+    pub title: Option<String>,
     /// Its time in cycles of its clock.
     pub cycles: Option<u64>,
     /// Where it stands.
@@ -81,6 +84,7 @@ struct Reader<'s> {
     next: usize,
     json: LineRenderer,
     text: LineRenderer,
+    titles: Titles,
 }
 
 impl<'s> Reader<'s> {
@@ -106,6 +110,7 @@ impl<'s> Reader<'s> {
             next,
             json: LineRenderer::new(plan(LineFormat::Jsonl), session),
             text: LineRenderer::new(plan(LineFormat::Text(Arc::default())), session),
+            titles: Titles::default(),
         }
     }
 
@@ -159,7 +164,9 @@ impl<'s> Reader<'s> {
         let json = line(&mut self.json, &one);
         let text = payload(&line(&mut self.text, &one)).to_string();
         let value = serde_json::from_str(&json).unwrap_or(Value::Null);
-        Some(Row { event, json, value, text, cycles, place })
+        let class = ready.chunk.event(at).class();
+        let title = self.titles.title(&self.shared.input.traces.session, of.trace, class, &value);
+        Some(Row { event, json, value, text, title, cycles, place })
     }
 }
 

@@ -7,10 +7,15 @@ use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, Table};
 use tracemill_engine::item::Flow;
 use tracemill_lod::states::{Builder, Of, States};
-use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece};
+use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
+use crate::answers::{Query, ns};
+use crate::error::{Answer, ApiError};
 use crate::shared::Traces;
+
+/// Wakes that are told for one question.
+const MAX_WAKES: usize = 1000;
 
 /// States, and where their tracks stand.
 pub(crate) struct Found {
@@ -67,6 +72,10 @@ impl Observer for Keeper {
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         self.builder.thread_piece(machines, piece);
     }
+
+    fn woken(&mut self, machines: &Machines, woken: &Woken) {
+        self.builder.woken(machines, woken);
+    }
 }
 
 impl Analysis for Keeper {
@@ -100,6 +109,19 @@ impl Found {
             (None, None) => return None,
         };
         self.states.tracks.iter().position(|track| track.machine == machine && track.of == of)
+    }
+
+    /// `wakeups`: who woke the thread of a track, and whom it woke.
+    pub(crate) fn wakeups(&self, id: &str, query: &Query) -> Answer {
+        let track = self.find(id).ok_or_else(|| ApiError::new(404, "track", format!("there is no track `{id}`")))?;
+        let range = (query.number("begin")?.unwrap_or(i128::MIN), query.number("end")?.unwrap_or(i128::MAX));
+        let mut wakes = self.states.wakes(track, range);
+        let shown = wakes.by_ref().take(MAX_WAKES).map(|wake| {
+            let from = wake.waker.map(|waker| self.id(waker));
+            json!({ "ns": ns(wake.at), "from": from, "to": self.id(wake.woken) })
+        });
+        let shown: Vec<Value> = shown.collect();
+        Ok(json!({ "wakeups": shown, "left_out": wakes.count() }))
     }
 
     /// Tracks below the group of a trace. `group` names that.

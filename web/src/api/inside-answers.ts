@@ -186,7 +186,7 @@ export class Answers {
     const since = before === null ? NaN : time - pack.times[before]!;
     const base = this.base[event]!;
     const row: Row = {
-      event, ns: this.someNs(time), since: Number.isNaN(since) ? null : String(since), name, title: name,
+      event, ns: this.someNs(time), since: Number.isNaN(since) ? null : String(since), name, title: this.details(event).title ?? name,
       trace: pack.head.bases[base]!, track: `b${base}`, cpu, text: pack.text(event, PAYLOAD),
     };
     if (withJson) row.json = line;
@@ -212,12 +212,13 @@ export class Answers {
     const event = /^\d+$/.test(text) ? Number(text) : NaN;
     if (!(event < this.pack.count)) throw new ApiError(404, { code: 'event', message: `there is no event ${text}` });
     const row = this.row(event, event > 0 ? event - 1 : null, true);
-    return { ...row, ...this.details(event), place: null, call: null };
+    const { cycles, fields } = this.details(event);
+    return { ...row, cycles, fields: fields(), place: null, call: null };
   }
 
-  private details(event: number): { cycles: string | null; fields: Field[] } {
-    const [cycles, fields] = /^(\d*) ([^]*)$/.exec(this.pack.text(event, DETAILS))!.slice(1) as [string, string];
-    return { cycles: cycles === '' ? null : cycles, fields: JSON.parse(fields) as Field[] };
+  private details(event: number): { cycles: string | null; title: string | null; fields: () => Field[] } {
+    const [cycles, title, fields] = /^(\d*) ("(?:[^"\\]|\\[^])*"|) ([^]*)$/.exec(this.pack.text(event, DETAILS))!.slice(1) as [string, string, string];
+    return { cycles: cycles === '' ? null : cycles, title: title === '' ? null : JSON.parse(title) as string, fields: () => JSON.parse(fields) as Field[] };
   }
 
   private search(query: Query): Match {
@@ -229,7 +230,7 @@ export class Answers {
     if (query['fields']) {
       const step = isNext ? 1 : -1;
       for (let i = isNext ? Math.max(from + 1, 0) : Math.min(from, count) - 1; i >= 0 && i < count; i += step) {
-        const fields = this.details(i).fields.map((field) => field.text);
+        const fields = this.details(i).fields().map((field) => field.text);
         const whole = [head.names[this.name[i]!], this.pack.text(i, PAYLOAD), ...fields].join('\n');
         if (whole.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
       }

@@ -2,6 +2,8 @@
 import { ApiError, Unreachable, encodeQuery, type Query, type Source } from './source';
 import type { ErrorBody, Progress } from './types';
 
+/** Signs of an address that a server takes. */
+const MOST_ADDRESS = 16_000;
 const BUSY_WAIT_MS = 150;
 const BUSY_TRIES = 100;
 
@@ -33,6 +35,8 @@ export class Server implements Source {
   }
 
   private async ask<T>(address: string, init: RequestInit): Promise<T> {
+    // The server would refuse it, and the browser would note that on the console.
+    if (address.length > MOST_ADDRESS) throw new ApiError(414, { code: 'size', message: 'the question is too long: names or filters in it take more than 16 KiB' });
     for (let tries = 0; ; tries++) {
       const answer = await this.fetch(address, init);
       if (answer.ok) return (await answer.json()) as T;

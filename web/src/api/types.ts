@@ -231,6 +231,9 @@ export interface Problems {
   warnings: string[];
 }
 
+/** A thread was woken, by the tracks of both. */
+export interface Wakeup { ns: string; from: string | null; to: string }
+
 /** The rows of a query, every value as its exact text. */
 export interface SqlAnswer {
   columns: { name: string; type: string }[];

@@ -17,6 +17,7 @@ uniform vec2 size;
 uniform vec2 span;                  // left, right
 uniform float ratio;
 uniform float open;
+uniform vec4 plain;                 // the colour of all, where its last number is not 0
 uniform vec4 fills[${PALETTE}];
 uniform vec4 edges[${PALETTE}];
 uniform float shapes[${PALETTE}];
@@ -33,7 +34,8 @@ void main() {
   float top, high;
   int colour = int(entry.w + 0.5);
   fill = edges[colour];
-  edge = edges[colour];
+  edge = plain.a > 0.0 ? plain : edges[colour];
+  if (plain.a > 0.0) fill = plain;
   shape = 0.0;
   if (how.x < 0.5) {
     bool single = entry.z < 0.7 && more.x * place.y >= ${SINGLE_ROOM_PX.toFixed(1)};
@@ -159,7 +161,7 @@ export class GlPainter implements Painter {
   private constructor(private readonly canvas: HTMLCanvasElement, private readonly gl: WebGL2RenderingContext) {
     this.tileProgram = program(gl, TILE_VERTEX, TILE_FRAGMENT);
     this.rectProgram = program(gl, RECT_VERTEX, RECT_FRAGMENT);
-    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'fills', 'edges', 'shapes']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
+    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'plain', 'fills', 'edges', 'shapes']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
     for (const name of ['size', 'line']) this.rectUniforms[name] = gl.getUniformLocation(this.rectProgram, name);
     this.rectVertices = gl.createVertexArray();
     this.rectBuffer = gl.createBuffer();
@@ -226,6 +228,7 @@ export class GlPainter implements Painter {
     gl.uniform2f(u['size'] ?? null, this.width, this.height);
     gl.uniform1f(u['ratio'] ?? null, ratio);
     gl.uniform1f(u['open'] ?? null, at.openEnd);
+    gl.uniform4fv(u['plain'] ?? null, at.grey && this.theme ? premultiplied(parseColour(this.theme.map)) : [0, 0, 0, 0]);
     gl.uniform4f(u['place'] ?? null, at.x, at.bucketPx, at.y, at.height);
     gl.uniform4f(u['how'] ?? null, slices ? at.lanes : 0, at.lanePx, at.peak, at.alpha);
     gl.uniform2f(u['span'] ?? null, at.left, at.right);

@@ -20,6 +20,8 @@ export interface Placement {
   readonly lanes: number;
   readonly lanePx: number;
   readonly alpha: number;
+  /** Without colours: what a filter leaves out. */
+  readonly grey: boolean;
   /** Where slices end whose end is not known: at the end of the trace. */
   readonly openEnd: number;
 }

@@ -70,7 +70,7 @@ export class PixelPainter implements Painter {
 
   bars(tile: Tile, at: Placement): void {
     const { tops, inks, ratio } = this;
-    const { edge } = this.coloursFor(at.alpha);
+    const { edge } = this.coloursFor(at.alpha, at.grey);
     const [left, right] = [this.inX(at.left), this.inX(at.right)];
     const bottom = Math.min(this.inY(at.bottom), this.inY(at.y + at.height - 1));
     const base = Math.round((at.y + at.height - 1) * ratio);
@@ -150,13 +150,15 @@ export class PixelPainter implements Painter {
   }
 
   /** The colours of names over the ground, paler for what is estimated. */
-  private coloursFor(alpha: number): Colours {
-    const known = this.mixes.get(alpha);
+  private coloursFor(alpha: number, grey = false): Colours {
+    const known = this.mixes.get(grey ? -alpha : alpha);
     if (known || !this.theme) return known ?? { fill: new Uint32Array(), edge: new Uint32Array() };
     const [r, g, b] = parseColour(this.theme.surface);
     const of = (rgb: Float32Array): Uint32Array => Uint32Array.from({ length: rgb.length / 3 }, (_, i) => mixed([rgb[i * 3] ?? 0, rgb[i * 3 + 1] ?? 0, rgb[i * 3 + 2] ?? 0], [r, g, b], alpha));
-    const made = { fill: of(this.theme.fillRgb), edge: of(this.theme.edgeRgb) };
-    this.mixes.set(alpha, made);
+    const [mr, mg, mb] = parseColour(this.theme.map);
+    const greys = (rgb: Float32Array): Float32Array => Float32Array.from(rgb, (_, i) => [mr, mg, mb][i % 3] ?? 0);
+    const made = grey ? { fill: of(greys(this.theme.fillRgb)), edge: of(greys(this.theme.edgeRgb)) } : { fill: of(this.theme.fillRgb), edge: of(this.theme.edgeRgb) };
+    this.mixes.set(grey ? -alpha : alpha, made);
     return made;
   }
 }

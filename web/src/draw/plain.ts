@@ -34,7 +34,7 @@ export class PlainPainter implements Painter {
       const bottom = at.y + at.height - 1;
       const room = at.height - BAR_MARGIN_PX;
       for (let colour = 0; colour < COLOURS; colour++) {
-        g.fillStyle = theme.edge[colour] ?? '';
+        g.fillStyle = at.grey ? theme.map : theme.edge[colour] ?? '';
         for (let i = 0; i < tile.size; i++) {
           if (tile.colour[i] !== colour) continue;
           const x = at.x + (tile.at[i] ?? 0) * at.bucketPx;

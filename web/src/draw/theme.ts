@@ -69,21 +69,39 @@ export interface Theme {
   readonly edgeRgb: Float32Array;
 }
 
-/** Puts the colours of names into the style sheet's variables, and reads all others from it. */
-export function themeOf(root: HTMLElement, dark: boolean): Theme {
+/** A colour of the style sheet as numbers: one that the system chose has a name alone. */
+function resolved(root: HTMLElement, text: string): string {
+  if (!/^[a-z]+$/i.test(text)) return text;
+  const probe = document.createElement('span');
+  probe.style.setProperty('forced-color-adjust', 'none');
+  probe.style.color = text;
+  root.append(probe);
+  const numbers = getComputedStyle(probe).color;
+  probe.remove();
+  return numbers;
+}
+
+/** Puts the colours of names into the style sheet's variables, and reads all others from it. `forced`: the system chose those. */
+export function themeOf(root: HTMLElement, chosen: boolean, forced = false): Theme {
+  const dark = forced ? isDark(resolved(root, getComputedStyle(root).getPropertyValue('--surface').trim())) : chosen;
   const { fills, edges } = coloursOf(dark);
   const text = ([l, c, h]: Oklch): string => `oklch(${l.toFixed(3)} ${c.toFixed(3)} ${h})`;
   fills.forEach((f, i) => root.style.setProperty(`--fill${i}`, text(f)));
   edges.forEach((e, i) => root.style.setProperty(`--edge${i}`, text(e)));
   const style = getComputedStyle(root);
-  const css = (name: string): string => style.getPropertyValue(`--${name}`).trim();
+  const css = (name: string): string => (name === 'ui' ? style.getPropertyValue('--ui').trim() : resolved(root, style.getPropertyValue(`--${name}`).trim()));
   return {
     dark, bg: css('bg'), surface: css('surface'), sunken: css('sunken'), line: css('line'), line2: css('line2'), ink: css('ink'), ink2: css('ink2'),
     accent: css('accent'), accentSoft: css('accent-soft'), loss: css('loss'), lossSoft: css('loss-soft'), hit: css('hit'), hitFill: css('hit-fill'),
     brand: css('brand'), ui: css('ui'), map: dark ? '#5a6472' : '#9aa2ab', veil: dark ? 'rgba(10,11,14,.58)' : 'rgba(232,232,227,.72)',
-    onFill: fills.map(inkOn), onBrand: dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
+    onFill: fills.map(inkOn), onBrand: forced ? css('bg') : dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
     fillRgb: numbers(fills), edgeRgb: numbers(edges),
   };
+}
+
+function isDark(colour: string): boolean {
+  const [r, g, b] = parseColour(colour);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b < 0.5;
 }
 
 const numbers = (colours: readonly Oklch[]): Float32Array => Float32Array.from(colours.flatMap(rgbOf));

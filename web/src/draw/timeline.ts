@@ -6,6 +6,7 @@ import { shapeOf } from '../state/states';
 import type { Tile, TileStore } from '../state/tiles';
 import { LANE_PX, type Layout, type Row } from './layout';
 import { LANE_TOP_PX, type Painter, type Placement } from './painter';
+import { drawMarks } from './marks';
 import { placeOf, type Scale } from './scale';
 import type { Theme } from './theme';
 
@@ -43,10 +44,15 @@ export interface TimelineInput {
   readonly words: boolean;
   /** What events are called, by track and in the order of time, where their names do not say it. */
   readonly titles: ReadonlyMap<string, readonly Titled[]>;
+  /** Who woke whom, of the thread that is chosen. */
+  readonly wakes: readonly Wake[];
 }
 
 /** What an event says, as the rendered text of a log. */
 export interface Titled { readonly ns: bigint; readonly title: string }
+
+/** A wake, by the tracks of who woke and who was woken. */
+export interface Wake { readonly ns: bigint; readonly from: string | null; readonly to: string }
 
 export interface TimelineOutput {
   /** Whether events of logs are drawn one by one, which have texts of their own. */
@@ -58,7 +64,7 @@ export interface TimelineOutput {
 }
 
 /** A tile in the view: the one that was asked for, or others that stand in for it, cut to its place. */
-interface Part {
+export interface Part {
   readonly tile: Tile;
   readonly x: number;
   readonly bucketPx: number;
@@ -68,7 +74,7 @@ interface Part {
 }
 
 /** A row on the screen. */
-interface Place {
+export interface Place {
   readonly row: Row;
   readonly y: number;
   readonly top: number;
@@ -153,12 +159,12 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   else if (row.pinned) painter.rect(0, top, scale.width, bottom - top, theme.surface);
   for (const part of place.parts) drawGaps(painter, part, place);
   const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
-  const at = (part: Part, alpha: number): Placement => ({
+  const at = (part: Part, alpha: number, grey = false): Placement => ({
     x: part.x, bucketPx: part.bucketPx, y: y - row.firstLane * LANE_PX, height: row.height, left: part.left, right: part.right,
     top: row.firstLane > 0 ? Math.max(top, y + LANE_TOP_PX) : top, bottom, peak, lanes: row.firstLane + row.lanes, lanePx: LANE_PX,
-    openEnd: scale.x(input.end), alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
+    openEnd: scale.x(input.end), grey, alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
   });
-  if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.22));
+  if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.4, true));
   const glyphs = glyphsOf(place, input);
   if (!glyphs) {
     for (const part of place.parts) {
@@ -424,64 +430,6 @@ function hitNames(names: readonly string[], query: string): Set<number> {
   names.forEach((name, i) => { if (name.toLowerCase().includes(query)) hits.add(i); });
   hitCache.set(names, { query, hits });
   return hits;
-}
-
-function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, places: readonly Place[]): void {
-  const { scale, theme, selection, chosen, height } = input;
-  const last = places.reduce((y, p) => Math.max(y, p.bottom), 0);
-  if (selection) {
-    const [from, to] = [scale.x(selection.begin), scale.x(selection.end)];
-    const [left, right] = [Math.max(-2, from), Math.min(scale.width + 2, to)];
-    g.fillStyle = theme.accentSoft;
-    for (const { row, top, bottom } of places) {
-      if (right > left && (chosen.size === 0 ? row.track.kind !== 'group' : chosen.has(row.track.id))) g.fillRect(left, top, right - left, bottom - top - 1);
-    }
-    g.fillStyle = theme.accent;
-    for (const x of [from, to]) if (x >= -1 && x <= scale.width + 1) g.fillRect(Math.round(x), 0, 1, last);
-  }
-  g.strokeStyle = theme.brand;
-  g.globalAlpha = 0.55;
-  g.setLineDash([2, 4]);
-  for (const ns of input.bookmarks) verticalLine(g, scale.x(ns), scale.width, height);
-  g.globalAlpha = 1;
-  if (input.cursor !== null) {
-    g.strokeStyle = theme.accent;
-    g.setLineDash([3, 3]);
-    verticalLine(g, scale.x(input.cursor), scale.width, height);
-  }
-  g.setLineDash([]);
-  if (input.mark) drawMark(g, input, places, input.mark);
-}
-
-function verticalLine(g: CanvasRenderingContext2D, at: number, width: number, height: number): void {
-  if (at < -1 || at > width + 1) return;
-  const x = Math.round(at) + 0.5;
-  g.lineWidth = 1;
-  g.beginPath();
-  g.moveTo(x, 0);
-  g.lineTo(x, height);
-  g.stroke();
-}
-
-/** A frame around what is chosen. */
-function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, places: readonly Place[], mark: Mark): void {
-  const place = places.find((p) => p.row.track.id === mark.track);
-  if (!place) return;
-  const { row, y, top, bottom } = place;
-  g.save();
-  g.beginPath();
-  g.rect(0, top, scale.width, bottom - top);
-  g.clip();
-  g.strokeStyle = theme.accent;
-  g.lineWidth = 2;
-  const x = scale.x(mark.begin);
-  if (mark.depth === null) g.strokeRect(x - 3, y + 2, 7, row.height - 5);
-  else {
-    const end = mark.end === null ? scale.width + 4 : scale.x(mark.end);
-    const left = Math.max(-4, x);
-    g.strokeRect(left + 1, y + LANE_TOP_PX + (mark.depth - row.firstLane) * LANE_PX + 1, Math.max(3, Math.min(scale.width + 4, end) - left - 2), LANE_PX - 3);
-  }
-  g.restore();
 }
 
 function wordsOf(place: Place, input: TimelineInput): string {

@@ -8,7 +8,7 @@ const isField = (e: EventTarget | null): boolean =>
   e instanceof HTMLInputElement || e instanceof HTMLTextAreaElement || e instanceof HTMLSelectElement;
 
 /** Keys that mean something to buttons and tabs themselves. */
-const OF_CONTROLS = new Set(['Enter', ' ', 'ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End']);
+const OF_CONTROLS = new Set(['Enter', ' ', 'ArrowLeft', 'ArrowRight', 'ArrowUp', 'ArrowDown', 'Home', 'End', 'ContextMenu', 'F10']);
 
 export function listenToKeys(): void {
   document.addEventListener('keydown', (e) => {

@@ -91,7 +91,7 @@ function Search(): JSX.Element {
       <span class="count" data-testid="search-count" data-index={fresh?.index ?? ''} data-count={count ?? ''} role="status">{words}</span>
       {query === '' ? <kbd aria-hidden="true">/</kbd> : null}
       <button type="button" class="ib small" aria-pressed={inValues.value} aria-label="In values too" title="In values too"
-        onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}>In values too</button>
+        onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}><span class="long">In values too</span><span class="short" aria-hidden="true">values</span></button>
     </span>
   );
 }

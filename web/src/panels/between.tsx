@@ -17,7 +17,12 @@ interface Pairs {
   readonly points: readonly { begin: string; duration: string }[];
   readonly summary?: readonly { n: number }[];
   readonly histogram?: readonly [number, number][];
+  readonly left_out?: Readonly<Record<string, number>>;
 }
+
+/** What was no pair, in words. */
+const LEFT_OUT: Readonly<Record<string, string>> = { only_ends: 'ends without a begin', restarted: 'begun again before their end', unfinished: 'without an end', negative: 'with the end before the begin' };
+const leftOut = (counts: Pairs['left_out']): string => Object.entries(counts ?? {}).filter(([key, n]) => n > 0 && LEFT_OUT[key]).map(([key, n]) => `${grouped(n)} ${LEFT_OUT[key]}`).join(', ');
 interface Outliers { readonly mean: unknown; readonly deviation: unknown; readonly events: readonly Line[] }
 
 const pairQuestion = signal<{ from: string; to: string; by: string } | null>(null);
@@ -84,6 +89,8 @@ export function Between(): JSX.Element {
               <thead><tr>{keys.map((k) => <th scope="col" class={k === 'key' ? '' : 'r'}>{k.replaceAll('_', ' ')}</th>)}</tr></thead>
               <tbody>{value.rows.slice(0, 1000).map((r) => <tr>{keys.map((k) => <td class={k === 'key' ? '' : 'r'} data-column={k}>{shown(k, r[k])}</td>)}</tr>)}</tbody>
             </table>
+            {value.rows.length > 1000 ? <p class="nothing">and {grouped(value.rows.length - 1000)} more</p> : null}
+            {leftOut(value.left_out) ? <p class="nothing">Left out: {leftOut(value.left_out)}</p> : null}
           </div>
           <aside aria-label="Distribution">
             {points.length ? <Histogram title="Durations" points={points} all={value.histogram} pick={pick} /> : <p class="nothing">No such pair is in the selection.</p>}

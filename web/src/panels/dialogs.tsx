@@ -42,7 +42,8 @@ export function Dialogs(): JSX.Element | null {
 
 const MOUSE: readonly (readonly [string, string])[] = [
   ['Drag', 'select time and tracks; Alt: without snapping'], ['Drag the ruler', 'select time in all tracks'], ['Shift+drag', 'move'], ['Ctrl+wheel, pinch', 'zoom around the pointer'],
-  ['Double click', 'fit a slice'], ['Right click', 'menu of a track'],
+  ['Double click', 'fit a slice'], ['Right click', 'menu of a track, an event, a field, a bookmark'], ['Drag a label', 'put the track elsewhere'],
+  ['Alt+drag a group', 'move its clock'], ['Wheel over deep calls', 'their deeper lanes'],
 ];
 
 function Help(): JSX.Element {
@@ -55,7 +56,7 @@ function Help(): JSX.Element {
           </dl></section>
         ))}
         <section><h3>Mouse and touchpad</h3><dl>{MOUSE.map(([what, does]) => <div><dt>{what}</dt><dd>{does}</dd></div>)}</dl></section>
-        <section><h3>In tables</h3><dl><div><dt><kbd>↑</kbd><kbd>↓</kbd></dt><dd>row above, below; PageUp and PageDown, Ctrl+Home, Ctrl+End; Enter shows it on the timeline</dd></div></dl></section>
+        <section><h3>In tables</h3><dl><div><dt><kbd>↑</kbd><kbd>↓</kbd></dt><dd>row above, below; PageUp and PageDown, Ctrl+Home, Ctrl+End; Enter shows it on the timeline, Shift+F10 opens its menu</dd></div></dl></section>
       </div>
       <label class="check"><input type="checkbox" checked={letterKeys.value} onChange={(e) => setLetterKeys(e.currentTarget.checked)} />Single letters are keys</label>
       {isFile.value ? <p class="hint2">This page holds its data. It cannot cut traces, run SQL, group tracks, plot fields or move clocks, and has only the fields that were written into it: tracemill view does all of that where the trace is.</p> : null}

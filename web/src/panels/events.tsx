@@ -1,7 +1,7 @@
 // The table of events: of any length, with only those rows in the page that are in sight.
 import { effect, signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
-import { useLayoutEffect, useRef } from 'preact/hooks';
+import { useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { applyFilter, ask, chosenRow, shownTotal, table } from '../state/load';
 import { addBookmark, chooseEvent, reveal } from '../state/actions';
 import { isNamed } from '../state/filters';
@@ -9,7 +9,7 @@ import { change, format, session, state, timeContext, view } from '../state/stor
 import { duration, grouped, point, TIME_FORMAT_LABELS } from '../time/format';
 import type { Row, Rows } from '../api/types';
 import { dialog } from '../keys/focus';
-import { valueOf } from './json';
+import { valueOf } from '../state/json';
 import { saveEvents } from './export';
 import { openMenu, type MenuItem } from './menu';
 import { Chip, clipped, copyText, Marked } from './parts';
@@ -116,6 +116,22 @@ function Fields({ text }: { text: string }): JSX.Element {
 export function Events(): JSX.Element {
   const body = useRef<HTMLDivElement>(null);
   const programmatic = useRef(false);
+  /** Scrolls to the first row in sight; before its rows are there a box cannot be scrolled. */
+  const place = (): boolean => {
+    const box = body.current;
+    if (!box) return false;
+    const most = Math.max(0, totalRows() - Math.floor(inside(box) / ROW_PX));
+    const at = Math.min(first.peek(), most);
+    const wanted = scaledUp() ? (most === 0 ? 0 : (at / most) * (MOST_PX - inside(box))) : at * ROW_PX;
+    if (Math.abs(box.scrollTop - wanted) < (scaledUp() ? 1 : ROW_PX)) return false;
+    const before = box.scrollTop;
+    box.scrollTop = wanted;
+    programmatic.current = box.scrollTop !== before;
+    return programmatic.current;
+  };
+  const [, again] = useState(0);
+  // Where rows stand in a box of shares follows from how far it is scrolled.
+  useLayoutEffect(() => { if (place() && scaledUp()) again((n) => n + 1); });
   useLayoutEffect(() => {
     const box = body.current;
     if (!box) return undefined;
@@ -123,13 +139,7 @@ export function Events(): JSX.Element {
     const watch = new ResizeObserver(measure);
     watch.observe(box);
     measure();
-    const stop = effect(() => {
-      const total = totalRows();
-      const most = Math.max(0, total - Math.floor(inside(box) / ROW_PX));
-      const at = Math.min(first.value, most);
-      const wanted = scaledUp() ? (most === 0 ? 0 : (at / most) * (MOST_PX - inside(box))) : at * ROW_PX;
-      if (Math.abs(box.scrollTop - wanted) >= (scaledUp() ? 1 : ROW_PX)) { programmatic.current = true; box.scrollTop = wanted; }
-    });
+    const stop = effect(() => { void [totalRows(), first.value]; place(); });
     const wheel = (e: WheelEvent): void => {
       if (!scaledUp() || e.ctrlKey) return;
       e.preventDefault();

@@ -6,10 +6,11 @@ import type { FlameNode } from '../api/types';
 import { drawAtFrames, requestDraw } from '../draw/frame';
 import { resize } from '../draw/plain';
 import { shortName } from '../draw/timeline';
+import { said } from '../state/actions';
 import { flameAnswer, hasCalls } from '../state/load';
 import { colourOf } from '../state/names';
 import { state } from '../state/store';
-import { duration, grouped } from '../time/format';
+import { duration, grouped, numberOf } from '../time/format';
 import { spanOf } from '../time/range';
 import { rangeShown } from './ranges';
 import { saveFile, Chip, clipped } from './parts';
@@ -27,6 +28,10 @@ const inside = signal(false);
 const asTable = signal(false);
 /** The frame that fills the width, as the names on the way to it. */
 const zoomed = signal<readonly string[]>([]);
+
+/** The frame that keys are at, as the names on the way to it. */
+const active = signal<readonly string[] | null>(null);
+const samePath = (a: readonly string[] | null, b: readonly string[]): boolean => a !== null && a.length === b.length && a.every((p, i) => p === b[i]);
 
 /** The tree of an answer. */
 export function treeOf(nodes: readonly FlameNode[]): Frame | null {
@@ -112,7 +117,7 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
   const query = state.value.query.toLowerCase();
   g.font = `11.5px ${colours.ui}`;
   g.textBaseline = 'middle';
-  for (const { frame, x, width, depth } of boxes) {
+  for (const { frame, x, width, depth, path } of boxes) {
     const y = 2 + depth * LANE - scroll;
     if (y + LANE < 0 || y > height) continue;
     const root = depth === 0;
@@ -122,6 +127,11 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
     if (width > 3) { g.fillStyle = root ? colours.line2 : colours.edge[colour] ?? ''; g.fillRect(x, y, 1, LANE - 1); }
     if (query && frame.name.toLowerCase().includes(query)) {
       g.strokeStyle = colours.hit;
+      g.lineWidth = 2;
+      g.strokeRect(x + 1, y + 1, Math.max(1, width - 2.5), LANE - 3);
+    }
+    if (samePath(active.peek(), path)) {
+      g.strokeStyle = colours.accent;
       g.lineWidth = 2;
       g.strokeRect(x + 1, y + 1, Math.max(1, width - 2.5), LANE - 3);
     }
@@ -169,7 +179,7 @@ function Graph({ root }: { root: Frame }): JSX.Element {
       boxes.current = boxesOf(now.current, zoomed.value, width);
       drawFlame(g, boxes.current, outer.scrollTop, height, now.current);
     });
-    const end = effect(() => { void [theme.value, zoomed.value, state.value.query, flameAnswer.value, inside.value]; requestDraw(); });
+    const end = effect(() => { void [theme.value, zoomed.value, active.value, state.value.query, flameAnswer.value, inside.value]; requestDraw(); });
     const watch = new ResizeObserver(requestDraw);
     watch.observe(outer);
     return () => { stop(); end(); watch.disconnect(); };
@@ -182,19 +192,43 @@ function Graph({ root }: { root: Frame }): JSX.Element {
     const lane = Math.floor((e.clientY - rect.top + outer.scrollTop - 2) / LANE);
     return boxes.current.find((b) => b.depth === lane && x >= b.x && x < b.x + b.width);
   };
+  const onKeyDown = (e: KeyboardEvent): void => {
+    const list = boxes.current;
+    const now = list.find((b) => samePath(active.peek(), b.path)) ?? null;
+    const beside = now ? list.filter((b) => b.depth === now.depth && samePath(b.path.slice(0, -1), now.path.slice(0, -1))) : [];
+    const at = now ? beside.indexOf(now) : -1;
+    const to = now === null ? list[0]
+      : e.key === 'ArrowDown' ? list.find((b) => b.depth === now.depth + 1 && samePath(b.path.slice(0, -1), now.path))
+      : e.key === 'ArrowUp' ? list.find((b) => samePath(b.path, now.path.slice(0, -1))) : e.key === 'ArrowLeft' ? beside[at - 1] : beside[at + 1];
+    if (/^Arrow/.test(e.key)) {
+      if (!to) { e.preventDefault(); e.stopPropagation(); return; }
+      active.value = to.path;
+      said.value = wordsOf(to.frame);
+      const outer = box.current;
+      const y = 2 + to.depth * LANE;
+      if (outer && (y < outer.scrollTop || y + LANE > outer.scrollTop + outer.clientHeight)) outer.scrollTop = Math.max(0, y - outer.clientHeight / 2);
+      tip.value = { x: to.x, y: y - (outer?.scrollTop ?? 0) + 8, frame: to.frame };
+    } else if (e.key === 'Enter' && now) zoomed.value = now.path;
+    else if (e.key === 'Backspace' || e.key === 'Home') { zoomed.value = []; active.value = []; } else if (e.key === 'Escape' && (tip.peek() || active.peek())) { tip.value = null; active.value = null; } else return;
+    e.preventDefault();
+    e.stopPropagation();
+  };
   const t = tip.value;
   return (
-    <div class="flamebox" ref={box} tabIndex={0} role="group" aria-label="Flame graph, drawn" onScroll={requestDraw} onClick={(e) => { const hit = at(e); if (hit) zoomed.value = hit.path; }}
+    <div class="flamebox" ref={box} tabIndex={0} role="group" aria-label="Flame graph, drawn: arrows go from frame to frame, Enter zooms, Backspace shows all" onKeyDown={onKeyDown} onBlur={() => { tip.value = null; active.value = null; }} onScroll={requestDraw} onClick={(e) => { const hit = at(e); if (hit) { zoomed.value = hit.path; active.value = null; } }}
       onPointerMove={(e) => { const hit = at(e); const rect = box.current?.getBoundingClientRect(); tip.value = hit && rect ? { x: e.clientX - rect.left, y: e.clientY - rect.top, frame: hit.frame } : null; }} onPointerLeave={() => { tip.value = null; }}>
       <div style={{ height: `${depth * LANE + 6}px`, position: 'relative' }}><canvas ref={canvas} aria-hidden="true" /></div>
       {t ? (
         <div class="tip" role="tooltip" style={{ position: 'absolute', transform: `translate(${Math.max(0, Math.min(t.x + 12, (box.current?.clientWidth ?? 0) - 260))}px, ${t.y + 14 + (box.current?.scrollTop ?? 0)}px)` }}>
-          <b>{clipped(t.frame.name, 300)}</b>{duration(t.frame.total)}, own {duration(t.frame.self)}, {grouped(t.frame.calls)} {t.frame.calls === 1 ? 'call' : 'calls'}
+          <b>{clipped(t.frame.name, 300)}</b>{measures(t.frame)}
         </div>
       ) : null}
     </div>
   );
 }
+
+const measures = (frame: Frame): string => `${duration(frame.total)}, own ${duration(frame.self)}, ${numberOf(frame.calls, 'call')}`;
+const wordsOf = (frame: Frame): string => `${clipped(frame.name, 300)}, ${measures(frame)}`;
 
 const depthOf = (frame: Frame): number => 1 + frame.kids.reduce((d, k) => Math.max(d, depthOf(k)), 0);
 

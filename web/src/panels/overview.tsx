@@ -107,12 +107,14 @@ export function Overview(): JSX.Element {
 }
 
 export function OverviewLabel(): JSX.Element {
+  if (session.value?.begin == null) return <div class="mapl" />;
   const all = sameRange(view.value, whole.value);
   return <div class="mapl"><b>{duration(spanOf(view.value))}</b>{all ? 'all of it' : `of ${duration(spanOf(whole.value))}`}</div>;
 }
 
 /** A time format that fits the ruler's label. */
 export function RulerLabel(): JSX.Element {
+  if (session.value?.begin == null) return <div class="rull" />;
   const f = format.value;
   const local = f === 'local';
   const { begin } = view.value;

@@ -6,7 +6,7 @@ import type { OverviewInput } from '../draw/overview';
 import { COLUMN_PX } from '../draw/overview';
 import { scaleOf, type Scale } from '../draw/scale';
 import { moving, shown } from '../draw/frame';
-import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesArrived, tilesShown, titles } from '../state/load';
+import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesArrived, tilesShown, titles, wakeupsAnswer } from '../state/load';
 import { markOf } from '../state/actions';
 import { origin, session, state, whole } from '../state/store';
 import { tileBegin, tilesOf, type Range } from '../time/range';
@@ -24,6 +24,7 @@ export function timelineInput(width: number, height: number, ratio: number): Tim
     tiles: filter ? filteredTiles : tilesShown.value, behind: filter ? plainTiles : null, theme: theme.value,
     traces: session.value?.traces ?? [], selection: selectionShown(), chosen: new Set(dragged.value?.tracks ?? chosen), cursor,
     bookmarks: bookmarks.map((b) => b.ns), mark: markOf(), query: query.toLowerCase(), begin: whole.value.begin, end: whole.value.end, pale: phase.value === 'ended', words: !moving(), titles: titles.value,
+    wakes: state.value.slice ? (wakeupsAnswer.value.value?.wakeups ?? []).map((w) => ({ ns: BigInt(w.ns), from: w.from, to: w.to })) : [],
   };
 }
 

@@ -84,7 +84,7 @@ export function Selection(): JSX.Element {
           {value.calls?.length ? <CallTable calls={value.calls} chosen={name?.of === 'calls' ? name.name : null} /> : null}
         </div>
         <aside aria-label="Distribution">
-          {name === null ? null : <Distribution of={name.of} name={name.name} />}
+          {name === null ? null : <Distribution key={`${name.of} ${name.name}`} of={name.of} name={name.name} />}
         </aside>
       </div>
     </div>
@@ -192,6 +192,9 @@ type SortKey = 'total' | 'self' | 'calls' | 'min' | 'mean' | 'p50' | 'p90' | 'p9
 const sortedBy = signal<SortKey>('total');
 const COLUMNS: readonly (readonly [SortKey, string])[] = [['calls', 'Calls'], ['total', 'Total'], ['self', 'Self'], ['min', 'Min'], ['mean', 'Mean'], ['p50', 'p50'], ['p90', 'p90'], ['p99', 'p99'], ['max', 'Max']];
 
+/** Columns that go first where there is not room for all. */
+const LESS: ReadonlySet<SortKey> = new Set<SortKey>(['mean', 'p90']);
+
 function sorted(calls: readonly CallStatistics[]): CallStatistics[] {
   const key = sortedBy.value;
   if (key === 'total') return [...calls];
@@ -212,15 +215,15 @@ export function CallTable({ calls, chosen }: { calls: readonly CallStatistics[];
   };
   return (
     <table role="grid" aria-label="Calls" tabIndex={0} aria-activedescendant={at >= 0 ? `call-row-${at}` : undefined} onKeyDown={onKeyDown}>
-      <colgroup><col class="w24" />{COLUMNS.map(() => <col />)}</colgroup>
+      <colgroup><col class="w24" />{COLUMNS.map(([key]) => <col class={LESS.has(key) ? 'less' : ''} />)}</colgroup>
       <thead><tr><th scope="col">Function</th>{COLUMNS.map(([key, label]) => (
-        <th scope="col" class="r" aria-sort={sortedBy.value === key ? 'descending' : undefined}><button type="button" onClick={() => { sortedBy.value = key; }}>{label}{sortedBy.value === key ? ' ↓' : ''}</button></th>
+        <th scope="col" class={`r${LESS.has(key) ? ' less' : ''}`} aria-sort={sortedBy.value === key ? 'descending' : undefined}><button type="button" onClick={() => { sortedBy.value = key; }}>{label}{sortedBy.value === key ? ' ↓' : ''}</button></th>
       ))}</tr></thead>
       <tbody>
         {shown.map((c, i) => (
           <tr key={c.name} id={`call-row-${i}`} data-testid="call-row" data-name={c.name} class={c.name === chosen ? 'on' : ''} aria-selected={c.name === chosen} onClick={() => choose('calls', c.name)} onDblClick={() => void searchForName(c.name)}>
             <td data-column="name" data-value={c.name} title={clipped(c.name, 1000)}><Chip name={c.name} small />{clipped(c.name, 300)}</td>
-            {COLUMNS.map(([key]) => <td class="r" data-column={key} data-value={c[key] ?? ''}>{key === 'calls' ? grouped(c.calls) : c[key] === null ? '' : duration(BigInt(c[key] ?? 0))}</td>)}
+            {COLUMNS.map(([key]) => <td class={`r${LESS.has(key) ? ' less' : ''}`} data-column={key} data-value={c[key] ?? ''}>{key === 'calls' ? grouped(c.calls) : c[key] === null ? '' : duration(BigInt(c[key] ?? 0))}</td>)}
           </tr>
         ))}
         {calls.length > MOST_NAMES ? <tr><td colSpan={COLUMNS.length + 1}>and {grouped(calls.length - MOST_NAMES)} functions more: CSV has all of them</td></tr> : null}

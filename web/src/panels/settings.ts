@@ -22,18 +22,25 @@ const chosen = signal<Scheme | null>(((): Scheme | null => { const s = stored('t
 const system = signal<Scheme>(ofSystem());
 preferred.addEventListener('change', () => { system.value = ofSystem(); });
 
+/** Windows' high contrast, and what is like it: the system has chosen the colours. */
+const contrast = matchMedia('(forced-colors: active)');
+const forced = signal(contrast.matches);
+contrast.addEventListener('change', () => { forced.value = contrast.matches; });
+
 export const scheme = signal<Scheme>('light');
+let wasForced = forced.peek();
 /** The colours that canvases are drawn with. */
 export const theme = signal<Theme>(applied(chosen.peek() ?? system.peek()));
 effect(() => {
   const next = chosen.value ?? system.value;
-  if (next !== scheme.peek()) theme.value = applied(next);
+  if (next !== scheme.peek() || forced.value !== wasForced) theme.value = applied(next);
+  wasForced = forced.value;
   scheme.value = next;
 });
 
 function applied(next: Scheme): Theme {
   document.documentElement.dataset['theme'] = next;
-  return themeOf(document.documentElement, next === 'dark');
+  return themeOf(document.documentElement, next === 'dark', forced.peek());
 }
 
 export function turnTheme(): void {

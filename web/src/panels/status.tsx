@@ -1,8 +1,8 @@
 // The line at the bottom, and what is said to those who hear the page.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { notice, pointer, said, panelShown } from '../state/actions';
-import { eventAnswer, found } from '../state/load';
+import { markOf, notice, pointer, said, panelShown, sliceOf } from '../state/actions';
+import { callAnswer, eventAnswer, found } from '../state/load';
 import { change, session, state, timeContext, whole } from '../state/store';
 import { grouped, duration, numberOf, point, signed } from '../time/format';
 import { spanOf } from '../time/range';
@@ -42,13 +42,21 @@ export function Notice(): JSX.Element | null {
   );
 }
 
+/** What is chosen, by name and length. */
+function chosenWords(): string {
+  const { event, call, slice } = state.value;
+  const mark = markOf();
+  const length = mark && mark.end !== null ? `, ${duration(mark.end - mark.begin)}` : '';
+  const name = call !== null ? callAnswer.value.value?.name : slice !== null ? sliceOf()?.name : event !== null ? eventAnswer.value.value?.title || eventAnswer.value.value?.name : undefined;
+  return name === undefined ? '' : `chosen: ${name.slice(0, 200)}${length}`;
+}
+
 /** Says the view, the selection, what is chosen and what was found, a while after the last change. */
 export function Announce(): JSX.Element {
   const [text, setText] = useState('');
-  const event = state.value.event !== null ? eventAnswer.value.value : null;
   const hits = found.value;
   const words = [
-    viewWords(), event ? `chosen: ${event.title || event.name}` : '',
+    viewWords(), chosenWords(),
     hits ? (hits.count === 0 ? 'nothing found' : hits.index === null ? '' : `match ${hits.index + 1} of ${hits.count ?? 'some'}`) : '', said.value, notice.value,
   ].filter((t) => t !== '').join('; ');
   useEffect(() => {

@@ -3,12 +3,13 @@ import { effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Mark } from '../draw/timeline';
-import { ask, callAnswer, eventAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
+import { ask, callAnswer, eventAnswer, given, groupsAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
 import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
 import { reportFailure } from './answers';
 import { firstOfTracks } from './chase';
 import { both, condition, isNamed } from './filters';
 import { groupKey, readGroupKey } from './groups';
+import { valueOf } from './json';
 import { whileBusy } from './busy';
 import { change, format, session, show, state, view, whole } from './store';
 import { plotId } from './plots';
@@ -62,7 +63,16 @@ export function markOf(): Mark | null {
   if (event === null) return null;
   const { value } = eventAnswer.value;
   if (!value || value.event !== event || value.ns === null) return null;
-  return { track: value.track, begin: BigInt(value.ns), end: null, depth: null };
+  return { track: rowOf(value), begin: BigInt(value.ns), end: null, depth: null };
+}
+
+/** The track that shows an event: its stream, or where the trace is grouped the track of its value, if that can be told. */
+function rowOf(event: EventDetails): string {
+  const trace = given.value.find((t) => t.id === event.track)?.trace ?? null;
+  const group = trace === null ? undefined : groupsAnswer.value.value?.find((g) => g.trace === trace && g.done >= 1);
+  if (!group || state.value.groups.length === 0) return event.track;
+  const value = group.group === 'name' ? event.name : group.group === 'cpu' ? String(event.cpu ?? '') : valueOf(event.json ?? '', group.group);
+  return group.tracks.find((t) => t.value === value)?.id ?? group.of;
 }
 
 export const zoomIn = (): void => show(zoomedIn(view.peek(), centre()));
@@ -246,7 +256,10 @@ export function plotField(path: string): void {
 /** Shows a trace by the values of a path instead of by its streams; null is by its streams. */
 export function groupBy(group: string, path: string | null): void {
   const others = state.peek().groups.filter((key) => readGroupKey(key)?.group !== group);
-  change({ groups: path === null ? others : [...others, groupKey(group, path)], folds: state.peek().folds.filter((f) => f !== group) }, 'jump');
+  const trace = trackById.peek().get(group)?.trace;
+  // Tracks that are not there any more cannot be taken back by who sees none of them.
+  const chosen = state.peek().chosen.filter((id) => trackById.peek().get(id)?.trace !== trace);
+  change({ chosen, groups: path === null ? others : [...others, groupKey(group, path)], folds: state.peek().folds.filter((f) => f !== group) }, 'jump');
   currentTrack.value = group;
 }
 

@@ -1,17 +1,16 @@
 // When tracks first have an event that a filter leaves.
 import { whileBusy } from './busy';
-import { ask } from './load';
+import { ask, trackById } from './load';
 import type { Located, Rows, Row } from '../api/types';
 
 const LOOKED_AT = 1000;
 /** Questions about single tracks that are asked at once. */
 const AT_ONCE = 8;
-const BASE = /^b\d+$/;
 
 /** The first time of each track, of those that have one, not before a time. */
 export const firstOfTracks = (tracks: readonly string[], filter: string, from: bigint): Promise<Map<string, bigint>> => whileBusy((async () => {
   const first = new Map<string, bigint>();
-  const base = new Set(tracks.filter((t) => BASE.test(t)));
+  const base = new Set(tracks.filter((t) => trackById.peek().get(t)?.base));
   const look = (rows: readonly Row[]): void => {
     for (const row of rows) if (row.ns !== null && base.has(row.track) && !first.has(row.track)) first.set(row.track, BigInt(row.ns));
   };

@@ -2,7 +2,7 @@
 import { batch, computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { ApiError, Unreachable, type Source } from '../api/source';
 import type {
-  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup,
+  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup, Wakeup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
 import { layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
@@ -61,7 +61,7 @@ const tracksAnswer = answer<{ tracks: Track[] }>(() => {
 });
 
 /** Tracks as the filter leaves them. The answer before the present one stays until that is there. */
-const given = signal<readonly Track[]>([]);
+export const given = signal<readonly Track[]>([]);
 effect(() => {
   const { value, error, pending } = tracksAnswer.value;
   if (value && !pending) given.value = value.tracks;
@@ -302,6 +302,23 @@ effect(() => {
   const { width } = viewport.value;
   if (width === 0 || !session.value || state.value.view === null || phase.value === 'ended') return;
   wantTiles(plainTiles, '', rowsInSight.value.filter(showsTiles).map((r) => r.track.id), levelOf(whole.value, width), whole.value, true);
+});
+
+// Wakes of the chosen thread.
+
+/** Arrows from who woke to who was woken, of the thread whose state is chosen. */
+export const wakeupsAnswer = answer<{ wakeups: Wakeup[]; left_out: number }>(() => {
+  const { slice } = state.value;
+  if (!session.value?.features.includes('wakeups') || slice === null || phase.value === 'ended') return null;
+  const { begin, end } = view.value;
+  return {
+    key: `${slice.track} ${begin} ${end}\n${epoch.value}`,
+    async ask(abort) {
+      await new Promise((resolve) => setTimeout(resolve, REST_MS));
+      abort.throwIfAborted();
+      return ask('wakeups', { track: slice.track, begin: String(begin), end: String(end) }, abort);
+    },
+  };
 });
 
 // Texts of events that are drawn one by one.

@@ -1,0 +1,80 @@
+//! Titles of events: what a page shows for one instead of its name. Where a call begins or ends it is the call's name, in
+//! event logs the rendered text.
+
+use std::collections::HashMap;
+
+use serde_json::Value;
+use tracemill_engine::session::Session;
+use tracemill_model::schema::EventClassId;
+use tracemill_semantics::{Semantics, Shape, names};
+
+/// Fields of event logs that are rendered: the text of a whole event, and that of its datum, before which its name stands.
+const TEXT: &str = "text";
+const DATUM_TEXT: &str = "datum_text";
+
+/// What is known of the classes of each trace.
+#[derive(Default)]
+pub(crate) struct Titles(HashMap<usize, Semantics>);
+
+impl Titles {
+    /// The title of an event of a class, whose line was read as JSON. `None` when that is its name.
+    pub(crate) fn title(
+        &mut self,
+        session: &Session,
+        trace: usize,
+        class: EventClassId,
+        line: &Value,
+    ) -> Option<String> {
+        let (name, payload) = (line["name"].as_str().unwrap_or_default(), &line["payload"]);
+        let text = |field: &str| payload.get(field).and_then(Value::as_str);
+        if payload.get(names::TRACK.1).is_some() {
+            let datum = || text(DATUM_TEXT).filter(|text| !text.is_empty()).map(|text| format!("{name}: {text}"));
+            return text(TEXT).map(str::to_string).or_else(datum);
+        }
+        let semantics = self.0.entry(trace).or_insert_with(|| Semantics::new(&session.traces[trace].schema));
+        let (shape, title) = semantics.shape(class);
+        if shape == Shape::Instant {
+            return None;
+        }
+        let address = || {
+            semantics.call(class)?;
+            let found = names::ADDRESS.iter().find_map(|field| payload.get(field)?.as_u64())?;
+            Some(format!("{found:#x}"))
+        };
+        let symbol = text(names::SYMBOL).map(str::to_string);
+        symbol.or_else(address).or(Some(title)).filter(|title| title != name && !title.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+    use tracemill_model::schema::{EventClass, Schema, StreamClass};
+
+    use super::*;
+
+    #[test]
+    fn calls_have_their_names_and_logs_their_texts() {
+        let mut schema = Schema::new("example");
+        let stream = schema.add_stream(StreamClass::default()).unwrap();
+        let mut ids = 0..;
+        let classes = ["entry", "exit", "irq_handler_entry", "irq_handler_exit", "plain", "pallet %d"].map(|name| {
+            let class = EventClass { name: Some(name.into()), ..EventClass::new(ids.next().unwrap(), stream) };
+            (name, schema.add_event(class).unwrap())
+        });
+        let mut titles = Titles(HashMap::from([(0, Semantics::new(&Arc::new(schema)))]));
+        let mut title = |at: usize, payload: Value| {
+            let (name, class) = classes[at];
+            titles.title(&Session::default(), 0, class, &json!({ "name": name, "payload": payload }))
+        };
+        assert_eq!(title(0, json!({ "symbol": "main" })).as_deref(), Some("main"));
+        assert_eq!(title(3, json!({})).as_deref(), Some("irq_handler"));
+        assert_eq!(title(4, json!({ "symbol": "main" })), None);
+        let logged = json!({ "track": 0, "track_name": "foreman", "text": "pallet 0" });
+        assert_eq!(title(5, logged).as_deref(), Some("pallet 0"));
+        let datum = json!({ "track": 0, "track_name": "belt 0", "datum_text": "on" });
+        assert_eq!(title(4, datum).as_deref(), Some("plain: on"));
+    }
+}

@@ -1,0 +1,320 @@
+#!/usr/bin/env node
+// What the page does, in a real browser, on the traces of demo/.
+//   node page.mjs --bin BIN --modules DIR [--chromium PATH] [WORD...]
+// DIR is a folder node_modules with playwright-core and axe-core; with WORDs only tests whose names hold one of them are run.
+import assert from 'node:assert/strict';
+import { execFileSync, spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+
+const root = path.join(path.dirname(new URL(import.meta.url).pathname), '..');
+const words = process.argv.slice(2);
+const option = (name) => { const at = words.indexOf(`--${name}`); return at < 0 ? null : words.splice(at, 2)[1]; };
+const [bin, modules, chromiumPath] = [path.resolve(option('bin')), option('modules'), option('chromium') ?? '/usr/bin/chromium'];
+const require = createRequire(path.join(path.resolve(modules), 'index.js'));
+const { chromium } = require('playwright-core');
+const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
+
+const id = (name) => `[data-testid="${name}"]`;
+const settled = (page, state = 'ready') => page.waitForSelector(`${id('app')}[data-state="${state}"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
+const rest = async (page, state) => { await page.waitForTimeout(60); await settled(page, state); };
+const hash = async (page, key) => { await page.waitForTimeout(350); const part = new URL(page.url()).hash.slice(1).split('&').find((p) => p.startsWith(`${key}=`)); return part === undefined ? null : decodeURIComponent(part.slice(key.length + 1)); };
+const view = (page) => page.$eval(id('timeline'), (t) => [BigInt(t.dataset.begin), BigInt(t.dataset.end)].map(String));
+const chosen = (page) => page.locator(id('details')).getAttribute('data-event');
+
+async function serve(traces) {
+  const child = spawn(bin, ['view', ...traces, '--no-open', '--no-cache'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
+  const address = await new Promise((resolve) => { let text = ''; child.stdout.on('data', (d) => { text += d; if (text.includes('\n')) resolve(text.trim()); }); });
+  return { child, address, end: () => new Promise((resolve) => { child.on('exit', resolve); child.kill('SIGINT'); }) };
+}
+
+/** Opens a page when all is counted; nothing may be said on its console, but what a test expects. */
+async function open(server, link = '', more = {}) {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'], bypassCSP: false, ...more });
+  const page = await context.newPage();
+  page.said = [];
+  page.on('console', (m) => { if (m.type() === 'error' || m.type() === 'warning') page.said.push(m.text()); });
+  page.on('pageerror', (e) => page.said.push(`exception: ${e.message}`));
+  await page.goto(`${server.address}${link ? `&${link}` : ''}`);
+  await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''), null, { timeout: 30_000 });
+  await rest(page, 'ready');
+  return page;
+}
+
+async function noViolation(page, what) {
+  await page.evaluate(axe);
+  const found = await page.evaluate(async () => {
+    const r = await window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] });
+    return r.violations.map((v) => `${v.id}: ${v.help}; ${v.nodes.slice(0, 3).map((n) => n.target.join(' ')).join(' | ')}`);
+  });
+  assert.deepEqual(found, [], `axe, ${what}`);
+}
+
+const tests = [];
+const test = (name, traces, link, run, more) => tests.push({ name, traces, link, run, more });
+const MILL = ['demo/traces/mill'];
+
+const bars = (page) => page.$$eval('.bars [role=option]', (list) => list.map((o) => Number(/^[\d\u202f]+/.exec(o.textContent)[0].replace(/\D/g, ''))));
+const filteredEvents = async (page) => Number(await page.locator(id('events')).getAttribute('aria-rowcount')) - 1;
+
+test('bars and boxes of points are filters', MILL, 'tab=selection', async (page) => {
+  await page.locator(`${id('name-row')}[data-name="mill:stage"]`).click();
+  await page.locator('.bars[role=listbox]').waitFor();
+  await rest(page);
+  const counts = await bars(page);
+  const names = Number((await page.locator(`${id('name-row')}[data-name="mill:stage"] [data-column=events]`).getAttribute('data-value')));
+  assert.equal(counts.reduce((a, b) => a + b, 0), names - 1, 'a gap between each event and the next');
+  const widest = counts.indexOf(Math.max(...counts));
+  const box = await page.locator('.bars[role=listbox]').boundingBox();
+  const bar = Math.min(28, box.width / counts.length);
+  await page.mouse.click(box.x + (widest + 0.5) * bar, box.y + 60);
+  await rest(page);
+  assert.match(await page.locator(id('filter')).inputValue(), /^name == "mill:stage" and ns in \(/);
+  await page.locator(id('tab-events')).click();
+  await rest(page);
+  assert.equal(await filteredEvents(page), counts[widest], 'as many events as the bar says');
+  await page.goBack();
+  await page.locator(id('tab-selection')).click();
+  await page.locator(`${id('name-row')}[data-name="mill:curve"]`).click();
+  await page.waitForTimeout(300);
+  await rest(page);
+  const points = await page.locator('.points').boundingBox();
+  const curves = (await bars(page)).reduce((a, b) => a + b, 0);
+  await page.mouse.move(points.x + 1, points.y + 1);
+  await page.mouse.down();
+  await page.mouse.move(points.x + points.width - 1, points.y + points.height - 1, { steps: 4 });
+  await page.mouse.up();
+  await rest(page);
+  await page.locator(id('tab-events')).click();
+  await rest(page);
+  assert.equal(await filteredEvents(page), curves, 'a box around all points');
+});
+
+test('tables by keys: names, and the way from them to the timeline', MILL, 'tab=selection', async (page) => {
+  await page.locator('[role=grid][aria-label=Names]').focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('ArrowUp');
+  const name = await page.locator(`${id('name-row')}[aria-selected=true]`).getAttribute('data-name');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.notEqual(await chosen(page), '');
+  assert.equal(await page.locator(`${id('details')} h2`).innerText(), name);
+  await page.keyboard.press('Tab');
+  await page.locator('.bars[role=listbox]').focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.match(await page.locator(id('filter')).inputValue(), /ns (in|==)/);
+});
+
+test('go to: two times are shown, or selected', MILL, '', async (page) => {
+  const [begin] = await view(page);
+  const at = (ms) => String(BigInt(begin) + BigInt(ms) * 1_000_000n);
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('g');
+  await page.locator(id('goto')).fill('+10ms..+20ms');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.deepEqual(await view(page), [at(10), at(20)]);
+  await page.keyboard.press('g');
+  await page.locator(id('goto')).fill('+12ms..+15ms');
+  await page.keyboard.press('Shift+Enter');
+  await rest(page);
+  assert.equal(await hash(page, 'sel'), `${at(12)}..${at(15)}`);
+  assert.deepEqual(await view(page), [at(10), at(20)]);
+});
+
+test('labels are dragged, and the link keeps their order', MILL, '', async (page) => {
+  const order = () => page.$$eval(`${id('track')}[data-kind=events]`, (list) => list.map((r) => r.dataset.track));
+  const before = await order();
+  const from = await page.locator(`[data-track=${before[0]}] .nm`).boundingBox();
+  const to = await page.locator(`[data-track=${before[2]}]`).boundingBox();
+  await page.mouse.move(from.x + 4, from.y + 6);
+  await page.mouse.down();
+  await page.mouse.move(from.x + 4, to.y + to.height - 4, { steps: 8 });
+  await page.mouse.up();
+  await rest(page);
+  const wanted = [before[1], before[2], before[0], ...before.slice(3)];
+  assert.deepEqual(await order(), wanted);
+  assert.equal(await hash(page, 'up'), wanted.join(','));
+  await page.reload();
+  await rest(page);
+  assert.deepEqual(await order(), wanted);
+  await page.locator(`[data-track=${wanted[0]}]`).focus();
+  await page.keyboard.press('Alt+ArrowDown');
+  await rest(page);
+  assert.deepEqual((await order()).slice(0, 2), [wanted[1], wanted[0]]);
+});
+
+test('a command that is copied prints what is selected', MILL, 'tab=selection', async (page) => {
+  const tracks = await page.$$eval(`${id('track')}[data-kind=events]`, (list) => list.map((r) => r.dataset.track));
+  const [begin] = await view(page);
+  const at = (ms) => String(BigInt(begin) + BigInt(ms) * 1_000_000n);
+  await page.evaluate((h) => { location.hash = h; }, `sel=${at(50)}..${at(250)}&tr=${tracks[2]}&f=${encodeURIComponent('name == "mill:*" and cpu == 0')}&tab=selection`);
+  await rest(page);
+  await page.waitForTimeout(200);
+  await rest(page);
+  const events = Number(await page.locator(id('selection')).getAttribute('data-events'));
+  assert.ok(events > 10);
+  await page.getByRole('button', { name: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'Copy as command' }).click();
+  const command = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(command, /^tracemill print --begin \d+ns --end \d+ns --filter /);
+  const lines = execFileSync('sh', ['-c', command.replace(/^tracemill/, '"$BIN"')], { cwd: root, encoding: 'utf8', env: { ...process.env, BIN: bin } }).trim().split('\n');
+  assert.equal(lines.length, events, command);
+});
+
+test('chasing a value orders the tracks of a trace', MILL, 'ev=700', async (page) => {
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('Home');
+  const field = page.locator(`${id('details')} ${id('field')}`).first();
+  await field.focus();
+  await page.keyboard.press('Enter');
+  await page.getByRole('menuitem', { name: 'Chase' }).click();
+  await rest(page);
+  assert.match(await page.locator(id('announce')).innerText().then(async (t) => t || (await page.waitForTimeout(700), page.locator(id('announce')).innerText())), /order of their first|No track has/);
+});
+
+test('states of threads are chosen as calls are', ['demo/kernel/bakery'], '', async (page) => {
+  const track = page.locator(`${id('track')}[data-kind=state]`, { hasText: 'grind 700' });
+  const row = await track.boundingBox();
+  const canvas = await page.locator(id('canvas')).boundingBox();
+  let found = false;
+  for (let share = 0.2; share < 0.9 && !found; share += 0.1) {
+    await page.mouse.click(canvas.x + canvas.width * share, row.y + 10);
+    await rest(page);
+    found = (await page.locator(`${id('details')} .sub`).allInnerTexts()).some((t) => t.startsWith('State of'));
+  }
+  assert.ok(found, 'a click on a state chooses it');
+  const at = await hash(page, 'at');
+  assert.match(at, /:\d+:\d+$/);
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('.');
+  await rest(page);
+  assert.notEqual(await hash(page, 'at'), at, 'the next state');
+  assert.equal(await page.locator('.tip').count(), 1, 'what the pointer would show stands beside what a key chose');
+  await page.keyboard.press('r');
+  await rest(page);
+  assert.notEqual(await hash(page, 'sel'), null);
+  await page.reload();
+  await rest(page);
+  assert.match(await page.locator(`${id('details')} .sub`).innerText(), /^State of/);
+});
+
+test('the flame graph by keys', ['demo/calls/tasting'], 'tab=flame', async (page) => {
+  await page.locator('.flamebox').focus();
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('ArrowDown');
+  const name = await page.locator('.flamebox .tip b').innerText();
+  await page.keyboard.press('Enter');
+  await rest(page);
+  await page.keyboard.press('ArrowUp');
+  assert.notEqual(await page.locator('.flamebox .tip b').innerText(), name);
+  await page.keyboard.press('Backspace');
+});
+
+test('signs are keys only as long as they shall be', MILL, '', async (page) => {
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('?');
+  await page.getByRole('checkbox', { name: 'Single letters are keys' }).uncheck();
+  await page.keyboard.press('Escape');
+  const before = await view(page);
+  for (const key of ['w', '?', '/', 'F']) await page.keyboard.press(key);
+  await rest(page);
+  assert.deepEqual(await view(page), before);
+  assert.equal(await page.locator('dialog').count(), 0);
+});
+
+const grouped = async (page) => (await page.evaluate(async () => (await (await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })).json()).features)).includes('groups');
+test('group by: tracks by value hold the events of the streams', MILL, '', async (page) => {
+  if (!await grouped(page)) { console.log('        (this server cannot group)'); return; }
+  const numbers = (selector) => page.$$eval(selector, (list) => list.map((e) => Number(e.textContent.replace(/\D/g, ''))));
+  const all = (await numbers(`${id('track')}[data-kind=events] .n`)).reduce((a, b) => a + b, 0);
+  for (const path of ['CPU', 'Name']) {
+    await page.locator(`${id('track')}[data-kind=group]`).first().click({ button: 'right' });
+    await page.getByRole('menuitem', { name: 'Group by' }).click();
+    await page.getByRole('menuitem', { name: path, exact: true }).click();
+    await page.waitForFunction(() => [...document.querySelectorAll('[data-kind=events]')].every((t) => t.dataset.track.startsWith('v.')), null, { timeout: 20_000 });
+    await rest(page);
+    assert.equal((await numbers(`${id('track')}[data-kind=events] .n`)).reduce((a, b) => a + b, 0), all, `by ${path}`);
+  }
+  const first = page.locator(`${id('track')}[data-kind=events]`).first();
+  const events = Number((await first.locator('.n').innerText()).replace(/\D/g, ''));
+  await first.getByRole('checkbox').click();
+  await page.locator(id('tab-selection')).click();
+  await rest(page);
+  assert.equal((await page.locator(`${id('name-row')} [data-column=events]`).first().getAttribute('data-value')), String(events));
+  await page.reload();
+  await page.waitForFunction(() => document.querySelector('[data-track^="v."]'), null, { timeout: 20_000 });
+});
+
+for (const more of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { forcedColors: 'active' }, { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 }]) {
+  test(`axe finds nothing in any state, ${JSON.stringify(more)}`, MILL, 'ev=700', async (page, server) => {
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), 'nothing scrolls sideways');
+    const menu = async (open, what) => { await open(); await page.locator('[role=menu]').waitFor(); await noViolation(page, what); await page.keyboard.press('Escape'); };
+    await noViolation(page, 'events');
+    await menu(() => page.locator(id('track')).nth(1).click({ button: 'right' }), 'menu of a track');
+    await menu(() => page.locator(`${id('event-row')}`).first().click({ button: 'right' }), 'menu of a row');
+    await menu(() => page.locator(id('field')).first().click({ button: 'right' }), 'menu of a field');
+    for (const [key, dialog] of [['g', 'goto-dialog'], ['Control+p', 'palette'], ['Control+Shift+P', 'palette'], ['m', 'bookmark-dialog']]) {
+      await page.locator(id('timeline')).focus();
+      await page.keyboard.press(key);
+      await page.locator(id(dialog)).waitFor();
+      await noViolation(page, dialog);
+      await page.keyboard.press('Escape');
+    }
+    await page.locator(id('tab-events')).click();
+    await page.getByRole('button', { name: 'Columns' }).click();
+    await noViolation(page, 'columns');
+    await page.keyboard.press('Escape');
+    await page.locator(id('tab-selection')).click();
+    await rest(page);
+    for (const mode of ['Names', 'Between', 'Outliers']) { await page.getByRole('button', { name: mode, exact: true }).click(); await rest(page); await noViolation(page, mode); }
+    await page.locator(id('filter')).fill('nmae == 1');
+    await page.keyboard.press('Enter');
+    await page.locator(id('filter-error')).waitFor();
+    await noViolation(page, 'a refused filter');
+    await page.keyboard.press('Escape');
+    await page.evaluate(() => { location.hash = `f=${encodeURIComponent('name == "mill:none"')}`; });
+    await rest(page, 'empty');
+    await noViolation(page, 'empty');
+    await page.evaluate(() => { location.hash = ''; });
+    await rest(page, 'ready');
+    const lost = await page.context().newPage();
+    await lost.goto(`${new URL(server.address).origin}/#token=${'x'.repeat(43)}`);
+    await settled(lost, 'token');
+    await noViolation(lost, 'token');
+    await lost.close();
+    page.said.length = 0;
+  }, more);
+}
+
+test('axe finds nothing when the server has ended', MILL, '', async (page, server) => {
+  await page.getByRole('button', { name: 'End server' }).click();
+  await settled(page, 'ended');
+  await noViolation(page, 'ended');
+  await new Promise((resolve) => { if (server.child.exitCode === null) server.child.on('exit', resolve); else resolve(); });
+  assert.equal(server.child.exitCode, 0);
+  page.said.length = 0;
+});
+
+const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+let bad = 0;
+for (const { name, traces, link, run, more } of tests) {
+  if (words.length && !words.some((w) => name.includes(w))) continue;
+  const server = await serve(traces);
+  try {
+    const page = await open(server, link, more);
+    await run(page, server);
+    assert.deepEqual(page.said, [], 'what the console says');
+    await page.context().close();
+    console.log(`ok      ${name}`);
+  } catch (e) {
+    bad++;
+    console.log(`not ok  ${name}\n        ${e.message.split('\n').slice(0, 12).join('\n        ')}`);
+  } finally { if (server.child.exitCode === null) await server.end(); }
+}
+await browser.close();
+process.exit(bad ? 1 : 0);

@@ -1,0 +1,112 @@
+#!/usr/bin/env node
+// The pictures of docs/view.md, made from the traces of demo/.
+//   node pictures.mjs --bin BIN --modules DIR [--chromium PATH] [--out DIR] [NAME...]
+// DIR is a folder node_modules with playwright-core. Colours are reduced to 256, which makes files a third as large.
+import { spawn } from 'node:child_process';
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import path from 'node:path';
+import zlib from 'node:zlib';
+
+const here = path.dirname(new URL(import.meta.url).pathname);
+const words = process.argv.slice(2);
+const option = (name) => { const at = words.indexOf(`--${name}`); return at < 0 ? null : words.splice(at, 2)[1]; };
+const [bin, modules, chromiumPath, out] = [option('bin'), option('modules'), option('chromium') ?? '/usr/bin/chromium', option('out') ?? path.join(here, '../docs/view')];
+const { chromium } = createRequire(path.join(path.resolve(modules), 'index.js'))('playwright-core');
+
+const ALL = ['demo/traces/mill', 'demo/traces/orders', 'demo/traces/losses', 'demo/traces/overwritten', 'demo/logs/dock.elog'];
+const at = (ms) => String(1_795_249_870_165_000_000n + BigInt(ms) * 1_000_000n);
+const id = (name) => `[data-testid=${name}]`;
+const PICTURES = {
+  events: { traces: ALL, link: `t=${at(150)}..${at(650)}&q=stage&ev=1383&bm=${at(512)}~losses%20end` },
+  selection: { traces: ALL, dark: true, link: `sel=${at(450)}..${at(700)}&tab=selection&ev=1383`, run: async (page) => { await page.locator(id('name-row')).first().click(); } },
+  pairs: {
+    traces: ALL, dark: true, link: 'tab=selection',
+    run: async (page) => {
+      await page.getByRole('button', { name: 'Between' }).click();
+      await page.locator('input[name=from]').fill('orders:taken');
+      await page.locator('input[name=to]').fill('orders:sent');
+      await page.locator('input[name=by]').fill('payload.id');
+      await page.locator('input[name=by]').press('Enter');
+    },
+  },
+  calls: { traces: ['demo/calls/tasting'], link: 'tab=flame' },
+  kernel: { traces: ['demo/kernel/bakery'], link: '' },
+  counter: {
+    traces: ['demo/traces/mill'], link: 'q=&tab=events',
+    run: async (page) => {
+      await page.locator(`${id('event-row')} [data-value="mill:grind"]`).first().click();
+      await page.locator('[data-path="payload.grams"]').click({ button: 'right' });
+      await page.getByRole('menuitem', { name: 'Plot this field' }).click();
+    },
+  },
+};
+
+const settled = (page) => page.waitForSelector(`${id('app')}[data-state=ready][data-busy="0"]`, { state: 'attached', timeout: 60_000 });
+const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
+try {
+  for (const [name, picture] of Object.entries(PICTURES)) if (words.length === 0 || words.includes(name)) await make(name, picture);
+} finally { await browser.close(); }
+
+async function make(name, { traces, link, dark = false, run }) {
+  const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], { cwd: path.join(here, '..'), stdio: ['ignore', 'pipe', 'inherit'] });
+  try {
+    const address = await new Promise((resolve) => { let text = ''; server.stdout.on('data', (d) => { text += d; if (text.includes('\n')) resolve(text.trim()); }); });
+    const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });
+    await page.goto(`${address}${link ? `&${link}` : ''}`);
+    await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''));
+    await settled(page);
+    await run?.(page);
+    await page.waitForTimeout(600);
+    await settled(page);
+    await page.mouse.move(2, 2);
+    const shot = await page.screenshot();
+    const { width, height, pixels } = await page.evaluate(unpacked, shot.toString('base64'));
+    const file = path.join(out, `${name}.png`);
+    fs.writeFileSync(file, png(width, height, Buffer.from(pixels, 'base64')));
+    console.log(`${file}: ${fs.statSync(file).size} bytes`);
+    await page.close();
+  } finally { server.kill('SIGINT'); }
+}
+
+/** In the browser: a picture as the bytes of its pixels. */
+async function unpacked(text) {
+  const map = await createImageBitmap(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: 'image/png' }));
+  const g = new OffscreenCanvas(map.width, map.height).getContext('2d');
+  g.drawImage(map, 0, 0);
+  const { data } = g.getImageData(0, 0, map.width, map.height);
+  let bytes = '';
+  for (let i = 0; i < data.length; i += 8192) bytes += String.fromCharCode(...data.subarray(i, i + 8192));
+  return { width: map.width, height: map.height, pixels: btoa(bytes) };
+}
+
+/** A PNG with the 256 commonest colours; others become the nearest of these. */
+function png(width, height, rgba) {
+  const counts = new Map();
+  for (let i = 0; i < rgba.length; i += 4) { const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2]; counts.set(c, (counts.get(c) ?? 0) + 1); }
+  const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([c]) => c);
+  const places = new Map(palette.map((c, i) => [c, i]));
+  const parts = (c) => [c >> 16, (c >> 8) & 255, c & 255];
+  const near = (c) => {
+    const [r, g, b] = parts(c);
+    let best = 0, least = Infinity;
+    palette.forEach((p, i) => { const [x, y, z] = parts(p); const d = (r - x) ** 2 + (g - y) ** 2 + (b - z) ** 2; if (d < least) [best, least] = [i, d]; });
+    places.set(c, best);
+    return best;
+  };
+  const rows = Buffer.alloc((width + 1) * height);
+  for (let y = 0, i = 0; y < height; y++) for (let x = 0; x < width; x++, i += 4) { const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2]; rows[y * (width + 1) + 1 + x] = places.get(c) ?? near(c); }
+  const chunk = (kind, data) => {
+    const body = Buffer.concat([Buffer.from(kind, 'latin1'), data]);
+    const whole = Buffer.alloc(body.length + 8);
+    whole.writeUInt32BE(data.length, 0);
+    body.copy(whole, 4);
+    whole.writeUInt32BE(zlib.crc32(body), body.length + 4);
+    return whole;
+  };
+  const head = Buffer.alloc(13);
+  head.writeUInt32BE(width, 0);
+  head.writeUInt32BE(height, 4);
+  head.set([8, 3, 0, 0, 0], 8);
+  return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), chunk('IHDR', head), chunk('PLTE', Buffer.from(palette.flatMap(parts))), chunk('IDAT', zlib.deflateSync(rows, { level: 9 })), chunk('IEND', Buffer.alloc(0))]);
+}
