@@ -47,7 +47,7 @@ const fn signature(classes: &[FieldClass]) -> u32 {
     hash >> 16 ^ hash & 0xffff
 }
 
-mod sealed {
+pub(crate) mod sealed {
     pub trait Sealed {}
 }
 

@@ -128,8 +128,9 @@ fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>
 }
 
 /// A copy of a ring's file whose slots are sound, also while it is written: of each, the bytes that were committed when
-/// it was first looked at. Slots that were written over meanwhile are empty. The header is read last, so that no slot is
-/// newer than it says.
+/// it was first looked at. Slots that were written over meanwhile are empty, and so are those that were begun since: there
+/// may be events between them and what was committed in the slot before. The header is read last, so that no slot is newer
+/// than it says.
 fn copy_of_ring(file: &File) -> io::Result<Vec<u8>> {
     let len = file.metadata()?.len();
     let mut start = [0; header::LEN];
@@ -150,6 +151,14 @@ fn copy_of_ring(file: &File) -> io::Result<Vec<u8>> {
         }
     }
     file.read_exact_at(&mut bytes[..header::LEN], 0)?;
+    if let (Ok(first), Ok(last)) = (Header::read(&start, len), Header::read(&bytes, len)) {
+        for slot in bytes[header::LEN..].chunks_exact_mut(first.slot_size as usize) {
+            let sequence = slot[packet::SEQUENCE..].first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
+            if (first.done + 1..=last.done).contains(&sequence) {
+                slot.fill(0);
+            }
+        }
+    }
     Ok(bytes)
 }
 

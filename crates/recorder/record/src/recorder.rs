@@ -329,9 +329,11 @@ impl Running {
     fn describe(&mut self, class: Class) -> Option<u32> {
         let id = u32::try_from(self.classes.len()).ok().filter(|&id| id < MAX_CLASSES)?;
         let class = Class { id, ..class };
-        // One write: a reader sees all of it or nothing.
+        // One write: a reader sees all of it or nothing. What a full disk cuts off is taken back.
         let text = metadata::class(self.options.format, &class);
+        let before = self.metadata.metadata().ok()?.len();
         if self.metadata.write(text.as_bytes()).ok()? != text.len() {
+            let _ = self.metadata.set_len(before);
             return None;
         }
         self.ids.insert((class.name.clone(), class.fields.clone()), id);

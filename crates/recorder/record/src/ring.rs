@@ -521,3 +521,6 @@ pub(crate) fn write_first<V: Fields>(id: u32, values: &V) {
         write(writer, id, values);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -2,86 +2,19 @@
 //!
 //! Programs that end badly are this one again, with `TRACEMILL_TEST_CHILD` saying what they do.
 
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+mod util;
+
+use std::path::Path;
+use std::process::Child;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tracemill::Severity;
 use tracemill_record::{Format, Mode, Options, Recorder, event, recover, snapshot, span};
+use util::{Folder, again, argument, discarded, events, numbers};
 
 /// One recorder a process at a time.
 static ONE: Mutex<()> = Mutex::new(());
-
-/// A folder that is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("tracemill-record-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir(&path).expect("a folder");
-        Folder(path)
-    }
-
-    fn join(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Name and fields of each event of a trace.
-fn events(path: &Path) -> Vec<String> {
-    let traces = tracemill::open([path]).expect("a trace");
-    let mut lines = Vec::new();
-    for event in traces.events() {
-        let event = event.expect("a sound event");
-        let fields = event.fields().expect("sound fields");
-        let fields = fields.filter(|field| field.path.starts_with("payload.") && !field.path.ends_with("_length"));
-        let fields: Vec<_> = fields.map(|field| format!("{}={}", &field.path[8..], field.value)).collect();
-        lines.push(format!("{} {}", event.name(), fields.join(" ")));
-    }
-    lines
-}
-
-/// The numbers `i` of the events of a trace, in their order.
-fn numbers(path: &Path) -> Vec<u64> {
-    let traces = tracemill::open([path]).expect("a trace");
-    let number = |event: tracemill::Result<tracemill::Event<'_>>| {
-        let event = event.expect("a sound event");
-        event.get("payload.i").and_then(|value| value.as_u64()).expect("a number")
-    };
-    traces.events().into_iter().map(number).collect()
-}
-
-/// Discarded events as readers see them; the trace has no damage, no lost packet, and times that never go back.
-fn discarded(path: &Path) -> u64 {
-    let traces = tracemill::open([path]).expect("a trace");
-    let findings = traces.check().findings;
-    let bad: Vec<_> = findings.iter().filter(|finding| finding.severity != Severity::Loss).collect();
-    assert!(bad.is_empty(), "{bad:?}");
-    let surveys = traces.count();
-    let streams = surveys.iter().flat_map(|trace| &trace.streams);
-    streams.map(|stream| stream.discarded_events.unwrap_or(0)).sum()
-}
-
-/// Runs a test of this file again, in another process, with an argument. It returns before the test's own end.
-fn again(test: &str, argument: &Path) -> Command {
-    let mut command = Command::new(std::env::current_exe().expect("this program"));
-    command.args(["--exact", test, "--nocapture"]).env("TRACEMILL_TEST_CHILD", argument);
-    command
-}
-
-/// The argument of this process, when it was started by [`again`].
-fn argument() -> Option<PathBuf> {
-    std::env::var_os("TRACEMILL_TEST_CHILD").map(PathBuf::from)
-}
 
 fn lock() -> std::sync::MutexGuard<'static, ()> {
     ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -219,9 +152,11 @@ fn events_without_room_are_counted() {
     let path = folder.join("t");
     let options = Recorder::options(&path).stream(8192).packet(4096).flush(Duration::ZERO);
     let recorder = options.start().expect("it starts");
-    let attempts = 300_000_u64;
-    for i in 0..attempts {
-        event!(target: "t", "tick", i = i);
+    let mut attempts = 0_u64;
+    // Until there was no room, however quick the consumer is.
+    while attempts < 300_000 || recorder.discarded() == 0 {
+        event!(target: "t", "tick", i = attempts);
+        attempts += 1;
     }
     event!(target: "t", "huge", i = 0_u64, text = "x".repeat(4000));
     let summary = recorder.finish().expect("it finishes");
@@ -229,6 +164,15 @@ fn events_without_room_are_counted() {
     assert!(summary.discarded > 1, "{summary:?}");
     assert_eq!(kept + summary.discarded, attempts + 1);
     assert_eq!(discarded(&path), summary.discarded);
+}
+
+/// Tells a thread to end, also when the test fails.
+struct End<'a>(&'a std::sync::atomic::AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 #[test]
@@ -243,6 +187,7 @@ fn snapshots_are_sound_while_events_are_written() {
         let recorder = options.start().expect("it starts");
         let is_over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let end = End(&is_over);
             scope.spawn(|| {
                 let mut i = 0_u64;
                 while !is_over.load(Ordering::Relaxed) && (mode == Mode::Flight || i < 100_000) {
@@ -258,7 +203,7 @@ fn snapshots_are_sound_while_events_are_written() {
                 assert_eq!(discarded(&copy), 0);
                 std::fs::remove_dir_all(copy).expect("it is removed");
             }
-            is_over.store(true, Ordering::Relaxed);
+            drop(end);
         });
         recorder.finish().expect("it finishes");
     }
@@ -454,11 +399,41 @@ fn the_environment_starts_and_the_end_of_the_process_finishes() {
     assert!(child.status().expect("it runs").success());
     assert_eq!(numbers(&folder.join("t")), [11]);
     assert!(!folder.join("t/.ring").exists());
-    child.env("TRACEMILL_RECORD", folder.join("u")).env("TRACEMILL_RECORD_SIZE", "many");
-    let output = child.output().expect("it runs");
-    assert!(output.status.success() && !folder.join("u").exists());
-    let message = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(message.contains("TRACEMILL_RECORD_SIZE=many: expected a number"), "{message}");
+    // Each with a wrong value: one line, no recording, and the program runs.
+    let name = "the_environment_starts_and_the_end_of_the_process_finishes";
+    for (variable, value, wanted) in [
+        ("SIZE", "many", "a number of bytes with K, M or G"),
+        ("SIZE", "0", "a number of bytes with K, M or G"),
+        ("PACKET", "-4K", "a number of bytes with K, M or G"),
+        ("MODE", "fast", "`stream`, `flight` or `block`"),
+        ("FORMAT", "ctf", "`ctf2` or `ctf1.8`"),
+        ("FLUSH", "often", "a number of seconds"),
+    ] {
+        let mut child = again(name, &folder.0);
+        child.env("TRACEMILL_RECORD", folder.join("u")).env(format!("TRACEMILL_RECORD_{variable}"), value);
+        let output = child.output().expect("it runs");
+        assert!(output.status.success() && !folder.join("u").exists(), "{variable}={value}");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said: Vec<_> = said.lines().filter(|line| line.contains("tracemill-record: ")).collect();
+        let expected = format!("TRACEMILL_RECORD_{variable}={value}: expected {wanted}");
+        assert!(said.len() == 1 && said[0].contains(&expected), "{said:?}");
+    }
+    // A folder that is there is one that cannot be made.
+    let mut child = again(name, &folder.0);
+    let output = child.env("TRACEMILL_RECORD", &folder.0).output().expect("it runs");
+    assert!(output.status.success() && String::from_utf8_lossy(&output.stderr).contains("nothing is recorded: "));
+    // All of them with right ones.
+    let mut child = again(name, &folder.0);
+    child.env("TRACEMILL_RECORD", folder.join("of-%p")).env("TRACEMILL_RECORD_MODE", "block");
+    child
+        .env("TRACEMILL_RECORD_SIZE", "64k")
+        .env("TRACEMILL_RECORD_PACKET", "8K")
+        .env("TRACEMILL_RECORD_FLUSH", "0.25");
+    child.env("TRACEMILL_RECORD_EVENTS", "-*,t:ti*").env("TRACEMILL_RECORD_FORMAT", "ctf2");
+    let child = child.spawn().expect("it runs");
+    let pid = child.id();
+    assert!(child.wait_with_output().expect("it ends").status.success());
+    assert_eq!(numbers(&folder.join(&format!("of-{pid}"))), [11]);
 }
 
 /// Attempts of the signal handler.
@@ -479,9 +454,16 @@ fn record_with_signals(folder: &Path) {
     let recorder = options.start().expect("it starts");
     // The first event of a place is not for a signal handler.
     on_signal(0);
-    memory::interrupt(on_signal, || (0..400_000_u64).for_each(|i| event!(target: "t", "tick", i = i)));
+    let mut ticks = 0_u64;
+    memory::interrupt(on_signal, || {
+        // Until there was a signal, however quick the machine is.
+        while ticks < 400_000 || ATTEMPTS.load(Ordering::Relaxed) == 3 {
+            event!(target: "t", "tick", i = ticks);
+            ticks += 1;
+        }
+    });
     let summary = recorder.finish().expect("it finishes");
-    let tried = 400_000 + ATTEMPTS.load(Ordering::Relaxed);
+    let tried = ticks + ATTEMPTS.load(Ordering::Relaxed);
     std::fs::write(folder.join("counts"), format!("{tried} {}", summary.discarded)).expect("a file");
 }
 

@@ -1,0 +1,164 @@
+//! Recorders that lack something: room on the disk, the right to write, descriptors, calls of the system.
+//!
+//! Each is this program again, in a process of its own, with `TRACEMILL_TEST_CHILD` naming its folder.
+
+mod util;
+
+use std::path::Path;
+use std::process::{Command, Output};
+use std::time::Duration;
+
+use tracemill_record::{Mode, Recorder, event, recover};
+use util::{Folder, again, argument, discarded, numbers};
+
+/// Tries so many events, and says on stdout how many there were, and how it ended. In the mode `full` as many more as fill a
+/// disk of 200 KiB.
+fn record(folder: &Path, count: u64) {
+    let mode = std::fs::read_to_string(folder.join("mode")).expect("the mode");
+    let mut options = Recorder::options(folder.join("small/t")).stream(32 << 10).packet(4096);
+    options.flush = Duration::from_millis(2);
+    options.mode = if mode == "flight" { Mode::Flight } else { Mode::Stream };
+    let recorder = match options.start() {
+        Ok(recorder) => recorder,
+        Err(error) => return println!("refused: {error}"),
+    };
+    let mut tried = 0;
+    let moved = || std::fs::metadata(folder.join("small/t/stream_0")).map_or(0, |file| file.len());
+    // Until so little room is left that what is in the ring has none.
+    while mode == "full" && moved() < 136 << 10 {
+        (0..100).for_each(|i| event!(target: "t", "tick", i = tried + i));
+        tried += 100;
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    for i in 0..count {
+        event!(target: "t", "tick", i = tried + i);
+    }
+    println!("tried: {}", tried + count);
+    match recorder.finish() {
+        Ok(summary) => println!("finished: {} {}", summary.discarded, summary.uncounted),
+        Err(error) => println!("unfinished: {error}"),
+    }
+}
+
+/// Runs a command of the shell, in which `"$@"` is the test, where disks can be mounted that nobody else sees. `None`, and
+/// said so, where that is not allowed.
+fn with_mounts(test: &str, folder: &Folder, shell: &str) -> Option<Output> {
+    std::fs::create_dir_all(folder.join("small")).expect("a folder");
+    let again = again(test, &folder.0);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", shell, "sh"]).arg(again.get_program()).args(again.get_args());
+    command.env("TRACEMILL_TEST_CHILD", &folder.0).env("SMALL", folder.join("small"));
+    let output = command.output().ok();
+    let output = output.filter(|output| !String::from_utf8_lossy(&output.stderr).contains("unshare: "));
+    if output.is_none() {
+        eprintln!("left out: file systems cannot be mounted here");
+    }
+    output
+}
+
+/// The line of stdout that begins so.
+fn line<'a>(output: &'a str, start: &str) -> &'a str {
+    output.lines().find_map(|line| line.split_once(start)).unwrap_or_else(|| panic!("{start} is not in {output}")).1
+}
+
+#[test]
+fn events_without_room_on_the_disk_are_counted() {
+    if let Some(folder) = argument() {
+        return record(&folder, 20_000);
+    }
+    let folder = Folder::new("full");
+    // The ring fits, and some packets; then the disk is full, and there is room again before the trace is read.
+    let shell = "mount -t tmpfs -o size=200k none \"$SMALL\" && \"$@\"; mount -o remount,size=20m \"$SMALL\"; \
+        cp -r \"$SMALL/t\" \"$TRACEMILL_TEST_CHILD/t\"";
+    std::fs::write(folder.join("mode"), "full").expect("a file");
+    let Some(output) = with_mounts("events_without_room_on_the_disk_are_counted", &folder, shell) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let path = folder.join("t");
+    // It could not be finished: what had no room in files is in the rings, and can be moved now.
+    assert!(!line(&text, "unfinished: ").is_empty());
+    recover(&path).expect("it can be recovered");
+    let (kept, lost) = (numbers(&path), discarded(&path));
+    assert!(lost > 0 && kept.windows(2).all(|pair| pair[0] < pair[1]), "{lost}");
+    assert_eq!((kept.len() as u64 + lost).to_string(), line(&text, "tried: "));
+}
+
+#[test]
+fn a_thread_without_room_for_a_ring_is_not_recorded() {
+    const TRIED: u64 = 3;
+    if let Some(folder) = argument() {
+        return record(&folder, TRIED);
+    }
+    let folder = Folder::new("no-ring");
+    let shell = "mount -t tmpfs -o size=24k none \"$SMALL\" && \"$@\"; mount -o remount,size=20m \"$SMALL\"; \
+        cp -r \"$SMALL/t\" \"$TRACEMILL_TEST_CHILD/t\"";
+    for mode in ["flight", "stream"] {
+        std::fs::write(folder.join("mode"), mode).expect("a file");
+        let Some(output) = with_mounts("a_thread_without_room_for_a_ring_is_not_recorded", &folder, shell) else {
+            return;
+        };
+        let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(line(&text, "finished: "), format!("{TRIED} {TRIED}"), "{said}");
+        assert_eq!(said.matches("a thread is not recorded: ").count(), 1, "{said}");
+        assert!(numbers(&folder.join("t")).is_empty());
+        std::fs::remove_dir_all(folder.join("t")).expect("it is removed");
+    }
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_an_error() {
+    if let Some(folder) = argument() {
+        return record(&folder, 1);
+    }
+    let folder = Folder::new("read-only");
+    std::fs::write(folder.join("mode"), "stream").expect("a file");
+    let shell = "mount -t tmpfs -o ro none \"$SMALL\" && \"$@\" && TRACEMILL_RECORD=\"$SMALL/u\" \"$@\"";
+    let Some(output) = with_mounts("a_folder_that_cannot_be_written_is_an_error", &folder, shell) else { return };
+    let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}");
+    assert!(line(&text, "refused: ").contains("Read-only file system"), "{text}");
+    // By the environment: one line, and the program runs.
+    let said: Vec<_> = said.lines().filter(|line| line.contains("tracemill-record")).collect();
+    assert!(said.len() == 1 && said[0].contains("nothing is recorded: ") && said[0].contains("Read-only"), "{said:?}");
+}
+
+#[test]
+fn a_process_without_descriptors_goes_on() {
+    if let Some(folder) = argument() {
+        return record(&folder, 5);
+    }
+    let folder = Folder::new("descriptors");
+    std::fs::create_dir(folder.join("small")).expect("a folder");
+    std::fs::write(folder.join("mode"), "stream").expect("a file");
+    // With so few, files of the trace cannot be opened at one point or another: it is refused, or events are counted, or
+    // what has been recorded stays in the rings; with more of them it works.
+    let mut has_worked = false;
+    for limit in 3..16 {
+        let again = again("a_process_without_descriptors_goes_on", &folder.0);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"]).arg(again.get_program());
+        shell.args(again.get_args()).env("TRACEMILL_TEST_CHILD", &folder.0);
+        let output = shell.output().expect("it runs");
+        let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        // The loader and the test itself need some.
+        if !output.status.success() && !text.contains("finished: ") {
+            assert!(!has_worked, "{limit}: {text}{said}");
+            continue;
+        }
+        let path = folder.join("small/t");
+        match text.contains("unfinished: ") {
+            true => assert!(recover(&path).is_ok(), "{limit}: {text}"),
+            false if text.contains("refused: ") => {}
+            false => {
+                let (lost, uncounted) = line(&text, "finished: ").split_once(' ').expect("two numbers");
+                let (lost, uncounted): (u64, u64) =
+                    (lost.parse().expect("a number"), uncounted.parse().expect("a number"));
+                assert_eq!(numbers(&path).len() as u64 + lost, 5, "{limit}: {text}{said}");
+                assert_eq!(discarded(&path) + uncounted, lost, "{limit}: {text}{said}");
+                has_worked = lost == 0;
+            }
+        }
+        let _ = std::fs::remove_dir_all(&path);
+    }
+    assert!(has_worked);
+}
