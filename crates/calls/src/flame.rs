@@ -66,12 +66,39 @@ impl Flame {
             frames[at].depth = frames[parent].depth + 1;
             frames[parent].children.push(at);
         }
-        // Callees stand behind their callers.
+        (Flame::of_frames(frames), findings)
+    }
+
+    /// The stacks that lines of folded stacks name, `caller;callee NS`, as the target `folded` writes them. `None`, with the
+    /// number of the line from 1, when one is none.
+    pub fn of_folded(text: &str) -> Result<Flame, usize> {
+        let mut frames = vec![Frame { name: "all".into(), ..Frame::default() }];
+        let mut known: HashMap<(usize, String), usize> = HashMap::new();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty()) {
+            let parsed = line.rsplit_once(' ').and_then(|(path, own)| Some((path, own.parse::<u64>().ok()?)));
+            let (path, own) = parsed.ok_or(number + 1)?;
+            let mut at = 0;
+            for name in path.split(';') {
+                at = *known.entry((at, name.to_string())).or_insert_with(|| {
+                    let (depth, stack) = (frames[at].depth + 1, Stack { parent: at, ..Stack::default() });
+                    frames.push(Frame { name: name.to_string(), stack, depth, ..Frame::default() });
+                    let new = frames.len() - 1;
+                    frames[at].children.push(new);
+                    new
+                });
+            }
+            frames[at].stack.own = frames[at].stack.own.saturating_add(own);
+        }
+        Ok(Flame::of_frames(frames))
+    }
+
+    /// The graph of frames that know their own time and their callees, which stand behind their callers.
+    fn of_frames(mut frames: Vec<Frame>) -> Flame {
         for at in (0..frames.len()).rev() {
             let sum = frames[at].children.iter().map(|&child| frames[child].value).fold(0, u64::saturating_add);
             frames[at].value = frames[at].stack.own.saturating_add(sum);
         }
-        (Flame { frames, gone: (0, 0), is_compared: false }, findings)
+        Flame { frames, gone: (0, 0), is_compared: false }
     }
 
     /// Compares with another recording: every stack learns how long it took there.

@@ -27,7 +27,7 @@ pub(crate) struct Stack {
     /// Is it a time without processor?
     pub(crate) is_wait: bool,
     /// When it was met first.
-    met: Moment,
+    pub(crate) met: Moment,
 }
 
 /// The stacks of a recording; the first one is that of no call.

@@ -503,6 +503,10 @@ pub(crate) struct FlameArgs {
     #[command(flatten)]
     pub(crate) calls: CallArgs,
 
+    /// Read TRACE as lines of folded stacks, `caller;callee NS`, as `convert --to folded` writes them of any trace
+    #[arg(long, requires = "traces")]
+    pub(crate) folded: bool,
+
     /// Colour by the difference to this recording: red takes longer than there, blue less
     #[arg(long, value_name = "TRACE")]
     pub(crate) diff: Option<PathBuf>,

@@ -1,5 +1,7 @@
 //! `tracemill flame`.
 
+use std::path::Path;
+
 use tracemill_calls::flame::{Flame, FlameOptions};
 use tracemill_model::error::Error;
 
@@ -12,6 +14,16 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
     if args.min_width.is_nan() || args.min_width < 0.0 {
         return Err(Error::misuse(format!("`{}` is no width, in --min-width", args.min_width)));
     }
+    if args.folded {
+        let path = calls::path(&args.calls);
+        let mut flame = read_folded(&path)?;
+        if let Some(other) = &args.diff {
+            flame.compare(&read_folded(other)?);
+        }
+        let title = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        write(args, &flame, title)?;
+        return Ok(Outcome::Done);
+    }
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
     let (source, call_options) = calls::options(&args.calls, &open)?;
     let (mut flame, mut findings) = Flame::of(source, call_options);
@@ -23,16 +35,28 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
         findings.append(more);
         flame.compare(&before);
     }
-    let program = || source.recording().program.unwrap_or_else(|| FlameOptions::default().title);
-    let options = FlameOptions {
-        title: args.title.clone().unwrap_or_else(program),
-        width: args.width,
-        min_width: args.min_width,
-    };
+    let program = source.recording().program.unwrap_or_else(|| FlameOptions::default().title);
+    let is_read = write(args, &flame, program)?;
+    Ok(open.finish(is_read.then_some(findings)))
+}
+
+/// Draws the graph; `false` when nobody reads it.
+fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> {
+    let options =
+        FlameOptions { title: args.title.clone().unwrap_or(title), width: args.width, min_width: args.min_width };
     let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         FlameFormat::Svg => flame.write_svg(&options, &mut sink.as_writer()),
         FlameFormat::Json => flame.write_json(&mut sink.as_writer()),
     };
-    Ok(open.finish(sink.finish(written)?.map(|()| findings)))
+    Ok(sink.finish(written)?.is_some())
+}
+
+/// Reads lines of folded stacks.
+fn read_folded(path: &Path) -> Result<Flame, Error> {
+    let bytes = std::fs::read(path).map_err(|error| Error::io("read", path, &error))?;
+    Flame::of_folded(&String::from_utf8_lossy(&bytes)).map_err(|line| {
+        let error = Error::misuse(format!("line {line} is no folded stack")).in_file(path);
+        error.with_help("a line is `caller;callee NUMBER`, as `tracemill convert --to folded` writes it")
+    })
 }
