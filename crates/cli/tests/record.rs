@@ -3,6 +3,9 @@
 mod util;
 
 use std::fs;
+use std::path::Path;
+use std::process::Command;
+
 use tracemill_record::{Format, Recorder, event, span};
 use util::{Folder, command, run};
 
@@ -177,4 +180,63 @@ fn spans_are_calls() {
     }
     // The other dialect cannot say it.
     folder.run("replay old").ends(1, &["the trace has no function calls"]);
+}
+
+/// A section of the page, without its heading.
+fn section(heading: &str) -> String {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/record.md");
+    let page = fs::read_to_string(page).expect("the page");
+    let (_, rest) = page.split_once(&format!("\n## {heading}\n")).expect("the section");
+    rest.split("\n## ").next().unwrap_or_default().to_string()
+}
+
+/// Runs the commands of a text, which are this program's among others; gives what they print.
+fn run_commands(folder: &Folder, text: &str, count: usize) -> String {
+    let ours = Path::new(env!("CARGO_BIN_EXE_tracemill")).parent().expect("a folder");
+    let path = format!("{}:{}", ours.display(), std::env::var("PATH").unwrap_or_default());
+    let commands: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+    assert_eq!(commands.len(), count, "{commands:?}");
+    let mut printed = String::new();
+    for line in commands {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", line]).env("PATH", &path).env("CARGO_NET_OFFLINE", "true").env_remove("CARGO_TARGET_DIR");
+        let output = shell.current_dir(folder.path("")).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{line}: {text}{}", String::from_utf8_lossy(&output.stderr));
+        printed.push_str(&text);
+    }
+    printed
+}
+
+#[test]
+fn the_commands_for_a_rust_program_work() {
+    let section = section("Events of a Rust program");
+    let (before, rest) = section.split_once("```rust\n").expect("a program");
+    assert!(before.contains("`cargo new app`") && before.contains("`main.rs`"), "{before}");
+    let (program, rest) = rest.split_once("```\n").expect("its end");
+    let (commands, _) = rest.split_once("\nWhat there is beside").expect("the commands end");
+    let folder = Folder::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository");
+    std::os::unix::fs::symlink(root, folder.path("tracemill")).expect("a link");
+    run_commands(&folder, "    cargo new --quiet app\n", 1);
+    folder.file("app/src/main.rs", program);
+    let printed = run_commands(&folder, commands, 4);
+    assert!(printed.contains(" 100  app:part") && printed.contains(" 10  app:round"), "{printed}");
+    let picture = fs::read_to_string(folder.path("app/spans.svg")).expect("a flame graph");
+    assert!(picture.contains("app:round") && picture.contains("app:part"));
+}
+
+#[test]
+fn the_commands_for_the_kernel_work() {
+    let section = section("Events of the kernel");
+    let (commands, _) = section.split_once("\n`trace.dat` is").expect("the commands end");
+    let folder = Folder::new();
+    let recorded = folder.run("record -E sched -o probe.dat true");
+    if recorded.code == Some(125) {
+        assert!(recorded.stderr.contains("kernel events cannot be recorded"), "{}", recorded.stderr);
+        return eprintln!("left out: {}", recorded.stderr);
+    }
+    run_commands(&folder, commands, 4);
+    let picture = fs::read_to_string(folder.path("syscalls.svg")).expect("a flame graph");
+    assert!(picture.contains("sys_getdents64"), "{picture}");
 }

@@ -103,7 +103,9 @@ fn all_calls_are_there_whatever_the_size_of_rings() {
         assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    for (at, more) in [&["-b", "4K"][..], &[], &["--ring-dir", "."]].into_iter().enumerate() {
+    let grow = ["-b", "4K", "--when-full", "grow", "--max-buffer", "128K"];
+    let ways = [&["-b", "4K"][..], &[], &["--ring-dir", "."], &["-b", "4K", "--when-full", "grow"], &grow];
+    for (at, more) in ways.into_iter().enumerate() {
         run(more, &format!("c{at}"));
         assert_eq!(entries(&folder, "leaf"), 50_000, "{more:?}");
     }
@@ -117,6 +119,93 @@ fn all_calls_are_there_whatever_the_size_of_rings() {
         "{kept}: {message}"
     );
     is_read_alike(&folder, &["replay", "graph", "dump"], "lost records");
+}
+
+#[test]
+fn rings_that_grow_need_no_recorder_for_a_while() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "-o", "o", "-b", "4K", "--when-full", "grow"]);
+    let mut recorder = recorder.args(["./program", "counter", "200000"]).spawn().expect("it runs");
+    wait_for("a call", || counted(&folder) > 0);
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &recorder.id().to_string()]).status().expect("it runs").success());
+    };
+    signal("-STOP");
+    // Nobody takes anything, and the program ends all the same: 6 MB are in its rings by then.
+    wait_for("the end", || counted(&folder) == 200_000);
+    signal("-CONT");
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
+    assert_eq!(entries(&folder, "leaf"), 200_000);
+    is_read_alike(&folder, &["replay", "graph"], "grown");
+}
+
+#[test]
+fn a_killed_recorder_leaves_what_is_needed_for_values() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg -g", "program") else { return };
+    for option in [&["-A", "leaf@arg1/p"][..], &["-a", "--srcline"]] {
+        let _ = fs::remove_file(folder.path("counter"));
+        let mut recorder = command();
+        recorder.current_dir(folder.path("")).args(["record", "-o", "o"]).args(option);
+        let mut recorder = recorder.args(["./program", "counter", "60000"]).spawn().expect("it runs");
+        wait_for("a call", || counted(&folder) > 100);
+        recorder.kill().expect("it can be killed");
+        recorder.wait().expect("it is over");
+        wait_for("the end", || counted(&folder) == 60_000);
+        wait_for("recovery", || ours(&folder, &["record", "--recover", "o"]).status.success());
+        is_read_alike(&folder, &["replay", "report", "graph", "dump"], option[0]);
+        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
+        assert!(String::from_utf8_lossy(&replay.stdout).contains("leaf(0x7"), "{option:?}");
+        assert!(!folder.path("o/.recording").exists());
+    }
+}
+
+/// A command of the shell where file systems can be mounted that nobody else sees; `tracemill` is this program there. `None`,
+/// and said so, where that is not allowed.
+fn with_mounts(folder: &Folder, shell: &str) -> Option<Output> {
+    let ours = Path::new(env!("CARGO_BIN_EXE_tracemill")).parent().expect("a folder");
+    let path = format!("{}:{}", ours.display(), std::env::var("PATH").unwrap_or_default());
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", shell]).current_dir(folder.path("")).env("PATH", path);
+    let output = command.output().ok();
+    let output = output.filter(|output| !String::from_utf8_lossy(&output.stderr).contains("unshare: "));
+    if output.is_none() {
+        eprintln!("left out: file systems cannot be mounted here");
+    }
+    output
+}
+
+#[test]
+fn programs_run_to_their_end_whatever_becomes_of_the_recording() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    fs::create_dir(folder.path("small")).expect("a folder");
+    // The disk gets full: what is missing is counted. Symbols have no room either, until there is some.
+    let shell = "mount -t tmpfs -o size=700k none small && tracemill record -o small/o ./program counter 100000; \
+        echo $?; mount -o remount,size=40m small && tracemill record --recover small/o && cp -r small/o o";
+    let Some(output) = with_mounts(&folder, shell) else { return };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((counted(&folder), &*output.stdout), (100_000, &b"0\n"[..]), "{said}");
+    assert!(said.contains("the recording is not complete: No space left"), "{said}");
+    let lost = said.split(" records, ").nth(1).and_then(|rest| rest.split(' ').next()?.parse::<u64>().ok());
+    assert!(lost.is_some_and(|lost| lost > 100_000), "{said}");
+    let kept = entries(&folder, "leaf") as u64;
+    assert!(kept > 0 && 2 * kept < 200_002 - lost.unwrap_or(0) + 100, "{kept}: {said}");
+    is_read_alike(&folder, &["replay", "graph", "dump"], "a full disk");
+    // A folder that cannot be written at all: that is said before the program runs.
+    let _ = fs::remove_file(folder.path("counter"));
+    let shell = "mount -t tmpfs -o ro none small && tracemill record -o small/o ./program counter 5; echo $?";
+    let output = with_mounts(&folder, shell).expect("as before");
+    assert_eq!((counted(&folder), &*output.stdout), (0, &b"125\n"[..]));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("Read-only file system"));
+    // Without memory for rings they are files of the folder.
+    let shell =
+        "mount -t tmpfs -o ro none /dev/shm && tracemill record -o r ./program counter 500 && tracemill dump -d r";
+    let output = with_mounts(&folder, shell).expect("as before");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(text.matches("[entry] leaf(").count(), 500, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]
@@ -137,7 +226,8 @@ fn counted(folder: &Folder) -> u64 {
 }
 
 fn wait_for(what: &str, is_there: impl Fn() -> bool) {
-    for _ in 0..2000 {
+    // Ten minutes: a machine may be slow.
+    for _ in 0..120_000 {
         if is_there() {
             return;
         }
@@ -297,8 +387,8 @@ fn calls_are_selected_as_uftrace_does() {
         }
     }
     folder.run("record -o r -T leaf@read=proc/statm ./program").ends(125, &["no counters are read"]);
-    folder.run("record -o r -H leaf ./program").ends(125, &["`replay -H` hides them"]);
     folder.run("record -o r -L main.c ./program").ends(125, &["`replay -L` does"]);
+    folder.run("record -o r -H leaf ./program").ends(125, &["`replay -H` hides them"]);
     folder.run("record -o r -N nothing ./program").ends(0, &["`!nothing` matches no function"]);
 }
 
@@ -364,6 +454,56 @@ fn values_are_those_that_uftrace_records() {
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(125) && message.contains("names no value"), "{wrong}: {message}");
     }
+}
+
+#[test]
+fn types_come_from_debugging_information() {
+    let folder = Folder::new();
+    for way in ["-pg", "-pg -mfentry"] {
+        let flags = format!("{way} -g -O0");
+        let Some(_) = compile(&folder, "types.cc", &flags, "program") else { return };
+        let traced = ours(&folder, &["record", "-o", "o", "-a", "--srcline", "./program"]);
+        assert_eq!((traced.status.code(), &*String::from_utf8_lossy(&traced.stderr)), (Some(0), ""), "{way}");
+        is_read_alike(&folder, &["replay", "report", "graph"], way);
+        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none", "--no-comment"]);
+        let text = String::from_utf8_lossy(&replay.stdout).into_owned();
+        let known = [
+            "many(-1, -2, 200, 1, -5, 6, 7, -8) = 198;",
+            "floats(1.500000, 2.000000, 3.000000, 4.000000, 5.000000, 6.000000, 7.000000, 8.000000, 9.500000) = 46.000000;",
+            "wide(1, 2.500000, 3.500000, 4.500000, \"e\") = 112.500000;",
+            "next(RED, 1) = GREEN;",
+            "next(BLUE, 0) = BLUE;",
+            "text(\"name\", 'y') = \"name\";",
+            "text(\"name\", 'x') = \"NULL\";",
+            "is_even(4) = 1;",
+            "narrow(-7) = -8;",
+            "nothing();",
+            "by_value(1) = 10;",
+            "large(7);",
+            "in_memory() = 7;",
+            ") = 11;",
+            "size(\"text\"s, 1) = 5;",
+            "call(&twice, 21) {",
+            "twice(21) = 42;",
+            "half(3.000000) = 1.500000;",
+        ];
+        for call in known {
+            assert!(text.contains(call), "{call}: {text}");
+        }
+        let lines = ours(&folder, &["replay", "-d", "o", "-f", "none", "--srcline", "-F", "nothing"]);
+        let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
+        assert!(lines.contains("types.cc:23"), "{lines}");
+        // What is named wins, and the rest is as before.
+        ours(&folder, &["record", "-o", "o", "--auto-args", "-A", "twice@arg1/x", "./program"]);
+        is_read_alike(&folder, &["replay", "report"], way);
+        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
+        let text = String::from_utf8_lossy(&replay.stdout).into_owned();
+        assert!(text.contains("twice(0x15)") && text.contains("half(3.000000)"), "{text}");
+    }
+    // Without debugging information nothing is known.
+    compile(&folder, "types.cc", "-pg", "program");
+    folder.run("record -o o -a ./program").ends(0, &[]);
+    is_read_alike(&folder, &["replay", "report", "graph", "dump"], "without types");
 }
 
 #[test]

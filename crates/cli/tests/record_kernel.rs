@@ -5,8 +5,16 @@ mod util;
 
 use std::fs;
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use util::{Folder, command};
+
+/// One recording at a time: each that begins removes what dead recorders left.
+static ONE: Mutex<()> = Mutex::new(());
+
+fn lock() -> MutexGuard<'static, ()> {
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 fn ours(folder: &Folder, arguments: &[&str]) -> Output {
     command().current_dir(folder.path("")).args(arguments).output().expect("it runs")
@@ -18,6 +26,7 @@ fn text(bytes: &[u8]) -> String {
 
 #[test]
 fn events_of_the_kernel_are_recorded_and_analysed() {
+    let _one = lock();
     let folder = Folder::new();
     let wanted = ["-E", "sched", "-E", "irq", "-E", "syscalls:sys_enter_*"];
     let recorded = ours(&folder, &[&["record"][..], &wanted, &["sh", "-c", "exit 5"]].concat());
@@ -52,7 +61,7 @@ fn what_is_missing_is_said() {
     let output = command.args(["record", "-E", "sched", "true"]).output().expect("it runs");
     assert_eq!(output.status.code(), Some(125));
     assert!(text(&output.stderr).contains("the folder is no tracefs"), "{}", text(&output.stderr));
-    let without = ours(&folder, &["record", "-a", "true"]);
+    let without = ours(&folder, &["record", "--all-tasks", "true"]);
     assert_eq!(without.status.code(), Some(2));
     assert!(text(&without.stderr).contains("--event"), "{}", text(&without.stderr));
 }
@@ -64,6 +73,7 @@ int main(void) { for (int i = 0; i < 3; i++) nap(); return 6; }
 
 #[test]
 fn calls_and_events_of_the_kernel_are_in_one_folder() {
+    let _one = lock();
     let folder = Folder::new();
     folder.file("nap.c", SLEEPS);
     let mut compile = Command::new("gcc");
@@ -103,4 +113,73 @@ fn calls_and_events_of_the_kernel_are_in_one_folder() {
     assert_eq!(alone.status.code(), Some(6), "{}", text(&alone.stderr));
     assert!(folder.path("alone.dat").is_file());
     folder.run("record --keep-pid -E sched:sched_switch -o p ./nap").ends(125, &["--keep-pid leaves nobody"]);
+}
+
+const NAPS: &str = "#include <fcntl.h>
+#include <unistd.h>
+void nap(void) { usleep(1000); }
+int main(void) {
+    for (int i = 0; i < 200; i++) {
+        if (i == 100) close(open(\"half\", O_CREAT | O_WRONLY, 0600));
+        nap();
+    }
+    close(open(\"whole\", O_CREAT | O_WRONLY, 0600));
+    return 0;
+}
+";
+
+#[test]
+fn a_killed_recorder_of_calls_and_kernel_events_loses_neither() {
+    let _one = lock();
+    let folder = Folder::new();
+    folder.file("nap.c", NAPS);
+    let mut compile = Command::new("gcc");
+    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
+    if !cfg!(target_arch = "x86_64") || !compile.status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: there is no gcc");
+        return;
+    }
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "-E", "sched:sched_switch", "-o", "o", "./nap"]);
+    let mut recorder = recorder.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let wait_for = |name: &str, recorder: &mut std::process::Child| loop {
+        if folder.path(name).exists() {
+            break true;
+        }
+        if let Some(status) = recorder.try_wait().expect("it can be asked").filter(|_| name == "half") {
+            assert_eq!(status.code(), Some(125));
+            break false;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    };
+    if !wait_for("half", &mut recorder) {
+        let said = text(&recorder.wait_with_output().expect("it ended").stderr);
+        assert!(said.contains("kernel events cannot be recorded") || said.contains("has no event"), "{said}");
+        eprintln!("left out: {said}");
+        return;
+    }
+    recorder.kill().expect("it can be killed");
+    recorder.wait().expect("it is over");
+    // The program goes on, and so does the kernel: both are asked for what they have.
+    wait_for("whole", &mut recorder);
+    loop {
+        let recovered = ours(&folder, &["record", "--recover", "o"]);
+        if recovered.status.success() {
+            let said = text(&recovered.stderr);
+            assert!(said.contains(" records were in rings") && said.contains(" pages were with the kernel"), "{said}");
+            break;
+        }
+        assert!(text(&recovered.stderr).contains("still runs"), "{}", text(&recovered.stderr));
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    assert!(!folder.path("o/.kernel").exists() && !folder.path("o/.ring").exists());
+    let replay = ours(&folder, &["replay", "-d", "o", "-f", "none", "--kernel-full"]);
+    assert_eq!((replay.status.code(), text(&replay.stderr)), (Some(0), String::new()));
+    let lines = text(&replay.stdout);
+    assert_eq!(lines.matches("nap() {").count(), 200, "{lines}");
+    assert!(lines.matches("sched:sched_switch").count() >= 200, "{lines}");
+    match Command::new("uftrace").args(["replay", "-d", "o", "-f", "none"]).current_dir(folder.path("")).output() {
+        Ok(theirs) => assert_eq!((theirs.status.code(), text(&theirs.stderr)), (Some(0), String::new())),
+        Err(_) => eprintln!("left out: uftrace is not installed"),
+    }
 }

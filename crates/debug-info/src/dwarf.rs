@@ -31,8 +31,8 @@ pub(crate) struct Line {
     pub(crate) number: u64,
 }
 
-type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
-type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+pub(crate) type Entry<'a> = DebuggingInformationEntry<Slice<'a>>;
 
 fn endian(big: bool) -> RunTimeEndian {
     if big { RunTimeEndian::Big } else { RunTimeEndian::Little }
@@ -43,13 +43,17 @@ pub(crate) fn has_unit(info: &[u8], big: bool) -> bool {
     gimli::DebugInfo::new(info, endian(big)).units().next().is_ok_and(|unit| unit.is_some())
 }
 
-/// Functions and lines at an address. An error in what is read for one answer leaves that answer out.
-pub(crate) fn find<'a>(section: impl Fn(&str) -> &'a [u8], big: bool, address: u64) -> Found {
+/// The debugging information in some sections.
+pub(crate) fn load<'a>(section: impl Fn(&str) -> &'a [u8], big: bool) -> Option<Dwarf<Slice<'a>>> {
     let load = |id: gimli::SectionId| Ok::<_, Error>(EndianSlice::new(section(id.name()), endian(big)));
-    let Ok(dwarf) = Dwarf::load(load) else { return Found::default() };
+    Dwarf::load(load).ok()
+}
+
+/// Functions and lines at an address. An error in what is read for one answer leaves that answer out.
+pub(crate) fn find(dwarf: &Dwarf<Slice<'_>>, address: u64) -> Found {
     Found {
-        function: of_units(&dwarf, address, function).ok().flatten(),
-        line: of_units(&dwarf, address, line).ok().flatten(),
+        function: of_units(dwarf, address, function).ok().flatten(),
+        line: of_units(dwarf, address, line).ok().flatten(),
     }
 }
 
@@ -118,7 +122,11 @@ fn holds<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, address: u64) -> R
 }
 
 /// The name of an entry, or of those that it completes.
-fn name<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, origins: usize) -> Result<Option<String>, Error> {
+pub(crate) fn name<'a>(
+    unit: UnitRef<'_, Slice<'a>>,
+    entry: &Entry<'a>,
+    origins: usize,
+) -> Result<Option<String>, Error> {
     if let Some(value) = entry.attr_value(gimli::DW_AT_name) {
         return Ok(Some(unit.attr_string(value)?.to_string_lossy().into_owned()));
     }
@@ -206,7 +214,11 @@ fn inlined_function(
 }
 
 /// The path of a source file.
-fn path<R: Reader>(unit: UnitRef<'_, R>, header: &LineProgramHeader<R>, file: u64) -> Result<Option<String>, Error> {
+pub(crate) fn path<R: Reader>(
+    unit: UnitRef<'_, R>,
+    header: &LineProgramHeader<R>,
+    file: u64,
+) -> Result<Option<String>, Error> {
     let Some(file) = header.file(file) else { return Ok(None) };
     let text = |value| Ok::<_, Error>(unit.attr_string(value)?.to_string_lossy()?.into_owned());
     let mut path = text(file.path_name())?;

@@ -6,12 +6,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gimli::Dwarf;
 use object::read::{CompressionFormat, File, Object, ObjectSection, ObjectSymbol, SymbolKind};
 use tracemill_codec::chunk::Bytes;
 use tracemill_engine::source::FileSystem;
 use tracemill_format::Storage;
 
-use crate::dwarf::{self, Line};
+use crate::dwarf::{self, Line, Slice};
 
 /// Where debugging information of stripped programs is installed.
 const DEBUG_DIR: &str = "/usr/lib/debug";
@@ -81,16 +82,21 @@ impl Image {
 
     /// Function and line at an address of the file.
     pub(crate) fn find(&self, address: u64) -> Found {
-        let Some(debug) = &self.debug else {
-            return Found { function: self.nearest_symbol(address), line: None };
-        };
-        let Ok(elf) = File::parse(debug.file.bytes()) else { return Found::default() };
-        let big = !elf.is_little_endian();
+        match &self.debug {
+            None => Found { function: self.nearest_symbol(address), line: None },
+            Some(_) => self.with_dwarf(|dwarf| dwarf::find(&dwarf, address)).unwrap_or_default(),
+        }
+    }
+
+    /// Does something with the debugging information, if there is any.
+    pub(crate) fn with_dwarf<R>(&self, work: impl FnOnce(Dwarf<Slice<'_>>) -> R) -> Option<R> {
+        let debug = self.debug.as_ref()?;
+        let elf = File::parse(debug.file.bytes()).ok()?;
         let section = |name: &str| match debug.unpacked.get(name) {
             Some(bytes) => bytes.as_slice(),
             None => elf.section_by_name(name).and_then(|section| section.data().ok()).unwrap_or(&[]),
         };
-        dwarf::find(section, big, address)
+        dwarf::load(section, !elf.is_little_endian()).map(work)
     }
 
     /// The function symbol before an address, with the distance.

@@ -8,7 +8,9 @@
 mod dwarf;
 mod image;
 mod processes;
+mod signatures;
 #[cfg(test)]
 mod tests;
 
 pub use processes::{DebugInfo, Options};
+pub use signatures::{Function, Signatures};

@@ -19,7 +19,11 @@ use super::parse_size;
 )]
 pub(crate) struct RecordOptions {
     /// The program to record, and its arguments
-    #[arg(value_name = "PROGRAM", trailing_var_arg = true, required_unless_present_any = ["recover", "snapshot", "all_tasks"])]
+    #[arg(
+        value_name = "PROGRAM",
+        trailing_var_arg = true,
+        required_unless_present_any = ["recover", "snapshot", "all_tasks", "all"]
+    )]
     pub(crate) program: Vec<OsString>,
 
     /// Record events of the kernel, beside the calls of a program that tells them, otherwise into `trace.dat`:
@@ -29,8 +33,12 @@ pub(crate) struct RecordOptions {
     pub(crate) kernel_events: Vec<String>,
 
     /// With -E: record events of all tasks, and no calls, while PROGRAM runs, or without one until an interrupt
-    #[arg(long, short, requires = "kernel_events", help_heading = KERNEL)]
+    #[arg(long, requires = "kernel_events", help_heading = KERNEL)]
     pub(crate) all_tasks: bool,
+
+    /// With -E the same as --all-tasks, without it as --auto-args
+    #[arg(short = 'a', id = "all")]
+    pub(crate) all: bool,
 
     /// With -E: size of the kernel's buffer of each CPU
     #[arg(long, short = 'B', value_name = "SIZE", default_value = "4M", value_parser = parse_size, help_heading = KERNEL)]
@@ -107,6 +115,14 @@ pub(crate) struct RecordCalls {
     #[arg(long, short = 'R', value_name = "FUNC@retval[/FORMAT]")]
     pub(crate) retval: Vec<String>,
 
+    /// Record arguments and return values of all functions of which debugging information tells the types
+    #[arg(long)]
+    pub(crate) auto_args: bool,
+
+    /// Record the source lines of functions, out of debugging information
+    #[arg(long)]
+    pub(crate) srcline: bool,
+
     /// Record these functions of a program that was compiled with -fpatchable-function-entry=5; `.` is all of them
     #[arg(long, short = 'P', value_name = "FUNC")]
     pub(crate) patch: Vec<String>,
@@ -142,6 +158,10 @@ pub(crate) struct RecordCalls {
     /// What happens when a thread's ring of calls is full
     #[arg(long, value_name = "WHAT", default_value = "wait")]
     pub(crate) when_full: WhenFull,
+
+    /// With --when-full grow: size of the ring of a thread, at most
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub(crate) max_buffer: usize,
 
     /// Keep the rings of calls in this folder, not in memory
     #[arg(long, value_name = "DIR")]
@@ -197,8 +217,6 @@ const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
     ("kernel", Some('k'), false, "functions of the kernel are not recorded"),
     ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
-    ("auto-args", None, false, "types of arguments are not read from debug information"),
-    ("srcline", None, false, "source lines are not recorded"),
     ("script", Some('S'), true, "scripts are not run"),
     ("watch", Some('W'), true, "values are not watched"),
     ("agent", Some('g'), false, "a program that runs takes no commands"),
@@ -262,4 +280,6 @@ pub(crate) enum WhenFull {
     Wait,
     /// Calls are lost, and counted.
     Lose,
+    /// The ring is followed by one of twice the size, up to --max-buffer; then the program waits.
+    Grow,
 }

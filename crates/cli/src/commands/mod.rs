@@ -23,6 +23,7 @@ mod open;
 mod output;
 pub(crate) mod print;
 pub(crate) mod record;
+mod record_debug;
 mod record_selection;
 mod redact;
 pub(crate) mod replay;

@@ -16,7 +16,7 @@ use tracemill_record::Recovered;
 use tracemill_run::Built;
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
-use crate::commands::record_selection as selection;
+use crate::commands::{record_debug as debug, record_selection as selection};
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
@@ -30,10 +30,14 @@ const MARK: &[u8] = b"TRACEMILL_RECORD_MODE";
 /// Records a program, or finishes or copies a trace.
 pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     if let Some(folder) = options.recover.as_ref().filter(|folder| folder.join("info").is_file()) {
-        let recorded = tracemill_run::recover(folder).map_err(|error| not_recovered(folder, error))?;
-        let lost = lost(recorded.lost);
-        let _ = writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
-        if tracemill_kernel::is_left(folder) {
+        let has_kernel = tracemill_kernel::is_left(folder);
+        if tracemill_run::is_left(folder) || !has_kernel {
+            let recorded = tracemill_run::recover(folder, debug::of).map_err(|error| not_recovered(folder, error))?;
+            let lost = lost(recorded.lost);
+            let _ =
+                writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
+        }
+        if has_kernel {
             let kernel =
                 tracemill_kernel::recover_beside(folder, None).map_err(|error| not_recovered(folder, error))?;
             let _ = writeln!(std::io::stderr(), "{}: {} pages were with the kernel", folder.display(), kernel.pages);
@@ -159,7 +163,9 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     how.when_full = match calls.when_full {
         WhenFull::Wait => tracemill_run::WhenFull::Wait,
         WhenFull::Lose => tracemill_run::WhenFull::Lose,
+        WhenFull::Grow => tracemill_run::WhenFull::Grow,
     };
+    how.largest_bytes = calls.max_buffer;
     how.clock = match calls.clock {
         ClockArg::Mono => tracemill_run::Clock::Mono,
         ClockArg::MonoRaw => tracemill_run::Clock::MonoRaw,
@@ -176,8 +182,12 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     let not = calls.unpatch.iter().map(|name| format!("!{name}"));
     let filters = calls.patch.iter().cloned().chain(not).collect();
     let patches = RuleTexts { filters, patterns: calls.rules.0.patterns, ..RuleTexts::default() };
-    how.selection.only_patches = calls.rules.0.is_empty() && values.arguments.is_empty() && values.results.is_empty();
-    how.selection.decide = selection::decide(&calls.rules.0, &values, &patches);
+    how.selection.has_auto_values = has_auto_values(options);
+    how.selection.has_lines = calls.srcline;
+    let has_values = !values.arguments.is_empty() || !values.results.is_empty() || how.selection.has_auto_values;
+    how.selection.only_patches = calls.rules.0.is_empty() && !has_values;
+    how.selection.decide = selection::decide(&calls.rules.0, &values, &patches, how.selection.has_auto_values);
+    how.selection.describe = debug::of(&how.selection);
     how.selection.values = values;
     how.selection.has_globs = calls.rules.0.patterns == PatternKind::Glob;
     how
@@ -187,6 +197,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
     selection::check_values(&options.calls.argument, &options.calls.retval)?;
+    debug::check(has_auto_values(options), options.calls.srcline)?;
     let how = how(options);
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);
@@ -208,6 +219,14 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         None if !options.kernel_events.is_empty() => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
+    if let Some(why) = &recorded.failed {
+        let error = Error::new(ErrorKind::Io, format!("the recording is not complete: {why}"));
+        let error = error.in_file(&how.folder);
+        report::error(&match tracemill_run::is_left(&how.folder) {
+            true => error.with_help(format!("finish it by `tracemill record --recover {}`", how.folder.display())),
+            false => error,
+        });
+    }
     if recorded.lost > 0 || options.verbose {
         let lost = lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
@@ -292,6 +311,16 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
     Ok(recorded.status.map_or(0, status_of))
 }
 
+/// Are the values recorded of which debugging information tells?
+fn has_auto_values(options: &RecordOptions) -> bool {
+    options.calls.auto_args || options.all && options.kernel_events.is_empty()
+}
+
+/// Are events of all tasks recorded?
+fn has_all_tasks(options: &RecordOptions) -> bool {
+    options.all_tasks || options.all && !options.kernel_events.is_empty()
+}
+
 /// How to record events of the kernel.
 fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
     let mut how = tracemill_kernel::Options::default();
@@ -299,7 +328,7 @@ fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
         how.output.clone_from(output);
     }
     how.events.clone_from(&options.kernel_events);
-    how.all_tasks = options.all_tasks;
+    how.all_tasks = has_all_tasks(options);
     how.buffer_kib = (options.kernel_buffer as u64).div_ceil(1024).max(1);
     how
 }
@@ -308,7 +337,7 @@ fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
 /// events alone, they are not.
 fn has_both(options: &RecordOptions) -> Result<bool, Error> {
     let is_of_events = options.output.as_ref().is_some_and(|output| output.extension().is_some_and(|end| end == "dat"));
-    let Some(program) = options.program.first().filter(|_| !options.all_tasks && !is_of_events) else {
+    let Some(program) = options.program.first().filter(|_| !has_all_tasks(options) && !is_of_events) else {
         return Ok(false);
     };
     let built = tracemill_run::built(&found(program)?);

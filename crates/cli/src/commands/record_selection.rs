@@ -1,5 +1,6 @@
 //! The functions whose calls `tracemill record` selects, in the language of the commands that read calls.
 
+use std::collections::HashMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,6 +10,8 @@ use tracemill_format::calls::CallSymbol;
 use tracemill_model::error::Error;
 use tracemill_run::{Action, Actions, Decide, Form, Function, Place, Value, Values};
 use tracemill_uftrace::{Wanted, WantedForm, WantedPlace, simple_name, wanted_values};
+
+use crate::commands::record_debug as debug;
 
 /// Refuses what only reading knows.
 pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
@@ -22,7 +25,10 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
             !texts.hides.is_empty(),
             "--hide cannot be had: functions are not hidden while recording; `replay -H` hides them",
         ),
-        (!texts.locations.is_empty(), "--loc-filter cannot be had: recording knows no source files; `replay -L` does"),
+        (
+            !texts.locations.is_empty(),
+            "--loc-filter cannot be had: recording does not select by files; `replay -L` does",
+        ),
         (acts("read="), "the trigger `read=` cannot be had: no counters are read while recording"),
     ];
     match refused.into_iter().find(|(is, _)| *is) {
@@ -31,10 +37,12 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
     }
 }
 
-/// The decision about functions; `None` when the texts name none.
-pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts) -> Option<Decide> {
+/// The decision about functions; `None` when the texts name none. With `is_auto` values are those of which debugging
+/// information tells, where the texts name none.
+pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts, is_auto: bool) -> Option<Decide> {
     // A size alone needs the sizes of functions.
-    let is_empty = texts.is_empty() && values.arguments.is_empty() && values.results.is_empty() && patches.is_empty();
+    let has_values = is_auto || !values.arguments.is_empty() || !values.results.is_empty();
+    let is_empty = texts.is_empty() && !has_values && patches.is_empty();
     let (texts, values, patches) = (texts.clone(), values.clone(), patches.clone());
     let has_warned = AtomicBool::new(false);
     let decide = move |functions: &[Function]| {
@@ -46,6 +54,9 @@ pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts) ->
             action.is_patched = patch.filter == Some(true);
         }
         add_values(&mut actions, functions, &values, texts.patterns == PatternKind::Glob);
+        if is_auto {
+            add_auto_values(&mut actions, functions);
+        }
         // Programs that the program executes have other functions.
         if !has_warned.swap(true, Ordering::Relaxed) {
             for warning in warnings {
@@ -123,6 +134,29 @@ fn add_values(actions: &mut Actions, functions: &[Function], values: &Values, ha
     for (action, [arguments, results]) in actions.of.iter_mut().zip(wanted) {
         action.arguments = arguments.iter().filter_map(value).collect();
         action.results = results.iter().filter_map(value).collect();
+    }
+}
+
+/// Adds the values of which debugging information tells, where none are named.
+fn add_auto_values(actions: &mut Actions, functions: &[Function]) {
+    // Specifications come again and again.
+    let mut known: HashMap<String, Vec<Value>> = HashMap::new();
+    let mut read = |specs: &str, at: usize| {
+        let values = known.entry(specs.to_string()).or_insert_with(|| {
+            let item = format!("f@{specs}");
+            let lists = wanted_values([&item, &item], false, &mut [("", "f")].into_iter());
+            lists.first().map_or(Vec::new(), |lists| lists[at].iter().filter_map(value).collect())
+        });
+        values.clone()
+    };
+    for (function, action) in functions.iter().zip(&mut actions.of) {
+        let [arguments, results] = debug::specs(&function.path, function.address);
+        if action.arguments.is_empty() {
+            action.arguments = read(&arguments, 0);
+        }
+        if action.results.is_empty() {
+            action.results = read(&results, 1);
+        }
     }
 }
 

@@ -34,6 +34,7 @@ int main(int argc, char **argv) {
         sum += i % 3 == 2 ? result == PTHREAD_CANCELED : (long)result;
     }
     sum += work(200000);
+    while (handled == 0) work(1000);
     memset(&timer, 0, sizeof timer);
     setitimer(ITIMER_REAL, &timer, NULL);
     printf("%ld %d\n", sum, handled > 0);

@@ -7,7 +7,7 @@ use crate::rules;
 use crate::stubs::Saved;
 use crate::system;
 use crate::table;
-use crate::thread::{ENTRY, EXIT, Frame, Hook, RECORD, Thread};
+use crate::thread::{ENTRY, EXIT, Frame, Hook, RECORD, Thread, Way};
 use crate::values;
 
 /// Is recording on? Triggers of all threads switch it.
@@ -17,6 +17,7 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// The selection that holds below the open calls.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct State {
     /// Open calls of functions that are let in.
     ins: u32,
@@ -25,20 +26,22 @@ pub(crate) struct State {
     /// Depth that is left.
     depth: u64,
     /// Shortest time of a call, in counts of the clock.
-    time: u64,
+    pub(crate) time: u64,
     /// Smallest size of a function.
     size: u64,
     /// Open calls that are recorded, or would be if recording were on.
-    recorded: usize,
+    pub(crate) recorded: usize,
     /// Was recording on at the last call of this thread that switched it?
     was_on: bool,
 }
 
 /// The state of an open call beside its frame. A place without a call has no flags.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Extra {
-    clock: u64,
-    flags: u32,
+    pub(crate) clock: u64,
+    /// The stubs write these two as one number.
+    pub(crate) flags: u32,
     recorded: u32,
     /// To be restored at the end: what [`State`] had before the call.
     depth: u64,
@@ -59,15 +62,17 @@ impl Extra {
 const WITH_VALUES: usize = RECORD + 16 + values::MOST;
 
 /// The call is recorded, or would be if recording were on.
-const RECORDED: u32 = 1;
+pub(crate) const RECORDED: u32 = 1;
 /// Its entry is written.
-const WRITTEN: u32 = 2;
+pub(crate) const WRITTEN: u32 = 2;
 /// Recording was off when it began.
 const DISABLED: u32 = 4;
 const LET_IN: u32 = 8;
 const LEFT_OUT: u32 = 16;
 const TRACED: u32 = 32;
 const CALLER: u32 = 64;
+/// The call changed nothing of the state but how many are recorded, and has no values left: the stubs may end it.
+pub(crate) const SIMPLE: u32 = 128;
 
 /// Must calls be looked at one by one?
 pub(crate) fn is_wanted() -> bool {
@@ -79,7 +84,23 @@ pub(crate) fn start_off() {
     IS_ON.store(false, Ordering::Relaxed);
 }
 
+/// May the stubs take calls of functions without an action? They know of filters, of values and of the shortest time.
+pub(crate) fn is_simple() -> bool {
+    let others = table::DEPTH | table::SIZE | table::ON | table::OFF | table::FINISH;
+    SETTINGS.nesting.load(Ordering::Relaxed) == usize::MAX
+        && SETTINGS.size.load(Ordering::Relaxed) == 0
+        && !SETTINGS.guesses.load(Ordering::Relaxed)
+        && IS_ON.load(Ordering::Relaxed)
+        && !rules::says(table::HAS_CALLERS)
+        && !rules::has_any(others)
+}
+
 impl State {
+    /// Are functions without an action left out?
+    pub(crate) fn skips(&self) -> bool {
+        self.outs > 0 || self.ins == 0 && rules::says(table::OPT_IN)
+    }
+
     pub(crate) fn new() -> State {
         State {
             ins: 0,
@@ -95,7 +116,7 @@ impl State {
 
 fn extra(thread: &Thread, at: usize) -> *mut Extra {
     // SAFETY: behind the frames, of which there are `limit`, the mapping has room for as many of these.
-    unsafe { thread.frame(thread.limit).cast::<Extra>().add(at) }
+    unsafe { thread.extras.add(at) }
 }
 
 /// Where the values of a call are put together; of use only when there are values.
@@ -109,7 +130,7 @@ pub(crate) fn len() -> usize {
 }
 
 /// Does an entry wait for the end of its call?
-fn is_late() -> bool {
+pub(crate) fn is_late() -> bool {
     SETTINGS.time.load(Ordering::Relaxed) > 0 || rules::says(table::IS_LATE)
 }
 
@@ -122,6 +143,16 @@ pub(crate) unsafe fn enter(
     saved: Option<&Saved>,
 ) -> usize {
     let action = rules::of(address);
+    // As the stubs do it, beside values.
+    let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.skips;
+    if is_plain && thread.way == Way::Selected && thread.state.recorded == thread.depth {
+        let arguments = rules::values(action.arguments);
+        let saved = saved.filter(|_| !arguments.is_empty());
+        if !thread.is_late || saved.is_none() {
+            // SAFETY: the caller's.
+            return unsafe { enter_simply(thread, place, address, hook, saved, arguments) };
+        }
+    }
     let is = |flag: u64| action.flags & flag != 0;
     let before = thread.state;
     let mut state = before;
@@ -152,11 +183,12 @@ pub(crate) unsafe fn enter(
         if state.depth == 0 || action.own_size < state.size {
             break 'skipped true;
         }
-        state.depth -= 1;
+        // Without a limit nobody counts: neither do the stubs.
+        state.depth -= u64::from(thread.way != Way::Selected);
         false
     };
     if is_skipped && hook != Hook::Told {
-        thread.state = state;
+        thread.set_state(state);
         if is_on != was_on {
             IS_ON.store(is_on, Ordering::Relaxed);
         }
@@ -190,7 +222,7 @@ pub(crate) unsafe fn enter(
     let at = thread.depth;
     // SAFETY: the caller's, for the place; there is room for this call, as the depth is below the limit.
     unsafe { thread.push(place, address, hook) };
-    thread.state = state;
+    thread.set_state(state);
     if is_on != was_on {
         IS_ON.store(is_on, Ordering::Relaxed);
     }
@@ -218,8 +250,51 @@ pub(crate) unsafe fn enter(
             thread.lose(1);
         }
     }
+    // SAFETY: as above.
+    unsafe {
+        let entry = extra(thread, at);
+        let has_values = action.results[1] > 0 || (*entry).values > 0 && !is_written;
+        let is_same = flags == RECORDED && state.time == before.time && recorded == at;
+        if thread.way == Way::Selected && is_same && !has_values {
+            (*entry).flags |= SIMPLE;
+        }
+    }
     if is(table::FINISH) && !is_skipped {
         IS_OVER.store(true, Ordering::Relaxed);
+    }
+    0
+}
+
+/// A function was entered whose call changes nothing of the selection, with arguments when they are written at once. As
+/// [`enter`].
+unsafe fn enter_simply(
+    thread: &mut Thread,
+    place: usize,
+    address: usize,
+    hook: Hook,
+    saved: Option<&Saved>,
+    arguments: &[table::Value],
+) -> usize {
+    let at = thread.depth;
+    if !thread.is_late && !thread.has_room(if saved.is_none() { RECORD } else { WITH_VALUES }) {
+        return 1;
+    }
+    let flags = if thread.is_late { RECORDED | SIMPLE } else { RECORDED | SIMPLE | WRITTEN };
+    // SAFETY: the caller's, for the place; there is room for this call, as the depth is below the limit, and beside it.
+    unsafe {
+        thread.state.recorded = at + 1;
+        thread.push(place, address, hook);
+        let entry = extra(thread, at);
+        ((*entry).clock, (*entry).recorded, (*entry).values) = (system::now(), at as u32, 0);
+        (*entry).flags = flags;
+        if !thread.is_late {
+            let buffer = buffer(thread, at);
+            let len = saved.map_or(0, |saved| values::collect(arguments, saved, thread.own_pid, buffer));
+            if !thread.record_at(ENTRY, at, address, Some((*entry).clock), (buffer.cast_const(), len)) {
+                // A handler took the last place.
+                thread.lose(1);
+            }
+        }
     }
     0
 }
@@ -254,6 +329,22 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
     let at = thread.depth - 1;
     // SAFETY: frames below the depth are filled, and so is what they have beside them.
     unsafe {
+        let entry = extra(thread, at);
+        if (*entry).flags & SIMPLE != 0 && thread.busy == 0 {
+            let is_over = match thread.is_late {
+                true => {
+                    let is_short = system::now().wrapping_sub((*entry).clock) <= thread.state.time;
+                    (*entry).flags & WRITTEN == 0 && is_short
+                }
+                false => thread.record(EXIT, at, (*thread.frame(at)).address),
+            };
+            if is_over {
+                (*entry).flags = 0;
+                thread.state.recorded = at;
+                thread.depth = at;
+                return true;
+            }
+        }
         let (Extra { clock, flags, recorded, depth, time, size, results, .. }, Frame { address, .. }) =
             (*extra(thread, at), *thread.frame(at));
         // As uftrace does, the end of a call that began before recording did is written.
@@ -269,7 +360,7 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
                 if !flush(thread, at + 1) {
                     return false;
                 }
-                let results = rules::values(results);
+                let results = if flags & SIMPLE == 0 { rules::values(results) } else { &[] };
                 let buffer = buffer(thread, at);
                 let len = match saved.filter(|_| !results.is_empty()) {
                     Some(saved) => values::collect(results, saved, thread.own_pid, buffer),
@@ -280,13 +371,18 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
                 }
             }
         }
-        thread.state.ins -= u32::from(flags & LET_IN != 0);
-        thread.state.outs -= u32::from(flags & LEFT_OUT != 0);
+        let mut state = thread.state;
+        state.ins -= u32::from(flags & LET_IN != 0);
+        state.outs -= u32::from(flags & LEFT_OUT != 0);
         if flags & RECORDED != 0 {
-            thread.state.recorded = recorded as usize;
+            state.recorded = recorded as usize;
         }
-        (thread.state.depth, thread.state.time, thread.state.size) = (depth, time, size);
-        (*extra(thread, at)).flags = 0;
+        // What the stubs began has no more.
+        if flags & SIMPLE == 0 {
+            (state.depth, state.time, state.size) = (depth, time, size);
+        }
+        thread.set_state(state);
+        ((*extra(thread, at)).flags, (*extra(thread, at)).values) = (0, 0);
     }
     thread.depth = at;
     true

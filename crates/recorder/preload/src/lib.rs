@@ -26,6 +26,7 @@ mod full;
 mod layout;
 mod patch;
 mod process;
+mod ring;
 mod rules;
 mod stubs;
 mod system;

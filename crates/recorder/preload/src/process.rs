@@ -13,6 +13,8 @@ pub(crate) struct Settings {
     pub(crate) slot_size: AtomicUsize,
     pub(crate) depth: AtomicUsize,
     pub(crate) waits: AtomicBool,
+    /// Bytes of the slots of a ring that has grown, at most; 0 when rings do not grow.
+    pub(crate) largest: AtomicUsize,
     clock: AtomicI32,
     /// Are calls selected one by one?
     pub(crate) is_full: AtomicBool,
@@ -37,6 +39,7 @@ pub(crate) static SETTINGS: Settings = Settings {
     slot_size: AtomicUsize::new(128 << 10),
     depth: AtomicUsize::new(1024),
     waits: AtomicBool::new(true),
+    largest: AtomicUsize::new(0),
     clock: AtomicI32::new(1),
     is_full: AtomicBool::new(false),
     guesses: AtomicBool::new(false),
@@ -168,6 +171,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     if let Some(depth) = number("TRACEMILL_CALLS_DEPTH") {
         SETTINGS.depth.store(depth, Ordering::Relaxed);
     }
+    SETTINGS.largest.store(number("TRACEMILL_CALLS_LARGEST").unwrap_or(0), Ordering::Relaxed);
     SETTINGS.waits.store(number("TRACEMILL_CALLS_LOSE").is_none(), Ordering::Relaxed);
     system::HAS_COUNTER.store(u32::from(number("TRACEMILL_CALLS_SYSTEM_CLOCK").is_none()), Ordering::Relaxed);
     RECORDER.store(number("TRACEMILL_CALLS_RECORDER").unwrap_or(0) as i32, Ordering::Relaxed);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::table::{self, Action, Value};
 
 /// Entries of the cache, a power of two.
-const CACHED: usize = 1 << 16;
+pub(crate) const CACHED: usize = 1 << 16;
 
 /// Functions with an action.
 struct Rules {
@@ -54,6 +54,16 @@ pub(crate) fn of(address: usize) -> &'static Action {
         0 => &NOTHING,
         number => rules.actions.get(number as usize - 1).unwrap_or(&NOTHING),
     }
+}
+
+/// The cache of numbers of actions, for the stubs; null without a table.
+pub(crate) fn cache() -> *const AtomicU64 {
+    rules().map_or(std::ptr::null(), |rules| rules.cache.as_ptr())
+}
+
+/// Has an action of the table one of these flags?
+pub(crate) fn has_any(flags: u64) -> bool {
+    rules().is_some_and(|rules| rules.actions.iter().any(|action| action.flags & flags != 0))
 }
 
 /// Some of the values of the table.

@@ -4,7 +4,9 @@ use std::arch::{global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicUsize;
 
-use crate::thread::Thread;
+use crate::full::{self, Extra, State};
+use crate::rules::CACHED;
+use crate::thread::{Thread, Way};
 
 // The thread's pointer, and its state. Of the initial-exec model: reading it is two loads and no call.
 global_asm!(
@@ -88,27 +90,21 @@ macro_rules! restore_vectors {
     };
 }
 
-/// Text that puts the thread's data into rcx, and goes on at `label` unless calls are plain and nothing stands in the way.
+/// Text that puts the thread's data into rcx, and goes on at `selected` or `other` unless calls are plain and nothing stands
+/// in the way.
 macro_rules! load_thread {
-    ($label:literal) => {
+    ($selected:literal, $other:literal) => {
         concat!(
             "mov rcx, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]\n",
             "mov rcx, qword ptr fs:[rcx]\n",
             "test rcx, rcx\n",
             "jz ",
-            $label,
+            $other,
             "\n",
-            "cmp byte ptr [rcx + {is_plain}], 0\n",
-            "je ",
-            $label,
-            "\n",
-            "cmp byte ptr [rcx + {is_put_back}], 0\n",
+            // The way, and that return addresses are not put back, and no slow path is at work.
+            "cmp qword ptr [rcx + {way}], {plain}\n",
             "jne ",
-            $label,
-            "\n",
-            "cmp qword ptr [rcx + {busy}], 0\n",
-            "jne ",
-            $label,
+            $selected,
         )
     };
 }
@@ -144,6 +140,13 @@ macro_rules! fill_frame {
          mov qword ptr [rsi + 8], rdi
          mov rax, qword ptr [rsp + 56]
          mov qword ptr [rsi + 16], rax"
+    };
+}
+
+/// Text that puts what the call of number `index` has beside its frame into `to`.
+macro_rules! load_extra {
+    ($to:literal, $index:literal) => {
+        concat!("imul ", $to, ", ", $index, ", {extra}\n", "add ", $to, ", qword ptr [rcx + {extras}]")
     };
 }
 
@@ -253,10 +256,8 @@ macro_rules! entry {
                 // A plain call, as nearly all are: without vector registers.
                 push_plain!(),
                 $plain_place,
-                load_thread!("8f"),
+                load_thread!("4f", "8f"),
                 "mov r9, qword ptr [rcx + {depth}]",
-                "cmp r9, qword ptr [rcx + {limit}]",
-                "jae 8f",
                 "lea rsi, [r9 + 2 * r9]",
                 "lea rsi, [rcx + 8 * rsi + {frames}]",
                 "test r9, r9",
@@ -264,6 +265,8 @@ macro_rules! entry {
                 // Something may be dead when the last frame does not stand above this one.
                 "cmp qword ptr [rsi - 16], rdi",
                 "jbe 8f",
+                "cmp r9, qword ptr [rcx + {limit}]",
+                "jae 9f",
                 "3:",
                 fill_frame!(),
                 // What a signal handler calls from here on stands behind this call.
@@ -280,11 +283,81 @@ macro_rules! entry {
                 "dec qword ptr [rcx + {writing}]",
                 "lea rax, [rip + tracemill_calls_returned]",
                 "mov qword ptr [rdi], rax",
+                "9:",
                 pop_plain!(),
                 "ret",
+                // Calls are selected: here are those of functions without an action.
+                "4:",
+                "cmp qword ptr [rcx + {way}], {selected}",
+                "jne 8f",
+                "mov r9, qword ptr [rcx + {depth}]",
+                "cmp r9, qword ptr [rcx + {limit}]",
+                "jae 8f",
+                "lea rsi, [r9 + 2 * r9]",
+                "lea rsi, [rcx + 8 * rsi + {frames}]",
+                "test r9, r9",
+                "jz 5f",
+                "cmp qword ptr [rsi - 16], rdi",
+                "jbe 8f",
+                "5:",
+                "mov r8, qword ptr [rcx + {cache}]",
+                "test r8, r8",
+                "jz 5f",
+                // The cache has the address, and 0 for no action.
+                "mov rdx, qword ptr [rsp + 56]",
+                "mov rax, rdx",
+                "shr rax, 16",
+                "xor rax, rdx",
+                "and eax, {cached} - 1",
+                "shl rdx, 16",
+                "cmp qword ptr [r8 + 8 * rax], rdx",
+                "jne 8f",
+                "5:",
+                "cmp byte ptr [rcx + {skips}], 0",
+                "jne 9b",
+                "cmp qword ptr [rcx + {recorded}], r9",
+                "jne 8f",
+                "lea rax, [r9 + 1]",
+                "mov qword ptr [rcx + {recorded}], rax",
+                fill_frame!(),
+                "lea rax, [r9 + 1]",
+                "mov qword ptr [rcx + {depth}], rax",
+                "cmp byte ptr [rcx + {is_late}], 0",
+                "jne 6f",
+                claim_record!("7f"),
+                fill_frame!(),
+                "shl rax, 16",
+                "mov rsi, r9",
+                "shl rsi, 6",
+                "lea rax, [rax + rsi + 40]",
+                "mov qword ptr [r8 - 16], rdx",
+                "mov qword ptr [r8 - 8], rax",
+                "dec qword ptr [rcx + {writing}]",
+                load_extra!("rax", "r9"),
+                "shl r9, 32",
+                "add r9, {written}",
+                "mov qword ptr [rax + {flags}], r9",
+                "lea rax, [rip + tracemill_calls_returned]",
+                "mov qword ptr [rdi], rax",
+                "jmp 9b",
+                // The entry waits for the end of the call.
+                "6:",
+                fill_frame!(),
+                load_extra!("r8", "r9"),
+                "rdtsc",
+                "shl rdx, 32",
+                "or rdx, rax",
+                "mov qword ptr [r8 + {clock}], rdx",
+                "shl r9, 32",
+                "add r9, {waiting}",
+                "mov qword ptr [r8 + {flags}], r9",
+                "lea rax, [rip + tracemill_calls_returned]",
+                "mov qword ptr [rdi], rax",
+                "jmp 9b",
                 "7:",
                 "dec qword ptr [rcx + {writing}]",
                 "mov qword ptr [rcx + {depth}], r9",
+                "mov qword ptr [rcx + {recorded}], r9",
                 "8:",
                 pop_plain!(),
                 push_registers!(),
@@ -312,9 +385,20 @@ macro_rules! entry {
                 entry = sym super::thread::entry,
                 slow = sym super::thread::slow_entry,
                 aside = sym aside,
-                is_plain = const offset_of!(Thread, is_plain),
-                is_put_back = const offset_of!(Thread, is_put_back),
-                busy = const offset_of!(Thread, busy),
+                way = const offset_of!(Thread, way),
+                plain = const Way::Plain as u8,
+                selected = const Way::Selected as u8,
+                cache = const offset_of!(Thread, cache),
+                cached = const CACHED,
+                skips = const offset_of!(Thread, skips),
+                is_late = const offset_of!(Thread, is_late),
+                recorded = const offset_of!(Thread, state) + offset_of!(State, recorded),
+                extras = const offset_of!(Thread, extras),
+                extra = const size_of::<Extra>(),
+                clock = const offset_of!(Extra, clock),
+                flags = const offset_of!(Extra, flags),
+                written = const full::RECORDED | full::WRITTEN | full::SIMPLE,
+                waiting = const full::RECORDED | full::SIMPLE,
                 writing = const offset_of!(Thread, writing),
                 pos = const offset_of!(Thread, pos),
                 end = const offset_of!(Thread, end),
@@ -352,7 +436,7 @@ global_asm!(
     "sub rsp, 8",
     push_plain!(),
     "lea rdi, [rsp + 56]",
-    load_thread!("8f"),
+    load_thread!("4f", "8f"),
     "mov rsi, qword ptr [rcx + {depth}]",
     "sub rsi, 1",
     "jb 8f",
@@ -369,12 +453,55 @@ global_asm!(
     "mov qword ptr [r8 - 16], rdx",
     "mov qword ptr [r8 - 8], rax",
     "dec qword ptr [rcx + {writing}]",
+    "9:",
     "mov rax, qword ptr [r9]",
     "mov qword ptr [rcx + {depth}], rsi",
     "mov qword ptr [rsp + 56], rax",
     pop_plain!(),
     "add rsp, 8",
     "jmp [rsp - 8]",
+    // A call that the stub began, or that is as if it had.
+    "4:",
+    "cmp qword ptr [rcx + {way}], {selected}",
+    "jne 8f",
+    "mov rsi, qword ptr [rcx + {depth}]",
+    "sub rsi, 1",
+    "jb 8f",
+    "lea r9, [rsi + 2 * rsi]",
+    "lea r9, [rcx + 8 * r9 + {frames}]",
+    "cmp qword ptr [r9 + 8], rdi",
+    "jne 8f",
+    load_extra!("rdi", "rsi"),
+    "mov eax, dword ptr [rdi + {flags}]",
+    "test eax, {simple}",
+    "jz 8f",
+    "cmp byte ptr [rcx + {is_late}], 0",
+    "jne 5f",
+    claim_record!("7f"),
+    "mov dword ptr [rdi + {flags}], 0",
+    "mov rax, qword ptr [r9 + 16]",
+    "shl rax, 16",
+    "mov rdi, rsi",
+    "shl rdi, 6",
+    "lea rax, [rax + rdi + 41]",
+    "mov qword ptr [r8 - 16], rdx",
+    "mov qword ptr [r8 - 8], rax",
+    "dec qword ptr [rcx + {writing}]",
+    "mov qword ptr [rcx + {recorded}], rsi",
+    "jmp 9b",
+    // One that is short is forgotten.
+    "5:",
+    "test eax, {written}",
+    "jnz 8f",
+    "rdtsc",
+    "shl rdx, 32",
+    "or rdx, rax",
+    "sub rdx, qword ptr [rdi + {clock}]",
+    "cmp rdx, qword ptr [rcx + {time}]",
+    "ja 8f",
+    "mov dword ptr [rdi + {flags}], 0",
+    "mov qword ptr [rcx + {recorded}], rsi",
+    "jmp 9b",
     "7:",
     "dec qword ptr [rcx + {writing}]",
     "8:",
@@ -404,9 +531,18 @@ global_asm!(
     exit = sym crate::thread::exit,
     slow = sym crate::thread::slow_exit,
     aside = sym aside,
-    is_plain = const offset_of!(Thread, is_plain),
-    is_put_back = const offset_of!(Thread, is_put_back),
-    busy = const offset_of!(Thread, busy),
+    way = const offset_of!(Thread, way),
+    plain = const Way::Plain as u8,
+    selected = const Way::Selected as u8,
+    is_late = const offset_of!(Thread, is_late),
+    recorded = const offset_of!(Thread, state) + offset_of!(State, recorded),
+    time = const offset_of!(Thread, state) + offset_of!(State, time),
+    extras = const offset_of!(Thread, extras),
+    extra = const size_of::<Extra>(),
+    clock = const offset_of!(Extra, clock),
+    flags = const offset_of!(Extra, flags),
+    simple = const full::SIMPLE,
+    written = const full::WRITTEN,
     writing = const offset_of!(Thread, writing),
     pos = const offset_of!(Thread, pos),
     end = const offset_of!(Thread, end),

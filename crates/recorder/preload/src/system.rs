@@ -22,6 +22,7 @@ unsafe extern "C" {
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub(crate) fn close(file: c_int) -> c_int;
     pub(crate) fn write(file: c_int, bytes: *const c_void, len: usize) -> isize;
+    pub(crate) fn unlink(path: *const c_char) -> c_int;
     pub(crate) fn rename(from: *const c_char, to: *const c_char) -> c_int;
     pub(crate) fn posix_fallocate(file: c_int, offset: i64, len: i64) -> c_int;
     pub(crate) fn getpid() -> c_int;

@@ -4,9 +4,10 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
 use crate::process::{self, SETTINGS};
+use crate::ring::SLOTS;
 use crate::stubs::Saved;
-use crate::system::{self, Text, local};
-use crate::{full, layout, stubs, values};
+use crate::system::{self, local};
+use crate::{full, rules, stubs, values};
 
 /// State of a thread without data: it begins at its next call.
 const NEW: usize = 0;
@@ -19,7 +20,7 @@ pub(crate) const RECORD: usize = 16;
 const MARKER: u64 = 5 << 3;
 pub(crate) const ENTRY: u64 = 0;
 pub(crate) const EXIT: u64 = 1;
-const LOST: u64 = 2;
+pub(crate) const LOST: u64 = 2;
 /// Values follow.
 const MORE: u64 = 4;
 
@@ -44,42 +45,65 @@ pub(crate) struct Frame {
 }
 
 /// The state of a thread. In a mapping of its own, with the frames behind it.
+#[repr(C)]
 pub(crate) struct Thread {
+    /// May the stubs write records of calls themselves? The stubs compare it together with the next ones, as one number of
+    /// eight bytes.
+    pub(crate) way: Way,
+    /// Are return addresses put back, for an unwinder?
+    pub(crate) is_put_back: bool,
+    _free: [u8; 2],
+    /// Is the slow path at work? Signal handlers see it.
+    pub(crate) busy: u32,
     /// Where the next record goes.
     pub(crate) pos: AtomicUsize,
     /// Where the open slot ends.
     pub(crate) end: usize,
-    /// The ring.
-    base: *mut u8,
-    len: usize,
     /// Number of open calls.
     pub(crate) depth: usize,
     pub(crate) limit: usize,
-    /// Calls beyond the limit whose ends the program tells.
-    over: usize,
+    /// Records that are being written.
+    pub(crate) writing: usize,
+    /// The cache of actions; null when no function has one.
+    pub(crate) cache: *const AtomicU64,
+    /// What calls have beside their frames.
+    pub(crate) extras: *mut full::Extra,
+    /// Do entries wait for the end of their calls?
+    pub(crate) is_late: bool,
+    /// Are functions without an action left out now?
+    pub(crate) skips: bool,
+    /// The selection that holds now.
+    pub(crate) state: full::State,
     /// Are calls selected, or their values recorded?
     pub(crate) is_full: bool,
+    /// Calls beyond the limit whose ends the program tells.
+    over: usize,
+    /// The ring.
+    pub(crate) base: *mut u8,
+    pub(crate) len: usize,
     /// The process.
     pub(crate) own_pid: usize,
     /// When the last call ended whose end was guessed.
     guessed: u64,
-    /// The selection that holds now.
-    pub(crate) state: full::State,
-    /// Is the slow path at work? Signal handlers see it.
-    pub(crate) busy: usize,
-    /// Records that are being written.
-    pub(crate) writing: usize,
     /// Records that had no room, and that no record counts yet.
-    lost: u64,
-    /// Are return addresses put back, for an unwinder?
-    pub(crate) is_put_back: bool,
-    /// May the stubs write records of calls themselves?
-    pub(crate) is_plain: bool,
+    pub(crate) lost: u64,
     /// The thread's stack.
     stack: [usize; 2],
-    slots: u64,
-    slot_size: u64,
+    pub(crate) slots: u64,
+    pub(crate) slot_size: u64,
     own_len: usize,
+}
+
+/// Who writes the records of calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Way {
+    /// Functions of this library.
+    Functions = 0,
+    /// The stubs: all calls are recorded alike.
+    Plain = 1,
+    /// The stubs, those of functions that have no action.
+    Selected = 2,
 }
 
 impl Frame {
@@ -307,11 +331,10 @@ impl Thread {
         top.place < place || is_same && unsafe { *(place as *const usize) } != replaced
     }
 
-    /// Counts records that are not there.
-    pub(crate) fn lose(&mut self, count: u64) {
-        self.lost += count;
-        let known = self.ring(layout::DISCARDED);
-        known.store(known.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+    /// Changes the selection that holds now.
+    pub(crate) fn set_state(&mut self, state: full::State) {
+        self.state = state;
+        self.skips = state.skips();
     }
 
     pub(crate) fn has_room(&self, len: usize) -> bool {
@@ -411,113 +434,6 @@ impl Thread {
         true
     }
 
-    fn ring(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: offsets are those of the header.
-        unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
-    }
-
-    /// Begins the next slot. `false` when records have to be dropped.
-    fn next_slot(&mut self) -> bool {
-        // A handler that interrupts the writing of a record must not take its slot away.
-        if self.writing > 0 {
-            return false;
-        }
-        self.busy += 1;
-        let is_ready = self.begin_slot();
-        self.busy -= 1;
-        is_ready
-    }
-
-    fn begin_slot(&mut self) -> bool {
-        let mut done = self.ring(layout::DONE).load(Ordering::Relaxed);
-        if self.end != 0 {
-            done += 1;
-            self.ring(layout::DONE).store(done, Ordering::Release);
-            self.end = 0;
-            self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
-        }
-        let mut waited = 0;
-        loop {
-            let taken = self.ring(layout::TAKEN).load(Ordering::Acquire);
-            if done - taken < self.slots {
-                break;
-            }
-            waited += 1;
-            // The recorder may not be there any more.
-            if !SETTINGS.waits.load(Ordering::Relaxed) || waited % 100 == 0 && !process::has_recorder() {
-                SETTINGS.waits.store(false, Ordering::Relaxed);
-                return false;
-            }
-            // SAFETY: the header of the ring is mapped.
-            unsafe { system::wait(self.base.add(layout::TAKEN).cast(), taken as u32) };
-        }
-        let at = layout::LEN as u64 + done % self.slots * self.slot_size;
-        // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
-        unsafe {
-            let slot = self.base.add(at as usize);
-            slot.write_bytes(0, self.slot_size as usize);
-            self.pos.store(slot as usize, Ordering::Relaxed);
-            self.end = slot as usize + self.slot_size as usize;
-        }
-        if self.lost > 0 {
-            let lost = std::mem::take(&mut self.lost);
-            self.record(LOST, 0, lost as usize);
-        }
-        true
-    }
-
-    /// Makes the ring of this thread.
-    fn make_ring(&mut self) -> bool {
-        let (slots, slot_size) = (8_u64, SETTINGS.slot_size.load(Ordering::Relaxed) as u64);
-        let len = layout::LEN + (slots * slot_size) as usize;
-        let rings = process::ring_folder();
-        let mut number = system::clock_ns(1);
-        // SAFETY: names are whole texts; a new file of `len` bytes is mapped, and every offset is one of its header.
-        unsafe {
-            let (mut file, mut made) = (-1, Text::new());
-            // Another thread may have the same number.
-            for _ in 0..100 {
-                made = Text::new().add(rings).add(b"/").number(number, 1).add(b".new");
-                file = system::open(made.as_ptr(), system::O_RDWR_CREAT_EXCL_CLOEXEC, 0o600);
-                if file >= 0 {
-                    break;
-                }
-                number += 1;
-            }
-            if file < 0 || system::posix_fallocate(file, 0, len as i64) != 0 {
-                return false;
-            }
-            let base = system::mmap(std::ptr::null_mut(), len, system::PROT_READ_WRITE, system::MAP_SHARED, file, 0);
-            system::close(file);
-            if base as isize == -1 {
-                return false;
-            }
-            system::madvise(base, len, system::MADV_POPULATE_WRITE);
-            (self.base, self.len, self.slots, self.slot_size) = (base.cast(), len, slots, slot_size);
-            let put = |at: usize, value: u64| self.ring(at).store(value, Ordering::Relaxed);
-            put(0, u64::from_le_bytes(layout::MAGIC));
-            put(layout::KIND, 2 | u64::from(layout::WRITING) << 32);
-            put(layout::SLOT_SIZE, slot_size);
-            put(layout::SLOTS, slots);
-            put(layout::MODE, 1);
-            put(layout::PID, system::getpid() as u64 | u64::from(system::gettid()) << 32);
-            let name = Text::new().add(rings).add(b"/").number(number, 1).add(b".ring");
-            (self.end, self.lost) = (0, 0);
-            let is_ready = self.begin_slot();
-            system::rename(made.as_ptr(), name.as_ptr());
-            is_ready
-        }
-    }
-
-    /// Tells the recorder that nothing more comes.
-    fn close_ring(&mut self) {
-        // SAFETY: the ring was mapped by this thread, which uses it no more.
-        unsafe {
-            self.ring(layout::KIND).store(2 | u64::from(layout::ENDED) << 32, Ordering::Release);
-            system::munmap(self.base.cast(), self.len);
-        }
-    }
-
     /// Puts all return addresses back, for an unwinder that looks at them. Frames that are dead by now are forgotten: what
     /// stands in their places belongs to others. `false` when there is no room for their ends.
     pub(crate) fn put_back(&mut self, stack: usize) -> bool {
@@ -599,30 +515,41 @@ unsafe fn begin() -> bool {
             return false;
         }
         let thread = pages.cast::<Thread>();
+        let way = match (system::HAS_COUNTER.load(Ordering::Relaxed), is_full) {
+            (1, false) => Way::Plain,
+            (1, true) if full::is_simple() => Way::Selected,
+            _ => Way::Functions,
+        };
+        let state = full::State::new();
         thread.write(Thread {
+            way,
+            is_put_back: false,
+            _free: [0; 2],
+            busy: 0,
             pos: AtomicUsize::new(0),
             end: 0,
-            base: std::ptr::null_mut(),
-            len: 0,
             depth: 0,
             limit,
-            over: 0,
+            writing: 0,
+            cache: rules::cache(),
+            extras: thread.add(1).cast::<Frame>().add(limit).cast(),
+            is_late: is_full && full::is_late(),
+            skips: state.skips(),
+            state,
             is_full,
+            over: 0,
+            base: std::ptr::null_mut(),
+            len: 0,
             own_pid: system::getpid() as usize,
             guessed: 0,
-            state: full::State::new(),
-            busy: 0,
-            writing: 0,
             lost: 0,
-            is_put_back: false,
-            is_plain: !is_full && system::HAS_COUNTER.load(Ordering::Relaxed) == 1,
             stack: stack(),
             slots: 0,
             slot_size: 0,
             own_len: len,
         });
         process::tell_task(system::clock_ns(SETTINGS.clock()));
-        if !(*thread).make_ring() {
+        if !(*thread).make_ring(SLOTS) {
             system::munmap(pages, len);
             return false;
         }
@@ -680,8 +607,9 @@ pub(crate) fn after_fork() {
         let Some(thread) = current() else { return };
         thread.busy += 1;
         system::munmap(thread.base.cast(), thread.len);
+        thread.base = std::ptr::null_mut();
         thread.own_pid = system::getpid() as usize;
-        if !thread.make_ring() {
+        if !thread.make_ring(SLOTS) {
             // Nothing is recorded any more; open calls return as before.
             thread.limit = 0;
             thread.end = 0;

@@ -170,10 +170,10 @@ unsafe fn read(address: usize, len: usize, own: usize, out: *mut u8) -> Option<u
     usize::try_from(result).ok().filter(|&read| read > 0)
 }
 
-/// Copies bytes, without the C library.
+/// Copies words of 8 bytes, without the C library: a multiple of 8 bytes.
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: both have that many bytes, says the caller.
-    unsafe {
-        asm!("rep movsb", inout("rcx") len => _, inout("rsi") from => _, inout("rdi") to => _, options(nostack));
+    for at in 0..len / 8 {
+        // SAFETY: both have that many bytes, says the caller. The compiler does not make a call of this.
+        unsafe { to.cast::<u64>().add(at).write_volatile(from.cast::<u64>().add(at).read_volatile()) };
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crate::elf::Elf;
 use crate::folder::{self, Run};
 use crate::rings::Rings;
-use crate::rules::{self, Selection, Tables};
+use crate::rules::{self, Describe, Selection, Tables};
 use crate::times::Times;
 
 /// The library that is loaded before those of the program.
@@ -35,6 +35,8 @@ pub enum WhenFull {
     Wait,
     /// Its calls are lost, and counted.
     Lose,
+    /// The ring is followed by one of twice the size, up to a limit; then the thread waits.
+    Grow,
 }
 
 /// How to record.
@@ -51,6 +53,8 @@ pub struct Options {
     pub depth: u16,
     /// Behaviour when a ring is full.
     pub when_full: WhenFull,
+    /// Bytes of the slots of a ring that has grown, at most.
+    pub largest_bytes: usize,
     /// Clock of the times.
     pub clock: Clock,
     /// Is the address space the same in each run?
@@ -92,6 +96,7 @@ impl Default for Options {
             slot_bytes: 128 << 10,
             depth: 1024,
             when_full: WhenFull::Wait,
+            largest_bytes: 256 << 20,
             clock: Clock::Mono,
             has_fixed_addresses: false,
             symbols: None,
@@ -110,6 +115,8 @@ pub struct Recorded {
     pub records: u64,
     /// Records that had no room.
     pub lost: u64,
+    /// Why some of the recording could not be written, while the program went on.
+    pub failed: Option<String>,
 }
 
 /// How a program was built.
@@ -155,7 +162,7 @@ pub fn record_started(
     options: &Options,
     start: &mut dyn FnMut(&mut Command) -> io::Result<Child>,
 ) -> io::Result<Recorded> {
-    let recording = Recording::begin(program, options)?;
+    let recording = Recording::begin(program, arguments, options)?;
     let mut child = start(&mut recording.command(arguments, options, std::process::id()))?;
     recording.follow(arguments, &mut || child.try_wait(), options)
 }
@@ -168,8 +175,8 @@ pub fn become_program(
     options: &Options,
     start: impl FnOnce() -> io::Result<u32>,
 ) -> io::Error {
-    let command =
-        Recording::begin(program, options).and_then(|recording| Ok(recording.command(arguments, options, start()?)));
+    let begun = Recording::begin(program, arguments, options);
+    let command = begun.and_then(|recording| Ok(recording.command(arguments, options, start()?)));
     match command {
         Ok(mut command) => command.exec(),
         Err(error) => error,
@@ -227,6 +234,12 @@ fn short_time(ns: u64) -> String {
     }
 }
 
+/// The words of a command.
+fn words(program: &Path, arguments: &[OsString]) -> Vec<String> {
+    let words = std::iter::once(program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
+    words.map(|word| word.to_string_lossy().into_owned()).collect()
+}
+
 /// The libraries to load before those of the program.
 fn preload(library: PathBuf) -> OsString {
     let mut preload = library.into_os_string();
@@ -248,13 +261,13 @@ struct Recording {
 }
 
 impl Recording {
-    fn begin(program: &Path, options: &Options) -> io::Result<Recording> {
+    fn begin(program: &Path, arguments: &[OsString], options: &Options) -> io::Result<Recording> {
         if LIBRARY.is_empty() {
             return Err(io::Error::new(io::ErrorKind::Unsupported, "calls are recorded on x86-64 Linux only"));
         }
         let program = program.canonicalize()?;
         let folder = make_folder(&options.folder)?;
-        folder::begin(&folder, options.depth, &options.selection)?;
+        folder::begin(&folder, options.depth, &options.selection, &words(&program, arguments))?;
         if options.selection.time_ns > 0 {
             // What reads the folder leaves out the same calls.
             fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
@@ -276,6 +289,9 @@ impl Recording {
         set("SLOT", slot as u64);
         set("DEPTH", options.depth.into());
         set("CLOCK", options.clock.number() as u64);
+        if options.when_full == WhenFull::Grow {
+            set("LARGEST", options.largest_bytes as u64);
+        }
         let selection = &options.selection;
         set("TIME", rules::cycles(self.rate, selection.time_ns));
         set("SIZE", selection.size);
@@ -307,7 +323,7 @@ impl Recording {
         end: &mut dyn FnMut() -> io::Result<Option<ExitStatus>>,
         options: &Options,
     ) -> io::Result<Recorded> {
-        let mut watch = Watch::new(Rings::new(&self.rings, &self.folder), options.clock);
+        let mut watch = Watch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
         watch.read_clocks();
         let selection = &options.selection;
         let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size > 0, self.rate));
@@ -320,16 +336,19 @@ impl Recording {
                 status = end()?;
             }
             let was_over = status.is_some();
-            let (left, is_busy) = watch.look(&is_dead)?;
+            let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
+                // The program is to run to its end, and waits for nobody: the next look may succeed.
+                watch.rings.failed.get_or_insert(error);
+                (usize::from(!was_over), false)
+            });
             // Children that go on alone are recorded, too.
             if was_over && left == 0 {
                 break;
             }
             std::thread::sleep(if is_busy { LOOK } else { IDLE });
         }
-        let words = std::iter::once(self.program.as_os_str()).chain(arguments.iter().map(OsString::as_os_str));
         let run = Run {
-            command: words.map(|word| word.to_string_lossy().into_owned()).collect(),
+            command: words(&self.program, arguments),
             status: status.map(ExitStatusExt::into_raw),
             elapsed: self.begin.elapsed(),
             depth: options.depth,
@@ -341,14 +360,19 @@ impl Recording {
     }
 }
 
-/// Finishes a folder whose recorder died.
+/// Has a recording of this folder not been finished?
+pub fn is_left(folder: &Path) -> bool {
+    folder.join(tracemill_ring::FOLDER).exists()
+}
+
+/// Finishes a folder whose recorder died. `describe` is asked for what [`Selection::describe`] was, if files were described.
 ///
 /// # Errors
 /// When the program still runs, or files cannot be read or written.
-pub fn recover(folder: &Path) -> io::Result<Recorded> {
+pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Describe>) -> io::Result<Recorded> {
     let folder = folder.canonicalize()?;
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
-    let mut rings = Rings::new(&rings, &folder);
+    let mut rings = Rings::new(&rings, &folder, false);
     rings.look()?;
     let mut watch = Watch::new(rings, Clock::Mono);
     watch.rings.pairs().into_iter().for_each(|pair| watch.times.add(pair));
@@ -358,11 +382,13 @@ pub fn recover(folder: &Path) -> io::Result<Recorded> {
     }
     let tasks = fs::read_to_string(folder.join("task.txt")).unwrap_or_default();
     let program = tasks.lines().find_map(|line| line.split_once("exename=\"")?.1.strip_suffix('"')).unwrap_or_default();
-    let run = Run { program: program.into(), command: vec![program.into()], depth: 1024, ..Run::default() };
+    let mut run = folder::left(&folder);
+    run.program = program.into();
+    run.selection.describe = describe(&run.selection);
     watch.finish(&folder, &run, None)
 }
 
-/// Does the folder hold a recording of calls?
+/// Is a process over?
 pub(crate) fn is_dead(pid: u32) -> bool {
     let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     // The state follows the name, which may hold anything.
@@ -392,7 +418,7 @@ impl Watch {
     }
 
     fn look(&mut self, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
-        self.rings.look()?;
+        let found = self.rings.look();
         // Lines need two readings, some time apart.
         if self.pairs == 1 {
             std::thread::sleep(FIRST);
@@ -401,11 +427,20 @@ impl Watch {
         if self.paired.elapsed() >= PAIRS {
             self.read_clocks();
         }
-        self.rings.drain(&self.times, is_dead)
+        // What is known already must not wait for what cannot be opened.
+        let drained = self.rings.drain(&self.times, is_dead);
+        found.and(drained)
     }
 
     fn finish(self, folder: &Path, run: &Run, status: Option<ExitStatus>) -> io::Result<Recorded> {
-        folder::finish(folder, run)?;
+        let finished = folder::finish(folder, run);
+        let (records, lost) = (self.rings.records(), self.rings.lost);
+        let failed = self.rings.failed.map(|error| error.to_string());
+        if let Err(error) = finished {
+            // The program is over: what it did is its status, whatever became of the recording. That can be finished later.
+            let failed = failed.or(Some(error.to_string())).filter(|_| status.is_some());
+            return failed.map_or(Err(error), |why| Ok(Recorded { status, records, lost, failed: Some(why) }));
+        }
         let rings = folder.join(tracemill_ring::FOLDER);
         if let Ok(target) = fs::read_link(&rings) {
             let _ = fs::remove_dir_all(target);
@@ -414,7 +449,7 @@ impl Watch {
             fs::remove_dir_all(&rings)?;
         }
         let _ = fs::remove_file(folder.join(LIBRARY_NAME));
-        Ok(Recorded { status, records: self.rings.records(), lost: self.rings.lost })
+        Ok(Recorded { status, records, lost, failed })
     }
 }
 

@@ -12,6 +12,8 @@ pub(crate) struct Elf {
     /// Functions and data by their address from the beginning of the file in memory: a letter as `nm` has it, the end, and
     /// the name.
     pub(crate) symbols: BTreeMap<u64, (char, u64, String)>,
+    /// The address in the file that lies where the file begins in memory.
+    pub(crate) base: u64,
     /// Names of functions that it calls and does not have.
     pub(crate) wanted: Vec<String>,
     /// Where lists of entries stand that can be patched, from the beginning of the file in memory, and their bytes.
@@ -61,6 +63,7 @@ impl Elf {
         let loads = (0..program_count).filter_map(|n| program(programs.checked_add(n * program_len)?));
         // The first segment begins where the file does, on a page.
         let base = loads.filter(|(kind, _)| *kind == 1).map(|(_, address)| address & !0xfff).min().unwrap_or(0);
+        elf.base = base;
         let sections = sections(bytes)?;
         let names = sections.get(usize::try_from(u16_at(bytes, 62)?).ok()?).map_or(0, |section| section.offset);
         let has_all = sections.iter().any(|section| section.kind == 2);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::elf::Elf;
-use crate::rules::{Selection, Values};
+use crate::rules::{Describe, Description, Selection, Values};
 
 /// Sessions are listed, addresses of symbols are relative, the stack's greatest depth is known, tables of arguments are
 /// there.
@@ -32,14 +32,55 @@ const FEATURES_AT: usize = 16;
 /// There are events of the kernel: in the first byte of the features.
 const KERNEL: u8 = 1 << 2;
 
+/// While it is recorded: what [`finish`] needs to know when the recorder dies.
+const RECORDING: &str = ".recording";
+
 /// Writes the beginning of `info`, which says that the recording is not complete.
-pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection) -> io::Result<()> {
+pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &[String]) -> io::Result<()> {
+    let flags = [
+        (selection.has_auto_values, "auto"),
+        (selection.has_lines, "lines"),
+        (selection.has_globs, "globs"),
+        (selection.guesses_ends, "guesses"),
+    ];
+    let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, name)| format!(" {name}")).collect::<String>();
+    let Values { arguments, results } = &selection.values;
+    let mut text = format!("{depth}{flags}\0{arguments}\0{results}");
+    command.iter().for_each(|word| text.push_str(&format!("\0{word}")));
+    fs::write(folder.join(RECORDING), text)?;
     fs::write(folder.join("info"), header(0, depth, selection))
+}
+
+/// The run of a recorder that died, as far as it is known.
+pub(crate) fn left(folder: &Path) -> Run {
+    let text = fs::read(folder.join(RECORDING)).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    let mut parts = text.split('\0');
+    let first = parts.next().unwrap_or_default();
+    let has = |name: &str| first.split(' ').any(|word| word == name);
+    let mut part = || parts.next().unwrap_or_default().to_string();
+    let values = Values { arguments: part(), results: part() };
+    let selection = Selection {
+        values,
+        has_auto_values: has("auto"),
+        has_lines: has("lines"),
+        has_globs: has("globs"),
+        guesses_ends: has("guesses"),
+        ..Selection::default()
+    };
+    let depth = first.split(' ').next().and_then(|depth| depth.parse().ok()).unwrap_or(1024);
+    Run { depth, selection, command: parts.map(str::to_string).collect(), ..Run::default() }
 }
 
 fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
     let Values { arguments, results } = &selection.values;
-    let more = [(!arguments.is_empty(), 3), (!results.is_empty(), 4), (selection.guesses_ends, 11)];
+    let (is_auto, is_described) = (selection.has_auto_values, selection.describe.is_some());
+    let more = [
+        (is_auto || !arguments.is_empty(), 3),
+        (is_auto || !results.is_empty(), 4),
+        (is_described, 10),
+        (selection.guesses_ends, 11),
+    ];
     let features = more.into_iter().fold(FEATURES, |features, (has, bit)| features | u64::from(has) << bit);
     let mut bytes = b"Ftrace!\0".to_vec();
     bytes.extend_from_slice(&4_u32.to_le_bytes());
@@ -54,7 +95,7 @@ fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
 
 /// Writes what can be said only at the end.
 pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
-    let symbols = write_symbols(folder, run.symbols.as_deref())?;
+    let symbols = write_symbols(folder, run.symbols.as_deref(), run.selection.describe.as_ref())?;
     let mut text = String::new();
     let mut mask = 0;
     let mut add = |bit: u32, lines: &str| {
@@ -104,10 +145,12 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     let Values { arguments, results } = &run.selection.values;
     let specs: Vec<_> =
         [("argspec", arguments), ("retspec", results)].into_iter().filter(|(_, text)| !text.is_empty()).collect();
-    if !specs.is_empty() {
-        let mut lines = format!("argspec:lines={}", specs.len() + 3);
+    let is_auto = run.selection.has_auto_values;
+    if !specs.is_empty() || is_auto {
+        let mut lines = format!("argspec:lines={}", specs.len() + 3 + usize::from(is_auto));
         specs.iter().for_each(|(name, text)| lines.push_str(&format!("\n{name}:{text}")));
-        add(10, &(lines + "\nargauto:\nretauto:\nenumauto:"));
+        let auto = if is_auto { "\nauto-args:1" } else { "" };
+        add(10, &format!("{lines}\nargauto:\nretauto:\nenumauto:{auto}"));
     }
     let elapsed = run.elapsed;
     let date = date(std::time::SystemTime::now());
@@ -121,7 +164,9 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     bytes.extend_from_slice(text.as_bytes());
     // Whole or not at all: a folder whose `info` has no lines is one whose recorder died.
     fs::write(folder.join(".info.new"), bytes)?;
-    fs::rename(folder.join(".info.new"), folder.join("info"))
+    fs::rename(folder.join(".info.new"), folder.join("info"))?;
+    let _ = fs::remove_file(folder.join(RECORDING));
+    Ok(())
 }
 
 /// Threads with a file, in the order of their ids.
@@ -135,8 +180,12 @@ fn tids(folder: &Path) -> io::Result<BTreeSet<u64>> {
 }
 
 /// Writes the symbols of all files that the maps and the list of tasks name, and the build ids to the maps. Returns those.
-fn write_symbols(folder: &Path, given: Option<&Path>) -> io::Result<BTreeMap<PathBuf, String>> {
-    let (mut ids, mut names) = (BTreeMap::new(), BTreeMap::new());
+fn write_symbols(
+    folder: &Path,
+    given: Option<&Path>,
+    describe: Option<&Describe>,
+) -> io::Result<BTreeMap<PathBuf, String>> {
+    let mut modules = Modules { folder, given, describe, names: BTreeMap::new(), ids: BTreeMap::new() };
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -149,8 +198,8 @@ fn write_symbols(folder: &Path, given: Option<&Path>) -> io::Result<BTreeMap<Pat
             with_ids.push_str(line);
             if let Some(at) = line.find('/').filter(|_| !line.contains(" build-id:")) {
                 let file = PathBuf::from(&line[at..]);
-                write_symbols_of(folder, &file, given, &mut names, &mut ids)?;
-                if let Some(id) = ids.get(&file) {
+                modules.write(&file)?;
+                if let Some(id) = modules.ids.get(&file) {
                     with_ids.push_str(&format!(" build-id:{id}"));
                 }
             }
@@ -162,48 +211,70 @@ fn write_symbols(folder: &Path, given: Option<&Path>) -> io::Result<BTreeMap<Pat
     for line in String::from_utf8_lossy(&tasks).lines().filter(|line| line.starts_with("DLOP ")) {
         let library = line.split_once("libname=\"").and_then(|(_, rest)| rest.strip_suffix('"'));
         if let Some(library) = library.map(PathBuf::from).filter(|path| path.is_file()) {
-            write_symbols_of(folder, &library, given, &mut names, &mut ids)?;
+            modules.write(&library)?;
         }
     }
-    Ok(ids)
+    Ok(modules.ids)
 }
 
-/// Writes the symbols of a file, once. Files that cannot be read have none.
-fn write_symbols_of(
-    folder: &Path,
-    path: &Path,
-    given: Option<&Path>,
-    names: &mut BTreeMap<String, PathBuf>,
-    ids: &mut BTreeMap<PathBuf, String>,
-) -> io::Result<()> {
-    if names.values().any(|known| known == path) {
-        return Ok(());
+/// Files whose symbols are written.
+struct Modules<'a> {
+    folder: &'a Path,
+    /// Folder with files of symbols that stand for those of programs and libraries.
+    given: Option<&'a Path>,
+    describe: Option<&'a Describe>,
+    /// By the names that their files here have.
+    names: BTreeMap<String, PathBuf>,
+    ids: BTreeMap<PathBuf, String>,
+}
+
+impl Modules<'_> {
+    /// Writes the symbols of a file, once, and its description. Files that cannot be read have none.
+    fn write(&mut self, path: &Path) -> io::Result<()> {
+        if self.names.values().any(|known| known == path) {
+            return Ok(());
+        }
+        let Some(elf) = fs::read(path).ok().and_then(|bytes| Elf::read(&bytes)) else { return Ok(()) };
+        let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = if self.names.contains_key(&base) { format!("{base}-{}", suffix(path, &elf)) } else { base };
+        let mut head = format!("# path name: {}\n", path.display());
+        if let Some(id) = &elf.build_id {
+            head.push_str(&format!("# build-id: {id}\n"));
+            self.ids.insert(path.to_path_buf(), id.clone());
+        }
+        if let Some(describe) = self.describe {
+            self.write_description(&name, &head, elf.base, &(describe.0)(path))?;
+        }
+        let given = self.given.map(|given| given.join(format!("{name}.sym"))).filter(|given| given.is_file());
+        let symbols = self.folder.join(format!("{name}.sym"));
+        self.names.insert(name, path.to_path_buf());
+        if let Some(given) = given {
+            return fs::copy(given, symbols).map(drop);
+        }
+        let mut file = io::BufWriter::new(fs::File::create(symbols)?);
+        write!(file, "# symbols: {}\n{head}", elf.symbols.len())?;
+        let mut end = 0;
+        for (address, (letter, symbol_end, symbol)) in &elf.symbols {
+            writeln!(file, "{address:016x} {letter} {symbol}")?;
+            end = end.max(*symbol_end);
+        }
+        writeln!(file, "{end:016x} ? __sym_end")?;
+        file.flush()
     }
-    let Some(elf) = fs::read(path).ok().and_then(|bytes| Elf::read(&bytes)) else { return Ok(()) };
-    let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let name = if names.contains_key(&base) { format!("{base}-{}", suffix(path, &elf)) } else { base };
-    if let Some(given) = given.map(|given| given.join(format!("{name}.sym"))).filter(|given| given.is_file()) {
-        fs::copy(given, folder.join(format!("{name}.sym")))?;
-        ids.extend(elf.build_id.map(|id| (path.to_path_buf(), id)));
-        names.insert(name, path.to_path_buf());
-        return Ok(());
+
+    fn write_description(&self, name: &str, head: &str, base: u64, description: &Description) -> io::Result<()> {
+        let mut file = io::BufWriter::new(fs::File::create(self.folder.join(format!("{name}.dbg")))?);
+        write!(file, "{head}")?;
+        for enumeration in &description.enumerations {
+            writeln!(file, "E: {enumeration}")?;
+        }
+        for (address, (name, lines)) in &description.functions {
+            let Some(address) = address.checked_sub(base) else { continue };
+            writeln!(file, "F: {address:x} {name}")?;
+            lines.iter().try_for_each(|line| writeln!(file, "{line}"))?;
+        }
+        file.flush()
     }
-    let mut file = io::BufWriter::new(fs::File::create(folder.join(format!("{name}.sym")))?);
-    writeln!(file, "# symbols: {}", elf.symbols.len())?;
-    writeln!(file, "# path name: {}", path.display())?;
-    if let Some(id) = &elf.build_id {
-        writeln!(file, "# build-id: {id}")?;
-        ids.insert(path.to_path_buf(), id.clone());
-    }
-    let mut end = 0;
-    for (address, (letter, symbol_end, symbol)) in &elf.symbols {
-        writeln!(file, "{address:016x} {letter} {symbol}")?;
-        end = end.max(*symbol_end);
-    }
-    writeln!(file, "{end:016x} ? __sym_end")?;
-    file.flush()?;
-    names.insert(name, path.to_path_buf());
-    Ok(())
 }
 
 /// The suffix of the name of the second of two files of one name.

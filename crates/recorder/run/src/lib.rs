@@ -22,7 +22,10 @@ mod table;
 mod times;
 
 pub use command::{
-    Built, Clock, Options, Recorded, WhenFull, become_program, built, record, record_beside, record_started, recover,
-    run_idle,
+    Built, Clock, Options, Recorded, WhenFull, become_program, built, is_left, record, record_beside, record_started,
+    recover, run_idle,
 };
-pub use rules::{Action, Actions, Decide, DecideFn, Form, Function, Place, Selection, Value, Values};
+pub use rules::{
+    Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, Form, Function, Place, Selection, Value,
+    Values,
+};

@@ -17,6 +17,10 @@ pub struct Function {
     pub name: String,
     /// Name of the file.
     pub module: String,
+    /// The file.
+    pub path: Arc<Path>,
+    /// Its address in the file, as debugging information has it.
+    pub address: u64,
     /// Size in bytes.
     pub size: u64,
 }
@@ -135,6 +139,28 @@ impl std::fmt::Debug for Decide {
     }
 }
 
+/// The debugging information of a file, as lines of a `.dbg` file have it.
+#[derive(Clone, Debug, Default)]
+pub struct Description {
+    /// Lines of enumerations, without the letter: `enum NAME {A=0,B=1}`.
+    pub enumerations: Vec<String>,
+    /// Functions by their addresses in the file: the name, and the lines about it.
+    pub functions: BTreeMap<u64, (String, Vec<String>)>,
+}
+
+/// Describes files.
+#[derive(Clone)]
+pub struct Describe(pub Arc<DescribeFn>);
+
+/// See [`Describe`].
+pub type DescribeFn = dyn Fn(&Path) -> Description + Send + Sync;
+
+impl std::fmt::Debug for Describe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Describe")
+    }
+}
+
 /// Selection of calls.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
@@ -154,6 +180,12 @@ pub struct Selection {
     pub guesses_ends: bool,
     /// The lines of `info` about values.
     pub values: Values,
+    /// Describes functions in `.dbg` files, if that is wanted.
+    pub describe: Option<Describe>,
+    /// Are the values recorded of which these files tell?
+    pub has_auto_values: bool,
+    /// Do these files tell source lines?
+    pub has_lines: bool,
     /// Are patterns globs? `info` says so.
     pub has_globs: bool,
 }
@@ -207,11 +239,13 @@ impl Tables {
             let elf = fs::read(file).ok().and_then(|bytes| Elf::read(&bytes));
             let (Some(begin), Some(elf)) = (begin, elf) else { continue };
             let module = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let (path, base): (Arc<Path>, _) = (file.into(), elf.base);
             patchable.extend(elf.patchable.iter().map(|[at, len]| [begin.saturating_add(*at), *len]));
             for (address, (letter, end, name)) in elf.symbols {
                 if "tTw".contains(letter) {
                     places.push([begin.saturating_add(address), begin.saturating_add(end)]);
-                    functions.push(Function { name, module: module.clone(), size: end - address });
+                    let (module, path, size) = (module.clone(), path.clone(), end - address);
+                    functions.push(Function { name, module, path, address: address.saturating_add(base), size });
                 }
             }
         }
