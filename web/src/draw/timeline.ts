@@ -186,14 +186,13 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   g.fillStyle = theme.line;
   g.fillRect(0, y + row.height - 1, scale.width, 1);
   g.restore();
-  return glyphs !== null && isLog(row, input);
+  return glyphs !== null && isOfLog(row, input);
 }
 
-/** Whether the events of a row have texts beside their names. */
-function isLog({ track }: Row, { traces }: Pick<TimelineInput, 'traces'>): boolean {
-  const format = track.trace === null ? '' : traces[track.trace]?.format ?? '';
-  return format === 'cpel' || format === 'elog';
-}
+/** Whether the events of a format have texts beside their names. */
+export const isLog = (format: string): boolean => format === 'cpel' || format === 'elog';
+
+const isOfLog = ({ track }: Row, { traces }: Pick<TimelineInput, 'traces'>): boolean => track.trace !== null && isLog(traces[track.trace]?.format ?? '');
 
 /** Which of the lanes are in sight, where there are more. */
 function drawLanesBar(g: CanvasRenderingContext2D, theme: Theme, { row, y }: Place, width: number): void {
@@ -248,7 +247,7 @@ interface Glyph { readonly x: number; readonly begin: number; readonly end: numb
 function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
   const { scale } = input;
   if (row.track.kind !== 'events' || parts.length === 0) return null;
-  const logs = isLog(row, input);
+  const logs = isOfLog(row, input);
   const most = scale.width / (logs ? 8 : APART_PX);
   const out: Glyph[] = [];
   for (const { tile, x, bucketPx, fits, left, right } of parts) {

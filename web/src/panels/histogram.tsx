@@ -54,7 +54,7 @@ export function Histogram({ title, points, all, pick }: Drawn): JSX.Element {
       g.fillRect(i * bar + 1, HEIGHT_PX - FOOT_PX - high, bar - 2, Math.min(2, high));
       g.fillStyle = colours.ink2;
       const text = grouped(n);
-      if (n && g.measureText(text).width < bar + 6) g.fillText(text, i * bar + bar / 2 - g.measureText(text).width / 2, HEIGHT_PX - FOOT_PX - 7 - high);
+      if (n && g.measureText(text).width < bar + 6) g.fillText(text, Math.max(0, i * bar + bar / 2 - g.measureText(text).width / 2), HEIGHT_PX - FOOT_PX - 7 - high);
     });
     let last = -Infinity;
     for (let power = 1; power <= 2 ** 62; power *= 10) {

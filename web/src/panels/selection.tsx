@@ -108,7 +108,7 @@ function Distribution({ of, name }: { of: 'events' | 'calls'; name: string }): J
       <Histogram title={title} points={points} all={fresh.histogram} pick={pick} />
       <Points points={points} pick={pick} go={goToPoint} />
       <div class="chartfoot">
-        <p>{rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar, or a box of points, is a filter.</p>
+        <p>{rest ? `The longest ${grouped(points.length)} of ${grouped(points.length + rest)}. ` : ''}A bar or a box is a filter.</p>
         <button type="button" class="ib out small" onClick={() => void (of === 'calls' ? searchForName(name) : applyFilter(isNamed(name)))}>{of === 'calls' ? 'Select all of this name' : 'Filter by name'}</button>
       </div>
     </>

@@ -6,9 +6,10 @@ import type {
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
 import { layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
-import { showsTiles, type Titled } from '../draw/timeline';
+import { isLog, showsTiles, type Titled } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
+import { both, quoted } from './filters';
 import { readGroupKey, withGroups } from './groups';
 import { withPlots } from './plots';
 import { RowStore } from './rows';
@@ -328,8 +329,12 @@ export const logsShown = signal(false);
 const MOST_TITLES = 1000;
 const titlesAnswer = answer<Rows>(() => {
   if (!session.value || !logsShown.value || !complete.value || phase.value === 'ended') return null;
-  const { filter } = state.value;
   const { begin } = view.value;
+  // Those of other traces would take the room.
+  const { traces } = session.value;
+  const logs = traces.filter((t) => isLog(t.format));
+  const own = logs.length === traces.length || logs.some((t) => t.name === null) ? '' : `trace in (${logs.map((t) => quoted(t.name ?? '')).join(', ')})`;
+  const filter = both(state.value.filter, own);
   return {
     key: `${begin} ${view.value.end}\n${filter}\n${epoch.value}`,
     async ask(abort) {
