@@ -7,7 +7,7 @@
 //! | bits at a whole byte | [`read_bits`] | [`put_fixed`] |
 //! | more than 64 bits | [`Wide::read`] | [`put_wide`] |
 //! | LEB128 | [`leb128_len`] with [`leb128_u64`], [`leb128_wide`]; [`take_leb`] | [`put_leb`], [`put_leb_wide`] |
-//! | IEEE 754 | [`read_float`] | [`put_uint`] of `to_bits()` |
+//! | IEEE 754 | [`read_float`], [`nearest_float`] | [`put_uint`] of `to_bits()`, [`float_bits`] |
 //!
 //! Offsets are in bits from the start of the packet. In a little-endian field the first bit of the stream is the
 //! least significant one of its byte, in a big-endian field the most significant one (CTF 1.8.3, 4.1.5). All readers
@@ -35,7 +35,7 @@ mod wide;
 
 use tracemill_model::schema::ByteOrder;
 
-pub use float::read_float;
+pub use float::{float_bits, nearest_float, read_float};
 pub use wide::{
     LEB128_MAX_BYTES, Wide, leb128_len, leb128_u64, leb128_wide, limbs_of_digits, negate, put_leb, put_leb_wide,
     put_wide, take_leb,

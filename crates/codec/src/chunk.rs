@@ -191,7 +191,7 @@ impl PacketData {
 /// // One class of events, whose payload is a byte.
 /// let mut schema = Schema::new("example");
 /// let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
-/// let members = vec![Member { name: "fd".into(), raw_name: "fd".into(), class: byte }];
+/// let members = vec![Member::new("fd", byte)];
 /// let payload = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
 /// let stream = schema.add_stream(StreamClass::default()).expect("the first");
 /// let class = EventClass { payload: Some(payload), ..EventClass::new(0, stream) };

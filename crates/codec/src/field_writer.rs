@@ -11,7 +11,7 @@
 //!
 //! let mut schema = Schema::new("ctf2");
 //! let id = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(16)), 8));
-//! let members = vec![Member { name: "id".into(), raw_name: "id".into(), class: id }];
+//! let members = vec![Member::new("id", id)];
 //! let root = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
 //!
 //! let layout = Layout::new(&schema, &[(Scope::Payload, root)])?;

@@ -83,15 +83,10 @@ pub fn leaf_bits(class: &FieldClass) -> Option<u64> {
     }
 }
 
-/// The most nodes that the tree below one field class has when every class is written out at each of its uses.
+/// The nodes that the tree below each field class has when every class is written out at each of its uses, by its id.
 ///
 /// Classes may be shared, so a schema of 100 classes can describe a tree of 2^100 fields; plans are as large as the
 /// tree, and only a front end can refuse it.
-pub fn largest_tree(schema: &Schema) -> u64 {
-    tree_sizes(schema).into_iter().max().unwrap_or(0)
-}
-
-/// The nodes of the tree below each field class, by its id; see [`largest_tree`].
 ///
 /// Linear in the schema: classes are added after those inside them.
 pub fn tree_sizes(schema: &Schema) -> Vec<u64> {

@@ -41,7 +41,7 @@ impl Visitor for Log {
 fn structure(schema: &mut Schema, classes: &[FieldClassId]) -> FieldClassId {
     let member = |(at, class): (usize, &FieldClassId)| {
         let name: Arc<str> = format!("m{at}").into();
-        Member { name: name.clone(), raw_name: name, class: *class }
+        Member::new(name, *class)
     };
     let members = classes.iter().enumerate().map(member).collect();
     schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))

@@ -66,7 +66,7 @@ fn placed_fields_are_read_where_they_say() {
     for members in [fixed_only.to_vec(), all] {
         let mut schema = schema.clone();
         let count = members.len();
-        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
+        let member = |(name, class): (&str, _)| Member::new(name, class);
         let members = members.into_iter().map(member).collect();
         let payload = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
         let stream = schema.add_stream(StreamClass::default()).expect("one stream");

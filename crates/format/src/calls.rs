@@ -5,12 +5,14 @@
 //! for what is shown.
 
 mod color;
+mod pattern;
 
 use std::io::{self, Write};
 
 use tracemill_model::error::Error;
 
 pub use color::{Color, ColorStyle};
+pub use pattern::PatternKind;
 
 /// The two smallest times of a list with their places, the smaller one first; of equal ones the first. The largest time of
 /// 64 bits is none: its place is `usize::MAX`.

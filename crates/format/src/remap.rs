@@ -28,7 +28,7 @@ pub fn bits(class: &BitsClass, byte_order: ByteOrder) -> BitsClass {
 
 /// The class of floating point numbers of 32 or 64 bits that holds those of a class best.
 pub fn float(class: &FloatClass, byte_order: ByteOrder) -> FloatClass {
-    FloatClass { len_bits: if class.len_bits == 32 { 32 } else { 64 }, byte_order, reversed_bits: false }
+    FloatClass::new(if class.len_bits == 32 { 32 } else { 64 }, byte_order)
 }
 
 /// Adds a class to a schema: leaves begin at whole bytes, others where their parts do.

@@ -65,7 +65,10 @@ impl Target {
 }
 
 /// See [`Target::create`].
-pub type Create = fn(&OutPath, &[Source], &WriteOptions) -> Result<Box<dyn TraceWriter>>;
+pub type Create = fn(&OutPath, &[Source], &WriteOptions) -> Created;
+
+/// A writer, or why there is none.
+pub type Created = Result<Box<dyn TraceWriter>>;
 
 /// A trace that is written.
 #[derive(Clone)]

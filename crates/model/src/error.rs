@@ -112,6 +112,16 @@ impl Error {
         Error::new(ErrorKind::Malformed, message)
     }
 
+    /// The input ends inside of something.
+    pub fn truncated(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Truncated, message)
+    }
+
+    /// Parts of the input contradict each other, or one is improbable.
+    pub fn inconsistent(message: impl Into<String>) -> Self {
+        Error::new(ErrorKind::Inconsistent, message)
+    }
+
     /// The input asks for something that tracemill does not do.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Error::new(ErrorKind::Unsupported, message)

@@ -38,7 +38,7 @@ impl Semantics {
     ///
     /// let mut schema = Schema::new("example");
     /// let number = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(32)), 8));
-    /// let member = |name: &str| Member { name: name.into(), raw_name: name.into(), class: number };
+    /// let member = |name: &str| Member::new(name, number);
     /// let members = vec![member("vpid"), member("vtid"), member("tid")];
     /// let context = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
     /// let stream = schema.add_stream(StreamClass { common_context: Some(context), ..StreamClass::default() }).unwrap();

@@ -51,11 +51,11 @@ fn round_float(limbs: &[u64], len_bits: u32, exponent_bits: u32) -> f64 {
     }
     let sticky = (0..low).any(|at| bit(at) == 1);
     let scale = unit + i64::from(low);
-    sign * scale_exactly(significand << 1 | u64::from(sticky), scale - 1)
+    sign * nearest_float(significand << 1 | u64::from(sticky), scale - 1)
 }
 
-/// `significand * 2^scale` rounded once to the nearest 64-bit float; the last bit of the significand is sticky.
-fn scale_exactly(significand: u64, scale: i64) -> f64 {
+/// `significand * 2^scale`, rounded once to the nearest 64-bit float, ties to even.
+pub fn nearest_float(significand: u64, scale: i64) -> f64 {
     let bits = 64 - i64::from(significand.leading_zeros());
     let exponent = bits + scale;
     if exponent > 1024 {
@@ -85,6 +85,55 @@ fn pow2(exponent: i64) -> f64 {
         return f64::from_bits(1u64 << (exponent + 1074).clamp(0, 51));
     }
     f64::from_bits(((exponent.min(1023) + 1023) as u64) << 52)
+}
+
+/// The nearest number with an exponent and a mantissa of some bits, in the binary format of IEEE 754.
+pub fn float_bits(value: f64, exponent_bits: u32, mantissa_bits: u32) -> u128 {
+    let bits = value.to_bits();
+    let sign = u128::from(bits >> 63) << (exponent_bits + mantissa_bits);
+    let all_ones = (1u128 << exponent_bits) - 1;
+    let mantissa = bits & ((1 << 52) - 1);
+    // A mantissa of 52 bits in the other format; what falls off is rounded to the even one of two that are as near.
+    let scale = |significand: u128, shift: i64| -> u128 {
+        if shift >= 0 {
+            return significand << shift;
+        }
+        let shift = (-shift).min(100) as u32;
+        let (kept, lost) = (significand >> shift, significand & ((1u128 << shift) - 1));
+        let half = 1u128 << (shift - 1);
+        kept + u128::from(lost > half || lost == half && kept & 1 == 1)
+    };
+    let widen = i64::from(mantissa_bits) - 52;
+    if value.is_nan() {
+        let payload = if widen >= 0 { u128::from(mantissa) << widen } else { u128::from(mantissa) >> -widen };
+        return sign | all_ones << mantissa_bits | payload.max(1);
+    }
+    if value.is_infinite() {
+        return sign | all_ones << mantissa_bits;
+    }
+    if value == 0.0 {
+        return sign;
+    }
+    // Normalised: 1.m times a power of two.
+    let (significand, power) = match bits >> 52 & 0x7ff {
+        0 => {
+            let zeros = mantissa.leading_zeros() - 11;
+            (mantissa << zeros, -1022 - i64::from(zeros))
+        }
+        exponent => (mantissa | 1 << 52, exponent as i64 - 1023),
+    };
+    let exponent = power + (all_ones / 2) as i64;
+    if exponent >= all_ones as i64 {
+        return sign | all_ones << mantissa_bits;
+    }
+    if exponent <= 0 {
+        // Below the smallest normal number; rounding may reach that.
+        return sign | scale(significand.into(), widen + exponent - 1);
+    }
+    let hidden = 1u128 << mantissa_bits;
+    let scaled = scale(significand.into(), widen);
+    // A carry out of the mantissa adds 1 to the exponent.
+    sign | (((exponent as u128) << mantissa_bits) + scaled - hidden)
 }
 
 #[cfg(test)]
@@ -126,5 +175,21 @@ mod tests {
             let back = read_float(&quad.to_le_bytes(), 0, 128, ByteOrder::Little, false);
             assert_eq!(back.to_bits(), bits);
         }
+    }
+
+    #[test]
+    fn floats_of_other_sizes_are_the_nearest_ones() {
+        let half = |value: f64| float_bits(value, 5, 10);
+        assert_eq!(half(1.0), 0x3c00);
+        assert_eq!(half(-2.0), 0xc000);
+        assert_eq!(half(65504.0), 0x7bff);
+        assert_eq!(half(65520.0), 0x7c00, "rounds up to infinity");
+        assert_eq!(half(f64::from(2f32.powi(-24))), 1);
+        assert_eq!(half(6.097_555_160_522_461e-5), 0x3ff, "the largest that is not normal");
+        assert_eq!(half(0.1), 0x2e66);
+        assert_eq!(half(f64::NEG_INFINITY), 0xfc00);
+        assert_eq!(half(f64::NAN) >> 10 & 0x1f, 0x1f);
+        assert_eq!(float_bits(1.5, 15, 112), 0x3fff_8000u128 << 96);
+        assert_eq!(float_bits(5e-324, 15, 112) >> 112, 16383 - 1074);
     }
 }

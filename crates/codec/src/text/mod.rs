@@ -53,6 +53,21 @@ pub fn c_number(text: &str) -> Option<u64> {
     }
 }
 
+/// `SECONDS.FRACTION` in ns: a short fraction is filled with zeros, a long one cut.
+///
+/// ```
+/// use tracemill_codec::text::seconds;
+/// assert_eq!(["12.5", "1.0000000019", "1.x"].map(seconds), [Some(12_500_000_000), Some(1_000_000_001), None]);
+/// ```
+pub fn seconds(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let fraction: u64 = format!("{:0<9}", &fraction[..fraction.len().min(9)]).parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
 /// Base64 with the standard alphabet and padding, in pieces of four characters.
 ///
 /// ```

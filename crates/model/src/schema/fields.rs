@@ -136,6 +136,13 @@ pub struct BitsClass {
     pub flags: Arc<[Mapping]>,
 }
 
+impl BitsClass {
+    /// Bits without flags.
+    pub fn new(len_bits: u32, byte_order: ByteOrder) -> Self {
+        BitsClass { len_bits, byte_order, reversed_bits: false, flags: Arc::new([]) }
+    }
+}
+
 /// A binary floating point number (IEEE 754 interchange formats).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FloatClass {
@@ -145,6 +152,13 @@ pub struct FloatClass {
     pub byte_order: ByteOrder,
     /// See [`IntegerClass::reversed_bits`].
     pub reversed_bits: bool,
+}
+
+impl FloatClass {
+    /// A number of some bits.
+    pub fn new(len_bits: u32, byte_order: ByteOrder) -> Self {
+        FloatClass { len_bits, byte_order, reversed_bits: false }
+    }
 }
 
 /// How the code units of a string are stored.
@@ -172,6 +186,16 @@ impl Encoding {
             Encoding::Utf8 | Encoding::Ascii => 1,
             Encoding::Utf16Be | Encoding::Utf16Le => 2,
             Encoding::Utf32Be | Encoding::Utf32Le => 4,
+        }
+    }
+
+    /// Is a string UTF-8 as it stands?
+    #[inline]
+    pub fn is_utf8(self, bytes: &[u8]) -> bool {
+        match self {
+            Encoding::Utf8 => std::str::from_utf8(bytes).is_ok(),
+            Encoding::Ascii => bytes.is_ascii(),
+            _ => false,
         }
     }
 
@@ -261,6 +285,13 @@ pub struct StringClass {
     pub length: StringLength,
 }
 
+impl StringClass {
+    /// UTF-8 that ends at a zero.
+    pub fn utf8() -> Self {
+        StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated }
+    }
+}
+
 /// Raw bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BlobClass {
@@ -268,6 +299,13 @@ pub struct BlobClass {
     pub length: Length,
     /// IANA media type.
     pub media_type: Arc<str>,
+}
+
+impl BlobClass {
+    /// Bytes of no known type.
+    pub fn new(length: Length) -> Self {
+        BlobClass { length, media_type: "application/octet-stream".into() }
+    }
 }
 
 /// A member of a structure.
@@ -289,6 +327,12 @@ pub struct StructClass {
 }
 
 impl Member {
+    /// A member that has the same name for people and programs and in the metadata.
+    pub fn new(name: impl Into<Arc<str>>, class: FieldClassId) -> Self {
+        let name = name.into();
+        Member { raw_name: name.clone(), name, class }
+    }
+
     /// The member `index` of a tuple: a structure whose members have no names and are identified by their place, such as the
     /// arguments of a call. Programs see a list, and reach a member by its index.
     pub fn of_tuple(index: usize, class: FieldClassId) -> Self {

@@ -415,7 +415,7 @@ impl Origin {
 /// let stream = StreamClass { default_clock: Some(clock), ..StreamClass::default() };
 /// let stream = schema.add_stream(stream).expect("the first of its id");
 /// let fd = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(32)), 8));
-/// let members = vec![Member { name: "fd".into(), raw_name: "fd".into(), class: fd }];
+/// let members = vec![Member::new("fd", fd)];
 /// let payload = schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8));
 /// let open = EventClass { name: Some("open".into()), payload: Some(payload), ..EventClass::new(1, stream) };
 /// let open = schema.add_event(open).expect("the first of its id in the stream");
