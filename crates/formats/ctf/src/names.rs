@@ -8,7 +8,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Member, Schema, VariantOption};
+use tracemill_model::schema::{FieldClassId, FieldKind, Mapping, Schema, VariantOption};
 
 /// Can TSDL have it as a name?
 pub(super) fn is_identifier(text: &str) -> bool {
@@ -65,12 +65,6 @@ pub(super) fn quoted(text: &str, letters: &[(char, char)]) -> String {
 
 /// Sizes of floating point numbers in bits, with the digits of exponent and mantissa that metadata state.
 pub(super) const FLOATS: [(u32, (i128, i128)); 4] = [(16, (5, 11)), (32, (8, 24)), (64, (11, 53)), (128, (15, 113))];
-
-/// A member that is read under the name that it is shown with.
-pub(super) fn member(name: impl Into<Arc<str>>, class: FieldClassId) -> Member {
-    let name = name.into();
-    Member { raw_name: name.clone(), name, class }
-}
 
 /// Line of metadata whose names of members are coded.
 pub(super) const MARK: &str = "/* tracemill: members are named in code, _xHEX_ is a character */";

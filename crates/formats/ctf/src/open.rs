@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::layout;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
@@ -162,7 +162,7 @@ impl Folder {
         let class = packet.class;
         if !list.is_all_of(class) {
             let message = "its packets belong to several stream classes; each is read by its own";
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).in_file(path));
+            self.warnings.push(Error::inconsistent(message).in_file(path));
         }
         Ok(Some(File { data, class, id, packets: list, widths }))
     }
@@ -188,8 +188,7 @@ impl Folder {
         match read {
             Ok(list) => Some(self.without_absent_roles(list)),
             Err(why) => {
-                let message = format!("the index is ignored: {why}");
-                let warning = Error::new(ErrorKind::Inconsistent, message).in_file(&path);
+                let warning = Error::inconsistent(format!("the index is ignored: {why}")).in_file(&path);
                 self.warnings.push(warning.with_help("the packets are found by their headers instead"));
                 None
             }
@@ -377,7 +376,7 @@ fn packets_that_go_back(stream: &Stream) -> Option<Error> {
         stream.name,
         packet.begin_cycles.unwrap_or(0)
     );
-    let warning = Error::new(ErrorKind::Inconsistent, message)
+    let warning = Error::inconsistent(message)
         .in_file(&stream.files[packet.file as usize].path)
         .at_offset(packet.offset_bytes)
         .in_packet(packet.index);

@@ -9,7 +9,7 @@ use tracemill_codec::plan::{Input, RoleValues, State};
 use tracemill_codec::spine::EventFault;
 use tracemill_codec::text::uuid_text;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
@@ -90,7 +90,7 @@ pub(crate) fn read_header(
             uuid_text(&found),
             uuid_text(&want)
         );
-        let fault = Error::new(ErrorKind::Inconsistent, message).with_help("its events are read all the same");
+        let fault = Error::inconsistent(message).with_help("its events are read all the same");
         header.fault.get_or_insert(fault.losing_nothing());
     }
     header.fault = header.fault.map(|fault| fault.at_offset(offset));
@@ -114,8 +114,7 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     }
     let plausible = (total.is_multiple_of(8) && total <= rest_bits).then_some(total);
     if content > total {
-        let message = format!("content size {content} bits is larger than the packet size {total} bits");
-        return Err((message, plausible));
+        return Err((format!("content size {content} bits is larger than the packet size {total} bits"), plausible));
     }
     if content < header_bits {
         let message = format!("content size {content} bits is smaller than the packet's header ({header_bits} bits)");
@@ -125,7 +124,7 @@ fn sizes(roles: &RoleValues, rest_bits: u64, header_bits: u64) -> std::result::R
     if total > rest_bits {
         let message =
             format!("the file ends inside the packet: {} of its {} bytes are there", rest_bits / 8, total.div_ceil(8));
-        let error = Error::new(ErrorKind::Truncated, message);
+        let error = Error::truncated(message);
         // Padding that is missing costs no event.
         let is_padding = content <= rest_bits;
         fault = Some(match is_padding {
@@ -417,7 +416,7 @@ impl PacketReader for Reader {
             if let Some((what, says, is)) = differs {
                 let message = format!("the index says that the packet {what} at {says} cycles, the packet says {is}");
                 let help = "without the folder `index` the packets are found by their headers";
-                opened.warnings.push(Error::new(ErrorKind::Inconsistent, message).with_help(help));
+                opened.warnings.push(Error::inconsistent(message).with_help(help));
             }
         }
         Ok(opened)

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tracemill_codec::spine::SpineSink;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{EnvValue, EventClassId, Schema};
 
@@ -49,7 +49,7 @@ pub(crate) fn mend(schema: &Schema, plans: &Arc<TracePlans>, stream: &mut Stream
             end_at_next(plans, stream, is_crash);
             let message =
                 format!("stream `{}` has packets without an end time, as lttng-crash leaves them", stream.name);
-            let warning = Error::new(ErrorKind::Inconsistent, message);
+            let warning = Error::inconsistent(message);
             warnings.push(warning.with_help("they end at the next packet's beginning or at their last event"));
         }
     }

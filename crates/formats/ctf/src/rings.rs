@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_format::{EntryKind, Storage};
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_ring::{self as ring, Header, Kind};
 
 /// The rings of a trace.
@@ -85,7 +85,7 @@ impl Rings {
         };
         let message = format!("process {pid} has not finished recording: {rings}");
         let help = format!("`tracemill record --recover {}` makes it a trace for other readers", folder.display());
-        Some(Error::new(ErrorKind::Inconsistent, message).in_file(folder).with_help(help))
+        Some(Error::inconsistent(message).in_file(folder).with_help(help))
     }
 
     /// The packets that are in rings only.

@@ -134,8 +134,7 @@ impl Aliases {
         if let Kind::String(name) = &value.kind {
             let Some(alias) = self.0.get(&**name) else {
                 let message = format!("no field class alias named {} before this point", quoted(name));
-                let error = value.span.malformed(source, message);
-                return Err(suggest(error, name, self.0.keys().map(|key| &**key)));
+                return Err(suggest(value.span.malformed(source, message), name, self.0.keys().map(|key| &**key)));
             };
             if level + alias.node.levels > MAX_LEVELS + 1 {
                 return Err(too_deep(value.span).with_related("the alias", alias.span.place(source)));

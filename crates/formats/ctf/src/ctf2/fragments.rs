@@ -112,8 +112,7 @@ impl<'a> Reader<'a> {
         match version.kind {
             Kind::Integer(2) => {}
             Kind::Integer(other) => {
-                let message = format!("CTF version `{other}`, expected 2");
-                return Err(version.span.unsupported(self.source, message));
+                return Err(version.span.unsupported(self.source, format!("CTF version `{other}`, expected 2")));
             }
             _ => return Err(mismatch(self.source, "version", version, "2")),
         }
@@ -340,8 +339,7 @@ impl<'a> Reader<'a> {
         let Some(value) = fragment.optional(name) else { return Ok(None) };
         let node: Rc<Node> = self.aliases.field_class(self.source, value, 1)?;
         if !matches!(node.kind, NodeKind::Struct { .. }) {
-            let message = format!("property `{name}` is not a structure field class");
-            return Err(value.span.malformed(self.source, message));
+            return Err(value.span.malformed(self.source, format!("property `{name}` is not a structure field class")));
         }
         let limit = (FREE_FIELD_CLASSES + self.source.len() as u64).min(u32::MAX.into());
         if node.weight > limit {

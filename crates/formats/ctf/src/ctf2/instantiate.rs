@@ -268,8 +268,7 @@ impl<'n> Instantiation<'_, 'n> {
                 }
                 // The root structure is the only frame, and none of its members is done.
                 if !matches!(&self.frames[..], [Frame::Struct { done, .. }] if done.is_empty()) {
-                    let message = format!("role `{text}` is for the first member of the packet header");
-                    return Err(self.error(span, message));
+                    return Err(self.error(span, format!("role `{text}` is for the first member of the packet header")));
                 }
             }
             (Role::TraceUuid, FieldKind::Blob(class)) => {

@@ -225,8 +225,7 @@ impl Resolver<'_, '_> {
                 Some(name) => names.push(name),
                 None if names.pop().is_some() => {}
                 None => {
-                    let message = "`null` leads out of a variant that the path has gone into";
-                    return Err(self.error(element.span, message));
+                    return Err(self.error(element.span, "`null` leads out of a variant that the path has gone into"));
                 }
             }
         }
@@ -255,8 +254,7 @@ impl Resolver<'_, '_> {
         }
         let name = origin_text(scope);
         if scope > self.scope {
-            let message = format!("origin `{name}` is decoded after the `{}`", origin_text(self.scope));
-            return Err(self.error(span, message));
+            return Err(self.error(span, format!("origin `{name}` is decoded after the `{}`", origin_text(self.scope))));
         }
         match self.roots[scope as usize] {
             Some(root) => Ok((scope, At::Done(root))),
@@ -289,8 +287,7 @@ impl Resolver<'_, '_> {
             return self.through(member.class, name, span, steps);
         }
         if index as usize > done.len() {
-            let message = format!("{} is decoded after the field that needs it", quoted(name));
-            return Err(self.error(span, message));
+            return Err(self.error(span, format!("{} is decoded after the field that needs it", quoted(name))));
         }
         // The member holds the user of the location: go down to the next structure that does.
         for (below, inner) in self.frames.iter().enumerate().skip(frame + 1) {

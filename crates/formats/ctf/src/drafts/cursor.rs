@@ -1,10 +1,11 @@
 //! Walks over tokens, as both parsers do.
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use super::lexer::{self, Token, TokenKind};
 use super::types::Order;
+use crate::tsdl::unquote;
 
 /// Types and blocks deeper than this are refused (`SPEC.md`, D46).
 pub(super) const MAX_DEPTH: u32 = 256;
@@ -128,7 +129,7 @@ impl<'s> Cursor<'s> {
             return self.identifier(what);
         }
         self.at += 1;
-        Ok(Spanned { value: lexer::text_of(self.source, token.span)?, span: token.span })
+        Ok(Spanned { value: unquote(self.source, token.span)?.into_owned(), span: token.span })
     }
 
     pub(super) fn integer(&mut self, what: &str) -> Result<Spanned<i128>> {
@@ -264,7 +265,7 @@ impl<'s> Cursor<'s> {
     }
 
     pub(super) fn warn(&mut self, span: Span, message: impl Into<String>) {
-        let warning = Error::new(ErrorKind::Inconsistent, message).at_text(span.place(self.source));
+        let warning = Error::inconsistent(message).at_text(span.place(self.source));
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.push(warning);
         }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tracemill_codec::bits;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 
 use super::header::{self, Header, Identity, Unusable};
@@ -136,7 +136,7 @@ impl<'a> Walk<'a> {
                 (true, false) => "its whole events are read".to_string(),
                 (false, _) => "nothing of it is read: its content is not stored as it is".to_string(),
             };
-            self.fault(Error::new(ErrorKind::Truncated, message).with_help(help), offset);
+            self.fault(Error::truncated(message).with_help(help), offset);
         }
         let stored = rest.get(..(packet.total_bits / 8) as usize).unwrap_or(rest);
         let is_repeated = self.counters.count(&mut packet, &header);
@@ -224,7 +224,7 @@ impl<'a> Walk<'a> {
             return;
         }
         self.said.push(message);
-        let warning = Error::new(ErrorKind::Inconsistent, message);
+        let warning = Error::inconsistent(message);
         self.scanned.warnings.push(warning.at_offset(offset).in_packet(self.index).in_file(self.path));
     }
 }

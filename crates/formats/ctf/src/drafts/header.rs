@@ -4,7 +4,7 @@ use tracemill_codec::bits::{put_uint, u32_at};
 use tracemill_codec::plan::{FaultKind, Input, NodeId, State, Visitor};
 use tracemill_codec::spine::EventFault;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::schema::{ByteOrder, FieldKind, StreamClassId};
 
 use super::metadata::{self, Dialect, HEADER_11, HEADER_16, MAGIC};
@@ -125,7 +125,7 @@ pub(super) fn read(plans: &TracePlans, identity: &Identity, rest: &[u8], limit: 
 }
 
 fn truncated(inside: &str) -> Unusable {
-    Unusable::Cut(Error::new(ErrorKind::Truncated, format!("truncated packet: the file ends inside {inside}")))
+    Unusable::Cut(Error::truncated(format!("truncated packet: the file ends inside {inside}")))
 }
 
 fn untrusted(message: String) -> Unusable {
@@ -161,7 +161,7 @@ struct Owner {
 fn owner(plans: &TracePlans, identity: &Identity, rest: &[u8]) -> Result<Owner, Unusable> {
     let number = |at: usize| u32_at(rest, at, identity.order).unwrap_or(0);
     let schema = plans.schema();
-    let strange = |message: String| Error::new(ErrorKind::Inconsistent, message);
+    let strange = |message: String| Error::inconsistent(message);
     if identity.dialect == Dialect::V11 {
         let session_id = number(4);
         let other = identity.session_id.filter(|&wanted| wanted != session_id);

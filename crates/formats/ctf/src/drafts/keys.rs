@@ -7,7 +7,7 @@ use aes_gcm::aead::consts::U12;
 use aes_gcm::aead::{Aead, KeyInit, Payload};
 use aes_gcm::aes::{Aes128, Aes192, Aes256};
 use aes_gcm::{AesGcm, Nonce};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use tracemill_format::OpenContext;
 
@@ -114,7 +114,7 @@ impl Keys {
             Ok(Ok(bytes)) => Ok(bytes),
             _ => {
                 let message = "the packet does not decrypt: the key is not its key, or its bytes were changed";
-                let error = Error::new(ErrorKind::Inconsistent, message);
+                let error = Error::inconsistent(message);
                 Err(error.with_help(format!("check what --{KEY} or --{PASSPHRASE} names; the packet is skipped")))
             }
         }

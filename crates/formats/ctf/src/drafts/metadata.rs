@@ -223,7 +223,7 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
                 return Ok(packets);
             }
             let message = "the trace block names another version than that of the packets in which it stands";
-            Err(Error::new(ErrorKind::Inconsistent, message))
+            Err(Error::inconsistent(message))
         });
         match loaded {
             Ok(packets) => return parse(packets.text.clone().into(), Some((order, packets))),
@@ -260,7 +260,7 @@ fn parse(text: Cow<'_, str>, packets: Option<(ByteOrder, Packets)>) -> Result<Lo
             metadata
         }
     };
-    metadata.warnings.extend(warning.map(|message| Error::new(ErrorKind::Inconsistent, message)));
+    metadata.warnings.extend(warning.map(Error::inconsistent));
     if has_bad_text && text.contains('\u{fffd}') {
         metadata.warnings.push(Error::malformed("the metadata is not valid UTF-8; what is not shows as \u{fffd}"));
     }
@@ -329,7 +329,7 @@ fn unpack(bytes: &[u8], order: ByteOrder, framing: Dialect, undo: &Undo) -> Resu
 fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
     let (mut packets, mut text, mut at) = (Packets::default(), Vec::new(), 0usize);
     while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
-        let truncated = |message: &str| Error::new(ErrorKind::Truncated, message).at_offset(at as u64);
+        let truncated = |message: &str| Error::truncated(message).at_offset(at as u64);
         let Some(header) = header_11(rest, order) else {
             packets.faults.push(truncated("the metadata ends inside the header of a packet"));
             break;
@@ -344,7 +344,7 @@ fn unpack_11(bytes: &[u8], order: ByteOrder, undo: &Undo) -> Result<Packets> {
                 header.session_id,
                 packets.session_id.unwrap_or(0)
             );
-            return Err(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64 + 4));
+            return Err(Error::inconsistent(message).at_offset(at as u64 + 4));
         }
         let Header11 { content_size, packet_size, .. } = header;
         if content_size < HEADER_11 || packet_size < content_size {
@@ -398,7 +398,7 @@ fn unpack_16(bytes: &[u8]) -> Packets {
             }
             None => {
                 let message = "the metadata ends inside the header of a packet";
-                packets.faults.push(Error::new(ErrorKind::Truncated, message).at_offset(at as u64));
+                packets.faults.push(Error::truncated(message).at_offset(at as u64));
             }
         }
         at += end;

@@ -74,8 +74,7 @@ fn open_folder(context: &OpenContext<'_>, found: &Found) -> Result<OpenTrace> {
     if context.strict
         && let Some(fallback) = loaded.metadata.fallbacks.first()
     {
-        let help = "declare it; without --strict it has its usual meaning";
-        return Err(place(fallback.clone().with_help(help)));
+        return Err(place(fallback.clone().with_help("declare it; without --strict it has its usual meaning")));
     }
     undo.has_xz = loaded.dialect == Dialect::V16;
     let entries: Vec<Entry> = storage.list(&found.path)?.into_iter().filter(is_stream_file).collect();

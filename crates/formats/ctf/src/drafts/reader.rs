@@ -7,7 +7,7 @@ use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::plan::State;
 use tracemill_codec::spine::{ScanEnd, SpineSink};
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, Part};
 
 use super::header::{self, Header, Identity, Unusable};
@@ -191,7 +191,7 @@ fn check_event_sizes(data: &PacketData) -> Option<Error> {
     let message = format!(
         "an event states a payload of {stated} bytes and has one of {actual}; so or like it {wrong} events of the packet"
     );
-    let warning = Error::new(ErrorKind::Inconsistent, message);
+    let warning = Error::inconsistent(message);
     Some(match data.is_in_place() {
         true => warning.at_bit(data.packet.offset_bytes * 8 + body),
         false => warning.at_offset(data.packet.offset_bytes),

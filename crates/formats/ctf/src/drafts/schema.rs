@@ -16,7 +16,6 @@ use tracemill_model::schema::{
 use super::metadata::Dialect;
 use super::packet_fields::HEADER_11;
 use super::types::{Class, Event, Form, Group, Int, Kind, Metadata, Order, Type};
-use crate::names::member;
 
 /// Builds the schema of a trace whose packets have this byte order.
 pub(super) fn build(metadata: &Metadata, dialect: Dialect, minor: u32, order: ByteOrder, frequency: u64) -> Schema {
@@ -80,7 +79,7 @@ impl Builder {
     }
 
     fn structure(&mut self, members: &[(&str, FieldClassId)], align: u32, placement: Placement) -> FieldClassId {
-        let members = members.iter().map(|&(name, class)| member(name, class)).collect();
+        let members = members.iter().map(|&(name, class)| Member::new(name, class)).collect();
         let class = FieldClass::new(FieldKind::Struct(StructClass { members }), align).with_placement(placement);
         self.schema.add_field_class(class)
     }
@@ -151,7 +150,7 @@ impl Builder {
             return context.map(|context| self.class(context));
         }
         let p32 = self.preferred.0;
-        let mut members = vec![member("event_size", self.unsigned(32, p32, Roles::NONE))];
+        let mut members = vec![Member::new("event_size", self.unsigned(32, p32, Roles::NONE))];
         let mut align = p32;
         if let Some(context) = context
             && let Kind::Struct(fields) = &context.kind
@@ -176,7 +175,7 @@ impl Builder {
     }
 
     fn members(&mut self, fields: &[super::types::Field]) -> Vec<Member> {
-        fields.iter().map(|field| member(field.name.clone(), self.class(&field.class))).collect()
+        fields.iter().map(|field| Member::new(field.name.clone(), self.class(&field.class))).collect()
     }
 
     fn integer(&self, int: Int) -> IntegerClass {
@@ -196,7 +195,7 @@ impl Builder {
             }
             Kind::Float { bits, order } => {
                 let byte_order = Order::resolve(*order, self.order);
-                FieldKind::Float(FloatClass { len_bits: *bits, byte_order, reversed_bits: false })
+                FieldKind::Float(FloatClass::new(*bits, byte_order))
             }
             Kind::Text { is_ascii } => FieldKind::String(StringClass {
                 encoding: if *is_ascii { Encoding::Ascii } else { Encoding::Utf8 },

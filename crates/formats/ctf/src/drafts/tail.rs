@@ -1,7 +1,7 @@
 //! Metadata that ends inside a declaration: it may have been read while it was written (`SPEC.md`, D37).
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use super::lexer::{self, Token, TokenKind};
 
@@ -16,7 +16,7 @@ impl Tail {
     /// The error about it; `error` is that of the parser.
     pub(super) fn fault(&self, text: &str, error: &Error) -> Error {
         let message = format!("the metadata ends inside a declaration: {}", error.message());
-        let error = Error::new(ErrorKind::Truncated, message).at_text(self.word.place(text));
+        let error = Error::truncated(message).at_text(self.word.place(text));
         error.with_help("what stands before it is used; when the trace is still written, read it again later")
     }
 }

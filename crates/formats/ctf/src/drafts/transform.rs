@@ -6,7 +6,7 @@ use std::io::Read;
 
 use md5::Digest;
 use tracemill_codec::text::hex;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use super::keys::Keys;
 
@@ -82,7 +82,7 @@ pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Opt
         return Ok(None);
     }
     let message = format!("the {name} checksum of the content is {found}, the header says {wanted}");
-    Ok(Some(Error::new(ErrorKind::Inconsistent, message)))
+    Ok(Some(Error::inconsistent(message)))
 }
 
 /// The checksum of a content; empty without a scheme, `None` when nobody knows it.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ByteOrder, Mapping};
 
 use super::cursor::{MAX_DEPTH, Place, Spanned};
@@ -337,7 +337,7 @@ pub(super) fn fallback_warnings(names: &BTreeMap<String, Span>, source: &str) ->
     names.sort_by_key(|(_, span)| span.start);
     let warning = |(name, span): (&String, Span)| {
         let message = format!("the type `{name}` is not declared; its usual meaning is taken, byte-packed");
-        Error::new(ErrorKind::Inconsistent, message).at_text(span.place(source))
+        Error::inconsistent(message).at_text(span.place(source))
     };
     names.into_iter().map(warning).collect()
 }

@@ -47,7 +47,7 @@ impl<'s> Lexer<'s> {
 
     /// The next token; [`TokenKind::End`] for ever at the end.
     pub(super) fn next(&mut self) -> Result<Token> {
-        self.skip_blank()?;
+        self.at = skip_blank(self.source, self.at, self.end, false)?;
         let start = self.at;
         let rest = &self.source.as_bytes()[start..self.end];
         let kind = match rest {
@@ -74,33 +74,6 @@ impl<'s> Lexer<'s> {
         let found = self.source[self.at..].chars().next().unwrap_or(char::REPLACEMENT_CHARACTER);
         let span = Span::new(self.at, self.at + found.len_utf8());
         Err(span.malformed(self.source, format!("unexpected character `{}`", found.escape_debug())))
-    }
-
-    fn skip_blank(&mut self) -> Result<()> {
-        let bytes = &self.source.as_bytes()[..self.end];
-        while let Some(byte) = bytes.get(self.at) {
-            match byte {
-                b' ' | b'\t' | b'\r' | b'\n' | 0x0B | 0x0C => self.at += 1,
-                b'/' if bytes.get(self.at + 1) == Some(&b'*') => self.skip_block_comment()?,
-                b'/' if bytes.get(self.at + 1) == Some(&b'/') => {
-                    let rest = &bytes[self.at..];
-                    self.at += rest.iter().position(|&byte| byte == b'\n').unwrap_or(rest.len());
-                }
-                // Padding of metadata packets that was removed carelessly: nothing but zeros may follow.
-                0 if bytes[self.at..].iter().all(|&byte| byte == 0) => self.at = self.end,
-                _ => break,
-            }
-        }
-        Ok(())
-    }
-
-    fn skip_block_comment(&mut self) -> Result<()> {
-        let body = self.at + 2;
-        match self.source[body..self.end].find("*/") {
-            Some(len) => self.at = body + len + 2,
-            None => return Err(Span::new(self.at, body).malformed(self.source, "comment is never closed with `*/`")),
-        }
-        Ok(())
     }
 
     /// Length of the identifier here; 0 when there is none.
@@ -131,16 +104,15 @@ impl<'s> Lexer<'s> {
         self.at += len;
         let span = Span::new(start, self.at);
         let text = span.text(self.source);
-        let (digits, radix, base_name) = match bytes {
-            [b'0', b'x' | b'X', ..] => (&text[2..], 16, "a hexadecimal"),
-            [b'0', ..] => (text, 8, "an octal"),
-            _ => (text, 10, "a decimal"),
-        };
-        let digit_count = digits.bytes().take_while(|&byte| char::from(byte).is_digit(radix)).count();
-        if digit_count == 0 || !is_integer_suffix(&digits[digit_count..]) {
-            return Err(span.malformed(self.source, format!("`{text}` is not {base_name} number")));
-        }
-        match u64::from_str_radix(&digits[..digit_count], radix) {
+        let (digits, radix) = digits_of(text).map_err(|radix| {
+            let base = match radix {
+                16 => "a hexadecimal",
+                8 => "an octal",
+                _ => "a decimal",
+            };
+            span.malformed(self.source, format!("`{text}` is not {base} number"))
+        })?;
+        match u64::from_str_radix(digits, radix) {
             Ok(value) => Ok(TokenKind::Integer(value)),
             Err(_) => Err(span.malformed(self.source, "integer does not fit in 64 bits")),
         }
@@ -176,13 +148,38 @@ fn universal_name_len(bytes: &[u8]) -> usize {
     if name.len() == digits && name.iter().all(u8::is_ascii_hexdigit) { 2 + digits } else { 0 }
 }
 
-fn is_integer_suffix(suffix: &str) -> bool {
-    let lower = suffix.to_ascii_lowercase();
-    matches!(lower.as_str(), "" | "u" | "l" | "ll" | "ul" | "ull" | "lu" | "llu")
+/// Where the white space and the comments that begin here end; `has_nuls` counts each NUL as white space.
+pub(crate) fn skip_blank(source: &str, mut at: usize, end: usize, has_nuls: bool) -> Result<usize> {
+    loop {
+        at = match source.as_bytes().get(at..end).unwrap_or(&[]) {
+            [b' ' | b'\t' | b'\r' | b'\n' | 0x0B | 0x0C, ..] => at + 1,
+            [b'/', b'/', rest @ ..] => at + 2 + memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
+            [b'/', b'*', rest @ ..] => match memchr::memmem::find(rest, b"*/") {
+                Some(len) => at + len + 4,
+                None => return Err(Span::new(at, at + 2).malformed(source, "comment is never closed with `*/`")),
+            },
+            [0, ..] if has_nuls => at + 1,
+            // Padding of metadata packets that was removed carelessly: nothing but zeros may follow.
+            rest @ [0, ..] if rest.iter().all(|&byte| byte == 0) => end,
+            _ => return Ok(at),
+        }
+    }
+}
+
+/// The digits of an integer constant of C and their base, which alone is known of a text that is none.
+pub(crate) fn digits_of(text: &str) -> std::result::Result<(&str, u32), u32> {
+    let (body, radix) = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
+        [b'0', ..] => (text, 8),
+        _ => (text, 10),
+    };
+    let (digits, suffix) = body.split_at(body.bytes().take_while(|&byte| char::from(byte).is_digit(radix)).count());
+    let is_suffix = ["", "u", "l", "ll", "ul", "ull", "lu", "llu"].contains(&&*suffix.to_ascii_lowercase());
+    if is_suffix && !digits.is_empty() { Ok((digits, radix)) } else { Err(radix) }
 }
 
 /// The value of a quoted literal: without its quotes, with its escapes replaced.
-pub(super) fn unquote(source: &str, span: Span) -> Result<std::borrow::Cow<'_, str>> {
+pub(crate) fn unquote(source: &str, span: Span) -> Result<std::borrow::Cow<'_, str>> {
     let literal = span.text(source);
     let prefix = usize::from(literal.starts_with('L'));
     let inner = &literal[prefix + 1..literal.len() - 1];

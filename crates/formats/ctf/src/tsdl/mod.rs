@@ -35,6 +35,7 @@ use tracemill_model::schema::Schema;
 
 use crate::deep::with_room;
 
+pub(crate) use lexer::{digits_of, skip_blank, unquote};
 pub(crate) use packetized::order_of_magic;
 pub use packetized::{Flavour, Metadata, probe, read_text};
 pub(crate) use paths::PREFIXES;

@@ -159,8 +159,9 @@ fn unpack(bytes: &[u8], order: ByteOrder) -> Result<Metadata> {
         match metadata.uuid {
             None => metadata.uuid = Some(header.uuid),
             Some(uuid) if uuid != header.uuid => {
-                return Err(Error::new(ErrorKind::Inconsistent, "metadata packet has the uuid of another trace")
-                    .at_offset(at as u64 + 4));
+                return Err(
+                    Error::inconsistent("metadata packet has the uuid of another trace").at_offset(at as u64 + 4)
+                );
             }
             Some(_) => {}
         }
@@ -180,7 +181,7 @@ fn unpack(bytes: &[u8], order: ByteOrder) -> Result<Metadata> {
 }
 
 fn truncated(at: usize, message: &str) -> Error {
-    Error::new(ErrorKind::Truncated, message).at_offset(at as u64)
+    Error::truncated(message).at_offset(at as u64)
 }
 
 /// Do the headers have the form of CTF2-PMETA-1.0? LTTng writes CTF 2 behind the headers of CTF 1.8: there text stands where
@@ -216,15 +217,11 @@ fn read_header(bytes: &[u8], at: usize, order: ByteOrder, is_long: bool) -> Resu
         }
     }
     if checksum_scheme != 0 {
-        let message = format!("metadata packet has a checksum (scheme {checksum_scheme})");
-        return fail(ErrorKind::Unsupported, 34, message);
+        return fail(ErrorKind::Unsupported, 34, format!("metadata packet has a checksum (scheme {checksum_scheme})"));
     }
     let (content_bits, packet_bits) = (u32_at(24), u32_at(28));
     let (content_len, packet_len) = (content_bits as usize / 8, packet_bits as usize / 8);
-    let header_len = match is_long {
-        true => u32_at(HEADER_SIZE_AT) as usize / 8,
-        false => HEADER_LEN,
-    };
+    let header_len = if is_long { u32_at(HEADER_SIZE_AT) as usize / 8 } else { HEADER_LEN };
     if is_long && header_len < LONG_HEADER_LEN {
         let message = format!("metadata packet has a header size of {} bits, less than its fields", header_len * 8);
         return fail(ErrorKind::Malformed, HEADER_SIZE_AT, message);

@@ -200,8 +200,7 @@ impl<'s> Parser<'s> {
         if self.accept("(") {
             self.enter()?;
             if self.peek_symbol() == Some("*") {
-                let message = "pointers inside parentheses are not supported";
-                return Err(self.peek().span.unsupported(self.source, message));
+                return Err(self.peek().span.unsupported(self.source, "pointers inside parentheses are not supported"));
             }
             self.direct_declarator(declarator)?;
             self.leave();

@@ -87,8 +87,7 @@ impl Resolver<'_> {
             let declared = structure.fields.position(first).filter(|_| reference.words.len() == 1);
             if let Some(at) = declared {
                 let declared = structure.fields.as_slice()[at].span;
-                let message = format!("`{text}` does not come before its user");
-                return self.contradiction(reference.span, message, declared);
+                return self.contradiction(reference.span, format!("`{text}` does not come before its user"), declared);
             }
         }
         let error = self.malformed(reference.span, format!("no field `{text}` before its user"));

@@ -44,8 +44,7 @@ impl Resolver<'_> {
             Item::Alias(alias) => {
                 let ty = self.declared(&alias.target, None, &alias.target_declarator)?;
                 if let Some(name) = &alias.target_declarator.name {
-                    let message = format!("expected `:=`, found `{}`", name.text);
-                    return Err(self.malformed(name.span, message));
+                    return Err(self.malformed(name.span, format!("expected `:=`, found `{}`", name.text)));
                 }
                 self.define(alias.name.clone(), ty, alias.name_span)?;
             }
@@ -109,8 +108,7 @@ impl Resolver<'_> {
 
     fn pointer(&mut self, spec: &TypeSpec<'_>, declarator: &Declarator<'_>) -> Result<TypeRef> {
         let Some(base) = type_name(&spec.kind) else {
-            let message = "a pointer must point to a type with a name";
-            return Err(self.malformed(declarator.span, message));
+            return Err(self.malformed(declarator.span, "a pointer must point to a type with a name"));
         };
         let ty = self.lookup(&pointer_name(base, &declarator.pointers), spec.span)?;
         match &ty.kind {

@@ -19,7 +19,7 @@ use tracemill_model::schema::{
 use super::Dialect;
 use super::encodes::Special;
 use super::marks::{Mark, Marks, before, is_one_each, joined};
-use crate::names::{self, is_identifier, is_word, member};
+use crate::names::{self, is_identifier, is_word};
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::remap::{self, owner_of};
 
@@ -104,8 +104,7 @@ impl<'a> Mapper<'a> {
 
     /// A boolean of ours.
     pub(super) fn boolean(&mut self) -> FieldClassId {
-        let bits = BitsClass { len_bits: 8, byte_order: self.order, reversed_bits: false, flags: Arc::new([]) };
-        self.add(FieldKind::Boolean(bits))
+        self.add(FieldKind::Boolean(BitsClass::new(8, self.order)))
     }
 
     /// A structure of ours.
@@ -384,7 +383,7 @@ impl<'a> Mapper<'a> {
     }
 
     fn pair(&mut self, members: [(&str, FieldClassId); 2]) -> FieldClassId {
-        self.structure(members.into_iter().map(|(name, class)| member(name, class)).collect())
+        self.structure(members.into_iter().map(|(name, class)| Member::new(name, class)).collect())
     }
 
     /// The members of a structure that are kept.
@@ -404,7 +403,7 @@ impl<'a> Mapper<'a> {
                 continue;
             }
             let name = self.free_name(&from.name, &from.raw_name, &mut taken);
-            mapped.push(member(name, class));
+            mapped.push(Member::new(name, class));
         }
         Ok(mapped)
     }

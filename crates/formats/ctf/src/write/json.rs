@@ -23,7 +23,7 @@ pub(super) fn put_list<T>(out: &mut String, values: impl IntoIterator<Item = T>,
     out.push(']');
 }
 
-/// Writes the properties of an object, one after the other.
+/// Writes the properties of an object, one after the other; it ends with its value here.
 pub(super) struct Object<'a> {
     out: &'a mut String,
     is_empty: bool,
@@ -58,8 +58,10 @@ impl<'a> Object<'a> {
     pub(super) fn number(&mut self, name: &str, value: impl std::fmt::Display) {
         let _ = write!(self.key(name), "{value}");
     }
+}
 
-    pub(super) fn end(self) {
+impl Drop for Object<'_> {
+    fn drop(&mut self) {
         self.out.push('}');
     }
 }

@@ -18,7 +18,6 @@ use super::Dialect;
 use super::encodes::{Special, encodes, fillers};
 use super::fields::{Mapper, Moved, Selectors, free_name};
 use super::marks::Marks;
-use crate::names::member;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::STORED;
@@ -330,7 +329,7 @@ fn packet_header(mapper: &mut Mapper<'_>, keep: &[bool], has_stream_ids: bool) -
     members.push(("magic", magic, Role::PacketMagic));
     if mapper.from.uuid.is_some() {
         let length = Length::Static(16);
-        let blob = BlobClass { length: length.clone(), media_type: "application/octet-stream".into() };
+        let blob = BlobClass::new(length.clone());
         let uuid = match mapper.dialect {
             Dialect::Ctf2 => mapper.add(FieldKind::Blob(blob)),
             Dialect::Ctf18 => {
@@ -363,7 +362,7 @@ fn own_and_kept(
     for (name, class, roles) in own {
         let class = mapper.to.add_field_class(mapper.to.field_class(class).clone().with_roles(roles));
         taken.insert(Arc::from(name));
-        members.push(member(name, class));
+        members.push(Member::new(name, class));
     }
     let from = mapper.from;
     let mut places = vec![None; keep.len()];
@@ -377,7 +376,7 @@ fn own_and_kept(
     }
     mapper.scope = scope;
     let kept = mapper.members(from.members(root), |at| keep.get(at) == Some(&true))?;
-    members.extend(kept.iter().map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
+    members.extend(kept.iter().map(|of| Member::new(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
     Ok(mapper.structure(members))
 }
 
@@ -418,7 +417,7 @@ fn map_stream(
     mapper.moved.event_header = keeps_event_header.then_some(place);
     let stored = class.event_header.filter(|_| keeps_event_header);
     let stored = stored.map(|root| mapper.root(Scope::EventHeader, root)).transpose()?;
-    let stored = stored.map(|class| member(STORED, class));
+    let stored = stored.map(|class| Member::new(STORED, class));
     members.extend(stored.clone().filter(|_| !is_in_context));
     let header = mapper.structure(members);
     let mut common_context = class.common_context.map(|root| mapper.root(Scope::CommonContext, root)).transpose()?;
@@ -467,7 +466,7 @@ fn id_bits(from: &Schema, class: &StreamClass) -> u8 {
 fn own_member(mapper: &mut Mapper<'_>, name: &str, len_bits: u32, role: Role) -> Member {
     let class = mapper.unsigned(len_bits);
     let class = mapper.to.field_class(class).clone().with_roles(Roles::NONE.with(role));
-    member(name, mapper.to.add_field_class(class))
+    Member::new(name, mapper.to.add_field_class(class))
 }
 
 /// A structure of a member and those of another structure behind it.
@@ -475,7 +474,7 @@ fn behind(mapper: &mut Mapper<'_>, first: Member, rest: Option<FieldClassId>) ->
     let mut taken = HashSet::from([first.name.clone()]);
     let mut members = vec![first];
     let rest = mapper.to.members(rest).iter();
-    members.extend(rest.map(|of| member(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
+    members.extend(rest.map(|of| Member::new(free_name(&of.name, &of.raw_name, &mut taken), of.class)));
     mapper.structure(members)
 }
 
@@ -501,12 +500,12 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
                 1 => mapper.boolean(),
                 _ => mapper.unsigned(64),
             };
-            flags.push(member(name.clone(), class));
+            flags.push(Member::new(name.clone(), class));
         }
         let flags = mapper.structure(flags);
         let mut taken: HashSet<Arc<str>> = members.iter().map(|member| member.name.clone()).collect();
         let name = free_name(&"selectors".into(), &"selectors".into(), &mut taken);
-        members.push(member(name, flags));
+        members.push(Member::new(name, flags));
     }
     let has_context = class.specific_context.is_some() || !members.is_empty();
     let specific_context = has_context.then(|| mapper.structure(members));
@@ -524,10 +523,7 @@ fn map_event(mapper: &mut Mapper<'_>, class: &EventClass, id: u64) -> Result<Eve
         selectors: selectors.bytes.into(),
         is_untimed: class.is_untimed,
         is_open: class.open_ids.is_some(),
-        nodes: None,
-        is_copied: false,
-        fillers: None,
-        own_ids: HashMap::new(),
+        ..EventMapping::default()
     })
 }
 

@@ -44,7 +44,6 @@ pub(super) fn write(schema: &Schema, marks: &Marks, comment: &str) -> Vec<u8> {
                 object.string("before", &summary.before);
                 object.number("has-name", summary.has_name);
                 object.string("after", &summary.after);
-                object.end();
             }
             if let Some(of) = &schema.origin {
                 origin(own, of);
@@ -92,16 +91,12 @@ fn boolean_selectors(schema: &Schema) -> HashSet<FieldClassId> {
 
 /// Puts our attributes into an object.
 fn own(object: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
-    let mut attributes = Object::begin(object.key("attributes"));
-    own_of(&mut attributes, put);
-    attributes.end();
+    own_of(&mut Object::begin(object.key("attributes")), put);
 }
 
 /// Puts our attributes into the attributes of an object.
 fn own_of(attributes: &mut Object<'_>, put: impl FnOnce(&mut Object<'_>)) {
-    let mut own = Object::begin(attributes.key(NAMESPACE));
-    put(&mut own);
-    own.end();
+    put(&mut Object::begin(attributes.key(NAMESPACE)));
 }
 
 /// Puts the trace that was converted: its format, files and parts.
@@ -130,15 +125,12 @@ fn origin(own: &mut Object<'_>, of: &Origin) {
         object.string("file", file);
         object.string("name", name);
     });
-    object.end();
 }
 
 /// Writes an array of objects.
 fn list<T>(out: &mut String, values: &[T], put: impl Fn(&mut Object<'_>, &T)) {
     put_list(out, values, |out, value| {
-        let mut object = Object::begin(out);
-        put(&mut object, value);
-        object.end();
+        put(&mut Object::begin(out), value);
     });
 }
 
@@ -165,7 +157,7 @@ impl Writer<'_> {
                 before: "".into(),
             },
         );
-        object.end();
+        drop(object);
         self.out.push('\n');
     }
 }
@@ -193,7 +185,6 @@ fn environment(object: &mut Object<'_>, schema: &Schema) {
             EnvValue::String(value) => values.string(name, value),
         }
     }
-    values.end();
 }
 
 fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
@@ -220,7 +211,7 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
         offset.number("seconds", i128::from(clock.offset_seconds) + cycles.div_euclid(frequency));
         offset.number("cycles", cycles.rem_euclid(frequency));
     }
-    offset.end();
+    drop(offset);
     match &clock.origin {
         ClockOrigin::Unix => object.string("origin", "unix-epoch"),
         ClockOrigin::Unknown => {}
@@ -229,7 +220,6 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
             origin.optional_string("namespace", namespace.as_deref());
             origin.string("name", name);
             origin.string("uid", uid);
-            origin.end();
         }
     }
     if clock.frequency == 0 || clock.has_made_cycles || clock.offset_ns != 0 || is_ratio {
@@ -244,14 +234,12 @@ fn clock_class(object: &mut Object<'_>, clock: &ClockClass) {
                 let mut object = Object::begin(own.key("ratio"));
                 object.number("ticks", ticks);
                 object.number("seconds", unit);
-                object.end();
             }
             if clock.offset_ns != 0 || is_ratio {
                 let mut object = Object::begin(own.key("offset"));
                 object.number("seconds", clock.offset_seconds);
                 object.number("cycles", clock.offset_cycles);
                 object.number("ns", clock.offset_ns);
-                object.end();
             }
         });
     }
@@ -294,7 +282,6 @@ impl Parts<'_> {
                 let mut of_peer = Object::begin(attributes.key(ATTRIBUTES));
                 of_peer.optional_string("log-level", level);
                 of_peer.optional_string("emf-uri", event.emf_uri.as_deref());
-                of_peer.end();
             }
             if event.is_untimed || event.call.is_some() {
                 own_of(&mut attributes, |own| {
@@ -304,7 +291,6 @@ impl Parts<'_> {
                     own.optional_string("call", event.call.map(call_name));
                 });
             }
-            attributes.end();
         }
         for scope in [Scope::SpecificContext, Scope::Payload] {
             self.root(object, scope);
@@ -364,7 +350,6 @@ impl Parts<'_> {
                     if unique_name(member) != &*member.name {
                         own(&mut object, |own| own.string("name", &member.name));
                     }
-                    object.end();
                 });
                 // Of the members or its own, whichever is larger.
                 if class.align_bits > self.schema.struct_align_bits(&structure.members, 1) {
@@ -403,7 +388,6 @@ impl Parts<'_> {
                     let list = self.selected(&variant.selector, &option.ranges);
                     ranges(object.key("selector-field-ranges"), &list);
                     self.class(object.key("field-class"), option.class);
-                    object.end();
                 });
             }
         }
@@ -439,7 +423,6 @@ impl Parts<'_> {
             }
             (None, _) => {}
         }
-        object.end();
     }
 
     /// Ranges of a selector, as they are written: a boolean that is written as an integer has more values than 0 and 1.
@@ -503,14 +486,11 @@ impl Parts<'_> {
         let mut object = Object::begin(out);
         if path.steps == [PathStep::Member(BEFORE)] {
             // Without an origin, the structure around the field is meant; ours has two members.
-            put_list(object.key("path"), [&self.before], |out, name| put_string(out, name));
-            object.end();
-            return;
+            return put_list(object.key("path"), [&self.before], |out, name| put_string(out, name));
         }
         object.string("origin", origin_text(path.scope));
         let names = member_names(self.schema, &self.roots, path);
         put_list(object.key("path"), names, |out, name| put_string(out, &name));
-        object.end();
     }
 }
 
@@ -578,7 +558,6 @@ fn mappings(out: &mut String, mappings: &[Mapping]) {
     for mapping in mappings {
         ranges(object.key(&mapping.label), &mapping.ranges);
     }
-    object.end();
 }
 
 fn ranges(out: &mut String, ranges: &[Range]) {

@@ -33,15 +33,20 @@ use self::convert::Converter;
 use self::rewrite::Rewriter;
 use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
-use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Created, Source, Target, WriteOptions};
 use tracemill_format::writer::of_each;
 
 /// CTF 2.
-pub static CTF2: Target =
-    Target::folder(&["ctf2"], "Common Trace Format 2", create_ctf2).cannot_hold(&[Lost::WideFloats]);
+pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", |path, sources, options| {
+    create(Dialect::Ctf2, path, sources, options)
+})
+.cannot_hold(&[Lost::WideFloats]);
 
 /// CTF 1.8.
-pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", create_ctf18).cannot_hold(&[
+pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", |path, sources, options| {
+    create(Dialect::Ctf18, path, sources, options)
+})
+.cannot_hold(&[
     Lost::UntimedClasses,
     Lost::Optionals,
     Lost::VariantTags,
@@ -80,20 +85,7 @@ impl Dialect {
     }
 }
 
-fn create_ctf2(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    create(Dialect::Ctf2, path, sources, options)
-}
-
-fn create_ctf18(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    create(Dialect::Ctf18, path, sources, options)
-}
-
-fn create(
-    dialect: Dialect,
-    path: &OutPath,
-    sources: &[Source],
-    options: &WriteOptions,
-) -> Result<Box<dyn TraceWriter>> {
+fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Created {
     let short = below_all(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
     if options.merge && sources.len() > 1 {
         return Ok(Box::new(Converter::merged(dialect, path, sources, &short, options)?));

@@ -65,7 +65,7 @@ fn translated(class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option
             if array.length != Length::Static(16) || class.align_bits > 8 {
                 return None;
             }
-            let blob = BlobClass { length: Length::Static(16), media_type: "application/octet-stream".into() };
+            let blob = BlobClass::new(Length::Static(16));
             class.kind = FieldKind::Blob(blob);
             class.align_bits = 8;
         }

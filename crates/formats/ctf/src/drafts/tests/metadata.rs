@@ -235,7 +235,7 @@ fn errors_have_lines_and_columns() {
         ("nonsense { }", "unknown declaration", 1, 1),
         ("type t { parent = integer; size = 08; }", "not a number", 1, 35),
         ("/* open", "never closed", 1, 1),
-        ("event { name = \"a\\q\"; }", "unknown escape", 1, 16),
+        ("event { name = \"a\\q\"; }", "unknown escape", 1, 18),
         ("%", "unexpected character `%`", 1, 1),
     ];
     let cases_16 = [

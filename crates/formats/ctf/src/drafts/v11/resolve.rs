@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use tracemill_codec::text::{Span, suggest};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Mapping;
 
 use super::super::cursor::{MAX_DEPTH, Spanned};
@@ -18,18 +18,8 @@ pub(super) const BUILT_IN: [&str; 8] =
 
 /// Makes types of a tree.
 pub(super) fn resolve(source: &str, entries: &[Entry], warnings: Vec<Error>) -> Result<Metadata> {
-    let mut resolver = Resolver {
-        source,
-        types: HashMap::new(),
-        done: HashMap::new(),
-        flats: HashMap::new(),
-        open: Vec::new(),
-        depth: 0,
-        fallbacks: BTreeMap::new(),
-        maps: HashMap::new(),
-        structures: HashMap::new(),
-        metadata: Metadata { warnings, ..Metadata::default() },
-    };
+    let metadata = Metadata { warnings, ..Metadata::default() };
+    let mut resolver = Resolver { source, metadata, ..Resolver::default() };
     for entry in entries {
         resolver.declare(entry)?;
     }
@@ -42,6 +32,7 @@ struct Declaration<'a> {
     body: &'a Body,
 }
 
+#[derive(Default)]
 struct Resolver<'a> {
     source: &'a str,
     types: HashMap<&'a str, Declaration<'a>>,
@@ -201,8 +192,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn warn(&mut self, span: Span, message: impl Into<String>) {
-        let warning = Error::new(ErrorKind::Inconsistent, message);
-        self.metadata.warnings.push(warning.at_text(span.place(self.source)));
+        self.metadata.warnings.push(Error::inconsistent(message).at_text(span.place(self.source)));
     }
 
     fn structure(&mut self, class: &'a TypeRef, what: &str) -> Result<Type> {
@@ -278,8 +268,7 @@ impl<'a> Resolver<'a> {
         if flat.body.exp_dig.is_none() {
             return Err(span.malformed(self.source, "the type has no `parent`"));
         }
-        let message = "a type without `parent` that has `exp_dig` is taken as a floating_point";
-        self.warn(span, message);
+        self.warn(span, "a type without `parent` that has `exp_dig` is taken as a floating_point");
         Ok(Flat { base: "floating_point", ..flat })
     }
 
@@ -330,8 +319,7 @@ impl<'a> Resolver<'a> {
     fn body(&mut self, body: &'a Body) -> Result<Type> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let message = format!("types are nested deeper than {MAX_DEPTH}");
-            return Err(body.span.value.malformed(self.source, message));
+            return Err(body.span.value.malformed(self.source, format!("types are nested deeper than {MAX_DEPTH}")));
         }
         let flat = self.flatten(body)?;
         let class = self.make(&flat)?;
@@ -355,8 +343,7 @@ impl<'a> Resolver<'a> {
             "gcc_bitfield" => {
                 let (int, unit) = (integer()?, body.unit_size.ok_or_else(|| missing("unit_size"))?);
                 if int.size > unit {
-                    let message = format!("a bit-field of {} bits in a unit of {unit}", int.size);
-                    return Err(span.malformed(source, message));
+                    return Err(span.malformed(source, format!("a bit-field of {} bits in a unit of {unit}", int.size)));
                 }
                 Ok(Class::bit_field(int, body.align.unwrap_or(1), unit, unit))
             }

@@ -10,7 +10,7 @@ mod specs;
 use std::collections::{BTreeMap, HashMap};
 
 use tracemill_codec::text::{Span, suggest};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use super::cursor::Cursor;
 use super::types::{self, Class, Event, Group, Int, Metadata, Order, Type};
@@ -93,7 +93,7 @@ impl Parser<'_> {
         }
         metadata.warnings = std::mem::take(&mut self.cursor.warnings);
         metadata.fallbacks = types::fallback_warnings(&self.fallbacks, source);
-        metadata.warnings.extend(odd.map(|message| Error::new(ErrorKind::Inconsistent, message)));
+        metadata.warnings.extend(odd.map(Error::inconsistent));
         Ok(metadata)
     }
 

@@ -1,6 +1,6 @@
 //! Fields of types as bits: the other direction of what plans decode.
 
-use tracemill_codec::bits::{put_uint, write_bits};
+use tracemill_codec::bits::{float_bits, put_uint, write_bits};
 use tracemill_codec::value::Value;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_model::schema::ByteOrder;
@@ -181,7 +181,7 @@ impl Fields<'_> {
             32 => self.out.put((value as f32).to_bits().into(), 32, order),
             64 => self.out.put(value.to_bits(), 64, order),
             _ => {
-                let number = ieee(value, if bits == 16 { 5 } else { 15 }, if bits == 16 { 10 } else { 112 });
+                let number = if bits == 16 { float_bits(value, 5, 10) } else { float_bits(value, 15, 112) };
                 let halves = [number as u64, (number >> 64) as u64];
                 match (bits, order) {
                     (16, _) => self.out.put(halves[0], 16, order),
@@ -199,55 +199,6 @@ pub(super) fn last_member<'v>(value: &'v Value, name: &str) -> Option<&'v Value>
         Value::Struct(members) => members.iter().rev().find(|(of, _)| &**of == name).map(|(_, value)| value),
         _ => None,
     }
-}
-
-/// A number in the binary format of IEEE 754 with an exponent and a mantissa of some bits, the nearest one.
-fn ieee(value: f64, exponent_bits: u32, mantissa_bits: u32) -> u128 {
-    let bits = value.to_bits();
-    let sign = u128::from(bits >> 63) << (exponent_bits + mantissa_bits);
-    let all_ones = (1u128 << exponent_bits) - 1;
-    let mantissa = bits & ((1 << 52) - 1);
-    // A mantissa of 52 bits in the other format; what falls off is rounded to the even one of two that are as near.
-    let scale = |significand: u128, shift: i64| -> u128 {
-        if shift >= 0 {
-            return significand << shift;
-        }
-        let shift = (-shift).min(100) as u32;
-        let (kept, lost) = (significand >> shift, significand & ((1u128 << shift) - 1));
-        let half = 1u128 << (shift - 1);
-        kept + u128::from(lost > half || lost == half && kept & 1 == 1)
-    };
-    let widen = i64::from(mantissa_bits) - 52;
-    if value.is_nan() {
-        let payload = if widen >= 0 { u128::from(mantissa) << widen } else { u128::from(mantissa) >> -widen };
-        return sign | all_ones << mantissa_bits | payload.max(1);
-    }
-    if value.is_infinite() {
-        return sign | all_ones << mantissa_bits;
-    }
-    if value == 0.0 {
-        return sign;
-    }
-    // Normalised: 1.m times a power of two.
-    let (significand, power) = match bits >> 52 & 0x7ff {
-        0 => {
-            let zeros = mantissa.leading_zeros() - 11;
-            (mantissa << zeros, -1022 - i64::from(zeros))
-        }
-        exponent => (mantissa | 1 << 52, exponent as i64 - 1023),
-    };
-    let exponent = power + (all_ones / 2) as i64;
-    if exponent >= all_ones as i64 {
-        return sign | all_ones << mantissa_bits;
-    }
-    if exponent <= 0 {
-        // Below the smallest normal number; rounding may reach that.
-        return sign | scale(significand.into(), widen + exponent - 1);
-    }
-    let hidden = 1u128 << mantissa_bits;
-    let scaled = scale(significand.into(), widen);
-    // A carry out of the mantissa adds 1 to the exponent.
-    sign | (((exponent as u128) << mantissa_bits) + scaled - hidden)
 }
 
 #[cfg(test)]
@@ -269,21 +220,5 @@ mod tests {
                 pos += u64::from(len);
             }
         }
-    }
-
-    #[test]
-    fn floats_of_other_sizes_are_the_nearest_ones() {
-        let half = |value: f64| ieee(value, 5, 10);
-        assert_eq!(half(1.0), 0x3c00);
-        assert_eq!(half(-2.0), 0xc000);
-        assert_eq!(half(65504.0), 0x7bff);
-        assert_eq!(half(65520.0), 0x7c00, "rounds up to infinity");
-        assert_eq!(half(f64::from(2f32.powi(-24))), 1);
-        assert_eq!(half(6.097_555_160_522_461e-5), 0x3ff, "the largest that is not normal");
-        assert_eq!(half(0.1), 0x2e66);
-        assert_eq!(half(f64::NEG_INFINITY), 0xfc00);
-        assert_eq!(half(f64::NAN) >> 10 & 0x1f, 0x1f);
-        assert_eq!(ieee(1.5, 15, 112), 0x3fff_8000u128 << 96);
-        assert_eq!(ieee(5e-324, 15, 112) >> 112, 16383 - 1074);
     }
 }

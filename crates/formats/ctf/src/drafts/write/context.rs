@@ -164,10 +164,7 @@ fn checksum(class: &Class, scheme: u64, digest: &[u8], had: Value) -> Value {
         Kind::Integer(int) | Kind::Enum(int, _) if int.size.is_multiple_of(8) => {
             let bytes = digest.iter().take((int.size / 8) as usize);
             let number = bytes.fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
-            match int.signed {
-                true => Value::Signed(sign_extend(number, int.size)),
-                false => Value::Unsigned(number),
-            }
+            if int.signed { Value::Signed(sign_extend(number, int.size)) } else { Value::Unsigned(number) }
         }
         Kind::Array(len, element) => {
             let byte = |at: u64| digest.get(at as usize).copied().unwrap_or(0);

@@ -39,7 +39,7 @@ use super::types::{Event, Group, Metadata, Type};
 use super::{v11, v16};
 use crate::write::{comment, names_of, write_metadata};
 use tracemill_format::lost::{Losses, Lost};
-use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
+use tracemill_format::target::{Created, Needs, Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::of_each;
 use tracemill_format::{OutPath, Setting};
 
@@ -61,44 +61,48 @@ static SETTINGS: &[Setting] = &[
 
 /// RFC v1.6.
 pub static CTF16: Target =
-    Target::folder(&["ctf1.6"], "the draft RFC v1.6 of the Common Trace Format (2011)", create_16)
-        .cannot_hold(&[
-            Lost::ClockFrequencies,
-            Lost::ClockOrigins,
-            Lost::Environment,
-            Lost::TraceNames,
-            Lost::Optionals,
-            Lost::Variants,
-            Lost::Blobs,
-            Lost::BitArrays,
-            Lost::Booleans,
-            Lost::WideNumbers,
-            Lost::EventHeaders,
-            Lost::UntimedClasses,
-        ])
-        .with_settings(SETTINGS);
+    Target::folder(&["ctf1.6"], "the draft RFC v1.6 of the Common Trace Format (2011)", |path, sources, options| {
+        create(Dialect::V16, path, sources, options)
+    })
+    .cannot_hold(&[
+        Lost::ClockFrequencies,
+        Lost::ClockOrigins,
+        Lost::Environment,
+        Lost::TraceNames,
+        Lost::Optionals,
+        Lost::Variants,
+        Lost::Blobs,
+        Lost::BitArrays,
+        Lost::Booleans,
+        Lost::WideNumbers,
+        Lost::EventHeaders,
+        Lost::UntimedClasses,
+    ])
+    .with_settings(SETTINGS);
 
 /// RFC v1.1.
 pub static CTF11: Target =
-    Target::folder(&["ctf1.1"], "the draft RFC v1.1 of the Common Trace Format (2010)", create_11)
-        .cannot_hold(&[
-            Lost::ClockFrequencies,
-            Lost::ClockOrigins,
-            Lost::Environment,
-            Lost::TraceNames,
-            Lost::TraceUuid,
-            Lost::PacketContexts,
-            Lost::CpuNumbers,
-            Lost::Optionals,
-            Lost::Variants,
-            Lost::Blobs,
-            Lost::BitArrays,
-            Lost::Booleans,
-            Lost::WideNumbers,
-            Lost::EventHeaders,
-            Lost::UntimedClasses,
-        ])
-        .with_settings(SETTINGS);
+    Target::folder(&["ctf1.1"], "the draft RFC v1.1 of the Common Trace Format (2010)", |path, sources, options| {
+        create(Dialect::V11, path, sources, options)
+    })
+    .cannot_hold(&[
+        Lost::ClockFrequencies,
+        Lost::ClockOrigins,
+        Lost::Environment,
+        Lost::TraceNames,
+        Lost::TraceUuid,
+        Lost::PacketContexts,
+        Lost::CpuNumbers,
+        Lost::Optionals,
+        Lost::Variants,
+        Lost::Blobs,
+        Lost::BitArrays,
+        Lost::Booleans,
+        Lost::WideNumbers,
+        Lost::EventHeaders,
+        Lost::UntimedClasses,
+    ])
+    .with_settings(SETTINGS);
 
 /// Names of the parts of a trace that a writer needs to make it again.
 const METADATA: &str = "metadata";
@@ -124,20 +128,7 @@ pub(super) fn parts(raw: &[u8], text: &str, identity: &Identity) -> Vec<Part> {
     parts
 }
 
-fn create_11(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    create(Dialect::V11, path, sources, options)
-}
-
-fn create_16(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    create(Dialect::V16, path, sources, options)
-}
-
-fn create(
-    dialect: Dialect,
-    path: &OutPath,
-    sources: &[Source],
-    options: &WriteOptions,
-) -> Result<Box<dyn TraceWriter>> {
+fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteOptions) -> Created {
     let folders = names_of(&sources.iter().map(|source| source.name.as_str()).collect::<Vec<_>>());
     of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::{mask, put_uint};
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_codec::value::Value;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Scope, StreamClassId};
 
@@ -366,7 +366,7 @@ impl StreamWriter {
         let of = &packet.packet;
         let from = of.offset_bytes as usize;
         let bytes = packet.file.bytes().get(from..from.saturating_add((of.total_bits / 8) as usize));
-        let gone = || Error::new(ErrorKind::Truncated, "the bytes of a packet are gone").at_offset(of.offset_bytes);
+        let gone = || Error::truncated("the bytes of a packet are gone").at_offset(of.offset_bytes);
         self.file.write(bytes.ok_or_else(gone)?)?;
         self.count = Some(of.sequence.or(self.count).unwrap_or(0));
         self.discarded = of.discarded_snapshot.unwrap_or(self.discarded);

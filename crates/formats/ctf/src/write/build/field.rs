@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, BlobClass, ByteOrder, DisplayBase, Encoding, FieldClass, FieldClassId, FieldKind, FieldPath,
+    ArrayClass, BitsClass, BlobClass, ByteOrder, DisplayBase, FieldClass, FieldClassId, FieldKind, FieldPath,
     FloatClass, IntegerClass, Length, Mapping, Member, OptionalClass, PathStep, Presence, Range, Schema, Scope,
-    StringClass, StringLength, StructClass, VariantClass, VariantOption,
+    StringClass, StructClass, VariantClass, VariantOption,
 };
 
 use super::super::Dialect;
-use crate::names::{is_identifier, is_word, member};
+use crate::names::{is_identifier, is_word};
 
 /// Alignment of every field.
 const BYTE: u32 = 8;
@@ -269,7 +269,7 @@ impl<'a> Fields<'a> {
             self.path.steps.push(PathStep::Member(members.len() as u32));
             let class = self.class(field, true)?;
             self.path.steps.pop();
-            self.push(members, member(name.as_str(), class))?;
+            self.push(members, Member::new(name.as_str(), class))?;
             self.name.truncate(outer);
         }
         Ok(())
@@ -300,7 +300,7 @@ impl<'a> Fields<'a> {
             _ => return None,
         };
         let class = self.add(kind, BYTE);
-        Some(member(format!("_{name}_{suffix}"), class))
+        Some(Member::new(format!("_{name}_{suffix}"), class))
     }
 
     /// The class of a field. Only a member has another one before it.
@@ -327,17 +327,9 @@ impl<'a> Fields<'a> {
                 FieldKind::Integer(class)
             }
             Kind::Boolean => boolean_kind(),
-            Kind::Float(len_bits) => {
-                FieldKind::Float(FloatClass { len_bits: *len_bits, byte_order, reversed_bits: false })
-            }
-            Kind::Text => {
-                let length = StringLength::NullTerminated;
-                FieldKind::String(StringClass { encoding: Encoding::Utf8, length })
-            }
-            Kind::Blob(len) => {
-                let media_type = "application/octet-stream".into();
-                FieldKind::Blob(BlobClass { length: self.length(*len), media_type })
-            }
+            Kind::Float(len_bits) => FieldKind::Float(FloatClass::new(*len_bits, byte_order)),
+            Kind::Text => FieldKind::String(StringClass::utf8()),
+            Kind::Blob(len) => FieldKind::Blob(BlobClass::new(self.length(*len))),
             Kind::Array(element, len) => {
                 let length = self.length(*len);
                 let element = self.inside(PathStep::Element, element)?;
@@ -418,8 +410,7 @@ impl<'a> Fields<'a> {
 }
 
 fn boolean_kind() -> FieldKind {
-    let (byte_order, flags) = (ByteOrder::Little, Arc::new([]));
-    FieldKind::Boolean(BitsClass { len_bits: 8, byte_order, reversed_bits: false, flags })
+    FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little))
 }
 
 /// Each label once, with all its values.

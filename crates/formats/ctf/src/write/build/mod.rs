@@ -23,7 +23,7 @@ use super::Dialect;
 use super::convert::text_of;
 use super::mapping::context_members;
 use super::marks::Marks;
-use crate::names::{is_identifier, member};
+use crate::names::is_identifier;
 
 /// Event classes that a stream class can have: their ids have 16 bits.
 const MAX_EVENT_CLASSES: usize = 1 << 16;
@@ -228,7 +228,7 @@ impl Definitions {
 /// An unsigned integer with roles, as a member.
 fn with_roles(schema: &mut Schema, name: &str, len_bits: u32, roles: Roles) -> Member {
     let class = FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(len_bits)), 8).with_roles(roles);
-    member(name, schema.add_field_class(class))
+    Member::new(name, schema.add_field_class(class))
 }
 
 fn add_struct(schema: &mut Schema, members: Vec<Member>) -> FieldClassId {
