@@ -6,19 +6,10 @@
 use std::sync::Arc;
 
 use regex::Regex;
+pub use tracemill_format::calls::PatternKind;
 use tracemill_format::calls::{CallSource, CallSymbol, Color};
 
 use crate::text::parse_time;
-
-/// How names are matched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PatternKind {
-    /// Extended regular expressions that may match anywhere in a name.
-    #[default]
-    Regex,
-    /// `*`, `?` and `[...]`, for whole names.
-    Glob,
-}
 
 /// The texts of the options.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -422,60 +413,19 @@ impl Rule {
     }
 }
 
-/// Letters that make a name a pattern.
-const PATTERN_LETTERS: &str = ".?*+-^$|()[]{}";
-
 fn pattern(name: &str, kind: PatternKind) -> Pattern {
-    let exact = || Pattern::Exact(name.to_string());
-    if !name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
-        return exact();
-    }
-    let regex = match kind {
-        PatternKind::Regex if name.starts_with("operator ") => return exact(),
-        PatternKind::Regex => Regex::new(name),
-        PatternKind::Glob => Regex::new(&glob(name)),
-    };
-    regex.map_or_else(|_| exact(), Pattern::Regex)
+    kind.expression(name).map_or_else(|| Pattern::Exact(name.to_string()), Pattern::Regex)
 }
 
 /// The pattern of a file, or of a folder that it is in.
 fn location_pattern(name: &str, kind: PatternKind) -> Pattern {
-    if name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
+    if PatternKind::has_pattern(name) {
         return pattern(name, kind);
     }
     let name = name.strip_suffix('/').unwrap_or(name);
     let name = name.strip_prefix('/').unwrap_or(name);
     Regex::new(&format!("{}($|(/.*))", regex::escape(name)))
         .map_or_else(|_| Pattern::Exact(name.into()), Pattern::Regex)
-}
-
-/// A glob as a regular expression for whole names.
-fn glob(text: &str) -> String {
-    let mut out = String::from("^(?s:");
-    let mut rest = text.chars();
-    while let Some(letter) = rest.next() {
-        match letter {
-            '*' => out += ".*",
-            '?' => out.push('.'),
-            '[' => {
-                // Without its end it is a letter as others.
-                let Some((set, behind)) = rest.as_str().split_once(']').filter(|(set, _)| !set.is_empty()) else {
-                    out += "\\[";
-                    continue;
-                };
-                rest = behind.chars();
-                let (negation, set) = match set.strip_prefix(['!', '^']) {
-                    Some(set) => ("^", set),
-                    None => ("", set),
-                };
-                let escaped = set.replace('\\', "\\\\").replace('[', "\\[").replace('&', "\\&").replace('~', "\\~");
-                out += &format!("[{negation}{escaped}]");
-            }
-            '\\' => out += &regex::escape(rest.next().unwrap_or('\\').encode_utf8(&mut [0; 4])),
-            letter => out += &regex::escape(letter.encode_utf8(&mut [0; 4])),
-        }
-    }
-    out + ")$"
 }
 
 #[cfg(test)]

@@ -206,17 +206,6 @@ pub fn parse_time(text: &str) -> Option<u64> {
     Some(ns)
 }
 
-/// Seconds of a clock, with a fraction, in ns; digits beyond are truncated.
-pub fn parse_timestamp(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let digits = fraction.bytes().chain(std::iter::repeat(b'0')).take(9);
-    let ns = digits.fold(0, |sum, digit| sum * 10 + u64::from(digit - b'0'));
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(ns)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,7 +243,5 @@ mod tests {
         assert_eq!(parse_time("1.5ms"), Some(1_500_000));
         assert_eq!((parse_time("7"), parse_time("1x"), parse_time("")), (Some(7), None, None));
         assert_eq!((parse_time("2M"), parse_time("3S")), (Some(120_000_000_000), Some(3_000_000_000)));
-        assert_eq!(parse_timestamp("12.5"), Some(12_500_000_000));
-        assert_eq!((parse_timestamp("1.0000000019"), parse_timestamp("1.x")), (Some(1_000_000_001), None));
     }
 }

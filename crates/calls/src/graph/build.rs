@@ -255,10 +255,7 @@ impl<'a, 'o> Graph<'a, 'o> {
             self.builder.add(&mut self.follower, (task, place), (name, address, time), is_entry, 0);
         }
         if self.function.is_some_and(|function| self.builder.names[name] == function) {
-            match is_entry {
-                true => self.start(task, time, address, open),
-                false => self.end(task, place),
-            }
+            if is_entry { self.start(task, time, address, open) } else { self.end(task, place) }
         }
     }
 

@@ -321,10 +321,7 @@ pub(crate) fn with_opt_files(mut words: Vec<OsString>) -> Result<Vec<OsString>, 
 pub(super) fn hidden(name: &'static str, letter: Option<char>, has_value: bool) -> Arg {
     let arg = Arg::new(name).long(name).hide(true);
     let arg = if let Some(letter) = letter { arg.short(letter) } else { arg };
-    match has_value {
-        true => arg.action(ArgAction::Append).allow_hyphen_values(true),
-        false => arg.action(ArgAction::Count),
-    }
+    if has_value { arg.action(ArgAction::Append).allow_hyphen_values(true) } else { arg.action(ArgAction::Count) }
 }
 
 /// How names of functions are matched.

@@ -187,8 +187,7 @@ fn names(options: &AnalyzeOptions) -> Result<(Vec<&'static Known>, InputOptions)
         let unknown = first.split(',').find(|name| Known::find(name).is_none()).unwrap_or_default();
         let error = Error::misuse(format!("`{unknown}` is no analysis, and there is no such file"));
         let all: Vec<&str> = ANALYSES.iter().map(|known| known.name).collect();
-        let error = error.with_help(format!("the analyses are {}", all.join(", ")));
-        return Err(suggest(error, unknown, all));
+        return Err(suggest(error.with_help(format!("the analyses are {}", all.join(", "))), unknown, all));
     }
     if input.traces.is_empty() {
         return Err(Error::misuse("an analysis needs a TRACE").with_help("tracemill analyze cpu TRACE"));

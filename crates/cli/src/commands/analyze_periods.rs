@@ -39,8 +39,7 @@ pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Known]) -> Result<
             return Err(Error::misuse("`periods` takes no --per").with_help("a --period-parent holds other periods"));
         }
         if !definitions.has(per) {
-            let error = Error::misuse(format!("--per: there is no period `{per}`"));
-            return Err(suggest(error, per, definitions.names()));
+            return Err(suggest(Error::misuse(format!("--per: there is no period `{per}`")), per, definitions.names()));
         }
     }
     Ok((!written.is_empty()).then_some(definitions))

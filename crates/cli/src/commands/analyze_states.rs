@@ -103,10 +103,7 @@ impl StateLines {
 }
 
 fn put_text(out: &mut Out, text: &str, is_json: bool) {
-    match is_json {
-        true => put_json(out, text.as_bytes()),
-        false => put_cell(out, text.as_bytes()),
-    }
+    if is_json { put_json(out, text.as_bytes()) } else { put_cell(out, text.as_bytes()) }
 }
 
 /// The lines of a table for people.

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_calls::rules::Rules;
-use tracemill_calls::text::{by_name, parse_time, parse_timestamp};
+use tracemill_calls::text::{by_name, parse_time};
 use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange};
+use tracemill_codec::text::seconds;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
 use tracemill_engine::session::{OpenOptions, Session};
@@ -80,7 +81,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         };
         let with_calls = FORMATS.iter().filter(|format| format.has_calls);
         let known = names_of(with_calls);
-        let error = Error::new(ErrorKind::Unsupported, message).in_file(&path);
+        let error = Error::unsupported(message).in_file(&path);
         return Err(error.with_help(format!(
             "formats with calls: {}; `tracemill report` measures the time between events of any trace with --state, or \
              --from and --to",
@@ -176,7 +177,7 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
 }
 
 /// The colors of what is shown.
-pub(crate) fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
+fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
     let is_wanted = match args.color {
         When::Always => true,
         When::Never => false,
@@ -192,17 +193,19 @@ pub(crate) fn colors(args: &CallArgs, is_html: bool) -> ColorStyle {
     }
 }
 
-/// Writes what stands around the text of a page, when it is one.
-pub(crate) fn page<T>(
-    colors: ColorStyle,
-    out: &mut dyn Write,
-    write: impl FnOnce(&mut dyn Write) -> std::io::Result<T>,
+/// Writes text in the colors that are wanted of it, or as a page.
+pub(crate) fn write_text<T>(
+    args: &CallArgs,
+    is_html: bool,
+    sink: &mut Sink,
+    write: impl FnOnce(ColorStyle, &mut dyn Write) -> std::io::Result<T>,
 ) -> std::io::Result<T> {
+    let (colors, mut out) = (colors(args, is_html), sink.as_writer());
     if !colors.is_html() {
-        return write(out);
+        return write(colors, &mut out);
     }
     out.write_all(b"<html>\n<head></head>\n<body style='background-color:black;color:white;'>\n<pre>\n")?;
-    let written = write(out)?;
+    let written = write(colors, &mut out)?;
     out.write_all(b"</pre>\n</body>\n</html>\n")?;
     Ok(written)
 }
@@ -217,7 +220,7 @@ fn time_range(text: &str) -> Result<TimeRange, Error> {
     let end = |text: &str| match text.ends_with(|letter: char| letter.is_ascii_alphabetic()) {
         _ if text.is_empty() => Some((0, false)),
         true => parse_time(text).map(|time| (time, true)),
-        false => parse_timestamp(text).map(|time| (time, false)),
+        false => seconds(text).map(|time| (time, false)),
     };
     let ((start, is_start_elapsed), (stop, is_stop_elapsed)) =
         (end(start).ok_or_else(wrong)?, end(stop).ok_or_else(wrong)?);

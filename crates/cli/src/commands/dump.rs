@@ -61,9 +61,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_events: args.calls.no_event,
             no_sched: call_options.events.no_sched,
             no_tasks: args.calls.kernel_only,
-            between: None,
-            between_of_all: None,
-            tids: &[],
+            ..DumpOptions::default()
         };
         let written = match args.format {
             CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),

@@ -1,6 +1,5 @@
 //! `tracemill graph`.
 
-use std::io::Write;
 use std::path::Path;
 
 use tracemill_calls::CallOptions;
@@ -27,7 +26,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
         call_args.rules.0.triggers.push(format!("{function}@depth={depth}"));
     }
     let Some(open) = calls::open(&call_args)? else { return Ok(Outcome::Nothing) };
-    let (source, mut call_options) = calls::options(&call_args, &open)?;
+    let (source, call_options) = calls::options(&call_args, &open)?;
     if args.task {
         let findings = tasks(args, source, call_options)?;
         return Ok(open.finish(findings));
@@ -41,10 +40,9 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
-            call_options.colors = colors;
-            let write = |out: &mut dyn Write| graph::write(source, call_options, &options, out);
-            calls::page(colors, &mut sink.as_writer(), write)
+            calls::write_text(&args.calls, args.format == CallFormat::Html, &mut sink, |colors, out| {
+                graph::write(source, CallOptions { colors, ..call_options }, &options, out)
+            })
         }
         CallFormat::Json => graph::write_json(source, call_options, &options, &mut sink.as_writer()),
     };
@@ -60,9 +58,9 @@ fn tasks(args: &GraphArgs, source: &dyn CallSource, call_options: CallOptions) -
     let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
-            let write = |out: &mut dyn Write| tasks::write_tree(source, &tree, &fields, threshold, colors, out);
-            calls::page(colors, &mut sink.as_writer(), write)
+            calls::write_text(&args.calls, args.format == CallFormat::Html, &mut sink, |colors, out| {
+                tasks::write_tree(source, &tree, &fields, threshold, colors, out)
+            })
         }
         CallFormat::Json => json::write_task_tree(source, &tree, &mut sink.as_writer()),
     };

@@ -122,8 +122,7 @@ fn tell_times(begin: Instant) {
 fn not_recovered(folder: &Path, error: std::io::Error) -> Error {
     match error.kind() {
         std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-            let error =
-                Error::new(ErrorKind::Misuse, "there are no rings: the trace is finished, or is none").in_file(folder);
+            let error = Error::misuse("there are no rings: the trace is finished, or is none").in_file(folder);
             error.with_help("only a folder in which a recorder was killed can be recovered")
         }
         _ => Error::io("recover the trace in", folder, &error),
@@ -206,8 +205,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
             let error = Error::misuse("--keep-pid leaves nobody who records events of the kernel");
             return Err(error.with_help("leave out one of --keep-pid and --event"));
         }
-        let error = tracemill_run::become_program(path, arguments, &how, start_beside);
-        return Err(failed(error));
+        return Err(failed(tracemill_run::become_program(path, arguments, &how, start_beside)));
     }
     interrupt::leave_to_children();
     let recorded = match options.calls.beside {

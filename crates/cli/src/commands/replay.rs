@@ -1,9 +1,7 @@
 //! `tracemill replay`.
 
-use std::io::Write;
-
-use tracemill_calls::json;
 use tracemill_calls::replay::{self, ReplayField, ReplayLines, ReplayOptions};
+use tracemill_calls::{CallOptions, json};
 use tracemill_model::error::Error;
 
 use super::calls;
@@ -13,7 +11,7 @@ use crate::report::Outcome;
 /// Replays the calls of a trace.
 pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let Some(open) = calls::open(&args.calls)? else { return Ok(Outcome::Nothing) };
-    let (source, mut call_options) = calls::options(&args.calls, &open)?;
+    let (source, call_options) = calls::options(&args.calls, &open)?;
     let mut defaults = ReplayOptions::default();
     if !call_options.range.is_whole() {
         let is_elapsed = call_options.range.is_elapsed();
@@ -36,10 +34,9 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<Outcome, Error> {
     let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         CallFormat::Text | CallFormat::Html => {
-            let colors = calls::colors(&args.calls, args.format == CallFormat::Html);
-            call_options.colors = colors;
-            let write = |out: &mut dyn Write| replay::write(source, call_options, &options, out);
-            calls::page(colors, &mut sink.as_writer(), write)
+            calls::write_text(&args.calls, args.format == CallFormat::Html, &mut sink, |colors, out| {
+                replay::write(source, CallOptions { colors, ..call_options }, &options, out)
+            })
         }
         CallFormat::Json => json::write_replay(source, call_options, !args.no_args, &mut sink.as_writer()),
     };

@@ -1,6 +1,5 @@
 //! `tracemill report`: statistics of calls.
 
-use std::io::Write;
 use std::path::Path;
 
 use tracemill_calls::report::{self, Column, DiffPolicy, ReportOptions, Statistic};
@@ -26,19 +25,16 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         let findings = of_tasks(args, source, call_options)?;
         return Ok(open.finish(findings));
     }
-    let mut options = options(args)?;
-    options.colors = calls::colors(&args.calls, args.format == ReportFormat::Html);
-    let colors = options.colors;
+    let options = options(args)?;
     let policy = policy(args)?;
-    let is_json = args.format == ReportFormat::Json;
+    let (is_json, is_html) = (args.format == ReportFormat::Json, args.format == ReportFormat::Html);
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());
     let mut sink = calls::sink(&args.calls)?;
     let written = match &args.diff {
         None if is_json => json::write_report(source, functions, &options, &mut sink.as_writer()),
-        None => {
-            let write = |out: &mut dyn Write| report::write(source, functions, &options, out);
-            calls::page(colors, &mut sink.as_writer(), write)
-        }
+        None => calls::write_text(&args.calls, is_html, &mut sink, |colors, out| {
+            report::write(source, functions, &ReportOptions { colors, ..options }, out)
+        }),
         Some(path) => {
             let other_args = CallArgs { trace: Some(path.clone()), data: None, ..args.calls.clone() };
             let Some(other) = calls::open(&other_args)? else { return Ok(Outcome::Nothing) };
@@ -53,8 +49,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
                     let (base, other) = ((&*base.0, source), (&*other.0, other_source));
                     json::write_difference(base, other, &options, &mut sink.as_writer())
                 }
-                false => calls::page(colors, &mut sink.as_writer(), |out: &mut dyn Write| {
-                    report::write_difference(base, other, &options, &policy, source, out)
+                false => calls::write_text(&args.calls, is_html, &mut sink, |colors, out| {
+                    report::write_difference(base, other, &ReportOptions { colors, ..options }, &policy, source, out)
                 }),
             }
         }
@@ -93,11 +89,9 @@ fn of_tasks(args: &ReportArgs, source: &dyn CallSource, call_options: CallOption
     let mut sink = calls::sink(&args.calls)?;
     let written = match args.format {
         ReportFormat::Json => json::write_tasks(source, &stats, &mut sink.as_writer()),
-        _ => {
-            let colors = calls::colors(&args.calls, args.format == ReportFormat::Html);
-            let write = |out: &mut dyn Write| tasks::write(source, stats, &columns, &keys, colors, out);
-            calls::page(colors, &mut sink.as_writer(), write)
-        }
+        format => calls::write_text(&args.calls, format == ReportFormat::Html, &mut sink, |colors, out| {
+            tasks::write(source, stats, &columns, &keys, colors, out)
+        }),
     };
     Ok(sink.finish(written)?.map(|()| findings))
 }

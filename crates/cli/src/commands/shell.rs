@@ -177,8 +177,7 @@ impl Shell {
             "\\x" if self.form == Form::Records => self.form = self.form_before,
             "\\x" => self.form_before = std::mem::replace(&mut self.form, Form::Records),
             _ => {
-                let error = Error::misuse(format!("there is no command `{name}`"));
-                return Err(error.with_help("`\\?` lists them"));
+                return Err(Error::misuse(format!("there is no command `{name}`")).with_help("`\\?` lists them"));
             }
         }
         Ok(true)

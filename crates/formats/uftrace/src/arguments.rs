@@ -9,9 +9,10 @@ use regex::Regex;
 
 use super::debug::{Enumeration, enumerations};
 use super::demangle::simple_name;
-use super::info::{PatternType, Specs};
+use super::info::Specs;
 use super::names::{Module, Names};
 use tracemill_codec::bits::u16_at;
+use tracemill_format::calls::PatternKind;
 use tracemill_model::schema::ByteOrder;
 
 /// How a value is shown and read.
@@ -210,11 +211,8 @@ struct Item {
     is_exact: bool,
 }
 
-/// Letters that make a name a pattern.
-const PATTERN_LETTERS: &str = ".?*+-^$|()[]{}";
-
 impl Items {
-    fn read(text: &str, pattern_type: PatternType, want_return_values: bool, word: usize, is_arm: bool) -> Items {
+    fn read(text: &str, patterns: PatternKind, want_return_values: bool, word: usize, is_arm: bool) -> Items {
         let mut all = Items { exact: HashMap::new(), patterns: Vec::new(), items: Vec::new() };
         for item in text.split(';').map(str::trim).filter(|item| !item.is_empty()) {
             let (name, parts) = item.split_once('@').unwrap_or((item, ""));
@@ -235,10 +233,7 @@ impl Items {
             }
             let name = simple_name(name);
             let at = all.items.len();
-            let pattern = match name.contains(|letter| PATTERN_LETTERS.contains(letter)) {
-                true => pattern(&name, pattern_type),
-                false => None,
-            };
+            let pattern = patterns.expression(&name);
             let is_exact = pattern.is_none();
             match pattern {
                 Some(pattern) => all.patterns.push((at, pattern)),
@@ -259,42 +254,6 @@ impl Items {
         found.extend(self.patterns.iter().filter(|(_, pattern)| pattern.is_match(name)).map(|(at, _)| *at));
         found.sort_unstable();
         found.into_iter().map(|at| &self.items[at]).collect()
-    }
-}
-
-/// The pattern as a regular expression; `None` when the name is meant as it stands.
-fn pattern(name: &str, pattern_type: PatternType) -> Option<Regex> {
-    match pattern_type {
-        PatternType::Simple => None,
-        PatternType::Regex if name.starts_with("operator ") => None,
-        PatternType::Regex => Regex::new(name).ok(),
-        PatternType::Glob => {
-            let mut text = String::from("^(?s:");
-            let mut letters = name.chars();
-            let mut is_in_set = false;
-            while let Some(letter) = letters.next() {
-                match letter {
-                    '*' if !is_in_set => text += ".*",
-                    '?' if !is_in_set => text.push('.'),
-                    '[' if !is_in_set => {
-                        is_in_set = true;
-                        text.push('[');
-                        if letters.as_str().starts_with('!') {
-                            letters.next();
-                            text.push('^');
-                        }
-                    }
-                    ']' if is_in_set => {
-                        is_in_set = false;
-                        text.push(']');
-                    }
-                    '-' if is_in_set => text.push('-'),
-                    '\\' => text += &regex::escape(letters.next().unwrap_or('\\').encode_utf8(&mut [0; 4])),
-                    letter => text += &regex::escape(letter.encode_utf8(&mut [0; 4])),
-                }
-            }
-            Regex::new(&(text + ")$")).ok()
-        }
     }
 }
 
@@ -344,7 +303,7 @@ pub fn wanted_values(
     has_globs: bool,
     functions: &mut dyn Iterator<Item = (&str, &str)>,
 ) -> Vec<[Vec<Wanted>; 2]> {
-    let patterns = if has_globs { PatternType::Glob } else { PatternType::Regex };
+    let patterns = if has_globs { PatternKind::Glob } else { PatternKind::Regex };
     let items = [false, true].map(|want_return_values| {
         Items::read(texts[usize::from(want_return_values)], patterns, want_return_values, 8, false)
     });
@@ -374,18 +333,18 @@ impl Signatures {
     /// Makes the lists.
     pub(super) fn new(specs: &Specs, names: &Names) -> Signatures {
         let word = if names.is_64_bit { 8 } else { 4 };
-        let read = |text: &str, pattern_type, want_return_values| {
-            Items::read(text, pattern_type, want_return_values, word, specs.is_arm)
+        let read = |text: &str, patterns, want_return_values| {
+            Items::read(text, patterns, want_return_values, word, specs.is_arm)
         };
         let mut makers = [
             Maker {
-                explicit: read(&specs.arguments, specs.pattern_type, false),
-                table: read(&specs.auto_arguments, PatternType::Simple, false),
+                explicit: read(&specs.arguments, specs.patterns, false),
+                table: read(&specs.auto_arguments, PatternKind::Simple, false),
                 want_return_values: false,
             },
             Maker {
-                explicit: read(&specs.return_values, specs.pattern_type, true),
-                table: read(&specs.auto_return_values, PatternType::Simple, true),
+                explicit: read(&specs.return_values, specs.patterns, true),
+                table: read(&specs.auto_return_values, PatternKind::Simple, true),
                 want_return_values: true,
             },
         ];
@@ -550,14 +509,14 @@ mod tests {
 
     #[test]
     fn items_match_by_their_pattern() {
-        let read = |text: &str, pattern_type| Items::read(text, pattern_type, false, 8, false);
+        let read = |text: &str, patterns| Items::read(text, patterns, false, 8, false);
         let count = |items: &Items, name: &str| items.of(name).iter().map(|item| item.specs.len()).sum::<usize>();
-        let items = read("foo@arg1;^ba@arg1,arg2,retval;std::x@fparg1,libx;only@retval", PatternType::Regex);
+        let items = read("foo@arg1;^ba@arg1,arg2,retval;std::x@fparg1,libx;only@retval", PatternKind::Regex);
         assert_eq!((count(&items, "foo"), count(&items, "foo2"), count(&items, "bar")), (1, 0, 2));
         assert_eq!((count(&items, "std::x"), count(&items, "only")), (1, 0));
-        let items = read("f[!a]o*@arg1", PatternType::Glob);
+        let items = read("f[!a]o*@arg1", PatternKind::Glob);
         assert_eq!((count(&items, "fboat"), count(&items, "faoat"), count(&items, "xfbo")), (1, 0, 0));
-        let items = read("f.*@arg1", PatternType::Simple);
+        let items = read("f.*@arg1", PatternKind::Simple);
         assert_eq!((count(&items, "f.*"), count(&items, "foo")), (1, 0));
     }
 

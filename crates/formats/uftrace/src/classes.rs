@@ -225,12 +225,7 @@ impl Fields {
             u32: builder.integer(32, false, DisplayBase::Decimal),
             u64: builder.integer(64, false, DisplayBase::Decimal),
             address: builder.integer(64, false, DisplayBase::Hexadecimal),
-            bool: builder.leaf(FieldKind::Boolean(BitsClass {
-                len_bits: 8,
-                byte_order: ByteOrder::Little,
-                reversed_bits: false,
-                flags: Arc::new([]),
-            })),
+            bool: builder.leaf(FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little))),
             symbol: builder.rendered(4, SymbolText(names.clone())),
             module: builder.rendered(0, ModuleText(names.clone(), SYMBOL_AT)),
             text: builder.rendered(8, Stored),
@@ -276,7 +271,7 @@ impl Builder<'_> {
     }
 
     fn structure(&mut self, members: &[(&str, FieldClassId)]) -> FieldClassId {
-        let member = |&(name, class): &(&str, FieldClassId)| Member { name: name.into(), raw_name: name.into(), class };
+        let member = |&(name, class): &(&str, FieldClassId)| Member::new(name, class);
         self.leaf(FieldKind::Struct(StructClass { members: members.iter().map(member).collect() }))
     }
 
@@ -424,11 +419,9 @@ impl Builder<'_> {
             Form::Hexadecimal | Form::Pointer => self.integer(bits, false, DisplayBase::Hexadecimal),
             Form::Octal => self.integer(bits, false, DisplayBase::Octal),
             Form::Float if spec.size < 4 => self.integer(bits, false, DisplayBase::Hexadecimal),
-            Form::Float => self.leaf(FieldKind::Float(FloatClass {
-                len_bits: if spec.size == 4 { 32 } else { 64 },
-                byte_order: ByteOrder::Little,
-                reversed_bits: false,
-            })),
+            Form::Float => {
+                self.leaf(FieldKind::Float(FloatClass::new(if spec.size == 4 { 32 } else { 64 }, ByteOrder::Little)))
+            }
             Form::Text | Form::StdString => fields.text,
             Form::Enumeration(_, values) => {
                 let mappings = Some(values.clone().unwrap_or_default());
@@ -436,10 +429,7 @@ impl Builder<'_> {
                 self.leaf(FieldKind::Integer(class))
             }
             Form::Structure(_) if spec.size == 0 => fields.nothing,
-            Form::Structure(_) => self.leaf(FieldKind::Blob(BlobClass {
-                length: Length::Static(spec.size as u64),
-                media_type: "application/octet-stream".into(),
-            })),
+            Form::Structure(_) => self.leaf(FieldKind::Blob(BlobClass::new(Length::Static(spec.size as u64)))),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reads a slice of a task's file: records become events in the form of [`super::layout`].
 
-use tracemill_codec::bits::{read_uint, u16_at, u64_at};
+use tracemill_codec::bits::{nearest_float, read_uint, u16_at, u64_at};
 use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind};
@@ -340,36 +340,11 @@ pub(super) fn extended(bytes: &[u8], order: ByteOrder) -> f64 {
     let mantissa = u64_at(&own, 0, ByteOrder::Little).unwrap_or(0);
     let high = u16_at(&own, 8, ByteOrder::Little).unwrap_or(0);
     let sign = if high & 0x8000 != 0 { -1.0 } else { 1.0 };
-    let exponent = i32::from(high & 0x7fff);
+    let exponent = high & 0x7fff;
     if exponent == 0x7fff {
         return if mantissa << 1 == 0 { sign * f64::INFINITY } else { f64::NAN };
     }
-    if mantissa == 0 {
-        return sign * 0.0;
-    }
-    // The value is mantissa * 2^(exponent - 16446). Rounded once: to the bits that remain at its size.
-    let shift = mantissa.leading_zeros() as i32;
-    let (mantissa, exponent) = (mantissa << shift, exponent.max(1) - shift - 16383);
-    if exponent > 1023 {
-        return sign * f64::INFINITY;
-    }
-    let kept = if exponent >= -1022 { 53 } else { 53 - (-1022 - exponent) };
-    if kept < 0 {
-        return sign * 0.0;
-    }
-    let drop = 64 - kept as u32;
-    let rounded = match drop {
-        64 => u64::from(mantissa > 1 << 63),
-        drop => {
-            let (low, half) = (mantissa & ((1 << drop) - 1), 1u64 << (drop - 1));
-            let base = mantissa >> drop;
-            base + u64::from(low > half || low == half && base & 1 == 1)
-        }
-    };
-    // `rounded` has at most 54 bits and is exact; so is each of the two products.
-    let power = exponent - 63 + drop as i32;
-    let half_power = power / 2;
-    sign * rounded as f64 * 2f64.powi(half_power) * 2f64.powi(power - half_power)
+    sign * if mantissa == 0 { 0.0 } else { nearest_float(mantissa, i64::from(exponent.max(1)) - 16446) }
 }
 
 /// Which depths have an open call, to find exits that nobody entered.

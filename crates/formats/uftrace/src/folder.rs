@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_format::{DataFile, Entry, EntryKind, Storage, Stream};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use super::debug::DebugInfo;
 use super::info::{Info, feature};
@@ -105,7 +105,7 @@ impl Folder<'_> {
         } else if let Some(bytes) = self.text("task") {
             (Tasks::read_binary(bytes.bytes(), info.byte_order), "task")
         } else {
-            let error = Error::new(ErrorKind::Inconsistent, "there is no file `task.txt`: no address has a symbol");
+            let error = Error::inconsistent("there is no file `task.txt`: no address has a symbol");
             self.warnings.push(error.in_file(&self.path.join("task.txt")));
             return Tasks::default();
         };
@@ -138,8 +138,7 @@ impl Folder<'_> {
                 None => {
                     if reported.insert(name.clone()) {
                         let message = "the map of a session is missing: its addresses have no symbols";
-                        let error = Error::new(ErrorKind::Inconsistent, message);
-                        self.warnings.push(error.in_file(&self.path.join(&name)));
+                        self.warnings.push(Error::inconsistent(message).in_file(&self.path.join(&name)));
                     }
                     Map::default()
                 }
@@ -244,8 +243,7 @@ impl Folder<'_> {
         }
         let Some(text) = self.text("kernel_header") else {
             for cpu in cpus {
-                let error =
-                    Error::new(ErrorKind::Inconsistent, "there is no file `kernel_header`: no event has a format");
+                let error = Error::inconsistent("there is no file `kernel_header`: no event has a format");
                 let error = error.at_offset(0).with_help("the file is skipped");
                 self.faults.push(error.in_file(&self.path.join(format!("kernel-cpu{cpu}.dat"))));
             }

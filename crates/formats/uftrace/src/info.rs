@@ -1,7 +1,8 @@
 //! The file `info`: a binary header of 40 bytes, then lines of text (`SPEC.md`, section 1).
 
 use tracemill_codec::bits::read_uint;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_format::calls::PatternKind;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::lines::shorten;
@@ -60,18 +61,6 @@ pub(super) const GROUPS: [(&str, &str); 16] = [
     ("sysctl", "SYSCTL"),
 ];
 
-/// How patterns of argument specifications are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum PatternType {
-    /// Whole names.
-    Simple,
-    /// POSIX extended regular expressions, not anchored.
-    #[default]
-    Regex,
-    /// Shell patterns.
-    Glob,
-}
-
 /// The binary header of `info`.
 #[derive(Clone, Debug)]
 pub(super) struct Header {
@@ -104,7 +93,8 @@ pub(super) struct Info {
 /// The entries of the file `info` about arguments.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Specs {
-    pub pattern_type: PatternType,
+    /// How patterns of argument specifications are written.
+    pub patterns: PatternKind,
     pub arguments: String,
     pub return_values: String,
     pub auto_arguments: String,
@@ -123,7 +113,7 @@ impl Info {
     pub(super) fn read(bytes: &[u8]) -> Result<Info> {
         let header = bytes.get(..HEADER_LEN).ok_or_else(|| {
             let message = format!("the header has {} bytes, expected {HEADER_LEN}", bytes.len());
-            Error::new(ErrorKind::Truncated, message).at_offset(bytes.len() as u64)
+            Error::truncated(message).at_offset(bytes.len() as u64)
         })?;
         if !header.starts_with(MAGIC) {
             return Err(Error::malformed("the file does not begin with `Ftrace!`").at_offset(0));
@@ -139,8 +129,7 @@ impl Info {
         let number = |at: usize, len: usize| read_uint(&header[at..at + len], byte_order);
         let version = number(8, 4) as u32;
         if !matches!(version, 3 | 4) {
-            let message = format!("version {version} of the data, known are 3 and 4");
-            return Err(Error::unsupported(message).at_offset(8));
+            return Err(Error::unsupported(format!("version {version} of the data, known are 3 and 4")).at_offset(8));
         }
         let is_64_bit = match header[15] {
             1 => false,
@@ -166,7 +155,7 @@ impl Info {
             size if (HEADER_LEN..=bytes.len()).contains(&size) => size,
             size => {
                 let message = format!("header size {size}, the text begins at {HEADER_LEN}");
-                info.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(12));
+                info.warnings.push(Error::inconsistent(message).at_offset(12));
                 HEADER_LEN
             }
         };
@@ -175,7 +164,7 @@ impl Info {
         info.entries.insert(1, ("groups".into(), names(groups, &GROUPS.map(|(name, _)| name))));
         if groups == 0 {
             let message = "no group of lines is announced: the recorder did not end in an orderly way";
-            info.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(24));
+            info.warnings.push(Error::inconsistent(message).at_offset(24));
         }
         Ok(info)
     }
@@ -236,10 +225,10 @@ impl Info {
             "enumauto" => self.specs.auto_enumerations = value.to_string(),
             "auto-args" => self.specs.is_auto = value.trim() == "1",
             "pattern_type" => {
-                self.specs.pattern_type = match value.trim() {
-                    "simple" => PatternType::Simple,
-                    "glob" => PatternType::Glob,
-                    _ => PatternType::Regex,
+                self.specs.patterns = match value.trim() {
+                    "simple" => PatternKind::Simple,
+                    "glob" => PatternKind::Glob,
+                    _ => PatternKind::Regex,
                 }
             }
             _ => {}
@@ -314,7 +303,7 @@ mod tests {
             let info = Info::read(&bytes).unwrap();
             assert_eq!((info.header.version, info.is_64_bit, info.header.features), (3, class == 2, 0x363));
             assert_eq!((info.max_stack, info.tids.as_deref()), (Some(1024), Some(&[7, 5][..])));
-            assert_eq!(info.specs.pattern_type, PatternType::Glob);
+            assert_eq!(info.specs.patterns, PatternKind::Glob);
             assert!(info.warnings.is_empty());
         }
     }

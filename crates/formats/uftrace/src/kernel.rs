@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use tracemill_codec::bits::{u32_at, u64_at};
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, StreamClassId};
 
@@ -163,8 +163,7 @@ impl Kernel {
         let mut kernel = Kernel { layout, formats: BTreeMap::new() };
         for (name, at, text) in texts {
             if let Err(error) = kernel.add(&name, text, machine) {
-                let error = error.at_offset(at as u64);
-                faults.push(error.with_help(format!("the events of `{name}` are shown as bytes")));
+                faults.push(error.at_offset(at as u64).with_help(format!("the events of `{name}` are shown as bytes")));
             }
         }
         kernel
@@ -184,7 +183,7 @@ impl Kernel {
         let name = format!("{system}:{}", format.name);
         if let Some(known) = self.formats.get(&format.id) {
             let message = format!("the number {} of `{name}` is that of `{}`", format.id, known.name);
-            return Err(Error::new(ErrorKind::Inconsistent, message));
+            return Err(Error::inconsistent(message));
         }
         let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
         let others = [next, other];
@@ -466,7 +465,7 @@ impl<'a> CpuRecords<'a> {
                     self.fault(error.with_help("what looks like records in it is read"));
                 } else if bytes.len() < layout.page_bytes {
                     let message = format!("the file ends inside a page, {} bytes of it are there", bytes.len());
-                    self.fault(Error::new(ErrorKind::Truncated, message).at_offset(self.base as u64));
+                    self.fault(Error::truncated(message).at_offset(self.base as u64));
                 }
             }
             Err(error) => self.fault(error.at_offset(self.base as u64)),

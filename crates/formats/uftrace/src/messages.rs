@@ -1,12 +1,12 @@
 //! `extern.dat`: lines of text with a time that other programs left (`SPEC.md`, section 9).
 
+use tracemill_codec::text::seconds;
 use tracemill_ftrace::classes::push_locator;
 use tracemill_model::error::Error;
 
 use super::classes::{Classes, EXTERNAL};
 use super::layout::Events;
 use super::lines::line_place;
-use super::tasks::seconds;
 
 /// A message: its time and where its text stands.
 pub(super) struct Message {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
 use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, Stream};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Schema;
 
 use super::arguments::Signatures;
@@ -19,7 +19,8 @@ use super::reader::{Reader, Source};
 use super::summary;
 use super::symbols::base_name;
 use super::tables::{environment, sections};
-use super::tasks::{Session, seconds};
+use super::tasks::Session;
+use tracemill_codec::text::seconds;
 
 /// Is it a folder with the file `info` of uftrace?
 pub(crate) fn probe(storage: &dyn Storage, path: &Path) -> bool {
@@ -62,8 +63,7 @@ impl<'a> Opening<'a> {
         }
         reader.calls = Some(folder.calls(&reader, &streams, &tids, info, context.demangle));
         if streams.iter().all(|stream| stream.packets.is_empty()) {
-            let error = Error::new(ErrorKind::Inconsistent, "no file of records has any record");
-            folder.warnings.push(error.in_file(&found.path));
+            folder.warnings.push(Error::inconsistent("no file of records has any record").in_file(&found.path));
         }
         let sections = if has_packets { sections(&reader.definitions.names, &tids) } else { Vec::new() };
         let mut trace = OpenTrace::of_folder(found, schema, Arc::new(reader));

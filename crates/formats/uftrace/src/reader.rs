@@ -9,7 +9,7 @@ use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::calls::CallSource;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 use tracemill_ftrace::packets::StreamInfo;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{Part, StreamClassId};
 
@@ -82,8 +82,7 @@ impl Reader {
         for id in ids {
             let Some(module) = self.definitions.names.module(id).filter(|module| module.is_untold()) else { continue };
             let message = format!("the symbols of `{}` are missing: its addresses have no names", module.path);
-            let error = Error::new(ErrorKind::Inconsistent, message);
-            events.warnings.push(error.in_file(&folder.join(format!("{}.sym", module.name()))));
+            events.warnings.push(Error::inconsistent(message).in_file(&folder.join(format!("{}.sym", module.name()))));
         }
     }
 }
@@ -132,7 +131,7 @@ impl PacketReader for Reader {
 }
 
 fn no_source() -> Error {
-    Error::new(ErrorKind::Misuse, "the stream is none of this trace")
+    Error::misuse("the stream is none of this trace")
 }
 
 impl Folder<'_> {

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use tracemill_codec::bits::read_uint;
+use tracemill_codec::text::seconds;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
@@ -212,16 +213,6 @@ fn quoted<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let at = text.find(&format!("{key}=\""))?;
     let rest = &text[at + key.len() + 2..];
     Some(&rest[..rest.rfind('"')?])
-}
-
-/// `SECONDS.FRACTION` in ns: a short fraction is filled with zeros, a long one cut.
-pub(super) fn seconds(text: &str) -> Option<u64> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if whole.is_empty() || !whole.bytes().chain(fraction.bytes()).all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let fraction: u64 = format!("{:0<9}", &fraction[..fraction.len().min(9)]).parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
 }
 
 #[cfg(test)]

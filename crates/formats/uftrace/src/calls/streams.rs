@@ -84,8 +84,7 @@ impl CallStream for TaskCalls<'_> {
                             found.address = self.task.address(record);
                             let is_exit = found.kind == CallKind::Exit;
                             if self.open_calls.is_unfounded(record.depth(), is_exit) {
-                                let error = unfounded(record.depth());
-                                self.findings.warnings.push(place(error, self.at, self.path));
+                                self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));
                             }
                         }
                         CallKind::Lost => self.open_calls.forget(),

@@ -1,6 +1,6 @@
 //! Records and payloads, the other way round (`SPEC.md`, section 5).
 
-use tracemill_codec::bits::put_uint;
+use tracemill_codec::bits::{float_bits, put_uint};
 use tracemill_codec::value::Value;
 use tracemill_model::schema::ByteOrder;
 
@@ -112,20 +112,11 @@ impl Numbers {
 
 /// A number as an extended one of 80 bits: mantissa, then sign and exponent.
 fn extended(value: f64) -> (u64, u16) {
-    let bits = value.to_bits();
-    let sign = (bits >> 48) as u16 & 0x8000;
-    let (exponent, fraction) = ((bits >> 52 & 0x7ff) as i32, bits & ((1 << 52) - 1));
-    match exponent {
-        0x7ff if fraction == 0 => (1 << 63, sign | 0x7fff),
-        0x7ff => (1 << 63 | 1 << 62 | fraction << 11, sign | 0x7fff),
-        0 if fraction == 0 => (0, sign),
-        0 => {
-            // The value is fraction * 2^-1074: its first bit becomes the one before the point.
-            let shift = fraction.leading_zeros();
-            (fraction << shift, sign | (16383 - 1074 + 63 - shift as i32) as u16)
-        }
-        _ => (1 << 63 | fraction << 11, sign | (exponent - 1023 + 16383) as u16),
-    }
+    let bits = float_bits(value, 15, 63);
+    let high = (bits >> 63) as u16;
+    // The bit before the point is stored, too; a NaN is a quiet one.
+    let more = u64::from(high & 0x7fff != 0) << 63 | u64::from(value.is_nan()) << 62;
+    (bits as u64 & u64::MAX >> 1 | more, high)
 }
 
 #[cfg(test)]

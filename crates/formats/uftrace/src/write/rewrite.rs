@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, EventRef};
+use tracemill_codec::text::seconds;
 use tracemill_codec::value::Value;
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
@@ -22,7 +23,6 @@ use crate::definitions::Definitions;
 use crate::kernel::Kernel;
 use crate::open::definitions;
 use crate::records::Kind;
-use crate::tasks::seconds;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, EntryKind, OutFile, OutPath, Storage};
