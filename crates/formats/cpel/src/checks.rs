@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use super::definitions::{Definitions, EventDefinition, TrackDefinition};
 use super::printf::Format;
@@ -99,6 +99,6 @@ impl Limits {
             false => format!("{title}: {what}, the string at offset {offset:#x}, has no NUL; said once"),
         };
         let is_fault = self.is_strict && !is_outside && part != Part::Datum;
-        Some((Error::new(ErrorKind::Inconsistent, message), is_fault))
+        Some((Error::inconsistent(message), is_fault))
     }
 }

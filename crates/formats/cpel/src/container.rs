@@ -1,7 +1,7 @@
 //! The container: a header of 8 octets, then sections of a type and a length (`SPEC.md`, section 1, D1 to D9, D37).
 
 use tracemill_codec::bits::{read_uint, u32_at};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::diagnostics::Diagnostics;
@@ -135,7 +135,7 @@ impl Container {
     pub(super) fn read(file: &[u8], any_version: bool, diagnostics: &mut Diagnostics) -> Result<Self> {
         let Some(header) = file.first_chunk::<8>() else {
             let message = format!("the header of a CPEL file has 8 octets, here are {}", file.len());
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
+            return Err(Error::truncated(message).at_offset(0));
         };
         let order = order_of(header);
         let version = header[0] & 0x7f;
@@ -226,8 +226,7 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
         let word = |behind: usize| u32_at(file, at as usize + behind, order);
         let (Some(kind), Some(declared_len)) = (word(0), word(4)) else {
             let message = format!("the file ends in the header of section {number} of {declared}");
-            let error = Error::new(ErrorKind::Truncated, message).at_offset(at);
-            walk.fault = Some(error.with_help("the sections before it are used"));
+            walk.fault = Some(Error::truncated(message).at_offset(at).with_help("the sections before it are used"));
             walk.end = len;
             return walk;
         };
@@ -244,9 +243,8 @@ fn walk(file: &[u8], order: ByteOrder, declared: u32, round: bool) -> Walk {
                 section.title(),
                 section.len
             );
-            let error = Error::new(ErrorKind::Truncated, message).at_offset(at);
-            let help = "its whole records are used; sections behind it cannot be found";
-            walk.fault = Some(error.with_help(help));
+            let error = Error::truncated(message).at_offset(at);
+            walk.fault = Some(error.with_help("its whole records are used; sections behind it cannot be found"));
             walk.end = len;
             return walk;
         }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 /// Messages of one kind that are reported one by one.
 const MAX_OF_KIND: u64 = 8;
@@ -84,7 +84,7 @@ impl Diagnostics {
 }
 
 fn inconsistent(offset: u64, message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Inconsistent, message).at_offset(offset)
+    Error::inconsistent(message).at_offset(offset)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tracemill_codec::bits::u32_at;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, StreamClassId};
 
@@ -167,7 +167,7 @@ impl EventSection {
         let far = if times.far_back.is_some() { "a time goes back by more than 2^63" } else { "time goes back" };
         let Some((at, before, now)) = times.far_back.or(times.goes_back) else { return Vec::new() };
         let message = format!("{}: {far}, from {before} to {now}; said once for the section", self.title);
-        let error = Error::new(ErrorKind::Inconsistent, message).at_offset(self.first + at * RECORD_BYTES);
+        let error = Error::inconsistent(message).at_offset(self.first + at * RECORD_BYTES);
         vec![error.with_help("events are sorted by their times as they stand")]
     }
 

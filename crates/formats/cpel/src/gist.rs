@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::text::c_number;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::container::{NAME_BYTES, RECORD_BYTES, Records};
@@ -39,7 +39,7 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     let mut diagnostics = Diagnostics::new(&found.path, wishes.is_strict);
     let len = file.bytes().len() as u64;
     let Some(header) = file.bytes().first_chunk::<4>() else {
-        return Err(Error::new(ErrorKind::Truncated, "a Gist log begins with its number of events").at_offset(0));
+        return Err(Error::truncated("a Gist log begins with its number of events").at_offset(0));
     };
     let declared = u64::from(u32::from_be_bytes(*header));
     let room = (len - HEADER_BYTES) / RECORD_BYTES;
@@ -64,9 +64,8 @@ pub(super) fn open(storage: &dyn Storage, found: &Found, file: Arc<dyn Bytes>, w
     log.schema.byte_order = ByteOrder::Big;
     let frequency = wishes.frequency.unwrap_or(0);
     if frequency == 0 && count > 0 {
-        let error = Error::new(ErrorKind::Inconsistent, "a Gist log does not say its clock rate: events have no times");
-        let error = error.at_offset(0).with_help("--ticks-per-us N gives it");
-        diagnostics.add(Level::Warning, "rates are unknown", error);
+        let error = Error::inconsistent("a Gist log does not say its clock rate: events have no times");
+        diagnostics.add(Level::Warning, "rates are unknown", error.at_offset(0).with_help("--ticks-per-us N gives it"));
     }
     let records = Records { name: [0; NAME_BYTES], name_len: 0, rate: 0, first: HEADER_BYTES, count };
     let section = log.add(1, "the log".to_string(), &records, frequency, None, &file, wishes);

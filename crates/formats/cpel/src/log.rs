@@ -192,7 +192,7 @@ impl Log {
         ];
         if octets {
             let length = number(schema);
-            let blob = BlobClass { length: Length::Inline(length), media_type: "application/octet-stream".into() };
+            let blob = BlobClass::new(Length::Inline(length));
             for name in ["name_octets", "track_octets", "datum_octets"] {
                 members.push((name, schema.add_field_class(FieldClass::new(FieldKind::Blob(blob.clone()), 8))));
             }
@@ -260,7 +260,6 @@ impl Log {
 
 /// A structure of members that stand on whole octets.
 pub(super) fn structure(schema: &mut Schema, members: &[(&str, FieldClassId)]) -> FieldClassId {
-    let members =
-        members.iter().map(|&(name, class)| Member { name: name.into(), raw_name: name.into(), class }).collect();
+    let members = members.iter().map(|&(name, class)| Member::new(name, class)).collect();
     schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
 }

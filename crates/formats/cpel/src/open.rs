@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::u32_at;
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::EnvValue;
 
 use super::container::{self, Container, Kind, NAME_BYTES, Records, Section};
@@ -92,7 +92,7 @@ fn open_container(found: &Found, file: Arc<dyn Bytes>, wishes: &Wishes) -> Resul
         let frequency = wishes.frequency_of(records.rate);
         if frequency == 0 && records.count > 0 {
             let message = format!("{} has a clock rate of 0: its events have no times", section.title());
-            let error = Error::new(ErrorKind::Inconsistent, message);
+            let error = Error::inconsistent(message);
             let error = error.at_offset(section.data + NAME_BYTES as u64 + 4);
             diagnostics.add(Level::Warning, "rates are 0", error.with_help("--ticks-per-us N gives one"));
         }

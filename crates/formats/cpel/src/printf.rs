@@ -1,5 +1,6 @@
 //! The formats of names and data: compiled once, never handed to a C library (`SPEC.md`, D25 to D29, D31).
 
+use tracemill_codec::bits::{mask, sign_extend};
 use tracemill_codec::text::printf::{self, put_signed, put_unsigned};
 use tracemill_model::schema::QUICK_BYTES;
 
@@ -400,15 +401,9 @@ impl Spec {
     }
 
     fn put_number(&self, value: u32, out: &mut Vec<u8>) {
+        let (value, bits) = (u64::from(value), self.bits.into());
         let is_signed = matches!(self.of_c.letter, b'd' | b'i');
-        let number = match (is_signed, self.bits) {
-            (true, 8) => i64::from(value as i8),
-            (true, 16) => i64::from(value as i16),
-            (true, _) => i64::from(value as i32),
-            (false, 8) => i64::from(value as u8),
-            (false, 16) => i64::from(value as u16),
-            (false, _) => i64::from(value),
-        };
+        let number = if is_signed { sign_extend(value, bits) } else { (value & mask(bits)) as i64 };
         self.of_c.put_integer(number < 0, number.unsigned_abs(), out);
     }
 }

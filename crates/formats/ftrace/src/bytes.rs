@@ -1,6 +1,6 @@
 //! Reading numbers and strings from the sections of a file, in the byte order that it states.
 
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::event_format::Machine;
@@ -53,7 +53,7 @@ impl<'b> Reader<'b> {
             }
             None => {
                 let message = format!("{what} takes {len} bytes, and {} are left", rest.len());
-                Err(Error::new(ErrorKind::Truncated, message).at_offset(self.offset()))
+                Err(Error::truncated(message).at_offset(self.offset()))
             }
         }
     }
@@ -82,8 +82,7 @@ impl<'b> Reader<'b> {
     pub(crate) fn string(&mut self, what: &str) -> Result<String> {
         let rest = self.rest();
         let Some(len) = memchr::memchr(0, rest) else {
-            let message = format!("{what} has no end");
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(self.offset()));
+            return Err(Error::truncated(format!("{what} has no end")).at_offset(self.offset()));
         };
         self.at += len + 1;
         Ok(text(&rest[..len]))

@@ -217,7 +217,7 @@ fn add_unknown(schema: &mut Schema, stream: StreamClassId) -> Option<EventClassI
     let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
     let bytes = FieldKind::Array(ArrayClass { element: byte, length: Length::Located });
     let bytes = schema.add_field_class(FieldClass::new(bytes, 8).at(Place::Located { offset_bytes: 4 }));
-    let member = Member { name: "record".into(), raw_name: "record".into(), class: bytes };
+    let member = Member::new("record", bytes);
     let payload = add_struct(schema, vec![member]);
     schema.add_event(EventClass {
         name: Some("unknown".into()),

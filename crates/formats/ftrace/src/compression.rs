@@ -53,8 +53,7 @@ impl Algorithm {
             Algorithm::Zstd => unzstd(packed, len)?,
         };
         if bytes.len() as u64 != len {
-            let message = format!("{} bytes were unpacked, expected {len}", bytes.len());
-            return Err(Error::malformed(message));
+            return Err(Error::malformed(format!("{} bytes were unpacked, expected {len}", bytes.len())));
         }
         Ok(bytes)
     }

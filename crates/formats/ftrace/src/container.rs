@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::bytes::{Reader, text};
@@ -114,8 +114,7 @@ impl Container {
         let mut reader = Reader::new(&file[reader.position()..], byte_order, reader.offset());
         let page_bytes = reader.u32("the size of a page")?;
         if !is_page_size(page_bytes) {
-            let message = format!("a page of {page_bytes} bytes");
-            let error = Error::malformed(message).at_offset(reader.offset() - 4);
+            let error = Error::malformed(format!("a page of {page_bytes} bytes")).at_offset(reader.offset() - 4);
             return Err(error.with_help("pages have 64 bytes to 4 MiB, a multiple of 4"));
         }
         let machine = Machine { byte_order, long_bytes };
@@ -142,8 +141,7 @@ impl Container {
         }
         container.check_cpus(file.len() as u64);
         if container.more_faults > 0 {
-            let message = format!("{} more faults like these", container.more_faults);
-            container.faults.push(Error::malformed(message));
+            container.faults.push(Error::malformed(format!("{} more faults like these", container.more_faults)));
         }
         Ok(container)
     }
@@ -241,8 +239,7 @@ impl Container {
         }
         let is_type = |field: &Field| field.name == "common_type" && (field.offset, field.size) == (0, 2);
         if !format.common.iter().any(is_type) {
-            let message = format!("`{}` does not begin with a `common_type` of 2 bytes", format.name);
-            return self.fault(wrong(message));
+            return self.fault(wrong(format!("`{}` does not begin with a `common_type` of 2 bytes", format.name)));
         }
         self.fields += format.fields.len() + 1;
         if self.fields > MAX_FIELDS {
@@ -277,7 +274,7 @@ impl Container {
                 if data.len > 0 && end > file_len {
                     let there = file_len.saturating_sub(data.offset);
                     let message = format!("{there} of the {} bytes of CPU {}{of} are there", data.len, data.cpu);
-                    faults.push(Error::new(ErrorKind::Truncated, message).at_offset(file_len.min(data.offset)));
+                    faults.push(Error::truncated(message).at_offset(file_len.min(data.offset)));
                     data.len = there;
                 }
             }

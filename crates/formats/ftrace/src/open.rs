@@ -110,8 +110,7 @@ impl<'c> Opener<'c> {
             let cpu = format!("cpu{}", data.cpu);
             let name = if buffer.name.is_empty() { cpu } else { format!("{}/{cpu}", buffer.name) };
             if self.streams.contains_key(&name) {
-                let message = format!("the data of `{name}` is there twice");
-                let error = Error::malformed(message).at_offset(data.offset);
+                let error = Error::malformed(format!("the data of `{name}` is there twice")).at_offset(data.offset);
                 self.container.fault(error.with_help("the first is taken"));
                 continue;
             }

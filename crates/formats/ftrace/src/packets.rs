@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::StreamClassId;
 
@@ -356,7 +356,7 @@ fn check_page(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, p
         faults.tell(|| {
             let message =
                 format!("the data ends inside a page, {} of its {} bytes are there", bytes.len(), layout.page_bytes);
-            places.place(Error::new(ErrorKind::Truncated, message), base)
+            places.place(Error::truncated(message), base)
         });
     }
 }
@@ -381,8 +381,7 @@ impl Faults {
     /// All of them.
     pub fn finish(mut self) -> Vec<Error> {
         if self.more > 0 {
-            let message = format!("{} more faults like these in the packet", self.more);
-            self.told.push(Error::malformed(message));
+            self.told.push(Error::malformed(format!("{} more faults like these in the packet", self.more)));
         }
         self.told
     }

@@ -13,7 +13,7 @@
 //! ```
 
 use tracemill_codec::bits::u32_at;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::event_format::Machine;
@@ -142,7 +142,7 @@ impl PageLayout {
         let commit = bytes.get(self.commit_offset..self.commit_offset + long).map(|bytes| self.machine.number(bytes));
         let (Some(time), Some(commit), Some(data)) = (self.time(bytes), commit, bytes.get(self.data_offset..)) else {
             let message = format!("the data ends inside the header of a page, {} bytes of it are there", bytes.len());
-            return Err(Error::new(ErrorKind::Truncated, message));
+            return Err(Error::truncated(message));
         };
         let used = commit & COMMIT_MASK;
         let bad_commit = (used > (self.page_bytes - self.data_offset) as u64).then_some(used);
@@ -289,6 +289,8 @@ fn stamp(value: u64, before: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use tracemill_model::error::ErrorKind;
+
     use super::*;
     use crate::builder::PageBuilder;
 

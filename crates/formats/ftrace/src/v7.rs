@@ -189,8 +189,7 @@ fn read_buffer(reader: &mut Reader<'_>) -> Result<(Buffer, u64)> {
     let offset = reader.offset();
     buffer.page_bytes = reader.u32("the size of a page")?;
     if !is_page_size(buffer.page_bytes) {
-        let message = format!("a page of {} bytes", buffer.page_bytes);
-        return Err(Error::malformed(message).at_offset(offset));
+        return Err(Error::malformed(format!("a page of {} bytes", buffer.page_bytes)).at_offset(offset));
     }
     let count = reader.u32("the number of CPUs")?;
     if count > MAX_CPUS {

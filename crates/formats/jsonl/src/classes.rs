@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ClockClass, ClockId, EventClass, EventClassId, Schema, StreamClass, StreamClassId};
@@ -90,8 +90,7 @@ impl Kinds {
             let stream = group.id.map_or(String::new(), |id| format!(" of stream {id}"));
             let message =
                 format!("no clock gives the `ns` of all lines{stream} from their `cycles`: these are left out");
-            let error = Error::new(ErrorKind::Inconsistent, message).in_file(path).at_offset(group.at.unwrap_or(0));
-            survey.warnings.push(error);
+            survey.warnings.push(Error::inconsistent(message).in_file(path).at_offset(group.at.unwrap_or(0)));
         }
         let mut known: HashMap<(usize, TimeKind), Vec<usize>> = HashMap::new();
         // Traces whose span was looked at.
@@ -120,8 +119,7 @@ impl Kinds {
                         if span > u64::MAX.into() {
                             let message = "times of a trace are more than 2^64 ns apart: later ones are held there";
                             let help = "lines of a trace whose clock can be found have no such limit";
-                            let error = Error::unsupported(message).with_help(help);
-                            survey.faults.push(error.in_file(path));
+                            survey.faults.push(Error::unsupported(message).with_help(help).in_file(path));
                         }
                     }
                     let base_ns = match survey.ns[group.trace] {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracemill_codec::bits::{limbs_of_digits, negate};
 use tracemill_codec::text::put_from_base64;
 use tracemill_model::schema::{
-    ArrayClass, BitsClass, BlobClass, ByteOrder, Encoding, FieldClass, FieldClassId, FieldKind, FloatClass,
-    IntegerClass, Length, Mapping, Member, RenderedClass, Schema, StringClass, StringLength, StructClass,
+    ArrayClass, BitsClass, BlobClass, ByteOrder, FieldClass, FieldClassId, FieldKind, FloatClass, IntegerClass, Length,
+    Mapping, Member, RenderedClass, Schema, StringClass, StructClass,
 };
 
 use super::tape::{Kind, Token};
@@ -283,18 +283,12 @@ impl Shape {
 
     /// Its field class.
     pub(super) fn class(&self, schema: &mut Schema) -> FieldClassId {
-        let bits =
-            |len_bits| BitsClass { len_bits, byte_order: ByteOrder::Little, reversed_bits: false, flags: Arc::new([]) };
         let kind = match self {
             Shape::Null => FieldKind::Rendered(RenderedClass { len_bytes: 1, render: Arc::new(None::<Arc<str>>) }),
-            Shape::Bool => FieldKind::Boolean(bits(8)),
+            Shape::Bool => FieldKind::Boolean(BitsClass::new(8, ByteOrder::Little)),
             Shape::Int(range) => FieldKind::Integer(range.class()),
-            Shape::Float => {
-                FieldKind::Float(FloatClass { len_bits: 64, byte_order: ByteOrder::Little, reversed_bits: false })
-            }
-            Shape::Text | Shape::Special => {
-                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
-            }
+            Shape::Float => FieldKind::Float(FloatClass::new(64, ByteOrder::Little)),
+            Shape::Text | Shape::Special => FieldKind::String(StringClass::utf8()),
             Shape::Blob(media_type) => {
                 let length = length(schema);
                 FieldKind::Blob(BlobClass { length, media_type: media_type.clone() })
@@ -303,11 +297,7 @@ impl Shape {
                 FieldKind::Integer(IntegerClass { mappings: Some(own.mappings()), ..own.range.class() })
             }
             Shape::Struct(members) => {
-                let member = |(name, shape): &Named| Member {
-                    name: name.clone(),
-                    raw_name: name.clone(),
-                    class: shape.class(schema),
-                };
+                let member = |(name, shape): &Named| Member::new(name.clone(), shape.class(schema));
                 FieldKind::Struct(StructClass { members: members.iter().map(member).collect() })
             }
             Shape::Tuple(items) => {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 use super::clock::ClockFit;
 use super::line::{Line, MAX_LINE_BYTES, PACKET_CONTEXT, STREAM_SCOPES, TimeKind, lines};
@@ -173,7 +173,7 @@ impl Survey {
             let key = String::from_utf8_lossy(key.bytes(line));
             let message =
                 format!("line {number}: the key `{key}` is not known and is left out; said once for the file");
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
+            self.warnings.push(Error::inconsistent(message).at_offset(at as u64));
         }
         let group = &mut self.groups[group];
         if let (Some(cycles), Some(ns)) = (own.cycles, own.ns) {

@@ -1,6 +1,6 @@
 //! Errors and warnings of a trace, collected while it is opened.
 
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 
 /// Errors and warnings, in the order in which they are found.
 #[derive(Default)]
@@ -17,9 +17,4 @@ impl Messages {
         self.errors.extend(other.errors.drain(..).map(&place));
         self.warnings.extend(other.warnings.drain(..).map(&place));
     }
-}
-
-/// The warning that two parts of a trace contradict each other, or that one is improbable.
-pub(crate) fn inconsistent(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Inconsistent, message)
 }

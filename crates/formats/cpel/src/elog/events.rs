@@ -11,7 +11,7 @@ use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::spine::Spine;
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{ByteOrder, EventClassId, Part, StreamClassId};
 
@@ -294,7 +294,7 @@ impl Reader {
             0 => format!("the file says that it has {} events and ends behind {index}", self.header.count),
             _ => format!("the file ends in event {index} of {}: {left} octets are left", self.header.count),
         };
-        Error::new(ErrorKind::Truncated, message)
+        Error::truncated(message)
     }
 }
 
@@ -351,7 +351,7 @@ impl PacketReader for Reader {
         faults.extend(fault.filter(|_| !self.has_reported_end.load(Ordering::Relaxed)));
         if begin.index < self.header.count && next.index == self.header.count && next.at < octets.len() {
             let message = format!("{} octets behind the last event are ignored", octets.len() - next.at);
-            warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(next.at as u64));
+            warnings.push(Error::inconsistent(message).at_offset(next.at as u64));
         }
         let packet = Packet { content_bits: out.len() as u64 * 8, ..packet.clone() };
         let data = PacketData::found(plans, &file.bytes, packet, (Arc::new(out), 0), spine);
@@ -550,7 +550,7 @@ impl Decoder<'_> {
 
     fn warn(&mut self, once: Once, at: usize, message: &str) {
         if self.reader.is_first(once) {
-            self.warnings.push(Error::new(ErrorKind::Inconsistent, message).at_offset(at as u64));
+            self.warnings.push(Error::inconsistent(message).at_offset(at as u64));
         }
     }
 }

@@ -223,7 +223,7 @@ impl<'a> Octets<'a> {
         let rest = self.octets.get(self.at..).unwrap_or(&[]);
         let Some(taken) = rest.get(..len) else {
             let message = format!("the file ends in {what}: it has {len} octets, {} are left", rest.len());
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(self.at as u64));
+            return Err(Error::truncated(message).at_offset(self.at as u64));
         };
         self.at += len;
         Ok(taken)
@@ -243,14 +243,13 @@ impl<'a> Octets<'a> {
         let at = self.at;
         let rest = self.octets.get(at..).unwrap_or(&[]);
         let Some((skip, len)) = length(rest) else {
-            let message = format!("the file ends in the length of {what}");
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(at as u64));
+            return Err(Error::truncated(format!("the file ends in the length of {what}")).at_offset(at as u64));
         };
         self.at += skip;
         let left = rest.len() - skip;
         if len > left as u64 {
             let message = format!("{what} has {len} octets, {left} are left in the file");
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(at as u64));
+            return Err(Error::truncated(message).at_offset(at as u64));
         }
         self.take(len as usize, what)
     }

@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind,
-    FloatClass, IntegerClass, Mapping, QUICK_BYTES, Render, RenderedClass, Schema, StreamClass, StreamClassId,
-    StringClass, StringLength, Summary,
+    ByteOrder, ClockClass, ClockOrigin, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, FloatClass,
+    IntegerClass, Mapping, QUICK_BYTES, Render, RenderedClass, Schema, StreamClass, StreamClassId, StringClass,
+    Summary,
 };
 
 use super::diagnostics::Diagnostics;
@@ -120,7 +120,7 @@ fn look(header: &Header, file: &[u8], diagnostics: &mut Diagnostics) {
         diagnostics.warn("trailing octets", header.events as u64, message);
     } else if header.count > 0 && left == 0 {
         let message = format!("the log says that it has {} events, the file ends before the first", header.count);
-        let error = Error::new(ErrorKind::Truncated, message).at_offset(header.events as u64);
+        let error = Error::truncated(message).at_offset(header.events as u64);
         diagnostics.error("events are cut", error);
     }
 }
@@ -171,12 +171,11 @@ fn add_class(
             Arg::Enum(len) => integer(schema, len, Some(&labels)),
             Arg::Text(len) => rendered(schema, len, maker(Made::String)),
             Arg::Float(len) => {
-                let class =
-                    FloatClass { len_bits: u32::from(len) * 8, byte_order: ByteOrder::Big, reversed_bits: false };
+                let class = FloatClass::new(u32::from(len) * 8, ByteOrder::Big);
                 schema.add_field_class(FieldClass::new(FieldKind::Float(class), 8))
             }
             Arg::String => {
-                let class = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
+                let class = StringClass::utf8();
                 schema.add_field_class(FieldClass::new(FieldKind::String(class), 8))
             }
         };

@@ -3,11 +3,10 @@
 use std::path::Path;
 
 use tracemill_codec::bits::read_uint;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
 use crate::magic::{MAGIC, magic_order, next_magic};
-use crate::messages::inconsistent;
 
 /// Files shorter than that hold no block.
 pub(super) const MIN_FILE: usize = 66;
@@ -129,8 +128,7 @@ impl TraceHeader {
             return Err(refuse_version(minor).at_offset(at));
         }
         if bytes.len() < MIN_FILE {
-            let message = format!("{} bytes hold no block", bytes.len());
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
+            return Err(Error::truncated(format!("{} bytes hold no block", bytes.len())).at_offset(0));
         }
         let Some(order) = magic_order(bytes, MAGIC_AT) else {
             let found = read_uint(&bytes[MAGIC_AT..MAGIC_AT + 4], ByteOrder::Little);
@@ -170,7 +168,7 @@ impl TraceHeader {
         header.len = numbers.at;
         if bytes.len() < header.len {
             let message = format!("the file ends inside of the header of its first block, after {} bytes", bytes.len());
-            return Err(Error::new(ErrorKind::Truncated, message).at_offset(0));
+            return Err(Error::truncated(message).at_offset(0));
         }
         let is_power = |value: u8| value == 0 || value.is_power_of_two();
         if !is_power(header.alignment) || !matches!(header.arch_size, 1 | 2 | 4 | 8) {
@@ -294,7 +292,7 @@ fn difference(bytes: &[u8], header: &TraceHeader, blocks: &[Block]) -> Option<Er
             Ok(own) => format!("the block has another header of the trace than the first one: {}", own.against(header)),
             Err(error) => format!("the header of the trace in the block is not that of the first one: {error}"),
         };
-        let error = inconsistent(message).at_offset(block.offset + MAGIC_AT as u64);
+        let error = Error::inconsistent(message).at_offset(block.offset + MAGIC_AT as u64);
         Some(error.in_packet(block.index).with_help("the first one is used; said once for the file"))
     })
 }
@@ -328,8 +326,7 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
         let left = rest.len() as u64;
         let place = |error: Error| error.in_file(path).at_offset(offset).in_packet(index);
         if rest.len() < header.len {
-            let message = format!("{left} bytes at the end of the file are no block");
-            errors.push(place(Error::new(ErrorKind::Truncated, message)));
+            errors.push(place(Error::truncated(format!("{left} bytes at the end of the file are no block"))));
             break;
         }
         let own = BlockHeader::read(rest, header.order);
@@ -339,8 +336,7 @@ fn blocks(bytes: &[u8], first: u64, header: &TraceHeader, path: &Path) -> (Vec<B
                 let used = size - u64::from(own.lost_size);
                 if size > left {
                     let message = format!("the file ends inside of the block: {left} of its {size} bytes are there");
-                    let error = place(Error::new(ErrorKind::Truncated, message));
-                    errors.push(error.with_help("the events that are whole are read"));
+                    errors.push(place(Error::truncated(message)).with_help("the events that are whole are read"));
                 }
                 let (len, limit) = (size.min(left), used.min(left));
                 blocks.push(Block { index, offset, len, limit, header: own });

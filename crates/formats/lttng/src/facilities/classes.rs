@@ -8,9 +8,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    FloatClass, IntegerClass, Length, Member, OpenIds, Render, Schema, StreamClassId, StringClass, StringLength,
-    StructClass,
+    ArrayClass, ByteOrder, DisplayBase, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind, FloatClass,
+    IntegerClass, Length, Member, OpenIds, Render, Schema, StreamClassId, StringClass, StructClass,
 };
 
 use super::block::TraceHeader;
@@ -290,7 +289,7 @@ impl Builder<'_> {
         let mut least = 1;
         for field in fields {
             let class = self.field(&field.class, style, least);
-            members.push(Member { name: field.name.clone(), raw_name: field.name.clone(), class });
+            members.push(Member::new(field.name.clone(), class));
             let has_tail = matches!(field.class.kind, Kind::String | Kind::Sequence(..));
             least = if has_tail { style.sizes.tail() } else { 1 };
         }
@@ -330,11 +329,9 @@ impl Builder<'_> {
             }
             Kind::Float(bytes) => {
                 align = *bytes;
-                FieldKind::Float(FloatClass { len_bits: u32::from(*bytes) * 8, byte_order, reversed_bits: false })
+                FieldKind::Float(FloatClass::new(u32::from(*bytes) * 8, byte_order))
             }
-            Kind::String => {
-                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
-            }
+            Kind::String => FieldKind::String(StringClass::utf8()),
             Kind::Array(len, element) => {
                 let element = self.field(element, style, 1);
                 return self.array(element, Length::Static(*len), 1, style, least);

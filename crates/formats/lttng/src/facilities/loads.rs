@@ -12,7 +12,7 @@ use super::block::TraceHeader;
 use super::builtin;
 use super::definitions::{DefinitionFile, EventDefinition, FacilityDefinition, FieldDefinition, Integer, Kind, Type};
 use super::layout::Sizes;
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 
 /// Name of the part of a trace that lists the facility loads.
 pub(super) const LOADS: &str = "facilities";
@@ -142,7 +142,7 @@ impl Library {
             Ok(sizes) => Some(sizes),
             Err(reason) => {
                 let message = format!("the facility `{}` cannot be decoded: {reason}", load.name);
-                messages.warnings.push(inconsistent(message).with_help(UNDECODED));
+                messages.warnings.push(Error::inconsistent(message).with_help(UNDECODED));
                 None
             }
         };
@@ -163,7 +163,7 @@ impl Library {
                     "the definition of the facility `{}` has the checksum {}, the trace was made with {}",
                     load.name, definition.checksum, load.checksum
                 );
-                let warning = inconsistent(message).in_file(&self.files[*file].1);
+                let warning = Error::inconsistent(message).in_file(&self.files[*file].1);
                 messages.warnings.push(warning.with_help("it is used all the same; its fields may be wrong"));
             }
             return (Some(definition.clone()), Source::File(self.files[*file].0.clone()));
@@ -177,7 +177,7 @@ impl Library {
                     "the trace has no definition of the facility `{}`; our own with its checksum, {}, is used",
                     load.name, load.checksum
                 );
-                messages.warnings.push(inconsistent(message));
+                messages.warnings.push(Error::inconsistent(message));
                 (Some(definition), Source::BuiltIn)
             }
             None => {
@@ -185,7 +185,7 @@ impl Library {
                     "no definition of the facility `{}` with the checksum {}, neither in the trace nor ours",
                     load.name, load.checksum
                 );
-                messages.warnings.push(inconsistent(message).with_help(UNDECODED));
+                messages.warnings.push(Error::inconsistent(message).with_help(UNDECODED));
                 (None, Source::Nowhere)
             }
         }

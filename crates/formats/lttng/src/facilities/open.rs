@@ -18,7 +18,7 @@ use super::loads::{CoreEvent, Facility, LOADS, Library, Load, core_events};
 use super::reader::{Reader, Slice, TraceFile, slices};
 use super::scan::{Found, Scanner};
 use crate::files::{self, DEFINITIONS, MAX_DEFINITION_FILE};
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 use tracemill_format::{DataFile, EntryKind, Found as FoundTrace, OpenContext, OpenTrace, Storage, Stream};
 
 /// Option by which the scale of the clock's frequency divides it.
@@ -119,7 +119,7 @@ fn read_files(
             }
         };
         if bytes.bytes().is_empty() {
-            remarks.push(Error::new(ErrorKind::Truncated, "the file is empty").in_file(&path).at_offset(0));
+            remarks.push(Error::truncated("the file is empty").in_file(&path).at_offset(0));
             continue;
         }
         if let Some((minor, at)) = block::older_version(bytes.bytes()) {
@@ -161,7 +161,7 @@ fn warn_of_differences(files: &[File], messages: &mut Messages) {
             format!("version 0.{}, {order}, pointers of {} bytes", file.header.minor, file.header.arch_size)
         };
         let message = format!("{}; `{}` has {}", text(file), first.candidate.relative, text(first));
-        let warning = inconsistent(message).in_file(&file.candidate.path).at_offset(40);
+        let warning = Error::inconsistent(message).in_file(&file.candidate.path).at_offset(40);
         messages.warnings.push(warning.with_help("each file is read by its own header"));
     }
 }
@@ -181,8 +181,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
             let at = files.iter().position(is_good).or(files.iter().position(|file| !file.blocks.is_empty()));
             let at = at.unwrap_or(0);
             let message = "no good `control/facilities_N`: the clock is that of this file";
-            let warning = inconsistent(message).in_file(&files[at].candidate.path);
-            messages.warnings.push(warning.at_offset(0));
+            messages.warnings.push(Error::inconsistent(message).in_file(&files[at].candidate.path).at_offset(0));
             at
         }
     };
@@ -193,7 +192,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
     if let Some(other) = other {
         let message =
             format!("the clock starts otherwise than in `{}`, whose values are used", files[at].candidate.relative);
-        let warning = inconsistent(message).in_file(&other.candidate.path);
+        let warning = Error::inconsistent(message).in_file(&other.candidate.path);
         messages.warnings.push(warning.at_offset(62).with_help("said once for the trace"));
     }
     at
@@ -211,13 +210,12 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
     let place = |error: Error| error.in_file(&file.candidate.path).at_offset(62);
     if freq == 0 {
         let message = "the frequency of the clock is 0: events have cycles and no time";
-        messages.warnings.push(place(inconsistent(message)));
+        messages.warnings.push(place(Error::inconsistent(message)));
     } else if !(1..=100_000_000_000).contains(&frequency) {
         let by = if divides { "divided by" } else { "times" };
         let message = format!("a clock of {frequency} Hz ({freq} {by} {scale}), expected 1 Hz to 100 GHz");
         let help = if divides { "without" } else { "with" };
-        let error = inconsistent(message).with_help(format!("try it {help} `--{DIVIDE}`"));
-        messages.warnings.push(place(error));
+        messages.warnings.push(place(Error::inconsistent(message).with_help(format!("try it {help} `--{DIVIDE}`"))));
     }
     let mut clock = ClockClass {
         frequency: u64::try_from(frequency).unwrap_or(u64::MAX),
@@ -232,7 +230,7 @@ fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClas
         clock.offset_seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
         if seconds > i64::MAX as u128 {
             let message = format!("a start {seconds} s after 1970, which is held at {} s", i64::MAX);
-            let error = inconsistent(message).in_file(&file.candidate.path);
+            let error = Error::inconsistent(message).in_file(&file.candidate.path);
             messages.warnings.push(error.at_offset(header.start_sec_at()));
         }
         clock.offset_ns = (header.start_usec % 1_000_000 * 1000) as i64;
@@ -248,7 +246,7 @@ fn read_definitions(storage: &dyn Storage, root: &Path, messages: &mut Messages)
     let mut library = Library::default();
     if storage.kind(&folder) != Some(EntryKind::Directory) {
         let message = "no folder `eventdefs` with definitions of events; our own are used where their checksum fits";
-        messages.warnings.push(inconsistent(message).in_file(root));
+        messages.warnings.push(Error::inconsistent(message).in_file(root));
         return library;
     }
     let entries = match storage.list(&folder) {
@@ -309,7 +307,7 @@ fn read_facilities(
                         "the facility `{}` is loaded with the id {}, which `{}` has; the first one is kept",
                         load.name, load.id, known.load.name
                     );
-                    messages.warnings.push(place(inconsistent(message)));
+                    messages.warnings.push(place(Error::inconsistent(message)));
                 }
                 continue;
             }
@@ -386,8 +384,7 @@ fn warn_of_floats(files: &[File], facilities: &[Facility], messages: &mut Messag
             "the order of bytes of floats is said to be {}, expected 1234 or 4321; that of integers is taken",
             file.header.float_word_order
         );
-        let warning = inconsistent(message).in_file(&file.candidate.path);
-        messages.warnings.push(warning.at_offset(52));
+        messages.warnings.push(Error::inconsistent(message).in_file(&file.candidate.path).at_offset(52));
     }
 }
 

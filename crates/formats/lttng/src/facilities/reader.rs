@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_codec::bits::put_uint;
 use tracemill_codec::chunk::{Bytes, PacketData};
 use tracemill_codec::trace_plans::TracePlans;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::Part;
 
 use super::block::{Block, TraceHeader};
 use super::classes::Table;
 use super::scan::{Found, Oddity, Place, Scanner};
 use crate::files::{self, Kept, slice};
-use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Blocks up to this many bytes are one packet.
@@ -178,7 +177,7 @@ impl PacketReader for Reader {
     }
 
     fn open_packet(&self, plans: &Arc<TracePlans>, stream: &Stream, index: usize, _clock: u64) -> Result<OpenedPacket> {
-        let unknown = || Error::new(ErrorKind::Misuse, "no such packet");
+        let unknown = || Error::misuse("no such packet");
         let file = self.files.get(&stream.name).ok_or_else(unknown)?;
         let (slice, packet) = (file.slices.get(index).ok_or_else(unknown)?, &stream.packets.at(index));
         let data = &stream.files[packet.file as usize];
@@ -245,6 +244,6 @@ impl TraceFile {
                 "the time of an event is far behind the end of its block: its clock may be wrong; said once".into()
             }
         };
-        inconsistent(message)
+        Error::inconsistent(message)
     }
 }

@@ -7,7 +7,7 @@ use tracemill_model::error::{Error, ErrorKind};
 use super::header::{BadHeader, Header, MAGIC_AT, MIN_LEN};
 use crate::files::slice;
 use crate::magic::next_magic;
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 
 /// A sub-buffer of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,7 +103,7 @@ fn truncated(block: &Block) -> Error {
     let Header { total_bytes, data_bytes, .. } = block.header;
     let message =
         format!("the file ends inside the sub-buffer: {} of its {total_bytes} bytes are there", block.here_bytes);
-    let error = Error::new(ErrorKind::Truncated, message).at_offset(block.offset + block.here_bytes);
+    let error = Error::truncated(message).at_offset(block.offset + block.here_bytes);
     if u64::from(data_bytes) <= block.here_bytes {
         return error.with_help("no event is lost: only padding is missing").losing_nothing();
     }
@@ -117,7 +117,7 @@ fn warn_of_version(walked: &mut Walked, block: &Block, path: &Path, index: u64) 
     let is_reported = walked.blocks.iter().skip(1).any(|before| before.header.minor != was);
     if was != is && !is_reported {
         let message = format!("the sub-buffer is of version 2.{is}, the first one of 2.{was}; each is read by its own");
-        let warning = inconsistent(message).in_file(path).at_offset(block.offset + 21);
+        let warning = Error::inconsistent(message).in_file(path).at_offset(block.offset + 21);
         walked.messages.warnings.push(warning.in_packet(index));
     }
 }
@@ -131,7 +131,7 @@ fn warn_of_start(walked: &mut Walked, block: &Block, path: &Path, index: u64) {
     }
     walked.differs = true;
     let message = "the sub-buffer states another start, frequency, pointer size or alignment than the first one";
-    let warning = inconsistent(message).in_file(path).at_offset(block.offset + 22);
+    let warning = Error::inconsistent(message).in_file(path).at_offset(block.offset + 22);
     let help = "the clock is that of the first one; said once for the file";
     walked.messages.warnings.push(warning.in_packet(index).with_help(help));
 }

@@ -9,7 +9,7 @@ use super::blocks::Block;
 use super::events::{Fit, Found, Layout, Layouts, Lost, LostKind, Walk};
 use super::format_string::{Field, FieldKind, Sizes};
 use super::header::{AlignRule, Header};
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 use tracemill_model::schema::DisplayBase;
 
 /// The event that gives an id to a marker.
@@ -128,7 +128,7 @@ impl Definitions {
 
     fn warn(&mut self, message: String) {
         if self.messages.warnings.len() < MAX_WARNINGS {
-            self.messages.warnings.push(inconsistent(message));
+            self.messages.warnings.push(Error::inconsistent(message));
         }
     }
 

@@ -17,7 +17,7 @@ use super::metadata::{self, Definitions, Dialect};
 use super::reader::{FilePlan, Kept, Piece, Reader};
 use super::schema::{Builder, ChannelClass};
 use crate::files::{self, number, text};
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 use tracemill_format::{DataFile, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
 /// Sub-buffers with more bytes of events than this are read in pieces of this size.
@@ -150,14 +150,14 @@ fn clock_header(files: &[File], messages: &mut Messages) -> Option<(PathBuf, Hea
     let file = metadata.or(files.first())?;
     if metadata.is_none() {
         let message = "the clock is that of this file, for there is no metadata channel";
-        messages.warnings.push(inconsistent(message).in_file(&file.name.path).at_offset(0));
+        messages.warnings.push(Error::inconsistent(message).in_file(&file.name.path).at_offset(0));
     }
     let header = file.blocks.first()?.header.clone();
     let other = files.iter().find(|file| file.blocks.first().is_some_and(|block| block.header.start != header.start));
     if let Some(other) = other {
         let message =
             format!("the file states another start or frequency than `{}`, whose clock is used", file.name.relative);
-        let warning = inconsistent(message).in_file(&other.name.path).at_offset(24);
+        let warning = Error::inconsistent(message).in_file(&other.name.path).at_offset(24);
         messages.warnings.push(warning.with_help("it may be a file of another trace; said once for the trace"));
     }
     Some((file.name.path.clone(), header))
@@ -178,7 +178,7 @@ fn clock(header: &Header, file: &Path, has_wall_clock: bool, messages: &mut Mess
         let message =
             format!("a start {} s after the zero of time, which is held at {offset_seconds} s", start_ns / NS);
         let offset = if has_wall_clock { 24 } else { 0 };
-        messages.warnings.push(inconsistent(message).in_file(file).at_offset(offset));
+        messages.warnings.push(Error::inconsistent(message).in_file(file).at_offset(offset));
     }
     ClockClass {
         frequency,
@@ -202,7 +202,7 @@ fn frequency(header: &Header, file: &Path, messages: &mut Messages) -> (u64, u32
     };
     let hz = ticks / u64::from(seconds);
     let mut warn = |message: String| {
-        messages.warnings.push(inconsistent(message).in_file(file).at_offset(40));
+        messages.warnings.push(Error::inconsistent(message).in_file(file).at_offset(40));
     };
     if start == 0 {
         warn("the clock has the frequency 0: events have cycles and no time".into());
@@ -224,7 +224,7 @@ fn warn_of_differences(files: &[File], messages: &mut Messages) {
             "the file differs from `{}` in version, byte order or size of pointers; each is read by its own values",
             first.name.relative
         );
-        messages.warnings.push(inconsistent(message).in_file(&other.name.path).at_offset(16));
+        messages.warnings.push(Error::inconsistent(message).in_file(&other.name.path).at_offset(16));
     }
 }
 

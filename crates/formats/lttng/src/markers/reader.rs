@@ -16,7 +16,6 @@ use super::metadata::lost_error;
 use super::parts;
 use super::schema::ChannelClass;
 use crate::files::{self, slice};
-use crate::messages::inconsistent;
 use tracemill_format::{OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles};
 
 /// Pieces begin at a multiple of this, so that alignments stay what they are in the sub-buffer.
@@ -110,7 +109,7 @@ impl Reader {
             }
         };
         if self.is_new(&plan.class, id) {
-            opened.warnings.push(inconsistent(message).at_offset(at));
+            opened.warnings.push(Error::inconsistent(message).at_offset(at));
         }
     }
 }
@@ -203,8 +202,7 @@ fn report_late(cycles: u64, found: &Found, piece: &Piece, opened: &mut OpenedPac
          sub-buffer",
         piece.end_cycles
     );
-    let warning = inconsistent(message);
-    opened.warnings.push(warning.at_offset(piece.block_offset + found.start as u64));
+    opened.warnings.push(Error::inconsistent(message).at_offset(piece.block_offset + found.start as u64));
     true
 }
 

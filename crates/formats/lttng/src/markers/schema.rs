@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tracemill_model::error::Error;
 use tracemill_model::schema::{
-    ByteOrder, ClockId, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind as SchemaKind,
-    IntegerClass, Member, OpenIds, Render, Schema, StreamClass, StreamClassId, StringClass, StringLength, StructClass,
+    ByteOrder, ClockId, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind as SchemaKind, IntegerClass,
+    Member, OpenIds, Render, Schema, StreamClass, StreamClassId, StringClass, StructClass,
 };
 
 use super::events::{Layout, Layouts, Shape};
 use super::format_string::{self, Field, FieldKind, Sizes};
 use super::metadata::{Definitions, Dialect, core_markers};
-use crate::messages::{Messages, inconsistent};
+use crate::messages::Messages;
 
 /// Event classes that one trace may have: before 2.3 each channel has all markers.
 const MAX_CLASSES: usize = 1 << 20;
@@ -163,7 +163,7 @@ impl<'a> Builder<'a> {
         if self.reported.len() < 1000 && self.reported.insert((channel.to_string(), marker.to_string())) {
             let help = "its events are shown without fields where they state their size; others end their sub-buffer";
             match format {
-                None => self.messages.warnings.push(inconsistent(message).with_help(help)),
+                None => self.messages.warnings.push(Error::inconsistent(message).with_help(help)),
                 Some(_) => self.messages.errors.push(Error::malformed(message).with_help(help)),
             }
         }
@@ -200,7 +200,7 @@ impl<'a> Builder<'a> {
             .iter()
             .map(|field| {
                 let name: Arc<str> = field.name.as_str().into();
-                Member { name: name.clone(), raw_name: name, class: self.field(field.kind, alignment, shape) }
+                Member::new(name, self.field(field.kind, alignment, shape))
             })
             .collect();
         let align_bits = self.schema.struct_align_bits(&members, 1);
@@ -212,7 +212,7 @@ impl<'a> Builder<'a> {
         let schema = &mut self.schema;
         let FieldKind::Integer { len_bytes, is_signed, base, is_network_order } = kind else {
             return *self.strings.get_or_insert_with(|| {
-                let class = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
+                let class = StringClass::utf8();
                 schema.add_field_class(FieldClass::new(SchemaKind::String(class), 8))
             });
         };

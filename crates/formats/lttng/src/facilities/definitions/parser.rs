@@ -80,8 +80,7 @@ impl Parser<'_, '_> {
                     let of_event = fields_size(&event.fields);
                     size = size.saturating_add(of_event);
                     if of_event > MAX_EVENT_SIZE || size > MAX_FACILITY_SIZE {
-                        let message = "the event has too many fields when every type is written out";
-                        return Err(problem(&child, message));
+                        return Err(problem(&child, "the event has too many fields when every type is written out"));
                     }
                     facility.events.push(event);
                 }
@@ -272,8 +271,7 @@ impl Parser<'_, '_> {
             } else if child.name == tag.name {
                 return Ok(description);
             } else {
-                let message = format!("`</{}>` where `</{}>` is expected", child.name, tag.name);
-                return Err(problem(&child, message));
+                return Err(problem(&child, format!("`</{}>` where `</{}>` is expected", child.name, tag.name)));
             }
         }
     }
