@@ -307,7 +307,7 @@ mod tests {
         let bits = add(FieldKind::BitMap(bits));
         let big = add(FieldKind::Integer(IntegerClass::unsigned(64)));
         let named = [("gear", gear), ("text", text), ("state", state), ("bits", bits), ("big", big)];
-        let member = |(name, class): (&str, _)| Member { name: name.into(), raw_name: name.into(), class };
+        let member = |(name, class): (&str, _)| Member::new(name, class);
         let members = named.into_iter().map(member).collect();
         let payload = add(FieldKind::Struct(StructClass { members }));
         let stream = schema.add_stream(StreamClass::default()).expect("the first stream");

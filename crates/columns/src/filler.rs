@@ -85,12 +85,7 @@ impl Visitor for Filler<'_> {
             Kind::Passed => return,
             _ => Encoding::Utf8,
         };
-        let is_kept = match encoding {
-            Encoding::Utf8 => std::str::from_utf8(bytes).is_ok(),
-            Encoding::Ascii => bytes.is_ascii(),
-            _ => false,
-        };
-        if is_kept {
+        if encoding.is_utf8(bytes) {
             return self.put(node, bytes);
         }
         let text = encoding.to_utf8(bytes);

@@ -372,10 +372,7 @@ impl Columns {
         self.pad(at);
         if self.cells[at].nulls.len() < len {
             // What is inside may have been begun; it is made level below.
-            match inside.is_empty() {
-                true => self.push_null(at),
-                false => self.cells[at].nulls.append_null(),
-            }
+            if inside.is_empty() { self.push_null(at) } else { self.cells[at].nulls.append_null() }
         }
         inside.into_iter().for_each(|at| self.level_of(at, len));
     }
@@ -495,7 +492,7 @@ mod tests {
     use tracemill_codec::plan::FaultKind;
     use tracemill_codec::trace_plans::TracePlans;
     use tracemill_model::schema::{
-        ArrayClass, EventClass, FieldClass, Length, Member, StreamClass, StringClass, StringLength, StructClass,
+        ArrayClass, EventClass, FieldClass, Length, Member, StreamClass, StringClass, StructClass,
     };
 
     use tracemill_codec::plan::Visitor;
@@ -503,7 +500,7 @@ mod tests {
     use super::*;
 
     fn structure(schema: &mut Schema, members: Vec<(&str, FieldClassId)>) -> FieldClassId {
-        let member = |(name, class): (&str, FieldClassId)| Member { name: name.into(), raw_name: name.into(), class };
+        let member = |(name, class): (&str, FieldClassId)| Member::new(name, class);
         let members = members.into_iter().map(member).collect();
         schema.add_field_class(FieldClass::new(FieldKind::Struct(StructClass { members }), 8))
     }
@@ -512,7 +509,7 @@ mod tests {
     fn columns() -> Columns {
         let mut schema = Schema::new("test");
         let byte = schema.add_field_class(FieldClass::new(FieldKind::Integer(IntegerClass::unsigned(8)), 8));
-        let text = StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated };
+        let text = StringClass::utf8();
         let text = schema.add_field_class(FieldClass::new(FieldKind::String(text), 8));
         let element = structure(&mut schema, vec![("x", byte), ("text", text)]);
         let list = FieldKind::Array(ArrayClass { element, length: Length::Static(2) });

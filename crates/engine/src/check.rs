@@ -5,7 +5,7 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
 
 use tracemill_format::{DataFile, OpenTrace, Stream};
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::GapKind;
 
 use crate::cursor::Cursor;
@@ -159,7 +159,7 @@ fn check_stream(
                     reported = Some(key);
                     let message =
                         format!("an event at {} cycles is outside of the times of its packet", chunk.cycles[at]);
-                    let error = Error::new(ErrorKind::Inconsistent, message)
+                    let error = Error::inconsistent(message)
                         .at_bit(chunk.packet.file_bit(chunk.start_bits(at)))
                         .in_packet(packet.index)
                         .in_file(&stream.files[packet.file as usize].path);
@@ -181,7 +181,7 @@ fn check_stream(
                     _ => "at an unknown time".to_string(),
                 };
                 let message = format!("{count} {what} {when} in stream `{}`", stream.name);
-                Some((Severity::Loss, Error::new(ErrorKind::Inconsistent, message).in_file(path)))
+                Some((Severity::Loss, Error::inconsistent(message).in_file(path)))
             }
             Item::Fault(error) => Some((Severity::Fault, error)),
             Item::Warning(error) => Some((Severity::Warning, error)),
@@ -198,7 +198,7 @@ fn packets_in_order(stream: &Stream) -> Vec<Error> {
     let mut errors = Vec::new();
     for (at, packet) in stream.packets.iter().enumerate() {
         let mut add = |message: String| {
-            let error = Error::new(ErrorKind::Inconsistent, message).at_offset(packet.offset_bytes);
+            let error = Error::inconsistent(message).at_offset(packet.offset_bytes);
             errors.push(error.in_packet(packet.index).in_file(&stream.files[packet.file as usize].path));
         };
         if let (Some(begin), Some(end)) = (packet.begin_cycles, packet.end_cycles)
@@ -239,7 +239,7 @@ fn unreached(trace: &OpenTrace) -> Vec<Error> {
         };
         if end < len && !trace.faults.iter().any(is_told) && !trace.has_other_bytes {
             let message = format!("{} bytes at the end of the file belong to no packet", len - end);
-            errors.push(Error::new(ErrorKind::Inconsistent, message).at_offset(end).in_file(&file.path));
+            errors.push(Error::inconsistent(message).at_offset(end).in_file(&file.path));
         }
     }
     errors

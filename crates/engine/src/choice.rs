@@ -85,8 +85,7 @@ impl Choice {
                 "{} `{}` ({begin} ns) lies after {} `{}` ({end} ns)",
                 first.name, first.text, last.name, last.text
             );
-            let error = Error::misuse(message);
-            return Err(error.with_help("no event is in between; both include their own instant"));
+            return Err(Error::misuse(message).with_help("no event is in between; both include their own instant"));
         }
         let mut selection = Selection { begin_ns, end_ns, ..Selection::default() };
         let Some((name, expression)) = &self.expression else { return Ok((selection, None)) };

@@ -41,11 +41,6 @@ impl Collector {
         }
     }
 
-    /// Was there an error so far?
-    pub fn has_faults(&self) -> bool {
-        !self.lock().faults.is_empty()
-    }
-
     /// Takes the errors and warnings out: in the order of files and packets, whatever the order in which they were met. The
     /// same ones are taken once, also when they are met again.
     pub fn take(&self) -> (Vec<Error>, Vec<Error>) {
@@ -89,7 +84,6 @@ mod tests {
             }
         });
         collector.warning(Error::malformed("odd"));
-        assert!(collector.has_faults());
         let (faults, warnings) = collector.take();
         let packets: Vec<_> = faults.iter().filter_map(|fault| fault.place().packet).collect();
         assert_eq!((packets, warnings.len()), (vec![1, 2, 3], 1));

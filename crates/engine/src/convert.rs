@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, SourceStream, StreamTarget, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, Format, OpenTrace, Storage};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
@@ -211,7 +211,7 @@ fn refused(target: &Target, losses: &Losses) -> Error {
     let list: Vec<String> = losses.report().iter().map(|(kind, count)| format!("{kind} ({count})")).collect();
     let name = target.names.first().unwrap_or(&"");
     let message = format!("{name} cannot hold everything, and --strict forbids that: {}", list.join("; "));
-    Error::new(ErrorKind::Unsupported, message).with_help("nothing was written; without --strict the rest is")
+    Error::unsupported(message).with_help("nothing was written; without --strict the rest is")
 }
 
 /// Events of a session on their way to a writer, in one pass.

@@ -13,7 +13,7 @@ use tracemill_codec::spine::{EventFault, ScanEnd};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_format::{OpenTrace, PacketReader, Stream};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::packet_list::PacketList;
 
@@ -570,7 +570,7 @@ impl Cursor {
         }
         let message =
             format!("{bits} bits of the packet's content behind its last event are too few for another event");
-        let warning = Error::new(ErrorKind::Inconsistent, message)
+        let warning = Error::inconsistent(message)
             .at_bit(packet.data.file_bit(packet.pos))
             .in_packet(packet.data.packet.index)
             .in_file(&self.file_of(packet).path);
@@ -634,7 +634,7 @@ impl Cursor {
         let name = &self.stream.name;
         let message =
             format!("time goes back in stream `{name}`, from {before} to {now} cycles; said once for the stream");
-        let warning = Error::new(ErrorKind::Inconsistent, message)
+        let warning = Error::inconsistent(message)
             .in_file(&self.stream.files[packet.file as usize].path)
             .at_bit(data.file_bit(start_bits))
             .in_packet(packet.index)

@@ -2,7 +2,7 @@
 
 use tracemill_codec::layout;
 use tracemill_codec::text::meant;
-use tracemill_model::error::{Error, ErrorKind};
+use tracemill_model::error::Error;
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{FieldClassId, Role, Schema};
 
@@ -23,7 +23,7 @@ pub(crate) fn with_loss(error: Error, schema: &Schema, packet: &Packet) -> Error
 /// The error of a file that was cut while it was read.
 pub(crate) fn cut_while_read(len_now: u64) -> Error {
     let message = format!("the file was cut to {len_now} bytes while it was read");
-    Error::new(ErrorKind::Truncated, message).at_offset(len_now)
+    Error::truncated(message).at_offset(len_now)
 }
 
 /// Note on the bytes that are lost with an error at a bit of a packet.

@@ -102,8 +102,7 @@ impl Pending {
         }
         sync(&self.path).map_err(self.naming())?;
         if !self.is_mine() {
-            let error = Error::new(ErrorKind::Io, "the output was removed while it was written");
-            return Err(error.in_file(&self.target));
+            return Err(Error::new(ErrorKind::Io, "the output was removed while it was written").in_file(&self.target));
         }
         let target = self.target.clone();
         let failed = |error: std::io::Error| Error::io("give the output its name", &target, &error);

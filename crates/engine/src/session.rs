@@ -19,7 +19,7 @@ use crate::source::Packed;
 const MAX_DEPTH: usize = 64;
 
 /// The user's wishes for opening.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct OpenOptions {
     /// Formats that are looked for, in the order in which they are asked.
     pub formats: Vec<&'static Format>,
@@ -42,16 +42,7 @@ pub struct OpenOptions {
 impl OpenOptions {
     /// Looks for these formats, with nothing else chosen.
     pub fn new(formats: &[&'static Format]) -> Self {
-        OpenOptions {
-            formats: formats.to_vec(),
-            input_format: None,
-            clock_offsets: Vec::new(),
-            strict: false,
-            calls_only: false,
-            demangle: Demangle::default(),
-            settings: Settings::default(),
-            max_unpacked: None,
-        }
+        OpenOptions { formats: formats.to_vec(), ..OpenOptions::default() }
     }
 }
 
@@ -243,7 +234,7 @@ impl Session {
                 self.names(without),
                 self.traces[one].name
             );
-            let warning = Error::new(ErrorKind::Inconsistent, message);
+            let warning = Error::inconsistent(message);
             self.warnings.push(warning.with_help("move a clock with --clock-offset TRACE=SECONDS"));
         }
     }
@@ -338,7 +329,7 @@ fn format_of(storage: &dyn Storage, formats: &[&'static Format], path: &Path) ->
 }
 
 fn unfinished(path: &Path) -> Error {
-    let error = Error::new(ErrorKind::Truncated, "an output that was not finished: its writer was killed");
+    let error = Error::truncated("an output that was not finished: its writer was killed");
     error.in_file(path).with_help("remove it, and convert again")
 }
 
@@ -346,7 +337,7 @@ fn unfinished(path: &Path) -> Error {
 fn take_standard_input(packed: &Packed<'_>, path: &Path) -> Result<()> {
     let mut input = std::io::stdin().lock();
     if input.is_terminal() {
-        let error = Error::new(ErrorKind::Unsupported, "standard input is a terminal");
+        let error = Error::unsupported("standard input is a terminal");
         return Err(error.with_help("name a file or folder, or send one; a file that is called `-` is `./-`"));
     }
     packed.take(path, &mut input)
@@ -391,8 +382,7 @@ fn nothing_found(
         let message = format!("no trace in this folder or below it: {suspect}");
         let help =
             "CTF metadata begins with `/* CTF 1.8`, the magic number of a metadata packet, or a JSON text sequence";
-        let error = Error::new(ErrorKind::NotThisFormat, message).in_file(path);
-        return error.with_help(format!("{help}; {names}"));
+        return Error::new(ErrorKind::NotThisFormat, message).in_file(path).with_help(format!("{help}; {names}"));
     }
     let error = match storage.kind(path) {
         None => match std::fs::metadata(path) {

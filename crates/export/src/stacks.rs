@@ -9,7 +9,7 @@ use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_format::target::{Source, TraceWriter};
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::ClockOrigin;
 
@@ -105,8 +105,7 @@ impl<S: Sink> Follower<S> {
     pub(super) fn new(path: &OutPath, sources: &[Source], sink: S) -> Result<Self> {
         let tracks = Tracks::new(sources);
         if !tracks.has_calls() {
-            let error =
-                Error::new(ErrorKind::Unsupported, "the trace has no calls, and nothing else that begins and ends");
+            let error = Error::unsupported("the trace has no calls, and nothing else that begins and ends");
             return Err(error.with_help(
                 "calls are in traces of function tracers, and in all that have pairs of event classes such as \
                  `X_entry` and `X_exit`, or `X_begin` and `X_end`",

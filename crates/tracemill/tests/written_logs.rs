@@ -24,8 +24,8 @@ use tracemill_engine::timeline::Selection;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::WriteOptions;
 use tracemill_model::schema::{
-    ByteOrder, ClockClass, ClockOrigin, Encoding, EventClass, FieldClass, FieldKind, FloatClass, IntegerClass, Mapping,
-    Member, Schema, Scope, StreamClass, StringClass, StringLength, StructClass,
+    ByteOrder, ClockClass, ClockOrigin, EventClass, FieldClass, FieldKind, FloatClass, IntegerClass, Mapping, Member,
+    Schema, Scope, StreamClass, StringClass, StructClass,
 };
 
 use memory::{Folder, STREAM, in_memory};
@@ -264,9 +264,7 @@ fn flat_schema(kinds: &[Kind]) -> Schema {
             Kind::Float(len_bits) => {
                 FieldKind::Float(FloatClass { len_bits, byte_order: ByteOrder::Little, reversed_bits: false })
             }
-            Kind::Text => {
-                FieldKind::String(StringClass { encoding: Encoding::Utf8, length: StringLength::NullTerminated })
-            }
+            Kind::Text => FieldKind::String(StringClass::utf8()),
         };
         let class = schema.add_field_class(FieldClass::new(kind, 8));
         let name: Arc<str> = format!("f%{at}").into();

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_model::clock::Drift;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use crate::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use crate::item::Item;
@@ -50,8 +50,7 @@ impl Messages {
         }
         let ends = text.split_once('=').filter(|(send, receive)| !send.is_empty() && !receive.is_empty());
         let Some((send, receive)) = ends else {
-            let error = Error::misuse(format!("`{text}` names no two events for --correlate"));
-            return Err(error.with_help(help));
+            return Err(Error::misuse(format!("`{text}` names no two events for --correlate")).with_help(help));
         };
         let Some(by) = by else {
             let error = Error::misuse("--correlate needs the fields that both events of a message share");
@@ -114,7 +113,7 @@ pub fn align(session: &mut Session, messages: &Messages) -> Result<(Vec<Alignmen
     let told = lonely.map(|at| {
         let name = &session.traces[at].name;
         let message = format!("no message of `{}` was sent or received by another trace", messages.text);
-        Error::new(ErrorKind::Inconsistent, format!("the clock of `{name}` is not corrected: {message}"))
+        Error::inconsistent(format!("the clock of `{name}` is not corrected: {message}"))
     });
     let told: Vec<Error> = told.collect();
     if found.is_empty() {

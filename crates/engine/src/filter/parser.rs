@@ -227,8 +227,7 @@ impl<'a> Parser<'a> {
                 self.advance()?;
                 let inner = self.any(depth + 1)?;
                 if self.token.kind != TokenKind::CloseParen {
-                    let error = self.expected("`)`");
-                    return Err(error.with_related("to close this `(`", token.span.place(self.source)));
+                    return Err(self.expected("`)`").with_related("to close this `(`", token.span.place(self.source)));
                 }
                 let span = token.span.to(self.token.span);
                 self.advance()?;
@@ -275,8 +274,7 @@ impl<'a> Parser<'a> {
         while let Some(step) = self.step()? {
             if !matches!(path.head, Head::Scope(_) | Head::Context | Head::Bare) {
                 let error = step.span.malformed(self.source, format!("`{word}` has no members"));
-                let help = format!("a field of this name is `payload.{word}` or `$ctx.{word}`");
-                return Err(error.with_help(help));
+                return Err(error.with_help(format!("a field of this name is `payload.{word}` or `$ctx.{word}`")));
             }
             path.span = path.span.to(step.span);
             path.steps.push(step);

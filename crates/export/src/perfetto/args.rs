@@ -288,12 +288,7 @@ impl Visitor for Args<'_> {
 
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
         let encoding = if let Kind::Text(encoding) = self.begin(node).kind { encoding } else { Encoding::Utf8 };
-        let is_kept = match encoding {
-            Encoding::Utf8 => std::str::from_utf8(bytes).is_ok(),
-            Encoding::Ascii => bytes.is_ascii(),
-            _ => false,
-        };
-        if is_kept {
+        if encoding.is_utf8(bytes) {
             self.out.bytes(STRING_VALUE, bytes);
         } else {
             let text = encoding.to_utf8(bytes);

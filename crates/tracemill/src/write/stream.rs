@@ -116,8 +116,7 @@ impl Stream {
         fields: impl for<'w, 'a> FnOnce(&'w mut FieldWriter<'a>) -> &'w mut FieldWriter<'a>,
     ) -> Result<()> {
         if !Arc::ptr_eq(&class.0.stream.0, &self.class.0) {
-            let error = Error::misuse("its event class is one of another stream class");
-            return Err(self.in_event(class, error));
+            return Err(self.in_event(class, Error::misuse("its event class is one of another stream class")));
         }
         if let Err(error) = self.packets.event(&class.0.layout, time, fields) {
             return Err(self.in_event(class, error));

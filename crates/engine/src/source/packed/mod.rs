@@ -196,8 +196,7 @@ impl<'a> Packed<'a> {
     fn unpack_all(&self, path: &Path) -> Result<()> {
         let depth = self.inside().archives.iter().filter(|archive| path.starts_with(archive)).count();
         if depth >= MAX_ARCHIVES {
-            let message = format!("archives inside each other, more than {MAX_ARCHIVES} deep");
-            return Err(Error::unsupported(message));
+            return Err(Error::unsupported(format!("archives inside each other, more than {MAX_ARCHIVES} deep")));
         }
         let mut bytes = self.open(path)?;
         let size = bytes.bytes().len() as u64;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 
 use super::slice::Slice;
 use super::{Member, Members, plain_name};
@@ -61,7 +61,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
         if (len as u64) < size {
             let message = format!("the archive ends inside the member `{}`", String::from_utf8_lossy(&name()));
             let help = format!("{len} of its {size} bytes are there, and are used");
-            members.faults.push(Error::new(ErrorKind::Truncated, message).at_offset(offset).with_help(help));
+            members.faults.push(Error::truncated(message).at_offset(offset).with_help(help));
         }
         let is_plain = !matches!(kind, b'L' | b'K' | b'x' | b'g');
         match kind {
@@ -91,8 +91,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
         at = from + len.next_multiple_of(BLOCK).min(rest);
     }
     if at < bytes.len() || !bytes.len().is_multiple_of(BLOCK) {
-        let error = Error::new(ErrorKind::Truncated, "the archive ends inside the header of a member");
-        members.faults.push(error.at_offset(at as u64));
+        members.faults.push(Error::truncated("the archive ends inside the header of a member").at_offset(at as u64));
     }
     Ok(linked(members, links))
 }

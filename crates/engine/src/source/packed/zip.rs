@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_codec::bits::read_uint;
 use tracemill_codec::chunk::Bytes;
-use tracemill_model::error::{Error, ErrorKind, Result};
+use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::compression::Compression;
@@ -67,8 +67,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
         let rest = &bytes[from..];
         let packed_len = usize::try_from(entry.packed_len).unwrap_or(usize::MAX).min(rest.len());
         if (packed_len as u64) < entry.packed_len {
-            let error = Error::new(ErrorKind::Truncated, format!("the archive ends inside the member `{name}`"));
-            members.faults.push(told(error));
+            members.faults.push(told(Error::truncated(format!("the archive ends inside the member `{name}`"))));
         }
         let packed = &rest[..packed_len];
         if entry.method == 0 {
@@ -118,7 +117,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>, budget: &mut Budget) -> Result<M
 }
 
 fn wrong_checksum(name: &str) -> Error {
-    let error = Error::new(ErrorKind::Inconsistent, format!("the checksum of the member `{name}` does not match"));
+    let error = Error::inconsistent(format!("the checksum of the member `{name}` does not match"));
     error.with_help("its content is used all the same")
 }
 
@@ -128,7 +127,7 @@ fn directory(bytes: &[u8]) -> Result<(usize, u64)> {
     let last = memchr::memmem::rfind(&bytes[from..], &END).map(|at| from + at);
     let end = last.and_then(|at| Some((at, bytes.get(at..at + 22)?)));
     let Some((at, end)) = end else {
-        let error = Error::new(ErrorKind::Truncated, "the zip archive has no directory at its end");
+        let error = Error::truncated("the zip archive has no directory at its end");
         return Err(error.at_offset(bytes.len() as u64).with_help("`zip -FF` may mend it"));
     };
     let (count, offset) = (number(end, 10, 2), number(end, 16, 4));
