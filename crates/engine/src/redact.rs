@@ -1,4 +1,4 @@
-//! What lies between the cursors of a session and whoever reads them: filters on fields, and [`tracemill_format::redact`].
+//! Changes between the cursors of a session and their readers: filters on fields, and [`tracemill_format::redact`].
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -164,7 +164,7 @@ impl StreamReader {
     }
 }
 
-/// What changes the items of one stream.
+/// The changes of the items of one stream.
 struct Changed {
     redactor: Option<Redactor>,
     filter: Option<Filter>,

@@ -57,7 +57,7 @@ pub enum CallOrigin {
     Outside,
 }
 
-/// Whose records a stream of calls holds. Bytes say how much there is to read, about.
+/// The tasks whose records a stream of calls holds. Bytes say how much there is to read, about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamHolds {
     /// Nothing but calls that a task made itself. A task has one such stream at most.
@@ -67,7 +67,7 @@ pub enum StreamHolds {
         /// Size of the stream.
         bytes: u64,
     },
-    /// What the system tells about all tasks: nothing but records of [`CallOrigin::System`].
+    /// News of the system about all tasks: nothing but records of [`CallOrigin::System`].
     System {
         /// Size of the stream.
         bytes: u64,
@@ -255,7 +255,7 @@ pub trait CallSource: Send + Sync {
     /// Streams of records; at equal times those of the first come first.
     fn stream_count(&self) -> usize;
 
-    /// Whose records a stream holds, which decides whether tasks can be followed one without the others.
+    /// The tasks whose records a stream holds; this decides whether tasks can be followed one without the others.
     fn holds(&self, _stream: usize) -> StreamHolds {
         StreamHolds::Mixed
     }

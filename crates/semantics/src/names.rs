@@ -52,7 +52,7 @@ pub const SYMBOL: &str = "symbol";
 /// Depth of a call among the calls of its thread.
 pub const DEPTH: &str = "depth";
 
-/// Who else than the thread's program made a call: only calls of the kernel have it. Their depth counts from where the
+/// The maker of a call other than the thread's program: only calls of the kernel have it. Their depth counts from where the
 /// kernel was entered.
 pub const SOURCE: &str = "source";
 

@@ -73,7 +73,7 @@ impl<'t> Events<'t> {
     /// Converts the events to the format of this name, at a path where nothing is.
     ///
     /// # Errors
-    /// Those of [`Events::conversion`] and [`Conversion::write`].
+    /// The errors of [`Events::conversion`] and [`Conversion::write`].
     pub fn convert(self, to: &str, path: impl AsRef<Path>) -> Result<Converted> {
         self.conversion(to)?.write(path)
     }

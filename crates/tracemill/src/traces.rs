@@ -31,7 +31,7 @@ use crate::latency::Latency;
 /// ```
 ///
 /// # Errors
-/// Those of [`Options::open`].
+/// The errors of [`Options::open`].
 pub fn open<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Result<Traces> {
     Options::new().open(paths)
 }
@@ -128,7 +128,7 @@ impl Options {
     /// Opens traces as [`Options::open`], from files of another kind.
     ///
     /// # Errors
-    /// Those of [`Options::open`].
+    /// The errors of [`Options::open`].
     pub fn open_in<P: Into<PathBuf>>(
         mut self,
         storage: &dyn Storage,
@@ -239,7 +239,7 @@ impl Traces {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Events::convert`].
+    /// The errors of [`Events::convert`].
     pub fn convert(&self, to: &str, path: impl AsRef<Path>) -> Result<Converted> {
         self.events().convert(to, path)
     }
