@@ -179,7 +179,7 @@ impl Drop for End<'_> {
 fn snapshots_are_sound_while_events_are_written() {
     let _one = lock();
     let folder = Folder::new("snapshots");
-    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 200 } else { 12 };
+    let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 500 } else { 12 };
     for mode in [Mode::Flight, Mode::Block] {
         let path = folder.join(&format!("{mode:?}"));
         let mut options = Recorder::options(&path).flight(32 << 10).packet(4096);

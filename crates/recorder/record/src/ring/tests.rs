@@ -65,8 +65,10 @@ impl Ring {
 
     /// Numbers of the events, as readers of the ring find them. No slot is damaged, no event torn, and no time goes back.
     pub(super) fn read(&self) -> Vec<u64> {
-        let words = (0..self.mapping.len).step_by(8).map(|at| self.mapping.u64(at).load(Ordering::Acquire));
-        let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        let mut bytes = Vec::with_capacity(self.mapping.len);
+        for at in (0..self.mapping.len).step_by(8) {
+            bytes.extend_from_slice(&self.number(at).to_le_bytes());
+        }
         let header = Header::read(&bytes, bytes.len() as u64).expect("a ring");
         let found = slots(&header, &bytes, None);
         assert!(found.damaged.is_empty(), "{:?}", found.damaged);
