@@ -59,6 +59,8 @@ impl Site {
     pub fn record<V: Fields>(&'static self, values: impl FnOnce() -> V) {
         let state = self.state.load(Ordering::Relaxed);
         if state != OFF {
+            // What is off should cost least.
+            seldom();
             self.record_on(state, values);
         }
     }
@@ -155,6 +157,11 @@ impl Site {
         (self.state.load(Ordering::Relaxed) & ID_MASK).checked_sub(FIRST)
     }
 }
+
+/// Tells the compiler that the way to here is not the usual one.
+#[cold]
+#[inline(always)]
+fn seldom() {}
 
 /// A span that was entered; dropping it records that it is left.
 #[must_use = "a span ends when it is dropped"]

@@ -438,8 +438,9 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
         TM_RECORD_EACH_##count##_(void, TM_RECORD_PARAMETER_, TM_RECORD_FIRST_PARAMETER_, __VA_ARGS__)) { \
         struct tm_record_site_ *const tm_record_site = &tm_record_site_##target##_##event; \
         uint32_t tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
-        if (TM_RECORD_RARE_(tm_record_state <= 1)) { \
-            if (tm_record_state == 1) return; \
+        /* What is off should cost least. */ \
+        if (__builtin_expect(tm_record_state == 1, 1)) return; \
+        if (TM_RECORD_RARE_(tm_record_state == 0)) { \
             tm_record_state = tm_record_ask_(tm_record_site); \
             if (tm_record_state <= 1) return; \
         } \
