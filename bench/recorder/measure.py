@@ -114,11 +114,13 @@ def main():
         of_kernel = [tracemill, "record", "-o", folder / "k.dat", "-E", "sched"]
         if subprocess.run([*of_kernel, "true"], capture_output=True).returncode == 0:
             measures["kernel events"] = lambda: kernel(*of_kernel)
-            if shutil.which("trace-cmd"):
-                measures["kernel events, trace-cmd"] = lambda: kernel(
-                    "trace-cmd", "record", "-o", folder / "k.dat", "-q", "-F", "-c", "-e", "sched")
-            else:
+            of_trace_cmd = ["trace-cmd", "record", "-o", folder / "k.dat", "-q", "-F", "-c", "-e", "sched"]
+            if not shutil.which("trace-cmd"):
                 print("left out: trace-cmd is not installed")
+            elif (tried := subprocess.run([*of_trace_cmd, "true"], capture_output=True, text=True)).returncode:
+                print(f"left out: trace-cmd cannot record here: {tried.stderr.strip()}")
+            else:
+                measures["kernel events, trace-cmd"] = lambda: kernel(*of_trace_cmd)
         else:
             print("left out: kernel events cannot be recorded here")
         found = {name: [] for name in measures}
