@@ -31,7 +31,13 @@ const PICTURES = {
     },
   },
   calls: { traces: ['demo/calls/tasting'], link: 'tab=flame' },
-  kernel: { traces: ['demo/kernel/bakery'], link: '' },
+  kernel: {
+    traces: ['demo/kernel/bakery'], link: '',
+    run: async (page) => {
+      const [row, canvas] = [await page.locator('[data-kind=state]', { hasText: 'oven-1' }).boundingBox(), await page.locator(id('canvas')).boundingBox()];
+      await page.mouse.click(canvas.x + canvas.width * 0.35, row.y + 10);
+    },
+  },
   counter: {
     traces: ['demo/traces/mill'], link: 'q=&tab=events',
     run: async (page) => {
