@@ -106,6 +106,37 @@ fn damaged_streams_and_tiny_packets() {
     }
 }
 
+/// Large files without an index are opened side by side; what is wrong with them is told file by file all the same.
+#[test]
+fn large_files() {
+    let folder = Folder::new();
+    folder.file("t/metadata", ticks_metadata("freq = 1000000000;"));
+    for stream in 0..4u64 {
+        let packet = |at: u64| {
+            let events: Vec<(u64, u32)> = (0..4000).map(|n| (at * 1_000_000 + n * 10, n as u32)).collect();
+            let mut bytes = ticks_packet(&events, at / 50);
+            if (stream + at) % 40 == 3 {
+                bytes[..8].copy_from_slice(&u64::MAX.to_le_bytes());
+            }
+            bytes
+        };
+        let bytes: Vec<u8> = (0..120).flat_map(packet).collect();
+        assert!(bytes.len() > 5 << 20, "four of them are more than what is opened by one thread");
+        folder.file(&format!("t/s{stream}"), bytes);
+    }
+    let results = [1, 2, 3, 9].map(|jobs| {
+        let run = folder.run(&format!("info --verbose t --jobs {jobs}"));
+        (run.code, run.stdout, run.stderr)
+    });
+    assert_eq!(results[0].0, Some(3), "{}", results[0].2);
+    assert!(
+        ["s0", "s1", "s2", "s3"].iter().all(|file| results[0].2.contains(&format!("t/{file}: "))),
+        "{}",
+        results[0].2
+    );
+    assert!(results[1..].iter().all(|of| *of == results[0]));
+}
+
 #[test]
 fn streams_written_side_by_side() {
     let commands = [

@@ -33,6 +33,8 @@ pub struct OpenOptions {
     pub calls_only: bool,
     /// Form of the names of functions.
     pub demangle: Demangle,
+    /// Threads that opening may use; 0 is one.
+    pub jobs: usize,
     /// Options of formats.
     pub settings: Settings,
     /// Bytes that a packed file may hold unpacked, in the place of what its size allows.
@@ -132,6 +134,7 @@ impl Session {
         context.calls_only = options.calls_only;
         context.named_format = options.input_format.as_deref();
         context.demangle = options.demangle;
+        context.jobs = options.jobs;
         context.settings = &options.settings;
         for (at, format) in formats.iter().enumerate() {
             let of_format: Vec<Found> =

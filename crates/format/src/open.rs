@@ -29,6 +29,8 @@ pub struct OpenContext<'a> {
     pub named_format: Option<&'a str>,
     /// Form of the names of functions.
     pub demangle: Demangle,
+    /// Threads that opening may use.
+    pub jobs: usize,
     /// Options that the format defines itself ([`Format::settings`](crate::Format::settings)), as they were typed.
     pub settings: &'a Settings,
 }
@@ -43,6 +45,7 @@ impl<'a> OpenContext<'a> {
             calls_only: false,
             named_format: None,
             demangle: Demangle::default(),
+            jobs: 1,
             settings: &NONE,
         }
     }

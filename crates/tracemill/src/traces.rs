@@ -51,12 +51,12 @@ pub fn open<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Result<Trac
 pub struct Options {
     open: OpenOptions,
     settings: Vec<(String, String)>,
-    jobs: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { open: OpenOptions::new(FORMATS), settings: Vec::new(), jobs: default_jobs() }
+        let open = OpenOptions { jobs: default_jobs(), ..OpenOptions::new(FORMATS) };
+        Options { open, settings: Vec::new() }
     }
 }
 
@@ -111,7 +111,7 @@ impl Options {
     /// Threads that work which is done by several may use; all processors, at most 16, otherwise.
     #[must_use]
     pub fn jobs(mut self, jobs: usize) -> Self {
-        self.jobs = jobs.max(1);
+        self.open.jobs = jobs.max(1);
         self
     }
 
@@ -149,7 +149,7 @@ impl Options {
         match fatal {
             Some(at) => Err(session.failures.swap_remove(at)),
             None if session.traces.is_empty() => Err(Error::misuse("no paths to open")),
-            None => Ok(Traces { session, jobs: self.jobs, redactions: None }),
+            None => Ok(Traces { session, jobs: self.open.jobs, redactions: None }),
         }
     }
 }

@@ -78,6 +78,7 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
         strict: options.strict,
         settings: options.formats.0.clone(),
         max_unpacked: options.max_unpacked.map(|size| size as u64),
+        jobs: jobs(options.jobs),
         ..OpenOptions::new(FORMATS)
     })
 }

@@ -1,7 +1,7 @@
 //! From folders to opened traces: metadata, data stream files, their packets, and what belongs together.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::layout;
@@ -81,6 +81,45 @@ struct File {
     widths: gaps::Widths,
 }
 
+/// A data stream file whose packets are known when it has an index, and are looked for otherwise.
+struct BegunFile {
+    data: DataFile,
+    widths: gaps::Widths,
+    indexed: Option<PacketList>,
+    scanned: Option<packets::Scanned>,
+    /// What is wrong with its index.
+    warning: Option<Error>,
+}
+
+/// Bytes of files without an index from which on threads are worth their start.
+const LARGE: usize = 16 << 20;
+
+/// Looks for the packets of files that have no index, several files at a time: each header is in memory that was not
+/// touched before, which takes longer than reading it. One file, or small ones, are left for later.
+fn scan_all(plans: &TracePlans, files: &mut [Result<BegunFile>], jobs: usize) {
+    let mut unknown: Vec<&mut BegunFile> = files.iter_mut().flatten().filter(|file| file.indexed.is_none()).collect();
+    let bytes: usize = unknown.iter().map(|file| file.data.bytes.bytes().len()).sum();
+    if jobs < 2 || unknown.len() < 2 || bytes < LARGE {
+        return;
+    }
+    let threads = jobs.min(unknown.len());
+    let left = Mutex::new(unknown.drain(..));
+    let work = || {
+        loop {
+            // The lock is given back before the file is read.
+            let next = left.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(file) = next else { return };
+            file.scanned = Some(packets::scan_file(plans, &file.data.path, file.data.bytes.bytes()));
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(work);
+        }
+        work();
+    });
+}
+
 impl Folder {
     fn open(context: &OpenContext<'_>, found: &Found) -> Result<Self> {
         let storage = context.storage;
@@ -101,83 +140,89 @@ impl Folder {
             warnings: in_metadata(read.warnings),
         };
         let mut rings = Rings::open(storage, &found.path);
+        let mut begun = Vec::new();
         for entry in storage.list(&found.path)? {
             let EntryKind::File(len) = entry.kind else { continue };
             if entry.name == METADATA || entry.name.starts_with('.') || len == 0 {
                 continue;
             }
-            let file = storage.open(&entry.path).and_then(|bytes| {
+            let file = storage.open(&entry.path).map(|bytes| {
                 let bytes = rings.whole(&entry.name, bytes);
-                folder.read_file(storage, (&entry.name, &entry.path), bytes)
+                folder.begin_file(storage, (&entry.name, &entry.path), bytes)
             });
+            begun.push(file.map_err(|error| error.in_file(&entry.path)));
+        }
+        scan_all(&folder.plans, &mut begun, context.jobs);
+        for file in begun {
             match file {
-                Ok(file) => folder.files.extend(file),
-                Err(error) => folder.faults.push(error.in_file(&entry.path)),
+                Ok(file) => folder.add_file(file),
+                Err(error) => folder.faults.push(error),
             }
         }
-        folder.read_rings(storage, rings)?;
+        folder.read_rings(storage, rings);
         Ok(folder)
     }
 
     /// Adds the packets that are in rings only, each behind those of its stream file.
-    fn read_rings(&mut self, storage: &dyn Storage, mut rings: Rings) -> Result<()> {
+    fn read_rings(&mut self, storage: &dyn Storage, mut rings: Rings) {
         self.warnings.extend(rings.warning(&self.found.path));
         self.faults.append(&mut rings.faults);
         for mut ring in rings.into_files() {
             self.faults.append(&mut ring.faults);
-            let file = self.read_file(storage, (&ring.name, &ring.path), Arc::new(ring.bytes))?;
-            self.files.extend(file);
+            let file = self.begin_file(storage, (&ring.name, &ring.path), Arc::new(ring.bytes));
+            self.add_file(file);
         }
-        Ok(())
     }
 
-    /// The packets of a file. The name is text, which not every path is.
-    fn read_file(
-        &mut self,
+    /// A file with the packets that its index lists, when there is one. The name is text, which not every path is.
+    fn begin_file(
+        &self,
         storage: &dyn Storage,
         (name, path): (&str, &std::path::PathBuf),
         bytes: Arc<dyn Bytes>,
-    ) -> Result<Option<File>> {
+    ) -> BegunFile {
         let mut data = DataFile { path: path.clone(), relative: name.to_string(), bytes, is_indexed: false };
         let first = packets::read_header(&self.plans, data.bytes.bytes(), 0, 0, u64::MAX);
-        let indexed = self.read_index(storage, name, &data, first.as_ref().ok());
-        let mut widths = gaps::Widths::default();
-        if let Ok(header) = &first {
-            widths = gaps::Widths::of(&header.state.roles);
-        }
-        let list = match indexed {
-            Some(list) => {
-                data.is_indexed = true;
-                list
-            }
-            None => {
-                let scanned = packets::scan_file(&self.plans, path, data.bytes.bytes());
-                widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
-                self.faults.extend(scanned.faults);
-                scanned.packets
-            }
+        let (indexed, warning) = match self.read_index(storage, name, &data, first.as_ref().ok()) {
+            Ok(list) => (list, None),
+            Err(warning) => (None, Some(warning)),
         };
-        let Some(packet) = list.first() else { return Ok(None) };
+        let widths = first.map(|header| gaps::Widths::of(&header.state.roles)).unwrap_or_default();
+        data.is_indexed = indexed.is_some();
+        BegunFile { data, widths, indexed, scanned: None, warning }
+    }
+
+    /// Adds a file whose packets are known, or are found now.
+    fn add_file(&mut self, file: BegunFile) {
+        let BegunFile { data, mut widths, indexed, scanned, warning } = file;
+        self.warnings.extend(warning);
+        let list = indexed.unwrap_or_else(|| {
+            let scanned = scanned.unwrap_or_else(|| packets::scan_file(&self.plans, &data.path, data.bytes.bytes()));
+            widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
+            self.faults.extend(scanned.faults);
+            scanned.packets
+        });
+        let Some(packet) = list.first() else { return };
         let id = packet.stream_id.filter(|_| packet.begin_cycles.is_some());
         let class = packet.class;
         if !list.is_all_of(class) {
             let message = "its packets belong to several stream classes; each is read by its own";
-            self.warnings.push(Error::inconsistent(message).in_file(path));
+            self.warnings.push(Error::inconsistent(message).in_file(&data.path));
         }
-        Ok(Some(File { data, class, id, packets: list, widths }))
+        self.files.push(File { data, class, id, packets: list, widths });
     }
 
-    /// The packets as the index file lists them, when there is one that fits.
+    /// The packets as the index file lists them, when there is one; a warning when it does not fit.
     fn read_index(
-        &mut self,
+        &self,
         storage: &dyn Storage,
         name: &str,
         data: &DataFile,
         first: Option<&packets::Header>,
-    ) -> Option<PacketList> {
+    ) -> Result<Option<PacketList>> {
         let path = self.found.path.join("index").join(format!("{name}.idx"));
         if !matches!(storage.kind(&path), Some(EntryKind::File(_))) {
-            return None;
+            return Ok(None);
         }
         let read = storage.open(&path).map_err(|error| error.to_string()).and_then(|index| {
             let list = lttng_index::read(index.bytes(), data.bytes.bytes().len() as u64, &self.schema)?;
@@ -186,11 +231,10 @@ impl Folder {
             Ok(list)
         });
         match read {
-            Ok(list) => Some(self.without_absent_roles(list)),
+            Ok(list) => Ok(Some(self.without_absent_roles(list))),
             Err(why) => {
                 let warning = Error::inconsistent(format!("the index is ignored: {why}")).in_file(&path);
-                self.warnings.push(warning.with_help("the packets are found by their headers instead"));
-                None
+                Err(warning.with_help("the packets are found by their headers instead"))
             }
         }
     }
