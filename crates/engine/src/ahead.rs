@@ -67,8 +67,9 @@ struct Limits {
 
 struct State {
     streams: Vec<Stream>,
-    /// Threads that wait for room: waking nobody costs a call of the system, too.
+    /// Threads that wait for room, and whether the one that takes waits: waking nobody costs a call of the system, too.
     sleepers: usize,
+    is_awaited: bool,
     is_stopped: bool,
     /// A thread has panicked.
     is_broken: bool,
@@ -206,7 +207,7 @@ impl Ahead {
         let limits = Limits { items, events: (2 * max_events).min(EVENTS), parts };
         let streams = readers.into_iter().map(|reader| Stream::new(reader, limits)).collect();
         let shared = Arc::new(Shared {
-            state: Mutex::new(State { streams, sleepers: 0, is_stopped: false, is_broken: false }),
+            state: Mutex::new(State { streams, sleepers: 0, is_awaited: false, is_stopped: false, is_broken: false }),
             has_read: Condvar::new(),
             has_room: Condvar::new(),
             limits,
@@ -268,7 +269,12 @@ impl Ahead {
             // Instead of waiting it reads what it will need next: one item, as another one may come meanwhile.
             state = match shared.read(state, 1) {
                 Ok(state) => state,
-                Err(state) => shared.has_read.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Err(mut state) => {
+                    state.is_awaited = true;
+                    state = shared.has_read.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    state.is_awaited = false;
+                    state
+                }
             };
         }
     }
@@ -351,7 +357,9 @@ impl Shared {
         while !state.is_stopped {
             state = match self.read(state, BURST) {
                 Ok(state) => {
-                    self.has_read.notify_all();
+                    if state.is_awaited {
+                        self.has_read.notify_all();
+                    }
                     state
                 }
                 Err(mut state) => {

@@ -1,7 +1,7 @@
 //! Changes between the cursors of a session and their readers: filters on fields, and [`tracemill_format::redact`].
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracemill_codec::layout;
 use tracemill_format::redact::{FieldPlace, Redaction, Redactor};
@@ -100,7 +100,7 @@ impl StreamReader {
     pub(crate) fn new(
         mut cursor: Cursor,
         redactions: Option<&Redactions>,
-        filter: Option<&Filter>,
+        choice: Option<&Arc<Choice>>,
         of: &StreamOf,
     ) -> Self {
         let redaction = redactions.and_then(|redactions| redactions.traces[of.trace].clone());
@@ -108,14 +108,14 @@ impl StreamReader {
             cursor.read_by(redaction.from());
         }
         let redactor = redaction.map(Redactor::new);
-        let is_other = redactor.is_some() || filter.is_some();
-        let changed = is_other.then(|| Changed::new(redactor, filter, of));
+        let is_other = redactor.is_some() || choice.is_some();
+        let changed = is_other.then(|| Changed::new(redactor, choice, of));
         StreamReader { cursor, changed }
     }
 
     /// Reads some of the packets alone, if that can be done.
     pub(crate) fn part(&self, packets: Range<usize>) -> StreamReader {
-        let changed = self.changed.as_ref().map(|changed| Changed::new(None, changed.filter.as_ref(), &changed.of));
+        let changed = self.changed.as_ref().map(|changed| Changed::new(None, changed.choice.as_ref(), &changed.of));
         StreamReader { cursor: self.cursor.part(packets), changed }
     }
 
@@ -144,7 +144,7 @@ impl StreamReader {
 
     /// Gives packets without events, too ([`Cursor::give_empty_packets`]), unless a filter may have left them empty.
     pub fn give_empty_packets(&mut self) {
-        if self.changed.as_ref().is_none_or(|changed| changed.matcher.is_none()) {
+        if self.changed.as_ref().is_none_or(|changed| changed.choice.is_none()) {
             self.cursor.give_empty_packets();
         }
     }
@@ -164,11 +164,39 @@ impl StreamReader {
     }
 }
 
+/// The events that a filter leaves, for all readers of a session.
+pub(crate) struct Choice {
+    filter: Filter,
+    /// Matchers that no thread uses. One prepares each class of events when it meets it first, which is too much work to do
+    /// it for every part of a stream again.
+    spare: Mutex<Vec<Matcher>>,
+}
+
+impl Choice {
+    pub(crate) fn new(filter: &Filter) -> Choice {
+        Choice { filter: filter.clone(), spare: Mutex::default() }
+    }
+
+    /// Keeps the events that are wanted. `kept` is storage that is used again and again.
+    fn keep(&self, ready: &mut ReadyChunk, of: &StreamOf, kept: &mut Vec<bool>) {
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = spare().pop();
+        let mut matcher = known.unwrap_or_else(|| self.filter.matcher());
+        let events = (0..ready.chunk.len()).map(|at| of.event(ready.chunk.event(at)));
+        kept.clear();
+        kept.extend(events.map(|event| matcher.matches(&event)));
+        spare().push(matcher);
+        ready.retain(kept);
+        ready.place = None;
+        // Room for all events of a packet, of which few are left, would be kept until those are printed.
+        ready.chunk.shrink();
+    }
+}
+
 /// The changes of the items of one stream.
 struct Changed {
     redactor: Option<Redactor>,
-    filter: Option<Filter>,
-    matcher: Option<Matcher>,
+    choice: Option<Arc<Choice>>,
     /// By event of a chunk: is it wanted?
     kept: Vec<bool>,
     of: StreamOf,
@@ -179,9 +207,9 @@ struct Changed {
 }
 
 impl Changed {
-    fn new(redactor: Option<Redactor>, filter: Option<&Filter>, of: &StreamOf) -> Box<Changed> {
-        let (filter, matcher) = (filter.cloned(), filter.map(Filter::matcher));
-        Box::new(Changed { redactor, filter, matcher, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
+    fn new(redactor: Option<Redactor>, choice: Option<&Arc<Choice>>, of: &StreamOf) -> Box<Changed> {
+        let choice = choice.cloned();
+        Box::new(Changed { redactor, choice, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
     }
 
     fn next(&mut self, cursor: &mut Cursor) -> Option<Item> {
@@ -198,7 +226,9 @@ impl Changed {
             }
             match (cursor.next()?, &mut self.redactor) {
                 (Item::Chunk(mut ready), _) => {
-                    self.choose(&mut ready);
+                    if let Some(choice) = &self.choice {
+                        choice.keep(&mut ready, &self.of, &mut self.kept);
+                    }
                     self.waiting = (!ready.chunk.is_empty()).then_some((ready, 0));
                 }
                 (Item::Packet(packet, events), Some(redactor)) => {
@@ -225,15 +255,5 @@ impl Changed {
             self.waiting = Some((ready, next));
         }
         ReadyChunk { chunk, floors, place: None }
-    }
-
-    /// Keeps the events that are wanted.
-    fn choose(&mut self, ready: &mut ReadyChunk) {
-        let Some(matcher) = &mut self.matcher else { return };
-        let events = (0..ready.chunk.len()).map(|at| self.of.event(ready.chunk.event(at)));
-        self.kept.clear();
-        self.kept.extend(events.map(|event| matcher.matches(&event)));
-        ready.retain(&self.kept);
-        ready.place = None;
     }
 }

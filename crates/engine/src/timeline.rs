@@ -12,7 +12,7 @@ use crate::cursor::Cursor;
 use crate::filter::Filter;
 use crate::item::Place;
 use crate::merge::{Merger, Rank, Sources};
-use crate::redact::{Redactions, StreamReader};
+use crate::redact::{Choice, Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf, streams};
 use crate::session::Session;
 
@@ -80,6 +80,7 @@ pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
 /// A reader of each of the wanted streams, in their order.
 pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<StreamReader> {
     let max_events = max_events(streams, selection);
+    let choice = selection.filter.as_ref().map(|filter| Arc::new(Choice::new(filter)));
     let cursor = |of: &StreamOf| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
         let of_trace = selection.of_traces_ns.get(of.trace).copied().flatten();
@@ -101,7 +102,7 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
             cursor.tell_faults(&session.traces[of.trace].faults);
         }
         let cursor = cursor.with_progress(session.progress.clone());
-        StreamReader::new(cursor, selection.redactions.as_deref(), selection.filter.as_ref(), of)
+        StreamReader::new(cursor, selection.redactions.as_deref(), choice.as_ref(), of)
     };
     streams.iter().map(cursor).collect()
 }

@@ -52,14 +52,14 @@ pub fn print(
     let shared = Shared::default();
     std::thread::scope(|scope| {
         let _stop = StopOnPanic(&shared);
-        for _ in 1..jobs {
+        for worker in 1..jobs {
             let (shared, plan) = (&shared, plan.clone());
             scope.spawn(move || {
                 let _stop = StopOnPanic(shared);
                 let mut renderer = LineRenderer::new(plan, session);
                 while let Some((number, batch)) = shared.wait_for_task() {
-                    let rendered = renderer.render(&batch, shared.old());
-                    shared.finish(number, rendered);
+                    let rendered = renderer.render(&batch, shared.old(worker));
+                    shared.finish(number, worker, rendered);
                 }
             });
         }
@@ -88,15 +88,15 @@ fn run(
             }
         }
         let Some(of_first) = notes.pop_front() else { return };
-        let mut rendered = loop {
+        let (worker, mut rendered) = loop {
             let done = shared.lock().done.remove(&first);
-            if let Some(rendered) = done {
-                break rendered;
+            if let Some(done) = done {
+                break done;
             }
             match shared.try_task() {
                 Some((number, batch)) => {
-                    let rendered = renderer.render(&batch, shared.old());
-                    shared.finish(number, rendered);
+                    let rendered = renderer.render(&batch, shared.old(THIS));
+                    shared.finish(number, THIS, rendered);
                 }
                 // A worker that panicked: leaving the scope hands its panic on.
                 None if shared.wait_for_done(first) == Flow::Stop => return,
@@ -106,7 +106,7 @@ fn run(
         first += 1;
         batches.learn(&rendered);
         let flow = deliver(&mut rendered, of_first, take);
-        shared.lock().old.push(rendered);
+        shared.lock().old.push((worker, rendered));
         if flow == Flow::Stop {
             return;
         }
@@ -146,6 +146,9 @@ impl Batches<'_> {
     }
 }
 
+/// The number of the thread that merges.
+const THIS: usize = 0;
+
 #[derive(Default)]
 struct Shared {
     state: Mutex<Work>,
@@ -156,9 +159,14 @@ struct Shared {
 #[derive(Default)]
 struct Work {
     tasks: VecDeque<(u64, Batch)>,
-    done: BTreeMap<u64, Rendered>,
-    /// Written; their memory is used again.
-    old: Vec<Rendered>,
+    /// By number, with the thread that has rendered it.
+    done: BTreeMap<u64, (usize, Rendered)>,
+    /// Written; the thread that has filled their memory uses it again, as it lies in the caches of its processor.
+    old: Vec<(usize, Rendered)>,
+    /// Threads that wait for tasks, and whether the one that merges waits for lines: waking nobody costs a call of the
+    /// system, too.
+    sleepers: usize,
+    is_awaited: bool,
     is_over: bool,
 }
 
@@ -169,8 +177,11 @@ impl Shared {
     }
 
     fn push(&self, task: (u64, Batch)) {
-        self.lock().tasks.push_back(task);
-        self.has_task.notify_one();
+        let mut work = self.lock();
+        work.tasks.push_back(task);
+        if work.sleepers > 0 {
+            self.has_task.notify_one();
+        }
     }
 
     fn try_task(&self) -> Option<(u64, Batch)> {
@@ -186,17 +197,24 @@ impl Shared {
             if let Some(task) = work.tasks.pop_front() {
                 return Some(task);
             }
+            work.sleepers += 1;
             work = self.has_task.wait(work).unwrap_or_else(PoisonError::into_inner);
+            work.sleepers -= 1;
         }
     }
 
-    fn finish(&self, number: u64, rendered: Rendered) {
-        self.lock().done.insert(number, rendered);
-        self.has_done.notify_one();
+    fn finish(&self, number: u64, worker: usize, rendered: Rendered) {
+        let mut work = self.lock();
+        work.done.insert(number, (worker, rendered));
+        if work.is_awaited {
+            self.has_done.notify_one();
+        }
     }
 
-    fn old(&self) -> Rendered {
-        self.lock().old.pop().unwrap_or_default()
+    fn old(&self, worker: usize) -> Rendered {
+        let old = &mut self.lock().old;
+        let own = old.iter().rposition(|&(of, _)| of == worker);
+        own.map(|at| old.swap_remove(at).1).unwrap_or_default()
     }
 
     fn wait_for_done(&self, number: u64) -> Flow {
@@ -205,7 +223,9 @@ impl Shared {
             if work.is_over {
                 return Flow::Stop;
             }
+            work.is_awaited = true;
             work = self.has_done.wait(work).unwrap_or_else(PoisonError::into_inner);
+            work.is_awaited = false;
         }
         Flow::Continue
     }
