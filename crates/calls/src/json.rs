@@ -279,7 +279,7 @@ pub fn write_task_tree(source: &dyn CallSource, tree: &TaskTree, out: &mut dyn W
     list.end(out)
 }
 
-/// Writes the records as they are stored, task by task.
+/// Writes the records as they are stored, task by task; gives what was wrong with the source.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -288,7 +288,7 @@ pub fn write_records(
     calls: CallOptions,
     options: DumpOptions<'_>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<Findings> {
     let mut list = List::new("records");
     let mut failed = Ok(());
     let mut see = |record: &CallRecord| {
@@ -313,7 +313,8 @@ pub fn write_records(
         let _ = write!(text, ",\"depth\":{},\"has_values\":{}}}", record.depth, record.has_values);
         failed = list.flush(out);
     };
-    crate::raw::each(source, calls, options, &mut see)?;
+    let findings = crate::raw::each(source, calls, options, &mut see)?;
     failed?;
-    list.end(out)
+    list.end(out)?;
+    Ok(findings)
 }

@@ -2,12 +2,12 @@
 
 use std::io::{self, Write};
 
-use tracemill_format::calls::{CallOrigin, CallRecord, CallSource, DumpOptions};
+use tracemill_format::calls::{CallOrigin, CallRecord, CallSource, DumpOptions, Findings};
 
 use crate::follow::{Follower, between, between_of_all};
 use crate::select::{CallOptions, Stretch};
 
-/// Writes the records of each task, one task after the other.
+/// Writes the records of each task, one task after the other; gives what was wrong with the source.
 ///
 /// # Errors
 /// Errors of the writer.
@@ -16,14 +16,14 @@ pub fn write(
     calls: CallOptions,
     options: DumpOptions<'_>,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<Findings> {
     let tids = calls.tids.clone();
     let (between, between_of_all) = (between(source, &calls), between_of_all(source, &calls));
     let mut want = chooser(source, calls, between);
     source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut want, out)
 }
 
-/// Shows `see` the records that [`write`] writes.
+/// Shows `see` the records that [`write`] writes; gives what was wrong with the source.
 ///
 /// # Errors
 /// None: nothing is written.
@@ -32,7 +32,7 @@ pub(crate) fn each(
     calls: CallOptions,
     options: DumpOptions<'_>,
     see: &mut dyn FnMut(&CallRecord),
-) -> io::Result<()> {
+) -> io::Result<Findings> {
     let tids = calls.tids.clone();
     let (between, between_of_all) = (between(source, &calls), between_of_all(source, &calls));
     let mut want = chooser(source, calls, between);

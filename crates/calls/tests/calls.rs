@@ -118,7 +118,7 @@ impl CallSource for Calls {
         options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn io::Write,
-    ) -> io::Result<()> {
+    ) -> io::Result<Findings> {
         let is_dumped = |origin| match origin {
             CallOrigin::Task => !options.no_tasks,
             origin => origin == CallOrigin::Kernel,
@@ -128,7 +128,7 @@ impl CallSource for Calls {
                 writeln!(out, "{:?} {} {}", record.kind, record.time, record.symbol)?;
             }
         }
-        Ok(())
+        Ok(Findings::default())
     }
     fn each_symbol(&self, see: &mut dyn FnMut(u32, &CallSymbol)) {
         for id in 1..NAMES.len() as u32 {
@@ -810,7 +810,7 @@ fn trees_are_drawn_by_others() {
     assert_eq!(String::from_utf8(out).unwrap(), "uftrace: cannot find graph for 'nothing'\n");
 }
 
-fn written(write: impl FnOnce(&mut Vec<u8>)) -> String {
+fn written<T>(write: impl FnOnce(&mut Vec<u8>) -> T) -> String {
     let mut out = Vec::new();
     write(&mut out);
     String::from_utf8(out).unwrap()

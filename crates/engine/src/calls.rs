@@ -416,7 +416,7 @@ impl CallSource for EventCalls {
         options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
-    ) -> io::Result<()> {
+    ) -> io::Result<Findings> {
         let mut stream = self.open(0);
         let (mut records, mut goes_on) = (Vec::new(), true);
         while goes_on {
@@ -435,7 +435,7 @@ impl CallSource for EventCalls {
                 writeln!(out, "{seconds}.{ns:09}  {tid:5}: [{word}] {name}({address:x}) depth: {depth}")?;
             }
         }
-        Ok(())
+        Ok(stream.take_findings())
     }
 }
 

@@ -306,7 +306,7 @@ pub trait CallSource: Send + Sync {
     fn put_event_data(&self, _record: &CallRecord, _out: &mut Vec<u8>) {}
 
     /// Writes the records as they are stored, for those who look for mistakes of a producer. `want` is asked of every
-    /// record of a task before it is written, one task after the other.
+    /// record of a task before it is written, one task after the other. Gives the findings that opening did not have.
     ///
     /// # Errors
     /// Errors of the writer.
@@ -315,7 +315,7 @@ pub trait CallSource: Send + Sync {
         options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
-    ) -> io::Result<()>;
+    ) -> io::Result<Findings>;
 
     /// Options that the recording asks every reader to apply: words as they are typed.
     fn default_options(&self) -> &[String] {

@@ -63,11 +63,10 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
             no_tasks: args.calls.kernel_only,
             ..DumpOptions::default()
         };
-        let written = match args.format {
+        match args.format {
             CallFormat::Text | CallFormat::Html => raw::write(source, call_options, options, &mut sink.as_writer()),
             CallFormat::Json => json::write_records(source, call_options, options, &mut sink.as_writer()),
-        };
-        written.map(|()| Findings::default())
+        }
     };
     Ok(open.finish(sink.finish(written)?))
 }

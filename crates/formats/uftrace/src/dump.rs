@@ -14,7 +14,7 @@ use super::naming::shown;
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::values::{enumerator, put_event, unsigned};
 use super::{perf, slices};
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, event_id};
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, DumpOptions, Findings, event_id};
 
 /// Bits of the masks of features and of groups that the peer names.
 const NAMED_FEATURES: usize = 12;
@@ -29,10 +29,11 @@ pub(super) fn write(
     options: DumpOptions<'_>,
     want: &mut dyn FnMut(&CallRecord) -> bool,
     out: &mut dyn Write,
-) -> io::Result<()> {
+) -> io::Result<Findings> {
     let mut dump = Dump {
         calls,
         options,
+        findings: Findings::default(),
         bytes: Vec::with_capacity(2 * BUFFER),
         text: String::new(),
         offset: 0,
@@ -65,12 +66,15 @@ pub(super) fn write(
         dump.perf()?;
     }
     dump.gather();
-    dump.out.write_all(&dump.bytes)
+    dump.out.write_all(&dump.bytes)?;
+    Ok(dump.findings)
 }
 
 struct Dump<'a> {
     calls: &'a Calls,
     options: DumpOptions<'a>,
+    /// What is wrong with files of the kernel and of perf: opening has read those of tasks only.
+    findings: Findings,
     /// Lines that are complete, and those behind them.
     bytes: Vec<u8>,
     text: String,
@@ -395,7 +399,7 @@ impl Dump<'_> {
     fn kernel(&mut self) -> io::Result<()> {
         let Some(kernel) = self.calls.definitions.kernel.as_deref() else { return Ok(()) };
         self.text.push('\n');
-        for file in &self.calls.files {
+        for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
             let CallFile::Kernel(cpu, bytes) = file else { continue };
             let _ = writeln!(self.text, "reading kernel-cpu{cpu}.dat");
             let mut records = CpuRecords::new(kernel, bytes.bytes());
@@ -441,6 +445,7 @@ impl Dump<'_> {
                 self.hex(data);
                 self.write_full()?;
             }
+            self.findings.faults.extend(records.faults.drain(..).map(|error| error.in_file(path)));
         }
         Ok(())
     }
@@ -464,8 +469,12 @@ impl Dump<'_> {
             }
             let _ = writeln!(self.text, "reading {name}");
             let mut at = 0;
-            while let Some(Ok((next, event))) = perf::next(bytes.bytes(), self.calls.definitions.order, at) {
+            while let Some((next, event)) = perf::next(bytes.bytes(), self.calls.definitions.order, at) {
                 at = next;
+                let event = event.unwrap_or_else(|error| {
+                    self.findings.faults.push(error.in_file(path));
+                    None
+                });
                 let Some(event) = event else { continue };
                 let Some(&task) = self.calls.numbers.get(&i64::from(event.tid)) else { continue };
                 let id = u64::from(event.id);

@@ -92,7 +92,10 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
     let mut part = Part { from: 0, to: 0, begin: u64::MAX, end: 0 };
     let mut at = 0;
     while at < bytes.len() {
-        let Ok((kind, _, size)) = reader.header(at) else { break };
+        let Ok((kind, _, size)) = reader.header(at) else {
+            at = reader.behind(at);
+            continue;
+        };
         if let Some(time) = reader.time(at, kind, size) {
             if at - part.from >= PART && part.begin != u64::MAX && time >= part.end {
                 parts.push(Part { to: at, ..part });
@@ -102,7 +105,6 @@ pub(super) fn cut(bytes: &[u8], order: ByteOrder) -> Vec<Part> {
         }
         at += size;
     }
-    // What is damaged belongs to the last part.
     if part.from < bytes.len() {
         let begin = if part.begin == u64::MAX { part.end } else { part.begin };
         parts.push(Part { to: bytes.len(), begin, ..part });
@@ -166,6 +168,14 @@ impl Reader<'_> {
             }
         }
         found
+    }
+
+    /// Where reading goes on behind something at `at` that is no record: as soon as it is sure where one begins, which takes
+    /// some records behind it; otherwise the end.
+    #[cold]
+    fn behind(&self, at: usize) -> usize {
+        let mut windows = (at + 8..self.bytes.len()).step_by(WINDOW);
+        windows.find_map(|from| self.landing(from)).unwrap_or(self.bytes.len())
     }
 
     /// Do some records follow from `at` on?
@@ -241,14 +251,23 @@ impl Reader<'_> {
     }
 }
 
-/// The record at `at`, when it is an event, and where the next one is; `None` at the end.
-pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<Result<(usize, Option<PerfEvent>), Error>> {
+/// Where the next record is, and the one at `at`, when it is an event, or what is wrong with it; `None` at the end.
+pub(super) fn next(bytes: &[u8], order: ByteOrder, at: usize) -> Option<(usize, Result<Option<PerfEvent>, Error>)> {
     let reader = Reader { bytes, order };
     if at >= bytes.len() {
         return None;
     }
-    let header = reader.header(at);
-    Some(header.map(|(kind, flags, size)| (at + size, reader.event(at, kind, flags, size))))
+    Some(match reader.header(at) {
+        Ok((kind, flags, size)) => (at + size, Ok(reader.event(at, kind, flags, size))),
+        Err(error) => {
+            let behind = reader.behind(at);
+            let skipped = match behind - at {
+                rest if behind == bytes.len() => format!("the rest of the file, {rest} bytes, is skipped"),
+                bytes => format!("{bytes} bytes are skipped"),
+            };
+            (behind, Err(error.with_help(skipped)))
+        }
+    })
 }
 
 /// Reads the records of a part; those of tasks that were not traced are left out.
@@ -262,18 +281,14 @@ pub(super) fn read(
 ) -> Events {
     let mut events = Events::default();
     let mut at = part.from;
-    while let Some(found) = next(&bytes[..part.to], order, at) {
-        let event = match found {
-            Ok((behind, event)) => {
-                at = behind;
-                event
-            }
-            Err(error) => {
-                let left = part.to - at;
-                events.faults.push(error.with_help(format!("the rest of the file, {left} bytes, is skipped")));
-                break;
-            }
-        };
+    while at < part.to
+        && let Some((behind, found)) = next(bytes, order, at)
+    {
+        at = behind;
+        let event = found.unwrap_or_else(|error| {
+            events.faults.push(error);
+            None
+        });
         let Some(event) = event.filter(|event| traced.contains(&i64::from(event.tid))) else { continue };
         let start = events.bytes.len();
         let out = &mut events.bytes;

@@ -211,9 +211,8 @@ fn a_stretch_of_a_file_of_perf_is_found_without_reading_it() {
         let order = if target.big { ByteOrder::Big } else { ByteOrder::Little };
         let times = |from: usize, to: usize| {
             let (mut at, mut found) = (from, Vec::new());
-            while let Some(next) = perf::next(&bytes[..to], order, at) {
-                let (next, event) = next.unwrap();
-                found.extend(event.map(|event| (at, event.time)));
+            while let Some((next, event)) = perf::next(&bytes[..to], order, at) {
+                found.extend(event.unwrap().map(|event| (at, event.time)));
                 at = next;
             }
             found
@@ -231,5 +230,46 @@ fn a_stretch_of_a_file_of_perf_is_found_without_reading_it() {
             assert!(end - start < bytes.len() / 3, "{round}: {} of {} bytes", end - start, bytes.len());
         }
         assert_eq!(perf::around(&bytes, order, 0, u64::MAX), (0, bytes.len()));
+    }
+}
+
+/// Behind damage reading goes on where a record begins for sure, and the damage is told: as a stretch behind it is read, too.
+#[test]
+fn a_damaged_file_of_perf_is_read_on() {
+    let mut random = Random(0x0fed_cba9_8765_4321);
+    for round in 0..4 {
+        let target = Target { big: round % 2 == 1, is_64_bit: true };
+        let order = if target.big { ByteOrder::Big } else { ByteOrder::Little };
+        let mut bytes = perf_records(&mut random, target, 1_000_000, 20_000);
+        let read = |bytes: &[u8]| {
+            let (mut at, mut found, mut faults) = (0, Vec::new(), Vec::new());
+            while let Some((next, event)) = perf::next(bytes, order, at) {
+                assert!(next > at);
+                match event {
+                    Ok(event) => found.extend(event.map(|event| (at, event.time))),
+                    Err(error) => faults.push(error.place().offset.unwrap() as usize),
+                }
+                at = next;
+            }
+            (found, faults)
+        };
+        let whole = read(&bytes).0;
+        let (damaged, time) = whole[whole.len() / 3];
+        bytes[damaged + 6..damaged + 8].fill(0);
+        let (found, faults) = read(&bytes);
+        assert_eq!(faults, [damaged], "told once");
+        let behind = found.iter().find(|(at, _)| *at > damaged).expect("it goes on").0;
+        assert!(behind - damaged < 3 << 16, "{}", behind - damaged);
+        let is_read = |(at, _): &&(usize, u64)| *at < damaged || *at >= behind;
+        assert_eq!(found, whole.iter().filter(is_read).copied().collect::<Vec<_>>());
+        // Events and calls find the same.
+        let parts = perf::cut(&bytes, order);
+        assert_eq!((parts[0].from, parts.last().unwrap().to), (0, bytes.len()));
+        assert_eq!(parts.last().unwrap().end, whole.last().unwrap().1);
+        let to = time + 3_000_000;
+        let (start, end) = perf::around(&bytes, order, to, to + 50_000);
+        let is_in = |(_, time): &&(usize, u64)| (to..=to + 50_000).contains(time);
+        let near = found.iter().filter(|(at, _)| (start..end).contains(at));
+        assert_eq!(near.filter(is_in).count(), found.iter().filter(is_in).count());
     }
 }

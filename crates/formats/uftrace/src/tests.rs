@@ -9,6 +9,7 @@ use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::FORMAT;
+use tracemill_format::calls::DumpOptions;
 use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
 
 /// A folder of bytes.
@@ -323,6 +324,9 @@ fn perf_and_messages_are_streams_of_their_own() {
     ];
     assert_eq!(lines[4..], expected);
     assert_eq!(faults.len(), 1, "three bytes are no record");
+    let dumped = trace.reader.calls().unwrap().dump(DumpOptions::default(), &mut |_| true, &mut Vec::new()).unwrap();
+    assert_eq!(dumped.faults.len(), 1, "who dumps records is told, too");
+    assert_eq!(dumped.faults[0].place().offset, faults[0].place().offset);
     assert_eq!(warnings[0].place().text.as_ref().unwrap().line, 3);
 }
 

@@ -46,10 +46,11 @@ impl Calls {
             CallFile::Perf(bytes) => {
                 let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
                 Box::new(PerfCalls {
-                    bytes: &bytes.bytes()[..end.min(bytes.bytes().len())],
+                    bytes: bytes.bytes(),
                     order: self.definitions.order,
                     numbers: &self.numbers,
                     at: start,
+                    end,
                     file: before as u64,
                     path: &self.paths[stream],
                     findings: Findings::default(),
@@ -97,9 +98,9 @@ impl CallSource for Calls {
         });
         for bytes in files {
             let mut at = 0;
-            while let Some(Ok((next, event))) = perf::next(bytes, self.definitions.order, at) {
+            while let Some((next, event)) = perf::next(bytes, self.definitions.order, at) {
                 at = next;
-                let Some(event) = event.filter(|event| event.name.1 > 0) else { continue };
+                let Some(event) = event.ok().flatten().filter(|event| event.name.1 > 0) else { continue };
                 let Some(&task) = tids.get(&i64::from(event.tid)) else { continue };
                 let name = bytes.get(event.name.0..event.name.0 + event.name.1).unwrap_or(&[]);
                 if event.time >= names[task].0 {
@@ -253,7 +254,7 @@ impl CallSource for Calls {
         options: DumpOptions<'_>,
         want: &mut dyn FnMut(&CallRecord) -> bool,
         out: &mut dyn Write,
-    ) -> io::Result<()> {
+    ) -> io::Result<Findings> {
         dump::write(self, options, want, out)
     }
 

@@ -131,6 +131,8 @@ pub(super) struct PerfCalls<'a> {
     pub order: ByteOrder,
     pub numbers: &'a HashMap<i64, u32>,
     pub at: usize,
+    /// Where reading ends.
+    pub end: usize,
     pub file: u64,
     pub path: &'a Path,
     pub findings: Findings,
@@ -140,15 +142,13 @@ impl CallStream for PerfCalls<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
         let end = out.len() + BLOCK;
         while out.len() < end {
-            let (next, found) = match perf::next(self.bytes, self.order, self.at) {
-                Some(Ok(found)) => found,
-                Some(Err(error)) => {
-                    self.findings.faults.push(error.in_file(self.path));
-                    return false;
-                }
-                None => return false,
-            };
+            let ahead = if self.at < self.end { perf::next(self.bytes, self.order, self.at) } else { None };
+            let Some((next, found)) = ahead else { return false };
             self.at = next;
+            let found = found.unwrap_or_else(|error| {
+                self.findings.faults.push(error.in_file(self.path));
+                None
+            });
             let Some(found) = found else { continue };
             let Some(&task) = self.numbers.get(&i64::from(found.tid)) else { continue };
             let (from, len) = found.name;
