@@ -6,7 +6,7 @@ use cpp_demangle::{DemangleOptions, Symbol};
 
 use tracemill_format::Demangle;
 
-use super::demangle::{Parameter, end_of_templated_constructor, parameters_with_packs, simple_name};
+use super::demangle::{Parameter, end_of_templated_constructor, parameters_of_template, simple_name};
 
 /// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
 const MAX_NAME: usize = 64 << 10;
@@ -38,14 +38,16 @@ fn full_name(symbol: &str) -> Option<String> {
     // Names inside of functions are shown without what those return.
     let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
     parsed.structured_demangle(&mut out, &options).ok()?;
-    let text = parameters_with_packs(symbol).and_then(|parameters| with_packs(&out.0, &parameters)).unwrap_or(out.0);
+    let text =
+        parameters_of_template(symbol).and_then(|parameters| with_references(&out.0, &parameters)).unwrap_or(out.0);
     let text = text.replace("std::nullptr_t", "decltype(nullptr)").replace(" complex", " _Complex");
     Some(without_empty_packs(&literals(&literal_operators(&text))))
 }
 
 /// The library leaves out what stands behind each type of a pack of parameters, or writes it behind the last one only, or
-/// alone where the pack is empty.
-fn with_packs(text: &str, parameters: &[Parameter]) -> Option<String> {
+/// alone where the pack is empty. It leaves it out behind a type, too, that is a lambda with a reference among its own
+/// parameters.
+fn with_references(text: &str, parameters: &[Parameter]) -> Option<String> {
     let end = text.rfind(')').filter(|&end| {
         text[end + 1..].chars().all(|letter| letter == ' ' || letter == '&' || letter.is_alphabetic())
     })?;
@@ -72,7 +74,7 @@ fn with_packs(text: &str, parameters: &[Parameter]) -> Option<String> {
         from = at + 1;
     }
     let count = |parameter: &Parameter| match parameter {
-        Parameter::One => 1,
+        Parameter::One(_) => 1,
         Parameter::Pack(len, _) => (*len).max(1),
     };
     if parameters.iter().map(count).sum::<usize>() != pieces.len() {
@@ -83,7 +85,7 @@ fn with_packs(text: &str, parameters: &[Parameter]) -> Option<String> {
         let of = &pieces[at..at + count(parameter)];
         at += of.len();
         match *parameter {
-            Parameter::One => out.push(of[0].to_string()),
+            Parameter::One(behind) => out.push(followed(of[0], behind)),
             Parameter::Pack(0, _) => {}
             Parameter::Pack(_, behind) => out.extend(of.iter().map(|one| followed(one, behind))),
         }
@@ -249,6 +251,12 @@ mod tests {
         assert_eq!(full("_ZN1AC2IJRKNS_1BEcEEEDpOT_"), "A::A<A::B const&, char>(A::B const&, char&&)");
         assert_eq!(full("_ZN1AC2IJEEEiDpOT_"), "A::A<>(int)");
         assert_eq!(full("_ZN1AC2IJEEEiDpOT_.isra.0"), "A::A<>(int) [clone .isra.0]");
+        // A lambda is no reference, whatever its own parameters are.
+        assert_eq!(
+            full("_Z5applyIiZ4mainEUlRiE_EvRT_OT0_"),
+            "void apply<int, main::{lambda(int&)#1}>(int&, main::{lambda(int&)#1}&&)"
+        );
+        assert_eq!(full("_Z5applyIRiEvOT_S1_"), "void apply<int&>(int&, int&)");
         assert_eq!(full("_Z4halfPCdCf"), "half(double _Complex*, float _Complex)");
         assert_eq!(full("_ZN1alie2_wEe"), "_ZN1alie2_wEe");
         assert_eq!(full("_ZN1ali2_wEe"), "a::operator\"\" _w(long double)");

@@ -53,14 +53,15 @@ pub(super) fn end_of_templated_constructor(symbol: &str) -> Option<usize> {
 /// A parameter of a function, as its symbol has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parameter {
-    /// One type.
-    One,
+    /// One type, with this behind it where it is a type of the template.
+    One(&'static str),
     /// A pack of so many types, each with this behind it.
     Pack(usize, &'static str),
 }
 
-/// The parameters of a function template, `None` when the symbol is none or has no packs among them.
-pub(super) fn parameters_with_packs(symbol: &str) -> Option<Vec<Parameter>> {
+/// The parameters of a function template, `None` when the symbol is none or no type of the template is among them that has
+/// something behind it, and no pack.
+pub(super) fn parameters_of_template(symbol: &str) -> Option<Vec<Parameter>> {
     let mut parser = Parser::new(symbol.strip_prefix("_Z")?);
     parser.name()?;
     let (args, args_end) = parser.last_args?;
@@ -70,21 +71,22 @@ pub(super) fn parameters_with_packs(symbol: &str) -> Option<Vec<Parameter>> {
     }
     let mut parameters = Vec::new();
     while !matches!(parser.peek(), None | Some(b'.' | b'@')) {
-        if !parser.eat(b"Dp") {
-            parser.type_()?;
-            parameters.push(Parameter::One);
-            continue;
-        }
+        let is_pack = parser.eat(b"Dp");
         let start = parser.pos;
         parser.type_()?;
         let pattern = std::str::from_utf8(&parser.text[start..parser.pos]).ok()?;
-        let (behind, number) = [("RKT", " const&"), ("RT", "&"), ("OT", "&&"), ("T", "")]
+        let of_template = [("RKT", " const&"), ("RT", "&"), ("OT", "&&"), ("T", "")]
             .into_iter()
-            .find_map(|(code, behind)| Some((behind, pattern.strip_prefix(code)?.strip_suffix('_')?)))?;
+            .find_map(|(code, behind)| Some((behind, pattern.strip_prefix(code)?.strip_suffix('_')?)));
+        if !is_pack {
+            parameters.push(Parameter::One(of_template.map_or("", |(behind, _)| behind)));
+            continue;
+        }
+        let (behind, number) = of_template?;
         let place = if number.is_empty() { 0 } else { number.parse::<usize>().ok()?.checked_add(1)? };
         parameters.push(Parameter::Pack(Parser { pos: args, ..Parser::new(&symbol[2..]) }.pack_len(place)?, behind));
     }
-    parameters.iter().any(|parameter| *parameter != Parameter::One).then_some(parameters)
+    parameters.iter().any(|parameter| *parameter != Parameter::One("")).then_some(parameters)
 }
 
 /// The prefix that compilers put before the name of a file's static constructors.
