@@ -18,8 +18,10 @@ const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 const id = (name) => `[data-testid="${name}"]`;
 const settled = (page, state = 'ready') => page.waitForSelector(`${id('app')}[data-state="${state}"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
-const rest = async (page, state) => { await page.waitForTimeout(60); await settled(page, state); };
-const hash = async (page, key) => { await page.waitForTimeout(350); const part = new URL(page.url()).hash.slice(1).split('&').find((p) => p.startsWith(`${key}=`)); return part === undefined ? null : decodeURIComponent(part.slice(key.length + 1)); };
+/** Waits as long by the page's own timers: those that it set before are through then, on a slow machine too. */
+const pause = (page, ms) => page.evaluate((t) => new Promise((resolve) => { setTimeout(resolve, t); }), ms);
+const rest = async (page, state) => { await pause(page, 60); await settled(page, state); };
+const hash = async (page, key) => { await pause(page, 400); const part = new URL(page.url()).hash.slice(1).split('&').find((p) => p.startsWith(`${key}=`)); return part === undefined ? null : decodeURIComponent(part.slice(key.length + 1)); };
 const view = (page) => page.$eval(id('timeline'), (t) => [BigInt(t.dataset.begin), BigInt(t.dataset.end)].map(String));
 const chosen = (page) => page.locator(id('details')).getAttribute('data-event');
 
@@ -77,7 +79,7 @@ test('bars and boxes of points are filters', MILL, 'tab=selection', async (page)
   await page.goBack();
   await page.locator(id('tab-selection')).click();
   await page.locator(`${id('name-row')}[data-name="mill:curve"]`).click();
-  await page.waitForTimeout(300);
+  await pause(page, 300);
   await rest(page);
   const points = await page.locator('.points').boundingBox();
   const curves = (await bars(page)).reduce((a, b) => a + b, 0);
@@ -153,13 +155,14 @@ test('a command that is copied prints what is selected', MILL, 'tab=selection', 
   const at = (ms) => String(BigInt(begin) + BigInt(ms) * 1_000_000n);
   await page.evaluate((h) => { location.hash = h; }, `sel=${at(50)}..${at(250)}&tr=${tracks[2]}&f=${encodeURIComponent('name == "mill:*" and cpu == 0')}&tab=selection`);
   await rest(page);
-  await page.waitForTimeout(200);
+  await pause(page, 200);
   await rest(page);
   const events = Number(await page.locator(id('selection')).getAttribute('data-events'));
   assert.ok(events > 10);
   await page.getByRole('button', { name: 'Export' }).click();
   await page.getByRole('menuitem', { name: 'Copy as command' }).click();
-  const command = await page.evaluate(() => navigator.clipboard.readText());
+  let command = '';
+  for (let tries = 0; tries < 100 && !/^tracemill/.test(command); tries++) { await pause(page, 100); command = await page.evaluate(() => navigator.clipboard.readText()); }
   assert.match(command, /^tracemill print --begin \d+ns --end \d+ns --filter /);
   const lines = execFileSync('sh', ['-c', command.replace(/^tracemill/, '"$BIN"')], { cwd: root, encoding: 'utf8', env: { ...process.env, BIN: bin } }).trim().split('\n');
   assert.equal(lines.length, events, command);
@@ -173,7 +176,7 @@ test('chasing a value orders the tracks of a trace', MILL, 'ev=700', async (page
   await page.keyboard.press('Enter');
   await page.getByRole('menuitem', { name: 'Chase' }).click();
   await rest(page);
-  assert.match(await page.locator(id('announce')).innerText().then(async (t) => t || (await page.waitForTimeout(700), page.locator(id('announce')).innerText())), /order of their first|No track has/);
+  await page.waitForFunction(() => /order of their first|No track has/.test(document.querySelector('[data-testid=announce]')?.textContent ?? ''), null, { timeout: 20_000 });
 });
 
 test('states of threads are chosen as calls are', ['demo/kernel/bakery'], '', async (page) => {
