@@ -36,3 +36,20 @@ fn rows_without_cells_are_those_with_cells() {
     }
     assert!(lines > 10_000, "{lines}");
 }
+
+#[test]
+fn options_that_say_nothing_are_refused() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    for (ask, said) in [
+        ("cpu --min 1us", "`cpu` has no spans for --min and --max"),
+        ("states --step 1ms", "`states` has no rows for steps"),
+        ("processes --of files --step 1ms", "`processes` has no rows for steps"),
+        ("sched --log --step 1ms", "--step divides statistics"),
+        ("sched --switches --by prio", "--switches has no groups `prio`"),
+        ("sched --switches --log", "--switches has no spans"),
+        ("io --by net --top 3", "--by net has no spans"),
+    ] {
+        folder.run(&format!("analyze {ask} {trace}")).ends(2, &[said]);
+    }
+}

@@ -928,3 +928,27 @@ fn a_loss_finds_all_threads_of_a_cpu_after_many_have_come_and_gone() {
         assert!(pieces.ends_with(&format!("-{end} {state}")), "{tid}: {pieces}");
     }
 }
+
+// ---- Namespaces -----------------------------------------------------------------------------------------------------
+
+#[test]
+fn a_program_names_its_thread_as_its_namespace_calls_it() {
+    let dump = "100 0 dump_task tid=50 pid=49 vtid=5 vpid=4 status=5
+        100 0 dump_task tid=60 pid=60 vtid=6 vpid=6 status=5
+        100 0 dump_task tid=70 pid=70 vtid=6 vpid=7 status=5\n";
+    let ran = |context: &str| {
+        let seen = play(&format!("{dump}200 1 context {context}\n300 1 -"));
+        [50, 60, 70].into_iter().find(|tid| seen.thread(*tid).contains("200-300 RUN"))
+    };
+    assert_eq!(ran("vtid=5 vpid=4"), Some(50));
+    assert_eq!(ran("vtid=6 vpid=7"), Some(70));
+    // The process tells two threads of one number apart; without it nothing does.
+    assert_eq!((ran("vtid=5"), ran("vtid=6")), (Some(50), None));
+    // Nothing was said of such a thread: numbers of namespaces are none of the kernel.
+    assert_eq!((ran("vtid=5 vpid=9"), ran("vtid=50")), (None, None));
+    // The number of the kernel is there, too.
+    assert_eq!(ran("tid=60 vtid=5 vpid=4"), Some(60));
+    // The thread has ended: its namespace may call another one so.
+    let ended = play(&format!("{dump}150 0 free tid=50\n200 1 context vtid=5 vpid=4\n300 1 -"));
+    assert_eq!(ended.cpu(1), "100-300 unknown ?");
+}

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, Table};
+use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
 use tracemill_engine::item::Flow;
 use tracemill_lod::states::{Builder, Of, States};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
@@ -79,6 +79,10 @@ impl Observer for Keeper {
 }
 
 impl Analysis for Keeper {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Woken], Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         Vec::new()
     }

@@ -9,7 +9,7 @@ use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Machines, Map, Ns, ThreadIndex};
 
 use super::periods::BoundPeriods;
-use super::rows::Rows;
+use super::rows::{Rows, Value};
 use super::spans::More;
 use super::state_rows::StateRow;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
@@ -78,11 +78,11 @@ impl Numbers {
 /// A condition on rows.
 pub trait RowTest {
     /// Is a row wanted?
-    fn keeps(&self, row: &[Cell]) -> bool;
+    fn keeps(&self, row: &[Value<'_>]) -> bool;
 }
 
 /// Where rows go that are not kept.
-pub type RowSink = Rc<RefCell<dyn FnMut(&[Cell])>>;
+pub type RowSink = Rc<RefCell<dyn FnMut(&[Value<'_>])>>;
 
 /// Where rows of `states` go that are not kept.
 pub type StateSink = Rc<RefCell<dyn FnMut(&StateRow)>>;
@@ -266,6 +266,11 @@ impl Asked {
 
     /// Is a row wanted? Each analysis asks this for each row of its table, be it a list or not.
     pub(crate) fn keeps(&self, row: &[Cell]) -> bool {
+        self.test.as_ref().is_none_or(|test| test.keeps(&row.iter().map(Value::from).collect::<Vec<_>>()))
+    }
+
+    /// As [`keeps`](Asked::keeps), of the values of a row.
+    pub(crate) fn keeps_values(&self, row: &[Value<'_>]) -> bool {
         self.test.as_ref().is_none_or(|test| test.keeps(row))
     }
 
@@ -283,14 +288,21 @@ impl Asked {
         Table { analysis, range, columns, rows: rows.into(), all, order, ..Table::default() }
     }
 
-    /// Keeps a row, or hands it on.
-    pub(crate) fn put(&self, row: Vec<Cell>, rows: &mut Rows) {
-        if !self.keeps(&row) {
+    /// The name of a machine, where rows have one.
+    pub(crate) fn machine_value(&self, machine: u32) -> Value<'_> {
+        Value::text(self.machine_names.get(machine as usize).map(|name| &**name))
+    }
+
+    /// Keeps a row, or hands it on. Its first value is that of the machine, which rows have where there are several.
+    #[inline]
+    pub(crate) fn put(&self, row: &[Value<'_>], rows: &mut Rows) {
+        let row = &row[usize::from(!self.has_machines)..];
+        if !self.keeps_values(row) {
             return;
         }
         match &self.sink {
-            Some(sink) => (sink.borrow_mut())(&row),
-            None => rows.push(&row),
+            Some(sink) => (sink.borrow_mut())(row),
+            None => rows.push_values(row.iter().copied()),
         }
     }
 }

@@ -4,7 +4,8 @@ use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, Ro
 use tracemill_model::error::Result;
 use tracemill_semantics::states::Machines;
 
-use super::table::{Cell, Unit};
+use super::rows::Value;
+use super::table::Unit;
 use super::{Asked, Known, RowTest};
 
 /// A condition on the rows of an analysis.
@@ -27,23 +28,23 @@ impl Condition {
 }
 
 impl RowTest for Condition {
-    fn keeps(&self, row: &[Cell]) -> bool {
-        self.0.matches(&Cells(row))
+    fn keeps(&self, row: &[Value<'_>]) -> bool {
+        self.0.matches(&Row(row))
     }
 }
 
-struct Cells<'a>(&'a [Cell]);
+struct Row<'a>(&'a [Value<'a>]);
 
-impl Lookup for Cells<'_> {
+impl Lookup for Row<'_> {
     fn value(&self, index: usize) -> Option<CapturedValue<'_>> {
-        Some(match self.0.get(index)? {
-            Cell::Null => return None,
-            Cell::Integer(value) => CapturedValue::Integer(*value),
-            Cell::Real(value) => CapturedValue::Real(*value),
-            Cell::Text(text) => CapturedValue::Text(text.as_bytes()),
-            Cell::Bool(value) => CapturedValue::Boolean(*value),
-            Cell::Counts(counts) if counts.is_empty() => return None,
-            Cell::Counts(_) => CapturedValue::Tree,
+        Some(match *self.0.get(index)? {
+            Value::Null => return None,
+            Value::Integer(value) => CapturedValue::Integer(value),
+            Value::Real(value) => CapturedValue::Real(value),
+            Value::Text(text) | Value::Word(text) => CapturedValue::Text(text.as_bytes()),
+            Value::Bool(value) => CapturedValue::Boolean(value),
+            Value::Counts(counts) if counts.is_empty() => return None,
+            Value::Counts(_) => CapturedValue::Tree,
         })
     }
 }
@@ -51,7 +52,7 @@ impl Lookup for Cells<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::{ANALYSES, View};
+    use crate::kernel::{ANALYSES, Cell, View};
 
     #[test]
     fn every_analysis_has_its_columns_without_events() {
@@ -78,7 +79,7 @@ mod tests {
             row.extend([Cell::Real(33.5), Cell::Real(0.5), Cell::Integer(40)]);
             row.extend([50, 50, 50].map(Cell::Integer));
             row.extend([Cell::Integer(0), Cell::Counts(Vec::new())]);
-            condition.keeps(&row)
+            condition.keeps(&row.iter().map(Value::from).collect::<Vec<_>>())
         };
         assert!(keeps("name == \"re*\" and mean_ns > 33 and mean_ns < 34") && keeps("count == 3 and not errnos"));
         assert!(!keeps("errors > 0") && !keeps("name == \"write\""));

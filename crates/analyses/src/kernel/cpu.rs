@@ -10,7 +10,7 @@ use super::rows::Rows;
 use super::spans::{More, NO_KEY};
 use super::states::is_system;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, key_cell};
+use super::{Analysis, Asked, Known, Needs, Report, key_cell};
 
 pub(super) const KNOWN: Known = Known {
     name: "cpu",
@@ -18,6 +18,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["thread", "process", "cpu"],
     words: &[],
     has_spans: false,
+    has_steps: true,
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
@@ -254,8 +255,8 @@ impl Observer for Cpu {
 }
 
 impl Analysis for Cpu {
-    fn ends_with_range(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::RunBegan], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -9,7 +9,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked};
+use super::{Analysis, Asked, Needs, Report};
 
 /// Files of all processes that are kept at most; those beyond are not known.
 const MAX_FILES: usize = 1 << 18;
@@ -63,6 +63,8 @@ enum Effect {
     /// Its result is a descriptor of the same file.
     Duplicate,
     Close,
+    /// All descriptors from its argument to this one are closed.
+    CloseTo(i64),
 }
 
 impl Effect {
@@ -76,6 +78,13 @@ impl Effect {
             // F_DUPFD and F_DUPFD_CLOEXEC.
             "fcntl" | "fcntl64" if matches!(happening.number(Field::Op), Some(0 | 1030)) => Effect::Duplicate,
             "close" => Effect::Close,
+            // CLOSE_RANGE_CLOEXEC closes them with the next exec, which closes no files here.
+            "close_range" if happening.number(Field::Op).unwrap_or(0) & 4 == 0 => {
+                // The last descriptor is most often the largest number there is.
+                Effect::CloseTo(
+                    happening.values.integer(Field::New).map_or(-1, |last| last.min(i64::MAX.into()) as i64),
+                )
+            }
             _ => Effect::None,
         }
     }
@@ -247,6 +256,18 @@ impl Observer for Files {
                 }
                 return;
             }
+            Effect::CloseTo(last) => {
+                if let (0, Some(first)) = (ret, fd.filter(|first| *first <= last))
+                    && let Some(table) = self.tables.get_mut(&process)
+                {
+                    let before = table.len();
+                    if table.range(first..=last).next().is_some() {
+                        Rc::make_mut(table).retain(|fd, _| !(first..=last).contains(fd));
+                    }
+                    self.count -= before - table.len();
+                }
+                return;
+            }
         };
         if ret >= 0 {
             self.set(machines, process, ret, name);
@@ -344,6 +365,11 @@ impl Observer for OpenFiles {
 }
 
 impl Analysis for OpenFiles {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+        (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.asked.columns(&[(Unit::Name, &["pid", "fd", "file"])])
     }
@@ -489,6 +515,25 @@ mod tests {
         // A call of no class follows, and nothing is left of the one before.
         scene.begin("getpid", &[(Field::Fd, 3)], None, None);
         assert_eq!(of_call(&scene), None);
+    }
+
+    #[test]
+    fn a_range_of_descriptors_is_closed() {
+        let mut scene = Scene::new(MAX_FILES);
+        scene.run(5);
+        (3..9).for_each(|fd| scene.open("/a", fd));
+        let fds = |scene: &Scene| scene.of(5).iter().map(|(fd, _)| *fd).collect::<Vec<_>>();
+        scene.call("close_range", &[(Field::Fd, 4), (Field::New, 5)], 0);
+        assert_eq!(fds(&scene), [3, 6, 7, 8]);
+        // It failed, its last descriptor is before the first one, or they are closed later.
+        scene.call("close_range", &[(Field::Fd, 3), (Field::New, 9)], -22);
+        scene.call("close_range", &[(Field::Fd, 7), (Field::New, 6)], 0);
+        scene.call("close_range", &[(Field::Fd, 3), (Field::New, 9), (Field::Op, 4)], 0);
+        assert_eq!(fds(&scene), [3, 6, 7, 8]);
+        scene.call("close_range", &[(Field::Fd, 7), (Field::New, u32::MAX.into())], 0);
+        assert_eq!(fds(&scene), [3, 6]);
+        scene.call("close_range", &[(Field::Fd, 0), (Field::New, u64::MAX.into())], 0);
+        assert_eq!(fds(&scene), [0; 0]);
     }
 
     #[test]

@@ -7,12 +7,12 @@ use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
 use super::latest::Latest;
-use super::rows::Rows;
+use super::rows::{Rows, Value};
 use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, View, duration, key_cell, thread_cells, thread_of};
+use super::{Analysis, Asked, Known, Needs, Report, View, duration, key_cell, thread_cells, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "io",
@@ -20,6 +20,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["class", "thread", "process", "file", "disk", "net"],
     words: &[],
     has_spans: true,
+    has_steps: true,
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
     needs_for: &[("disk", &[Concept::RqIssue, Concept::RqComplete]), ("net", &[Concept::NetIn, Concept::NetOut])],
     wants: &[
@@ -125,18 +126,23 @@ impl Calls {
             _ => 0,
         };
         let key = [i64::from(thread.machine), class as i64, by, 0];
-        let length = duration(call.from, call.to);
         let moved =
             Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
-        let machine_cells = asked.machine_cells(thread.machine);
-        self.spans.add(machines.begin(), call.to, length, key, moved, || {
-            let mut row = machine_cells;
-            row.extend([class.name(), call.name].map(|name| Cell::text(Some(name))));
-            row.push(Cell::text(file.map(|file| &**file)));
-            row.extend(thread_cells(machines, Some(call.thread)));
-            row.extend([machines.cpu(call.cpu).number.into(), Cell::Integer(call.from), Cell::Integer(call.to)]);
-            row.extend([length.into(), Cell::integer(call.ret)]);
-            row
+        self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), moved, |machine, put| {
+            let [tid, comm] = thread_values(machines, Some(call.thread));
+            put(&[
+                machine,
+                Value::Word(class.name()),
+                Value::Text(call.name),
+                Value::text(file.map(|file| &**file)),
+                tid,
+                comm,
+                Value::Integer(machines.cpu(call.cpu).number.into()),
+                Value::Integer(call.from),
+                Value::Integer(call.to),
+                Value::Integer(duration(call.from, call.to).into()),
+                Value::integer(call.ret),
+            ]);
         });
     }
 }
@@ -169,6 +175,14 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+        match self.files {
+            Some(_) => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All),
+            None => (&[CallEnded], Needs::Range),
+        }
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.spans.asked.columns(CALLS)
     }
@@ -312,10 +326,10 @@ impl Disks {
         let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
         let disk = self.disks.entry((machine, dev)).or_insert_with(new);
         match (happening.concept, issue) {
-            (Concept::RqInsert, _) => self.dropped += u64::from(disk.inserted.put(sector, at)),
+            (Concept::RqInsert, _) => self.dropped += u64::from(disk.inserted.put(sector, at).is_some()),
             (_, Some(mut issue)) => {
                 issue.queue = disk.inserted.take(&sector).map(|inserted| duration(inserted, at));
-                self.dropped += u64::from(disk.issued.put((sector, sectors), issue));
+                self.dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
             }
             _ => {
                 let issue = disk.issued.take(&(sector, sectors));
@@ -353,19 +367,24 @@ impl Disks {
             self.spans.all_more.add(done);
         }
         let Some(issue) = issue else { return };
-        let asked = &self.spans.asked;
-        let length = duration(issue.at, at);
         let queued =
             Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
-        let machine_cells = asked.machine_cells(machine);
         let names = &self.names;
-        self.spans.add(machines.begin(), at, length, key(issue.is_write), queued, || {
-            let mut row = machine_cells;
-            row.extend([Cell::text(names.get(&(machine, dev)).map(|name| &**name)), dev.into()]);
-            row.extend([Cell::Integer(sector), Cell::Integer(sectors), op_cell(issue.is_write)]);
-            row.extend([Cell::Integer(issue.at), Cell::Integer(at), length.into(), Cell::integer(issue.queue)]);
-            row.extend([Cell::integer(issue.tid), Cell::text(issue.comm.as_deref())]);
-            row
+        self.spans.add(machines.begin(), (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
+            put(&[
+                of_machine,
+                Value::text(names.get(&(machine, dev)).map(|name| &**name)),
+                Value::Integer(dev.into()),
+                Value::Integer(sector),
+                Value::Integer(sectors),
+                Value::Word(op(issue.is_write)),
+                Value::Integer(issue.at),
+                Value::Integer(at),
+                Value::Integer(duration(issue.at, at).into()),
+                Value::integer(issue.queue),
+                Value::integer(issue.tid),
+                Value::text(issue.comm.as_deref()),
+            ]);
         });
     }
 }
@@ -376,8 +395,8 @@ fn is_write(happening: &Happening<'_>) -> Option<bool> {
     flags.or_else(|| happening.text(Field::Rwbs).map(|letters| letters.contains('W')))
 }
 
-fn op_cell(is_write: bool) -> Cell {
-    Cell::text(Some(if is_write { "write" } else { "read" }))
+fn op(is_write: bool) -> &'static str {
+    if is_write { "write" } else { "read" }
 }
 
 impl Observer for Disks {
@@ -397,6 +416,10 @@ impl Observer for Disks {
 }
 
 impl Analysis for Disks {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Taken], Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.spans.asked.columns(REQUESTS)
     }
@@ -406,7 +429,7 @@ impl Analysis for Disks {
         let asked = spans.asked.clone();
         let describe = |key: &Key, _: &_, requests: &Requests| {
             let name = names.get(&(key[0] as u32, key[1])).map(|name| &**name);
-            Some((vec![key[1].into(), Cell::text(name), op_cell(key[2] != 0)], requests.cells()))
+            Some((vec![key[1].into(), Cell::text(name), Cell::name(op(key[2] != 0))], requests.cells()))
         };
         let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
         let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), describe);
@@ -468,6 +491,10 @@ impl Observer for Net {
 }
 
 impl Analysis for Net {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Taken], Needs::Range)
+    }
+
     fn columns(&self) -> Vec<Column> {
         let mut of = self.asked.step_columns(&[(Unit::Name, &["net"])]);
         of.extend(listed(Packets::COLUMNS));
@@ -484,7 +511,9 @@ impl Analysis for Net {
             let mut row = asked.step_cells(range, step, machine);
             row.push(Cell::text(names.name(name)));
             row.extend(packets.0.map(Cell::Integer));
-            asked.put(row, &mut rows);
+            if asked.keeps(&row) {
+                rows.push(&row);
+            }
         }
         let all = listed(Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
         Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }

@@ -3,9 +3,10 @@
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
+use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, duration};
+use super::{Analysis, Known, Needs, Report, duration};
 
 pub(super) const KNOWN: Known = Known {
     name: "irq",
@@ -13,6 +14,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["number", "cpu"],
     words: &[],
     has_spans: true,
+    has_steps: true,
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
     needs_for: &[],
     wants: &[
@@ -73,22 +75,26 @@ impl Observer for Irq {
         let of_cpu = if self.spans.asked.by.as_deref() == Some("cpu") { i64::from(interrupt.cpu.0) } else { NO_KEY };
         let wait = interrupt.raised.map(|raised| duration(raised, interrupt.from));
         let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
-        let length = duration(interrupt.from, interrupt.to);
-        let machine_cells = self.spans.asked.machine_cells(cpu.machine);
-        let key = [kind, interrupt.number, name_number, of_cpu];
-        self.spans.add(machines.begin(), interrupt.to, length, key, more, || {
-            let mut row = machine_cells;
-            row.extend([Cell::name(interrupt.kind.name()), interrupt.number.into(), Cell::text(name)]);
-            row.extend([cpu.number.into(), Cell::Integer(interrupt.from), Cell::Integer(interrupt.to)]);
-            row.extend([length.into(), interrupt.raised.map_or(Cell::Null, Cell::Integer)]);
-            row
+        let (key, Interrupt { from, to, .. }) = ([kind, interrupt.number, name_number, of_cpu], interrupt);
+        self.spans.add(machines.begin(), (*from, *to), (cpu.machine, key), more, |machine, put| {
+            put(&[
+                machine,
+                Value::Word(interrupt.kind.name()),
+                Value::Integer(interrupt.number.into()),
+                Value::text(name),
+                Value::Integer(cpu.number.into()),
+                Value::Integer(*from),
+                Value::Integer(*to),
+                Value::Integer(duration(*from, *to).into()),
+                Value::integer(interrupt.raised),
+            ]);
         });
     }
 }
 
 impl Analysis for Irq {
-    fn ends_with_range(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Interrupt], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -18,8 +18,8 @@ impl<K: Copy + Eq + Hash, V> Latest<K, V> {
         Latest { most, entries: HashMap::new(), order: VecDeque::new(), count: 0 }
     }
 
-    /// Puts an entry in the place of another one of this key. Says whether the oldest entry had to go.
-    pub(super) fn put(&mut self, key: K, value: V) -> bool {
+    /// Puts an entry in the place of another one of this key. Gives the oldest entry, when it had to go.
+    pub(super) fn put(&mut self, key: K, value: V) -> Option<V> {
         self.count += 1;
         self.entries.insert(key, (self.count, value));
         self.order.push_back((self.count, key));
@@ -27,14 +27,13 @@ impl<K: Copy + Eq + Hash, V> Latest<K, V> {
             let entries = &self.entries;
             self.order.retain(|(number, key)| entries.get(key).is_some_and(|(own, _)| own == number));
         }
-        let is_full = self.entries.len() > self.most;
         while self.entries.len() > self.most {
-            let Some((number, key)) = self.order.pop_front() else { break };
+            let (number, key) = self.order.pop_front()?;
             if self.entries.get(&key).is_some_and(|(own, _)| *own == number) {
-                self.entries.remove(&key);
+                return self.take(&key);
             }
         }
-        is_full
+        None
     }
 
     /// Takes an entry out.
@@ -50,12 +49,12 @@ mod tests {
     #[test]
     fn the_oldest_entries_go() {
         let mut latest = Latest::new(2);
-        assert!(!latest.put('a', 1) && !latest.put('b', 2));
+        assert!(latest.put('a', 1).is_none() && latest.put('b', 2).is_none());
         // This one is younger than `b` now.
-        assert!(!latest.put('a', 3));
-        assert!(latest.put('c', 4));
+        assert!(latest.put('a', 3).is_none());
+        assert_eq!(latest.put('c', 4), Some(2));
         assert_eq!((latest.take(&'b'), latest.take(&'a'), latest.take(&'a')), (None, Some(3), None));
-        assert!(!latest.put('d', 5) && latest.put('e', 6));
+        assert_eq!((latest.put('d', 5), latest.put('e', 6)), (None, Some(4)));
         assert_eq!((latest.take(&'c'), latest.take(&'d'), latest.take(&'e')), (None, Some(5), Some(6)));
     }
 
@@ -63,7 +62,7 @@ mod tests {
     fn memory_does_not_grow_with_what_was_taken() {
         let mut latest = Latest::new(100);
         for number in 0..100_000u32 {
-            assert!(!latest.put(number, ()));
+            assert!(latest.put(number, ()).is_none());
             assert!(latest.take(&number).is_some());
         }
         assert!(latest.entries.is_empty() && latest.order.len() <= 201);

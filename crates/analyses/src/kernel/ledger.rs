@@ -60,25 +60,43 @@ impl<A: Account> Ledger<A> {
         self.close_at = FEW.max(2 * self.open.len());
     }
 
-    /// All accounts, one for each step and thread. Steps get other numbers by `step`.
+    /// All accounts, one for each step and thread. Steps get other numbers by `step`, which keeps their order.
     pub(super) fn finish(mut self, step: impl Fn(i64) -> i64) -> Closed<A> {
         self.open.iter().for_each(|(key, account)| self.closed.put(*key, account));
         drop(self.open);
-        let found = self.closed;
+        let mut found = self.closed;
+        found.rows.sort_by_first(|values| {
+            let (of, thread) = key_of(values);
+            (step(of), thread)
+        });
         let key = |at: usize| {
             let (of, thread) = found.key(at);
             (step(of), thread)
         };
-        // Later accounts of one key stand behind earlier ones.
-        let mut order: Vec<(Key, u32)> = (0..found.len()).map(|at| (key(at), at as u32)).collect();
-        order.sort_unstable();
+        let is_new = |at: usize| at == 0 || key(at) != key(at - 1);
+        let count = (0..found.len()).filter(|at| is_new(*at)).count();
+        if count == found.len() && (0..count).all(|at| found.key(at).0 == key(at).0) {
+            return found;
+        }
+        // Accounts of one key were closed one after the other, or are of steps that have become one.
         let mut all = Closed::default();
-        for same in order.chunk_by(|a, b| a.0 == b.0) {
+        let mut from = 0;
+        while from < found.len() {
+            let behind = (from + 1..found.len()).find(|at| is_new(*at)).unwrap_or(found.len());
             let mut account = A::default();
-            same.iter().for_each(|&(_, at)| account.add(found.numbers(at as usize)));
-            all.put(same[0].0, &account);
+            (from..behind).for_each(|at| account.add(found.numbers(at)));
+            all.put(key(from), &account);
+            from = behind;
         }
         all
+    }
+}
+
+/// The key in front of the numbers of an account.
+fn key_of<'v>(mut values: impl Iterator<Item = Value<'v>>) -> Key {
+    match (values.next(), values.next()) {
+        (Some(Value::Integer(step)), Some(Value::Integer(thread))) => (step as i64, ThreadIndex(thread as u32)),
+        _ => unreachable!("accounts begin with their keys"),
     }
 }
 
@@ -112,11 +130,7 @@ impl<A: Account> Closed<A> {
 
     /// Whose account it is.
     pub(super) fn key(&self, at: usize) -> Key {
-        let mut values = self.rows.values(at);
-        match (values.next(), values.next()) {
-            (Some(Value::Integer(step)), Some(Value::Integer(thread))) => (step as i64, ThreadIndex(thread as u32)),
-            _ => unreachable!("accounts begin with their keys"),
-        }
+        key_of(self.rows.values(at))
     }
 
     fn numbers(&self, at: usize) -> impl Iterator<Item = Option<i128>> {

@@ -8,10 +8,11 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::asked::View;
+use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Spans};
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, duration, key_cell, thread_cells, thread_of};
+use super::{Analysis, Known, Needs, Report, duration, key_cell, thread_cells, thread_of};
 use crate::durations::Durations;
 
 pub(super) const KNOWN: Known = Known {
@@ -20,6 +21,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["lock", "thread", "process"],
     words: &[],
     has_spans: true,
+    has_steps: true,
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
@@ -163,18 +165,24 @@ impl Observer for Locks {
         }
         let thread = machines.thread(call.thread);
         let key = self.key(machines, call.thread, address);
-        let length = duration(call.from, call.to);
         let errors = u64::from(error_of(call.ret).is_some());
         let more = Waits { waiter: Some(call.thread), errors, ..Waits::default() };
-        let machine_cells = self.spans.asked.machine_cells(thread.machine);
-        self.spans.add(machines.begin(), call.to, length, key, more, || {
-            let mut row = machine_cells;
+        self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), more, |machine, put| {
             let operation = usize::try_from(operation).ok().and_then(|at| OPERATIONS.get(at).copied());
-            row.extend([Cell::integer(address), Cell::text(operation), thread.tid.into(), Cell::integer(thread.pid())]);
-            row.extend([Cell::text(thread.comm.as_deref()), Cell::Integer(call.from), Cell::Integer(call.to)]);
             let waker = waker.map(|waker| machines.thread(waker).tid);
-            row.extend([length.into(), Cell::integer(call.ret), Cell::integer(waker)]);
-            row
+            put(&[
+                machine,
+                Value::integer(address),
+                operation.map_or(Value::Null, Value::Word),
+                Value::Integer(thread.tid.into()),
+                Value::integer(thread.pid()),
+                Value::text(thread.comm.as_deref()),
+                Value::Integer(call.from),
+                Value::Integer(call.to),
+                Value::Integer(duration(call.from, call.to).into()),
+                Value::integer(call.ret),
+                Value::integer(waker),
+            ]);
         });
     }
 
@@ -189,6 +197,11 @@ impl Observer for Locks {
 }
 
 impl Analysis for Locks {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{CallBegan, CallEnded, RunEnded, Taken, Woken};
+        (&[CallBegan, RunEnded, Woken, CallEnded, Taken], Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.spans.asked.columns(LOG)
     }

@@ -6,7 +6,7 @@ use tracemill_semantics::{Concept, Field};
 use super::latest::Latest;
 use super::spans::{More, NO_KEY};
 use super::table::{Cell, Column, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, thread_of};
+use super::{Analysis, Asked, Known, Needs, Report, thread_of};
 
 pub(super) const KNOWN: Known = Known {
     name: "memory",
@@ -14,6 +14,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["thread", "site"],
     words: &["slab"],
     has_spans: false,
+    has_steps: true,
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
     needs_for: &[("slab", &[Concept::SlabAlloc]), ("site", &[Concept::SlabAlloc])],
     wants: &[
@@ -127,7 +128,7 @@ impl Memory {
                 let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
                 let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site).unwrap_or(unknown));
                 let objects = self.objects.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
-                self.dropped_objects += u64::from(objects.put(pointer, Object { bytes, site }));
+                self.dropped_objects += u64::from(objects.put(pointer, Object { bytes, site }).is_some());
                 Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site))
             }
             (Concept::SlabFree, true) => {
@@ -164,6 +165,11 @@ impl Observer for Memory {
 }
 
 impl Analysis for Memory {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        // Objects that are freed in the range may be older.
+        (&[Report::Taken], if self.is_slab { Needs::All } else { Needs::Range })
+    }
+
     fn columns(&self) -> Vec<Column> {
         let names: &[_] = if self.is_by_site { &["site"] } else { &["tid", "comm"] };
         self.asked.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])

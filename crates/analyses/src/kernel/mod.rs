@@ -53,9 +53,9 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 use tracemill_semantics::states::{
     CpuIndex, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall,
-    ThreadIndex, ThreadPiece, Woken,
+    ThreadIndex, ThreadPiece, Values, Woken,
 };
-use tracemill_semantics::{Concept, Concepts, Recording};
+use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 
 pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use condition::Condition;
@@ -67,20 +67,73 @@ pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
 use reader::Reader;
 
+/// Kinds of reports of a machine, besides pieces of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Report {
+    /// [`Observer::born`].
+    Born,
+    /// [`Observer::forked`].
+    Forked,
+    /// [`Observer::woken`].
+    Woken,
+    /// [`Observer::scheduled`].
+    Scheduled,
+    /// [`Observer::switched`].
+    Switched,
+    /// [`Observer::run_began`].
+    RunBegan,
+    /// [`Observer::run_ended`].
+    RunEnded,
+    /// [`Observer::interrupt`].
+    Interrupt,
+    /// [`Observer::call_began`].
+    CallBegan,
+    /// [`Observer::call_ended`].
+    CallEnded,
+    /// [`Observer::taken`].
+    Taken,
+    /// [`Analysis::passed`].
+    Passed,
+}
+
+impl Report {
+    /// All of them.
+    pub const ALL: &'static [Report] = &[
+        Report::Born,
+        Report::Forked,
+        Report::Woken,
+        Report::Scheduled,
+        Report::Switched,
+        Report::RunBegan,
+        Report::RunEnded,
+        Report::Interrupt,
+        Report::CallBegan,
+        Report::CallEnded,
+        Report::Taken,
+        Report::Passed,
+    ];
+}
+
+/// The times whose reports an analysis needs, where it is about a range of time. Pieces of time are told to those whose
+/// range they touch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Needs {
+    /// Those of the range.
+    Range,
+    /// All.
+    All,
+}
+
 /// One analysis: it looks on while the events pass, and says at the end what it has seen.
 pub trait Analysis: Observer {
-    /// Is it told of all events that [pass](Analysis::passed)?
-    fn looks_at_all(&self) -> bool {
-        false
+    /// The reports that it is told, and of what times; all unless it says so. Pieces of time are told to all.
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (Report::ALL, Needs::All)
     }
 
-    /// Any event has passed, whatever it says. Told to those that [look at all](Analysis::looks_at_all).
+    /// Any event has passed, whatever it says.
     fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _event: &Event<'_>, _at: Ns) {}
-
-    /// Does nothing matter behind the end of the range but pieces of time that began before it?
-    fn ends_with_range(&self) -> bool {
-        false
-    }
 
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
@@ -101,6 +154,8 @@ pub struct Known {
     pub words: &'static [&'static str],
     /// Is it about spans: can they be listed?
     pub has_spans: bool,
+    /// Are there rows for steps of the range?
+    pub has_steps: bool,
     /// Concepts without which it says nothing: at least one of each group.
     pub needs: &'static [&'static [Concept]],
     /// Concepts without which it says nothing when a word or a group is asked for: at least one of each group.
@@ -278,7 +333,7 @@ impl State {
             left.untimed += 1;
             return;
         };
-        let packet_cpu = reader.cpu_of(event.trace, event.stream, &event.raw.chunk.packet);
+        let packet_cpu = reader.turn_to(event);
         let cpu_of_stream = &mut cpus[stream];
         if cpu_of_stream.0 != packet_cpu {
             *cpu_of_stream = (packet_cpu, None);
@@ -289,36 +344,43 @@ impl State {
                 }
             }
         }
-        let read = reader.read(event, packet_cpu);
-        all.advance(machines.now());
+        let class = reader.class(event);
+        let machine = reader.machine(event.trace);
+        // Values are made where they are used: they are large, and copies of them would cost more than they do.
+        let running = class.running.as_ref();
+        // A context that knows the CPU better than the packet.
+        let own_cpu = running.and_then(|bound| reader.values(event, bound).integer(Field::Cpu));
+        let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(packet_cpu);
+        all.advance(machines.now(), ns);
         machines.touch_time(ns, all);
-        let cpu = match (read.cpu, cpu_of_stream) {
+        let cpu = match (own_cpu, cpu_of_stream) {
             (None, _) => None,
             (own, (of_stream, Some(known))) if own == *of_stream => Some(*known),
             (Some(own), (of_stream, known)) => {
-                let cpu = machines.cpu_or_new(read.machine, own);
+                let cpu = machines.cpu_or_new(machine, own);
                 if *of_stream == Some(own) {
                     *known = Some(cpu);
                 }
                 Some(cpu)
             }
         };
-        if let (Some(cpu), Some(running)) = (cpu, &read.running) {
-            let happening = Happening { concept: Concept::Running, is_legacy: false, values: running };
+        if let (Some(cpu), Some(bound)) = (cpu, running) {
+            let values = reader.values(event, bound);
+            let happening = Happening { concept: Concept::Running, is_legacy: false, values: &values };
             machines.running(cpu, &happening, all);
         }
-        match read.concept {
-            Some(_) if read.has_no_exit => left.entries_without_exit += 1,
-            Some((concept, is_legacy)) => {
-                let happening = Happening { concept, is_legacy, values: &read.values };
-                machines.apply(read.machine, cpu, &happening, all);
+        match &class.tie {
+            Some(_) if class.has_no_exit => left.entries_without_exit += 1,
+            Some(bound) => {
+                let values = reader.values(event, bound);
+                let Tie { concept, is_legacy, .. } = bound.tie;
+                let happening = Happening { concept, is_legacy, values: &values };
+                machines.apply(machine, cpu, &happening, all);
             }
             None => {}
         }
         let now = machines.now();
-        if all.looks_at_all {
-            all.for_open(|analysis| analysis.passed(machines, read.machine, cpu, event, now));
-        }
+        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, event, now));
     }
 
     /// Events of a stream are missing.
@@ -375,8 +437,8 @@ impl LeftOut {
 /// Several analyses as one.
 struct All {
     analyses: Vec<Box<dyn Analysis>>,
-    /// Does one of them look at all events?
-    looks_at_all: bool,
+    /// For each kind of report, the analyses that hear it now.
+    hear: [Vec<usize>; Report::ALL.len()],
     per: Option<Per>,
 }
 
@@ -387,11 +449,10 @@ struct Per {
     latest: Vec<Ns>,
     /// Analyses of each period.
     each: usize,
-    /// Analyses that are still told of events, and the first end of a period of those that need nothing behind it.
+    /// Periods that have begun and not ended, the next one that begins, and the first end of those that have begun.
     open: Vec<usize>,
+    next: usize,
     next_end: Ns,
-    /// For each analysis: does it need nothing behind its end?
-    ends: Vec<bool>,
 }
 
 impl All {
@@ -405,30 +466,70 @@ impl All {
                 })
                 .collect(),
             each: analyses.len() / periods.len(),
-            open: (0..analyses.len()).collect(),
-            next_end: Ns::MIN,
-            ends: analyses.iter().map(|analysis| analysis.ends_with_range()).collect(),
+            open: Vec::new(),
+            next: 0,
+            next_end: Ns::MAX,
             periods: periods.to_vec(),
         });
-        All { looks_at_all: analyses.iter().any(|analysis| analysis.looks_at_all()), analyses, per }
-    }
-
-    /// Leaves the analyses alone whose periods ended before a time: only pieces that began earlier are theirs.
-    #[inline]
-    fn advance(&mut self, now: Ns) {
-        let Some(per) = self.per.as_mut().filter(|per| per.next_end < now) else { return };
-        let Per { periods, each, open, next_end, ends, .. } = per;
-        open.retain(|&at| !ends[at] || periods[at / *each].to >= now);
-        let open = open.iter().filter(|at| ends[**at]);
-        *next_end = open.map(|at| periods[at / *each].to).min().unwrap_or(Ns::MAX);
-    }
-
-    #[inline]
-    fn for_open(&mut self, mut tell: impl FnMut(&mut dyn Analysis)) {
-        match &self.per {
-            None => self.analyses.iter_mut().for_each(|analysis| tell(&mut **analysis)),
-            Some(per) => per.open.iter().for_each(|&at| tell(&mut *self.analyses[at])),
+        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per };
+        for at in 0..all.analyses.len() {
+            if all.per.is_none() || all.analyses[at].hears().1 == Needs::All {
+                all.listen(at);
+            }
         }
+        all
+    }
+
+    /// Lets an analysis hear its reports.
+    fn listen(&mut self, at: usize) {
+        self.analyses[at].hears().0.iter().for_each(|report| self.hear[*report as usize].push(at));
+    }
+
+    /// Opens the periods that have begun when an event of a time comes, and leaves those alone that ended before the last
+    /// one.
+    #[inline]
+    fn advance(&mut self, last: Ns, now: Ns) {
+        if let Some(per) = &self.per
+            && (per.next_end < last || per.periods.get(per.next).is_some_and(|next| next.from <= now))
+        {
+            self.turn(last, now);
+        }
+    }
+
+    #[cold]
+    fn turn(&mut self, last: Ns, now: Ns) {
+        let Some(Per { periods, each, open, next, next_end, .. }) = &mut self.per else { return };
+        let (each, mut changed) = (*each, Vec::new());
+        while periods.get(*next).is_some_and(|period| period.from <= now) {
+            open.push(*next);
+            changed.push((*next, true));
+            *next += 1;
+        }
+        open.retain(|&at| {
+            let is_over = periods[at].to < last;
+            if is_over {
+                changed.push((at, false));
+            }
+            !is_over
+        });
+        *next_end = open.iter().map(|&at| periods[at].to).min().unwrap_or(Ns::MAX);
+        for (period, is_open) in changed {
+            for at in period * each..(period + 1) * each {
+                match self.analyses[at].hears() {
+                    (_, Needs::All) => {}
+                    _ if is_open => self.listen(at),
+                    (reports, Needs::Range) => {
+                        reports.iter().for_each(|report| self.hear[*report as usize].retain(|own| *own != at));
+                    }
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn for_each(&mut self, report: Report, mut tell: impl FnMut(&mut dyn Analysis)) {
+        let All { analyses, hear, .. } = self;
+        hear[report as usize].iter().for_each(|&at| tell(&mut *analyses[at]));
     }
 
     #[inline]
@@ -446,12 +547,14 @@ impl All {
 }
 
 macro_rules! each {
-    ($($name:ident($($arg:ident: $type:ty),*);)*) => {
+    ($($report:ident $name:ident($($arg:ident: $type:ty),*);)*) => {
         impl Observer for All {
+            #[inline]
             fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
                 self.for_piece(piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
             }
 
+            #[inline]
             fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
                 self.for_piece(piece.from, piece.to, |analysis| analysis.thread_piece(machines, piece));
             }
@@ -460,25 +563,26 @@ macro_rules! each {
                 self.for_piece(credit.from, credit.to, |analysis| analysis.credit(machines, credit));
             }
 
-            $(fn $name(&mut self, machines: &Machines, $($arg: $type),*) {
-                self.for_open(|analysis| analysis.$name(machines, $($arg),*));
+            $(#[inline]
+            fn $name(&mut self, machines: &Machines, $($arg: $type),*) {
+                self.for_each(Report::$report, |analysis| analysis.$name(machines, $($arg),*));
             })*
         }
     };
 }
 
 each! {
-    born(thread: ThreadIndex, at: Ns);
-    forked(parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns);
-    woken(woken: &Woken);
-    scheduled(scheduled: &Scheduled);
-    switched(cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns);
-    run_began(thread: ThreadIndex, has_migrated: bool, at: Ns);
-    run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
-    interrupt(interrupt: &Interrupt<'_>);
-    call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
-    call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
-    taken(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
+    Born born(thread: ThreadIndex, at: Ns);
+    Forked forked(parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns);
+    Woken woken(woken: &Woken);
+    Scheduled scheduled(scheduled: &Scheduled);
+    Switched switched(cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns);
+    RunBegan run_began(thread: ThreadIndex, has_migrated: bool, at: Ns);
+    RunEnded run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
+    Interrupt interrupt(interrupt: &Interrupt<'_>);
+    CallBegan call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
+    CallEnded call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
+    Taken taken(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);
 }
 
 /// The time from one instant to another, in ns that fit 64 bits.
@@ -500,6 +604,13 @@ fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<ThreadIndex>
 fn thread_cells(machines: &Machines, thread: Option<ThreadIndex>) -> Vec<Cell> {
     let thread = thread.map(|thread| machines.thread(thread));
     vec![Cell::integer(thread.map(|thread| thread.tid)), Cell::text(thread.and_then(|thread| thread.comm.as_deref()))]
+}
+
+/// The values of [`thread_cells`].
+#[inline]
+fn thread_values(machines: &Machines, thread: Option<ThreadIndex>) -> [Value<'_>; 2] {
+    let thread = thread.map(|thread| machines.thread(thread));
+    [Value::integer(thread.map(|thread| thread.tid)), Value::text(thread.and_then(|thread| thread.comm.as_deref()))]
 }
 
 /// Cell of a number in a key.

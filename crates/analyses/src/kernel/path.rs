@@ -9,7 +9,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known, thread_cells};
+use super::{Analysis, Asked, Known, Needs, Report, thread_cells};
 
 pub(super) const KNOWN: Known = Known {
     name: "path",
@@ -17,6 +17,7 @@ pub(super) const KNOWN: Known = Known {
     by: &[],
     words: &[],
     has_spans: false,
+    has_steps: false,
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
@@ -26,7 +27,8 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct CriticalPath {
     asked: Asked,
-    threads: Map<ThreadIndex, Vec<Piece>>,
+    /// By the index of the thread.
+    threads: Vec<Vec<Piece>>,
     /// The last wake of a thread that waits, and the segment that had arrived right before.
     woken: Map<ThreadIndex, (Woken, Option<Segment>)>,
     segments: Segments,
@@ -179,7 +181,7 @@ impl CriticalPath {
             parts.push(Todo::Search(Search { thread: parent, from: at, to: birth, same }));
             at = birth;
         }
-        let pieces = self.threads.get(&thread).map_or(&[][..], |pieces| pieces);
+        let pieces = self.threads.get(thread.0 as usize).map_or(&[][..], |pieces| pieces);
         let first = pieces.partition_point(|piece| self.piece(origin, *piece).1 <= at);
         for piece in &pieces[first..] {
             let (begin, end) = self.piece(origin, *piece);
@@ -293,7 +295,11 @@ impl Observer for CriticalPath {
         let waker = by_thread.and_then(|woken| woken.waker).map(|waker| waker.0);
         let origin = machines.begin().unwrap_or(0);
         let offset = |at: Ns| i64::try_from(at - origin).unwrap_or(i64::MAX);
-        self.threads.entry(piece.thread).or_default().push(Piece {
+        let at = piece.thread.0 as usize;
+        if at >= self.threads.len() {
+            self.threads.resize_with(at + 1, Vec::new);
+        }
+        self.threads[at].push(Piece {
             from: offset(piece.from),
             to: offset(piece.to),
             waker: segment.or(waker).unwrap_or(NO_WAKER),
@@ -304,6 +310,12 @@ impl Observer for CriticalPath {
 }
 
 impl Analysis for CriticalPath {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{Born, Forked, Taken, Woken};
+        // Segments are looked at where there are several machines.
+        (if self.asked.has_machines { &[Born, Forked, Woken, Taken] } else { &[Born, Forked, Woken] }, Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.asked.columns(&[(Unit::Time, &["from", "to"]), (Unit::Name, &["tid", "comm", "state"])])
     }

@@ -11,7 +11,7 @@ use super::files::OpenFiles;
 use super::ledger::{Account, Closed, Ledger};
 use super::rows::Rows;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known};
+use super::{Analysis, Asked, Known, Needs, Report};
 
 pub(super) const KNOWN: Known = Known {
     name: "processes",
@@ -19,6 +19,7 @@ pub(super) const KNOWN: Known = Known {
     by: &[],
     words: &["tree", "files"],
     has_spans: false,
+    has_steps: true,
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
     needs_for: &[("files", &[Concept::SysEntry, Concept::DumpFile])],
     wants: &[
@@ -251,7 +252,7 @@ impl Processes {
     }
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
-        if self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
+        if self.asked.cpus.is_some() && self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
             self.life(machines, thread).was_there = true;
         }
     }
@@ -356,6 +357,11 @@ impl Observer for Processes {
 }
 
 impl Analysis for Processes {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{Born, Forked, RunBegan, RunEnded, Taken};
+        (&[Born, Forked, RunBegan, RunEnded, Taken], Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         Vec::new()
     }

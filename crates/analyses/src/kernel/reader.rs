@@ -5,7 +5,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use tracemill_codec::chunk::PacketData;
 use tracemill_codec::plan::Input;
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
@@ -19,7 +18,8 @@ use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Ti
 pub(crate) struct Reader {
     classes: Vec<Vec<Class>>,
     fields: RefCell<FieldReader>,
-    /// Storage of an event that is gone.
+    /// What was read of the event, and storage of one that is gone.
+    captured: OnceCell<Box<Captured>>,
     pool: Cell<Option<Box<Captured>>>,
     cpus: CpuOf,
     /// The number of its first stream, for each trace.
@@ -30,16 +30,26 @@ pub(crate) struct Reader {
 
 /// Meaning of the events of a class.
 #[derive(Default)]
-struct Class {
-    tie: Option<Bound>,
-    running: Option<Bound>,
+pub(crate) struct Class {
+    /// The concept.
+    pub(crate) tie: Option<Bound>,
+    /// The thread that a context names.
+    pub(crate) running: Option<Bound>,
     /// Is it the entry of a system call whose exit the trace has no class for?
-    has_no_exit: bool,
+    pub(crate) has_no_exit: bool,
+}
+
+impl Class {
+    /// Was no event of it met?
+    #[inline]
+    fn is_new(&self) -> bool {
+        self.tie.as_ref().or(self.running.as_ref()).is_some_and(|bound| bound.places.get().is_none())
+    }
 }
 
 /// A line of the table, and where its fields are.
-struct Bound {
-    tie: Tie,
+pub(crate) struct Bound {
+    pub(crate) tie: Tie,
     places: OnceCell<Places>,
 }
 
@@ -51,24 +61,14 @@ enum Place {
     Field(Access, LabelList),
 }
 
-/// The values of an event.
+/// The values of the event that the reader is at.
 pub(crate) struct EventValues<'r> {
     event: &'r Event<'r>,
     reader: &'r Reader,
     places: Option<&'r Places>,
-    captured: OnceCell<Box<Captured>>,
-}
-
-/// An event that was read.
-pub(crate) struct Read<'r> {
-    pub(crate) machine: u32,
-    pub(crate) cpu: Option<u64>,
-    /// Its concept, and whether the rules of old kernels apply.
-    pub(crate) concept: Option<(Concept, bool)>,
-    pub(crate) values: EventValues<'r>,
-    /// The thread that a context names.
-    pub(crate) running: Option<EventValues<'r>>,
-    pub(crate) has_no_exit: bool,
+    /// The bytes of its packet, and where its fields begin.
+    input: Input<'r>,
+    body_bits: u64,
 }
 
 impl Reader {
@@ -83,8 +83,8 @@ impl Reader {
         }
         let classes = session.traces.iter().map(|trace| classes_of(&trace.schema, concepts)).collect();
         let fields = RefCell::new(FieldReader::new(session));
-        let (pool, cpus) = (Cell::default(), CpuOf::default());
-        (Reader { classes, fields, pool, cpus, first_streams, machines }, names)
+        let (captured, pool, cpus) = (OnceCell::new(), Cell::default(), CpuOf::default());
+        (Reader { classes, fields, captured, pool, cpus, first_streams, machines }, names)
     }
 
     /// The machine of a trace.
@@ -92,9 +92,13 @@ impl Reader {
         self.machines[trace]
     }
 
-    /// The CPU of a packet of a stream.
-    pub(crate) fn cpu_of(&mut self, trace: usize, stream: usize, packet: &Arc<PacketData>) -> Option<u64> {
-        self.cpus.of(self.first_streams[trace] + stream, packet)
+    /// Turns to another event: gives the CPU of its packet.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, event: &Event<'_>) -> Option<u64> {
+        if let Some(before) = self.captured.take() {
+            self.pool.set(Some(before));
+        }
+        self.cpus.of(self.first_streams[event.trace] + event.stream, &event.raw.chunk.packet)
     }
 
     /// Can a trace have events of a concept?
@@ -104,47 +108,57 @@ impl Reader {
 
     /// The concepts that the traces can have events of.
     pub(crate) fn concepts(&self) -> HashSet<Concept> {
-        let classes = self.classes.iter().flatten();
-        classes.flat_map(|class| [&class.tie, &class.running]).flatten().map(|bound| bound.tie.concept).collect()
+        let classes = || self.classes.iter().flatten();
+        let ties = classes().filter_map(|class| class.tie.as_ref());
+        // Names of a namespace say nothing by themselves.
+        let is_plain = |bound: &&Bound| bound.tie.origin(Field::Tid).is_some();
+        let running = classes().filter_map(|class| class.running.as_ref()).filter(is_plain);
+        ties.chain(running).map(|bound| bound.tie.concept).collect()
     }
 
-    /// Reads what an event is about; its fields are read when they are asked for.
-    pub(crate) fn read<'r>(&'r self, event: &'r Event<'r>, packet_cpu: Option<u64>) -> Read<'r> {
+    /// What the events of the class mean that the reader has [turned to](Reader::turn_to).
+    #[inline]
+    pub(crate) fn class(&self, event: &Event<'_>) -> &Class {
         let class = &self.classes[event.trace][event.raw.class().0 as usize];
-        let values = |bound: &'r Bound| self.values(event, bound);
-        let running = class.running.as_ref().map(values);
-        // A context that knows the CPU better than the packet.
-        let own_cpu = running.as_ref().and_then(|running| u64::try_from(running.integer(Field::Cpu)?).ok());
-        let none = || EventValues { event, reader: self, places: None, captured: OnceCell::new() };
-        Read {
-            machine: self.machines[event.trace],
-            cpu: own_cpu.or(packet_cpu),
-            concept: class.tie.as_ref().map(|bound| (bound.tie.concept, bound.tie.is_legacy)),
-            values: class.tie.as_ref().map_or_else(none, values),
-            running,
-            has_no_exit: class.has_no_exit,
+        if class.is_new() {
+            self.prepare(event, class);
+        }
+        class
+    }
+
+    /// Finds all places of a class before the first value is read: fields are captured together.
+    #[cold]
+    fn prepare(&self, event: &Event<'_>, class: &Class) {
+        for bound in [&class.tie, &class.running].into_iter().flatten() {
+            bound.places.get_or_init(|| self.places(event, &bound.tie));
         }
     }
 
-    fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound) -> EventValues<'r> {
-        let places = bound.places.get_or_init(|| {
-            let schema = event.raw.chunk.packet.plans.schema();
-            let mut fields = self.fields.borrow_mut();
-            let mut places = Places(std::array::from_fn(|_| None));
-            // The first one of a field counts.
-            for (field, origin) in bound.tie.fields.iter().rev() {
-                let place = match origin {
-                    Origin::Text(text) => Place::Text(text.clone()),
-                    Origin::Field(path) => {
-                        let access = fields.find_field(event, path);
-                        Place::Field(access, labels(schema, access))
-                    }
-                };
-                places.0[*field as usize] = Some(Box::new(place));
-            }
-            places
-        });
-        EventValues { event, reader: self, places: Some(places), captured: OnceCell::new() }
+    /// The values of the event that the reader has turned to. They are read when they are asked for.
+    #[inline(always)]
+    pub(crate) fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound) -> EventValues<'r> {
+        let chunk = event.raw.chunk;
+        let (input, body_bits) = (chunk.packet.input(), chunk.body_bits(event.raw.at));
+        EventValues { event, reader: self, places: bound.places.get(), input, body_bits }
+    }
+
+    #[cold]
+    fn places(&self, event: &Event<'_>, tie: &Tie) -> Places {
+        let schema = event.raw.chunk.packet.plans.schema();
+        let mut fields = self.fields.borrow_mut();
+        let mut places = Places(std::array::from_fn(|_| None));
+        // The first one of a field counts.
+        for (field, origin) in tie.fields.iter().rev() {
+            let place = match origin {
+                Origin::Text(text) => Place::Text(text.clone()),
+                Origin::Field(path) => {
+                    let access = fields.find_field(event, path);
+                    Place::Field(access, labels(schema, access))
+                }
+            };
+            places.0[*field as usize] = Some(Box::new(place));
+        }
+        places
     }
 }
 
@@ -208,31 +222,19 @@ fn machines_of(session: &Session, same_host: bool) -> (Vec<u32>, Vec<String>) {
     (machines, names)
 }
 
-impl EventValues<'_> {
-    fn captured(&self) -> &Captured {
-        self.captured.get_or_init(|| {
+impl<'r> EventValues<'r> {
+    #[cold]
+    fn captured(&self) -> &'r Captured {
+        self.reader.captured.get_or_init(|| {
             let mut captured = self.reader.pool.take().unwrap_or_default();
             self.reader.fields.borrow_mut().capture(self.event, &mut captured);
             captured
         })
     }
 
-    fn place(&self, field: Field) -> Option<&Place> {
+    #[inline]
+    fn place(&self, field: Field) -> Option<&'r Place> {
         self.places?.0[field as usize].as_deref()
-    }
-
-    /// The bytes of its packet, and where its fields begin.
-    fn input(&self) -> (Input<'_>, u64) {
-        let chunk = self.event.raw.chunk;
-        (chunk.packet.input(), chunk.body_bits(self.event.raw.at))
-    }
-}
-
-impl Drop for EventValues<'_> {
-    fn drop(&mut self) {
-        if let Some(captured) = self.captured.take() {
-            self.reader.pool.set(Some(captured));
-        }
     }
 }
 
@@ -241,8 +243,7 @@ impl Values for EventValues<'_> {
         match self.place(field)? {
             Place::Text(text) => text.parse().ok(),
             Place::Field(Access::Fixed(integer, _), _) => {
-                let (input, body_bits) = self.input();
-                let bits = integer.read(input, body_bits)?;
+                let bits = integer.read(self.input, self.body_bits)?;
                 Some(if integer.is_signed() { i128::from(bits as i64) } else { i128::from(bits) })
             }
             Place::Field(Access::Field(index, _), _) => match self.captured().get(*index)? {
@@ -254,20 +255,19 @@ impl Values for EventValues<'_> {
         }
     }
 
+    #[inline]
     fn number(&self, field: Field) -> Option<i64> {
         let Place::Field(Access::Fixed(integer, _), _) = self.place(field)? else {
             return self.integer(field).and_then(|value| i64::try_from(value).ok());
         };
-        let (input, body_bits) = self.input();
-        let bits = integer.read(input, body_bits)?;
+        let bits = integer.read(self.input, self.body_bits)?;
         if integer.is_signed() { Some(bits as i64) } else { i64::try_from(bits).ok() }
     }
 
     fn is_text(&self, field: Field, text: &str) -> bool {
         let Some(Place::Field(Access::FixedText(fixed, _), _)) = self.place(field) else { return false };
-        let (input, body_bits) = self.input();
         // What is no UTF-8 is not equal to a text that replaces it.
-        fixed.is(input, body_bits, text.as_bytes())
+        fixed.is(self.input, self.body_bits, text.as_bytes())
     }
 
     fn constant(&self, field: Field) -> Option<&Arc<str>> {
@@ -281,8 +281,7 @@ impl Values for EventValues<'_> {
         match self.place(field)? {
             Place::Text(text) => Some(Cow::Borrowed(&**text)),
             Place::Field(Access::FixedText(text, _), _) => {
-                let (input, body_bits) = self.input();
-                Some(String::from_utf8_lossy(text.read(input, body_bits)?))
+                Some(String::from_utf8_lossy(text.read(self.input, self.body_bits)?))
             }
             Place::Field(Access::Field(index, _), labels) => match self.captured().get(*index)? {
                 CapturedValue::Text(text) => Some(String::from_utf8_lossy(text)),

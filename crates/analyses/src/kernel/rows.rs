@@ -51,8 +51,14 @@ impl Rows {
 
     /// Appends a row.
     pub fn push(&mut self, row: &[Cell]) {
+        self.push_values(row.iter().map(Value::from));
+    }
+
+    /// Appends a row, value by value.
+    #[inline]
+    pub fn push_values<'v>(&mut self, row: impl Iterator<Item = Value<'v>>) {
         self.starts.push(self.bytes.len());
-        row.iter().for_each(|cell| self.put(cell));
+        row.for_each(|value| self.put(value));
         self.bytes.push(END);
     }
 
@@ -61,35 +67,36 @@ impl Rows {
         self.starts.truncate(most);
     }
 
-    fn put(&mut self, cell: &Cell) {
-        match cell {
-            Cell::Null => self.bytes.push(NULL),
-            Cell::Bool(value) => self.bytes.push(if *value { TRUE } else { FALSE }),
-            Cell::Real(value) => {
+    fn put(&mut self, value: Value<'_>) {
+        match value {
+            Value::Null => self.bytes.push(NULL),
+            Value::Bool(value) => self.bytes.push(if value { TRUE } else { FALSE }),
+            Value::Real(value) => {
                 self.bytes.push(REAL);
                 self.bytes.extend(value.to_le_bytes());
             }
-            Cell::Text(Cow::Borrowed(word)) => {
-                let at = self.words.iter().position(|own| own == word).unwrap_or_else(|| {
+            Value::Word(word) => {
+                let at = self.words.iter().position(|own| std::ptr::eq(*own, word) || *own == word);
+                let at = at.unwrap_or_else(|| {
                     self.words.push(word);
                     self.words.len() - 1
                 });
                 self.bytes.push(WORD);
                 put_leb(&mut self.bytes, at as u64, false);
             }
-            Cell::Text(Cow::Owned(text)) => {
+            Value::Text(text) => {
                 self.bytes.push(TEXT);
                 self.put_text(text);
             }
-            Cell::Counts(counts) => {
+            Value::Counts(counts) => {
                 self.bytes.push(COUNTS);
-                put_leb(&mut self.bytes, counts.len() as u64, false);
-                for (name, count) in counts {
+                put_leb(&mut self.bytes, counts.len(), false);
+                counts.for_each(|name, count| {
                     self.put_text(name);
-                    put_leb(&mut self.bytes, *count, false);
-                }
+                    put_leb(&mut self.bytes, count, false);
+                });
             }
-            Cell::Integer(value) => self.put_integer(*value),
+            Value::Integer(value) => self.put_integer(value),
         }
     }
 
@@ -158,13 +165,37 @@ impl Rows {
         self.starts = starts;
     }
 
+    /// Sorts rows by a key out of their values. Equal ones stay in their order.
+    pub(super) fn sort_by_first<K: Ord>(&mut self, key: impl Fn(Values<'_>) -> K) {
+        let starts = std::mem::take(&mut self.starts);
+        let mut keyed: Vec<(K, usize)> =
+            starts.into_iter().map(|start| (key(self.values_from(start)), start)).collect();
+        keyed.sort_unstable();
+        self.starts = keyed.into_iter().map(|(_, start)| start).collect();
+    }
+
     /// Sorts rows by one of their cells, the largest first or last. Equal ones stay in their order.
     pub(super) fn sort_by_column(&mut self, column: usize, is_falling: bool) {
+        let starts = std::mem::take(&mut self.starts);
         let value = |start: usize| self.values_from(start).nth(column).unwrap_or(Value::Null);
-        let mut keyed: Vec<(Value<'_>, usize)> = self.starts.iter().map(|&start| (value(start), start)).collect();
-        keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
-        let starts = keyed.into_iter().map(|(_, start)| start).collect();
-        self.starts = starts;
+        let number = |start: usize| match value(start) {
+            Value::Integer(number) => i64::try_from(number).ok(),
+            _ => None,
+        };
+        // Amounts are numbers, for which less room is enough.
+        let numbers: Option<Vec<(i64, usize)>> = starts.iter().map(|&start| Some((number(start)?, start))).collect();
+        self.starts = match numbers {
+            Some(mut keyed) => {
+                drop(starts);
+                keyed.sort_by(|(a, _), (b, _)| if is_falling { b.cmp(a) } else { a.cmp(b) });
+                keyed.into_iter().map(|(_, start)| start).collect()
+            }
+            None => {
+                let mut keyed: Vec<(Value<'_>, usize)> = starts.iter().map(|&start| (value(start), start)).collect();
+                keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
+                keyed.into_iter().map(|(_, start)| start).collect()
+            }
+        };
     }
 }
 
@@ -220,12 +251,16 @@ impl<'r> Counts<'r> {
         }
     }
 
+    fn len(self) -> u64 {
+        match self.0 {
+            CountsAs::Cell(counts) => counts.len() as u64,
+            CountsAs::Bytes(number, _) => number,
+        }
+    }
+
     /// Is there none?
     pub fn is_empty(self) -> bool {
-        match self.0 {
-            CountsAs::Cell(counts) => counts.is_empty(),
-            CountsAs::Bytes(number, _) => number == 0,
-        }
+        self.len() == 0
     }
 }
 
@@ -244,7 +279,19 @@ impl<'r> From<&'r Cell> for Value<'r> {
     }
 }
 
-impl Value<'_> {
+impl<'r> Value<'r> {
+    /// An integer, or nothing.
+    #[inline]
+    pub fn integer(value: Option<impl Into<i128>>) -> Value<'r> {
+        value.map_or(Value::Null, |value| Value::Integer(value.into()))
+    }
+
+    /// A text, or nothing.
+    #[inline]
+    pub fn text(value: Option<&'r str>) -> Value<'r> {
+        value.map_or(Value::Null, Value::Text)
+    }
+
     /// The order of values in rows: nothing first. Counts are all alike.
     pub fn order(&self, other: &Self) -> Ordering {
         use Value::{Bool, Counts, Integer, Null, Real, Text, Word};

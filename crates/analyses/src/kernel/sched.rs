@@ -5,9 +5,12 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::spans::{NO_KEY, Spans};
+use super::rows::Value;
+use super::spans::{More, NO_KEY, Spans};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, duration, key_cell, thread_cells, thread_key, thread_of};
+use super::{
+    Analysis, Asked, Known, Needs, Report, duration, key_cell, thread_cells, thread_key, thread_of, thread_values,
+};
 
 pub(super) const KNOWN: Known = Known {
     name: "sched",
@@ -15,6 +18,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["thread", "prio", "cpu", "waker", "process"],
     words: &["switches"],
     has_spans: true,
+    has_steps: true,
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
@@ -42,23 +46,30 @@ impl Observer for Sched {
             Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
             _ => [machine, thread.tid, 0, 0],
         };
-        let machine_cells = asked.machine_cells(thread.machine);
-        let latency = duration(woken.at, at);
-        self.0.add(machines.begin(), at, latency, key, (), || {
-            let mut row = machine_cells;
-            row.extend([Cell::Integer(woken.at), Cell::Integer(at), latency.into()]);
-            row.extend(thread_cells(machines, Some(woken.thread)));
-            row.extend([Cell::integer(prio), machines.cpu(cpu).number.into()]);
-            row.extend(thread_cells(machines, woken.waker));
-            row.push(Cell::name(woken.reason.name()));
-            row
+        self.0.add(machines.begin(), (woken.at, at), (thread.machine, key), (), |machine, put| {
+            let [tid, comm] = thread_values(machines, Some(woken.thread));
+            let [waker, waker_comm] = thread_values(machines, woken.waker);
+            let (cpu, latency) = (machines.cpu(cpu).number.into(), duration(woken.at, at).into());
+            put(&[
+                machine,
+                Value::Integer(woken.at),
+                Value::Integer(at),
+                Value::Integer(latency),
+                tid,
+                comm,
+                Value::integer(prio),
+                Value::Integer(cpu),
+                waker,
+                waker_comm,
+                Value::Word(woken.reason.name()),
+            ]);
         });
     }
 }
 
 impl Analysis for Sched {
-    fn ends_with_range(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Scheduled], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -91,8 +102,25 @@ impl Analysis for Sched {
 #[derive(Default)]
 struct Switches {
     asked: Asked,
-    cpus: Map<CpuIndex, u64>,
-    threads: Map<ThreadIndex, OfThread>,
+    /// By step.
+    cpus: Map<(i64, CpuIndex), u64>,
+    threads: Map<(i64, ThreadIndex), OfThread>,
+}
+
+impl More for u64 {
+    fn add(&mut self, other: u64) {
+        *self += other;
+    }
+}
+
+impl More for OfThread {
+    fn add(&mut self, other: OfThread) {
+        self.runs += other.runs;
+        self.preempted += other.preempted;
+        self.blocked += other.blocked;
+        self.migrations += other.migrations;
+        self.wait_cpu += other.wait_cpu;
+    }
 }
 
 #[derive(Default)]
@@ -107,14 +135,16 @@ struct OfThread {
 impl Switches {
     fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
         let is_wanted = self.asked.has_instant(at) && self.asked.wants_thread(machines, Some(thread));
-        is_wanted.then(|| self.threads.entry(thread).or_default())
+        let step = self.asked.step_of(machines.begin(), at);
+        is_wanted.then(|| self.threads.entry((step, thread)).or_default())
     }
 }
 
 impl Observer for Switches {
     fn switched(&mut self, machines: &Machines, cpu: CpuIndex, _: Option<ThreadIndex>, at: Ns) {
         if self.asked.has_instant(at) && self.asked.wants_cpu(machines, Some(cpu)) {
-            *self.cpus.entry(cpu).or_default() += 1;
+            let step = self.asked.step_of(machines.begin(), at);
+            *self.cpus.entry((step, cpu)).or_default() += 1;
         }
     }
 
@@ -136,15 +166,16 @@ impl Observer for Switches {
         if piece.state != ThreadState::WaitCpu || !self.asked.wants_thread(machines, Some(piece.thread)) {
             return;
         }
-        if let Some((from, to)) = self.asked.clip(piece.from, piece.to) {
-            self.threads.entry(piece.thread).or_default().wait_cpu += to - from;
-        }
+        let Switches { asked, threads, .. } = self;
+        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+            threads.entry((step, piece.thread)).or_default().wait_cpu += length;
+        });
     }
 }
 
 impl Analysis for Switches {
-    fn ends_with_range(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Switched, Report::RunBegan, Report::RunEnded], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -152,32 +183,33 @@ impl Analysis for Switches {
     }
 
     fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
-        let asked = &self.asked;
+        let Switches { asked, cpus, threads } = *self;
         let mut rows = Vec::new();
         let own: Listed<'_>;
+        let switches: u64 = cpus.values().sum();
         if asked.by.as_deref() == Some("thread") {
             own = &[
                 (Unit::Name, &["tid", "comm"]),
                 (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
                 (Unit::Duration, &["wait_cpu_ns"]),
             ];
-            for (thread, of) in &self.threads {
-                let mut row = asked.machine_cells(machines.thread(*thread).machine);
-                row.extend(thread_cells(machines, Some(*thread)));
+            for ((step, thread), of) in asked.by_last_step(range, threads) {
+                let mut row = asked.step_cells(range, step, machines.thread(thread).machine);
+                row.extend(thread_cells(machines, Some(thread)));
                 row.extend([of.runs, of.preempted, of.blocked, of.migrations].map(Cell::from));
                 row.push(Cell::Integer(of.wait_cpu));
                 rows.push(row);
             }
         } else {
             own = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
-            for (cpu, count) in &self.cpus {
-                let mut row = asked.machine_cells(machines.cpu(*cpu).machine);
-                row.extend([machines.cpu(*cpu).number.into(), (*count).into()]);
+            for ((step, cpu), count) in asked.by_last_step(range, cpus) {
+                let mut row = asked.step_cells(range, step, machines.cpu(cpu).machine);
+                row.extend([machines.cpu(cpu).number.into(), count.into()]);
                 rows.push(row);
             }
         }
-        let all = vec![(Column::new("switches", Unit::Count), self.cpus.values().sum::<u64>().into())];
-        asked.table("sched", range, asked.columns(own), rows, all, Order::Keys)
+        let all = vec![(Column::new("switches", Unit::Count), switches.into())];
+        asked.table("sched", range, asked.step_columns(own), rows, all, Order::Keys)
     }
 }
 
@@ -187,3 +219,29 @@ const LOG: Listed<'_> = &[
     (Unit::Duration, &["latency_ns"]),
     (Unit::Name, &["tid", "comm", "prio", "cpu", "waker", "waker_comm", "reason"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    const STREAM: &str = "100 0 switch prev=0 next=5
+        150 0 wake tid=6 cpu=0
+        250 0 switch prev=5 next=6 state=0
+        300 0 switch prev=6 next=5 state=1";
+
+    #[test]
+    fn switches_are_counted_by_step() {
+        let asked = |by: Option<&str>| Asked {
+            step: Some(100),
+            by: by.map(str::to_string),
+            words: vec!["switches".to_string()],
+            ..Asked::default()
+        };
+        let by_cpu = played(&KNOWN, &asked(None), STREAM);
+        assert_eq!(rows(&by_cpu, &["from", "to", "cpu", "switches"]), ["100 200 0 1", "200 300 0 2"]);
+        let by_thread = played(&KNOWN, &asked(Some("thread")), STREAM);
+        let columns = ["from", "tid", "runs", "preempted", "blocked", "wait_cpu_ns"];
+        assert_eq!(rows(&by_thread, &columns), ["100 5 1 0 0 0", "100 6 0 0 0 50", "200 5 1 1 0 50", "200 6 1 0 1 50"]);
+    }
+}

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::{Asked, View};
-use super::rows::Rows;
+use super::duration;
+use super::rows::{Rows, Value};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use crate::durations::Durations;
 
@@ -110,16 +111,18 @@ impl<M: Extra> Spans<M> {
             && self.asked.max.is_none_or(|max| duration <= max)
     }
 
-    /// Adds a span of a group. `row` is its row in lists.
+    /// Adds a span of a group, from `from` to `to`, `begin` is the first time of the trace. `row` shows its row in lists to
+    /// whoever takes it; the first value of that is the machine's, which it is given.
+    #[inline]
     pub(crate) fn add(
         &mut self,
         begin: Option<Ns>,
-        end: Ns,
-        duration: u64,
-        key: Key,
+        (from, end): (Ns, Ns),
+        (machine, key): (u32, Key),
         more: M,
-        row: impl FnOnce() -> Vec<Cell>,
+        row: impl FnOnce(Value<'_>, &mut dyn FnMut(&[Value<'_>])),
     ) {
+        let duration = duration(from, end);
         if !self.wants(end, duration) {
             return;
         }
@@ -131,19 +134,25 @@ impl<M: Extra> Spans<M> {
                 self.all.add(duration);
                 self.all_more.add(more);
             }
-            View::Log => self.asked.put(row(), &mut self.rows),
+            View::Log => {
+                let Spans { asked, rows, .. } = self;
+                row(asked.machine_value(machine), &mut |values| asked.put(values, rows));
+            }
             View::Top(most) => {
                 self.found += 1;
                 let place = (std::cmp::Reverse(duration), self.found);
                 let is_wanted =
                     self.top.len() < most || self.top.last_key_value().is_some_and(|(last, _)| place < *last);
                 if is_wanted {
-                    let row = row();
-                    if self.asked.keeps(&row) {
-                        self.top.insert(place, row);
-                    }
-                    if self.top.len() > most {
-                        self.top.pop_last();
+                    let Spans { asked, top, .. } = self;
+                    row(asked.machine_value(machine), &mut |values| {
+                        let values = &values[usize::from(!asked.has_machines)..];
+                        if asked.keeps_values(values) {
+                            top.insert(place, values.iter().map(|value| Cell::from(*value)).collect());
+                        }
+                    });
+                    if top.len() > most {
+                        top.pop_last();
                     }
                 }
             }
@@ -216,15 +225,34 @@ fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
 }
 
 /// Names as numbers.
-#[derive(Default)]
 pub(crate) struct Names {
     numbers: Map<Box<str>, i64>,
     names: Vec<Box<str>>,
+    /// Numbers of names by where they stood last: most names stand in one place all the time.
+    recent: [usize; 64],
+}
+
+impl Default for Names {
+    fn default() -> Self {
+        Names { numbers: Map::default(), names: Vec::new(), recent: [0; 64] }
+    }
 }
 
 impl Names {
     /// The number of a name.
+    #[inline]
     pub(crate) fn number(&mut self, name: &str) -> i64 {
+        let place = (name.as_ptr() as usize >> 4) % self.recent.len();
+        let recent = self.recent[place];
+        if self.names.get(recent).is_some_and(|known| **known == *name) {
+            return recent as i64;
+        }
+        let number = self.find(name);
+        self.recent[place] = number as usize;
+        number
+    }
+
+    fn find(&mut self, name: &str) -> i64 {
         if let Some(number) = self.numbers.get(name) {
             return *number;
         }

@@ -53,16 +53,20 @@ pub enum StateOf {
 
 /// Kinds of rows, in the order in which those of one time stand.
 pub const STATE_KINDS: usize = 4;
+const CPU: usize = 0;
+const THREAD: usize = 1;
+const DISK: usize = 2;
+const IRQ: usize = 3;
 
 impl StateRow {
     /// The number of its kind, below [`STATE_KINDS`].
     #[inline]
     pub fn kind(&self) -> usize {
         match self.of {
-            StateOf::Cpu { .. } => 0,
-            StateOf::Thread(_) => 1,
-            StateOf::Disk { .. } => 2,
-            StateOf::Irq { .. } => 3,
+            StateOf::Cpu { .. } => CPU,
+            StateOf::Thread(_) => THREAD,
+            StateOf::Disk { .. } => DISK,
+            StateOf::Irq { .. } => IRQ,
         }
     }
 
@@ -198,6 +202,11 @@ impl RowForm {
         self.keys.iter().copied().filter(is_of_kind)
     }
 
+    /// Number of the machines that have names.
+    pub fn machine_count(&self) -> usize {
+        self.machines.len()
+    }
+
     /// Name of a machine.
     pub fn machine_name(&self, machine: u32) -> Option<&str> {
         self.machines.get(machine as usize).map(|name| &**name)
@@ -218,17 +227,128 @@ impl RowForm {
 }
 
 /// Rows of `states` in their order: by their beginnings, then by their kinds and numbers.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct StateRows {
-    rows: Vec<StateRow>,
+    rows: Vec<Packed>,
+    /// Rows that are not packed.
+    others: Vec<StateRow>,
+    /// The beginning of the first row: others count from it.
+    origin: Option<Ns>,
     order: Vec<u32>,
     /// Their columns.
     pub form: RowForm,
+    /// The smallest and the largest number of each column, by its key.
+    extents: [Option<(i128, i128)>; StateKey::ALL.len()],
+    /// The states and statuses that occur, as bits.
+    statuses: u32,
+    states: u32,
+}
+
+/// A row in 40 bytes.
+#[derive(Clone, Copy)]
+struct Packed {
+    from: u64,
+    to: u64,
+    number: i64,
+    /// The thread of a CPU, the CPU of an interrupt, the place of a row that is not packed.
+    other: i64,
+    machine: u32,
+    what: What,
+}
+
+/// Kind of a packed row.
+#[derive(Clone, Copy)]
+enum What {
+    /// A CPU whose thread is known.
+    Cpu(CpuStatus),
+    /// A CPU whose thread is not.
+    Unknown(CpuStatus),
+    Thread(ThreadState),
+    Irq(InterruptKind),
+    /// One that is kept as it is: a disk, or one whose times are far from those of others.
+    Other,
+}
+
+impl What {
+    /// The kind of the row.
+    #[inline]
+    fn kind(self) -> Option<usize> {
+        match self {
+            What::Cpu(_) | What::Unknown(_) => Some(CPU),
+            What::Thread(_) => Some(THREAD),
+            What::Irq(_) => Some(IRQ),
+            What::Other => None,
+        }
+    }
 }
 
 impl StateRows {
-    pub(super) fn new(rows: Vec<StateRow>, form: RowForm) -> Self {
-        StateRows { order: order_of(&rows), rows, form }
+    pub(super) fn new(form: RowForm) -> Self {
+        StateRows { form, ..StateRows::default() }
+    }
+
+    /// Appends a row.
+    #[inline]
+    pub(super) fn push(&mut self, row: StateRow) {
+        self.measure(&row);
+        let origin = *self.origin.get_or_insert(row.from);
+        let (what, other) = match row.of {
+            StateOf::Cpu { tid: Some(tid), status } => (What::Cpu(status), tid),
+            StateOf::Cpu { tid: None, status } => (What::Unknown(status), 0),
+            StateOf::Thread(state) => (What::Thread(state), 0),
+            StateOf::Irq { kind, cpu } => (What::Irq(kind), cpu as i64),
+            StateOf::Disk { .. } => (What::Other, 0),
+        };
+        let StateRow { number, machine, .. } = row;
+        // Rows are found by their ends: one that is found later may begin before the first one.
+        let since = |at: Ns| u64::try_from(at.saturating_sub(origin).saturating_add(Ns::from(ROOM)));
+        match (since(row.from), since(row.to)) {
+            (Ok(from), Ok(to)) if what.kind().is_some() => {
+                self.rows.push(Packed { from, to, number, other, machine, what });
+            }
+            (from, _) => {
+                let from = from.unwrap_or(if row.from < origin { 0 } else { u64::MAX });
+                let other = self.others.len() as i64;
+                self.rows.push(Packed { from, to: from, number, other, machine, what: What::Other });
+                self.others.push(row);
+            }
+        }
+    }
+
+    #[inline]
+    fn measure(&mut self, row: &StateRow) {
+        let extents = &mut self.extents;
+        let mut widen = |key: StateKey, number: i128| {
+            let (low, high) = extents[key as usize].get_or_insert((number, number));
+            (*low, *high) = ((*low).min(number), (*high).max(number));
+        };
+        widen(StateKey::From, row.from);
+        widen(StateKey::To, row.to);
+        match &row.of {
+            StateOf::Cpu { tid, status } => {
+                widen(StateKey::Cpu, (row.number as u64).into());
+                widen(StateKey::Tid, tid.unwrap_or(0).into());
+                self.statuses |= 1 << *status as u32;
+            }
+            StateOf::Thread(state) => {
+                widen(StateKey::Tid, row.number.into());
+                self.states |= 1 << *state as u32;
+            }
+            StateOf::Disk { waiting, driver, .. } => {
+                widen(StateKey::Dev, row.number.into());
+                widen(StateKey::Waiting, (*waiting).into());
+                widen(StateKey::Driver, (*driver).into());
+            }
+            StateOf::Irq { cpu, .. } => {
+                widen(StateKey::Nr, row.number.into());
+                widen(StateKey::Cpu, (*cpu).into());
+            }
+        }
+    }
+
+    /// Brings the rows into their order.
+    pub(super) fn sort(&mut self) {
+        self.order = self.order_of();
     }
 
     /// Their number.
@@ -241,30 +361,176 @@ impl StateRows {
         self.rows.is_empty()
     }
 
-    /// The rows, one after the other.
-    pub fn iter(&self) -> impl Iterator<Item = &StateRow> {
-        self.order.iter().map(|&at| &self.rows[at as usize])
+    /// Shows the rows, one after the other.
+    #[inline]
+    pub fn for_each(&self, mut each: impl FnMut(&StateRow)) {
+        for &at in &self.order {
+            match self.rows[at as usize] {
+                Packed { other, what: What::Other, .. } => each(&self.others[other as usize]),
+                packed => each(&self.unpacked(packed)),
+            }
+        }
     }
 
-    /// The rows in no order, which is faster.
-    pub fn unordered(&self) -> &[StateRow] {
-        &self.rows
+    #[inline]
+    fn unpacked(&self, packed: Packed) -> StateRow {
+        let of = match packed.what {
+            What::Cpu(status) => StateOf::Cpu { tid: Some(packed.other), status },
+            What::Unknown(status) => StateOf::Cpu { tid: None, status },
+            What::Thread(state) => StateOf::Thread(state),
+            What::Irq(kind) => StateOf::Irq { kind, cpu: packed.other as u64 },
+            What::Other => unreachable!("rows that are not packed are kept as they are"),
+        };
+        let (from, to) = (self.time(packed.from), self.time(packed.to));
+        StateRow { from, to, machine: packed.machine, number: packed.number, of }
+    }
+
+    /// The smallest and the largest number in a column.
+    pub fn extent(&self, key: StateKey) -> Option<(i128, i128)> {
+        self.extents[key as usize]
+    }
+
+    /// The names and texts in a column, each at least once.
+    pub fn for_each_text(&self, key: StateKey, mut each: impl FnMut(&str)) {
+        match key {
+            StateKey::Status => {
+                CpuStatus::ALL.iter().filter(|of| self.statuses >> **of as u32 & 1 != 0).for_each(|of| each(of.name()));
+            }
+            StateKey::State => {
+                ThreadState::ALL.iter().filter(|of| self.states >> **of as u32 & 1 != 0).for_each(|of| each(of.name()));
+            }
+            StateKey::Kind => self.rows.iter().for_each(|row| {
+                if let What::Irq(kind) = row.what {
+                    each(kind.name());
+                }
+            }),
+            StateKey::Machine => self.form.machines.iter().for_each(|name| each(name)),
+            StateKey::Disk => self.others.iter().for_each(|row| {
+                if let StateOf::Disk { name: Some(name), .. } = &row.of {
+                    each(name);
+                }
+            }),
+            _ => {}
+        }
+    }
+
+    /// The rows in their order.
+    fn order_of(&self) -> Vec<u32> {
+        // Time and kind decide most of it. Times that are centuries apart are equal here, and their rows are looked at.
+        const LAST: u64 = u64::MAX >> 2;
+        let key = |row: &Packed| match row.from {
+            0 => 0,
+            LAST.. => LAST << 2,
+            from => from << 2 | self.place(*row).1 as u64,
+        };
+        let mut places: Vec<(u64, u32)> = self.rows.iter().zip(0..).map(|(row, at)| (key(row), at)).collect();
+        sort_by_number(&mut places);
+        for equal in places.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
+            equal.sort_by_key(|(_, at)| self.place(self.rows[*at as usize]));
+        }
+        places.into_iter().map(|(_, at)| at).collect()
+    }
+
+    /// Beginning, kind and number of a row.
+    #[inline]
+    fn place(&self, packed: Packed) -> (Ns, usize, i64) {
+        match (packed.what.kind(), self.others.get(packed.other as usize)) {
+            (None, Some(row)) => (row.from, row.kind(), row.number),
+            (kind, _) => (self.time(packed.from), kind.unwrap_or_default(), packed.number),
+        }
+    }
+
+    #[inline]
+    fn time(&self, since: u64) -> Ns {
+        self.origin.unwrap_or(0) - Ns::from(ROOM) + Ns::from(since)
     }
 }
 
-/// The rows in their order. Times decide most of it, so they are sorted without a look at the rows.
-fn order_of(rows: &[StateRow]) -> Vec<u32> {
-    let first = rows.iter().map(|row| row.from).min().unwrap_or(0);
-    // Times that are centuries apart are equal here, and their rows are looked at.
-    let since = |row: &StateRow| u64::try_from(row.from - first).unwrap_or(u64::MAX);
-    let mut places: Vec<(u64, u32)> = rows.iter().zip(0..).map(|(row, at)| (since(row), at)).collect();
-    places.sort_unstable();
-    let place = |at: u32| {
-        let row = &rows[at as usize];
-        (row.from, row.kind(), row.number)
-    };
-    for equal in places.chunk_by_mut(|a, b| a.0 == b.0).filter(|equal| equal.len() > 1) {
-        equal.sort_by_key(|(_, at)| place(*at));
+/// Time before the first row that was found, in which others may begin: two years.
+const ROOM: u64 = 1 << 56;
+
+/// Sorts places by their numbers; those of one number stay in their order. Numbers of one trace have their upper digits in
+/// common, so that this takes a few passes where comparisons would take many.
+fn sort_by_number(places: &mut Vec<(u64, u32)>) {
+    const BITS: u32 = 11;
+    let (all, any) = places.iter().fold((u64::MAX, 0), |(all, any), (number, _)| (all & number, any | number));
+    let differs = all ^ any;
+    let mut sorted = vec![(0, 0); places.len()];
+    for shift in (0..u64::BITS).step_by(BITS as usize) {
+        let digit = |number: u64| (number >> shift) as usize & ((1 << BITS) - 1);
+        if digit(differs) == 0 {
+            continue;
+        }
+        let mut next = [0u32; 1 << BITS];
+        places.iter().for_each(|(number, _)| next[digit(*number)] += 1);
+        let mut before = 0;
+        for next in &mut next {
+            before += std::mem::replace(next, before);
+        }
+        for place in places.iter() {
+            let next = &mut next[digit(place.0)];
+            sorted[*next as usize] = *place;
+            *next += 1;
+        }
+        std::mem::swap(places, &mut sorted);
     }
-    places.into_iter().map(|(_, at)| at).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn thread(from: Ns, number: i64) -> StateRow {
+        StateRow { from, to: from + 5, machine: 0, number, of: StateOf::Thread(ThreadState::Wait) }
+    }
+
+    #[test]
+    fn rows_of_any_time_come_back_in_their_order() {
+        let mut rows = StateRows::new(RowForm::default());
+        let cpu = |from, number, tid| {
+            let of = StateOf::Cpu { tid, status: CpuStatus::User };
+            StateRow { from, to: from + 7, machine: 0, number, of }
+        };
+        let disk = StateOf::Disk { name: None, waiting: 1, driver: 2 };
+        let given = [
+            thread(1000, 9),
+            cpu(1000, -1, None),
+            thread(3, 8),
+            cpu(1000, 0, Some(i64::MIN)),
+            thread(i128::MAX - 9, 1),
+            thread(i128::MIN, 2),
+            thread(-(1 << 70), 3),
+            StateRow { from: 1000, to: 2000, machine: 0, number: 1, of: disk },
+            StateRow { from: 1 << 55, to: 1 << 100, machine: 0, number: 1, of: StateOf::Thread(ThreadState::Dead) },
+        ];
+        given.iter().for_each(|row| rows.push(row.clone()));
+        rows.sort();
+        let mut found = Vec::new();
+        rows.for_each(|row| found.push(format!("{row:?}")));
+        let mut expected = given.to_vec();
+        expected.sort_by_key(|row| (row.from, row.kind(), row.number));
+        assert_eq!(found, expected.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>());
+        assert_eq!(rows.extent(StateKey::From), Some((i128::MIN, i128::MAX - 9)));
+        assert_eq!(rows.extent(StateKey::Cpu), Some((0, u64::MAX.into())));
+        let mut states = Vec::new();
+        rows.for_each_text(StateKey::State, |name| states.push(name.to_string()));
+        assert_eq!(states, ["WAIT", "DEAD"]);
+    }
+
+    #[test]
+    fn numbers_are_sorted_and_equal_ones_stay_in_their_order() {
+        let mut random = 7u64;
+        for mask in [0, 0xff, 0x3ff_0000, u64::MAX, 1 << 63] {
+            let number = |at: u32| {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(u64::from(at) | 1);
+                (random & mask, at)
+            };
+            let mut places: Vec<(u64, u32)> = (0..500).map(number).collect();
+            let mut expected = places.clone();
+            expected.sort();
+            sort_by_number(&mut places);
+            assert_eq!(places, expected);
+        }
+        sort_by_number(&mut Vec::new());
+    }
 }

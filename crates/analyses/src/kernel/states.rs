@@ -1,5 +1,6 @@
 //! `states`: what CPUs, threads, disks and interrupts did, row by row (section 3.1).
 
+use std::hash::Hash;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
@@ -8,10 +9,11 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::rows::Rows;
+use super::latest::Latest;
+use super::rows::{Rows, Value};
 use super::state_rows::{RowForm, StateOf, StateRow, StateRows, keys_of};
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known};
+use super::{Analysis, Asked, Known, Needs, Report};
 
 pub(super) const KNOWN: Known = Known {
     name: "states",
@@ -19,6 +21,7 @@ pub(super) const KNOWN: Known = Known {
     by: &[],
     words: &["cpus", "threads", "disks", "irqs"],
     has_spans: false,
+    has_steps: false,
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
@@ -35,24 +38,109 @@ struct States {
     of_irqs: bool,
     /// The last piece of each CPU, by its index, and of each thread: it may go on.
     cpus: Vec<Option<CpuPiece>>,
-    threads: Map<ThreadIndex, ThreadPiece>,
+    threads: LastPieces,
     /// So many threads are looked at whether they are dead.
     put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
     disk_names: Map<(u32, i64), Rc<str>>,
     form: RowForm,
-    rows: Vec<StateRow>,
+    rows: StateRows,
     /// Storage of a row that is handed on.
     cells: Vec<Cell>,
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
-#[derive(Default)]
 struct Disk {
-    waiting: Map<i128, u32>,
-    driver: Map<(i128, i128), u32>,
+    waiting: Requests<i128>,
+    driver: Requests<(i128, i128)>,
     since: Ns,
     shown: (u64, u64),
+}
+
+impl Disk {
+    fn new(since: Ns) -> Self {
+        Disk { waiting: Requests::new(), driver: Requests::new(), since, shown: (0, 0) }
+    }
+}
+
+/// Requests that are open, the latest ones of those that never end.
+struct Requests<K> {
+    /// How many there are of a key.
+    counts: Latest<K, u64>,
+    count: u64,
+}
+
+impl<K: Copy + Eq + Hash> Requests<K> {
+    fn new() -> Self {
+        Requests { counts: Latest::new(MAX_REQUESTS), count: 0 }
+    }
+
+    fn begin(&mut self, key: K) {
+        let before = self.counts.take(&key).unwrap_or(0);
+        let dropped = self.counts.put(key, before + 1).unwrap_or(0);
+        self.count = self.count + 1 - dropped;
+    }
+
+    fn end(&mut self, key: K) {
+        let Some(count) = self.counts.take(&key) else { return };
+        self.count -= 1;
+        if count > 1 {
+            self.counts.put(key, count - 1);
+        }
+    }
+}
+
+/// The last piece of each thread that is not dead.
+#[derive(Default)]
+struct LastPieces {
+    /// For each thread one more than its place, or 0.
+    places: Vec<u32>,
+    pieces: Vec<ThreadPiece>,
+}
+
+impl LastPieces {
+    /// Takes a piece: lengthens the last one, or gives that one back.
+    #[inline]
+    fn put(&mut self, piece: &ThreadPiece) -> Option<ThreadPiece> {
+        let at = piece.thread.0 as usize;
+        if at >= self.places.len() {
+            self.places.resize(at + 1, 0);
+        }
+        let place = &mut self.places[at];
+        let Some(last) = place.checked_sub(1).and_then(|at| self.pieces.get_mut(at as usize)) else {
+            self.pieces.push(*piece);
+            *place = self.pieces.len() as u32;
+            return None;
+        };
+        if (last.state, last.to) == (piece.state, piece.from) {
+            last.to = piece.to;
+            return None;
+        }
+        Some(std::mem::replace(last, *piece))
+    }
+
+    fn take(&mut self, thread: ThreadIndex) -> Option<ThreadPiece> {
+        let place = std::mem::take(self.places.get_mut(thread.0 as usize)?).checked_sub(1)?;
+        let piece = self.pieces.swap_remove(place as usize);
+        if let Some(moved) = self.pieces.get(place as usize) {
+            self.places[moved.thread.0 as usize] = place + 1;
+        }
+        Some(piece)
+    }
+
+    /// Takes those of some threads, in the order of their threads.
+    fn take_all(&mut self, is_wanted: impl Fn(ThreadIndex) -> bool) -> Vec<ThreadPiece> {
+        let mut found: Vec<ThreadIndex> =
+            self.pieces.iter().map(|piece| piece.thread).filter(|thread| is_wanted(*thread)).collect();
+        found.sort_unstable();
+        found.into_iter().filter_map(|thread| self.take(thread)).collect()
+    }
+
+    /// All of them, by their threads.
+    fn into_all(self) -> impl Iterator<Item = ThreadPiece> {
+        let LastPieces { places, pieces } = self;
+        places.into_iter().filter_map(move |place| pieces.get(place.checked_sub(1)? as usize).copied())
+    }
 }
 
 /// Threads that are not worth a look. Tests have a few only.
@@ -72,16 +160,17 @@ impl States {
             of_irqs: asked.has("irqs"),
             asked: asked.clone(),
             cpus: Vec::new(),
-            threads: Map::default(),
+            threads: LastPieces::default(),
             put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
             form: RowForm::default(),
-            rows: Vec::new(),
+            rows: StateRows::default(),
             cells: Vec::new(),
         };
         states.columns = states.row_columns();
         states.form = RowForm::new(&states.columns, asked.machine_names.clone());
+        states.rows = StateRows::new(states.form.clone());
         states
     }
 
@@ -121,7 +210,7 @@ impl States {
             return;
         }
         match &asked.sink {
-            Some(sink) => (sink.borrow_mut())(cells),
+            Some(sink) => (sink.borrow_mut())(&cells.iter().map(Value::from).collect::<Vec<_>>()),
             None => rows.push(row),
         }
     }
@@ -159,17 +248,10 @@ impl States {
     /// Puts the last pieces of threads that are dead: nothing lengthens them.
     #[cold]
     fn put_dead(&mut self, machines: &Machines) {
-        let is_dead = |thread: ThreadIndex| machines.thread(thread).state() == ThreadState::Dead;
-        let mut dead = Vec::new();
-        self.threads.retain(|thread, piece| {
-            if is_dead(*thread) {
-                dead.push(*piece);
-            }
-            !is_dead(*thread)
-        });
-        dead.sort_unstable_by_key(|piece| piece.thread);
-        dead.iter().for_each(|piece| self.put_thread(machines, piece));
-        self.put_dead_at = FEW.max(2 * self.threads.len());
+        for piece in self.threads.take_all(|thread| machines.thread(thread).state() == ThreadState::Dead) {
+            self.put_thread(machines, &piece);
+        }
+        self.put_dead_at = FEW.max(2 * self.threads.pieces.len());
     }
 
     fn put_disk(&mut self, key: (u32, i64), to: Ns) {
@@ -186,31 +268,20 @@ impl States {
         else {
             return;
         };
-        if sectors == 0 {
+        if sectors <= 0 {
             return;
         }
         let key = (machine, dev);
-        let disk = self.disks.entry(key).or_insert_with(|| Disk { since: begin, ..Disk::default() });
-        let take =
-            |count: Option<&mut u32>| count.is_some_and(|count| std::mem::replace(count, count.saturating_sub(1)) > 0);
+        let disk = self.disks.entry(key).or_insert_with(|| Disk::new(begin));
         match happening.concept {
-            Concept::RqInsert if disk.waiting.len() < MAX_REQUESTS => *disk.waiting.entry(sector).or_default() += 1,
-            Concept::RqIssue if disk.driver.len() < MAX_REQUESTS => {
-                if take(disk.waiting.get_mut(&sector)) && disk.waiting[&sector] == 0 {
-                    disk.waiting.remove(&sector);
-                }
-                *disk.driver.entry((sector, sectors)).or_default() += 1;
+            Concept::RqInsert => disk.waiting.begin(sector),
+            Concept::RqIssue => {
+                disk.waiting.end(sector);
+                disk.driver.begin((sector, sectors));
             }
-            Concept::RqComplete => {
-                let request = (sector, sectors);
-                if take(disk.driver.get_mut(&request)) && disk.driver[&request] == 0 {
-                    disk.driver.remove(&request);
-                }
-            }
-            _ => {}
+            _ => disk.driver.end((sector, sectors)),
         }
-        let sum = |counts: &mut dyn Iterator<Item = &u32>| counts.map(|&count| u64::from(count)).sum::<u64>();
-        let now = (sum(&mut disk.waiting.values()), sum(&mut disk.driver.values()));
+        let now = (disk.waiting.count, disk.driver.count);
         if now != disk.shown {
             self.put_disk(key, at);
             if let Some(disk) = self.disks.get_mut(&key) {
@@ -243,20 +314,15 @@ impl Observer for States {
         if !self.of_threads {
             return;
         }
-        match self.threads.get_mut(&piece.thread) {
-            Some(last) if (last.state, last.to) == (piece.state, piece.from) => last.to = piece.to,
-            _ => {
-                if let Some(last) = self.threads.insert(piece.thread, *piece) {
-                    self.put_thread(machines, &last);
-                } else if self.threads.len() >= self.put_dead_at {
-                    self.put_dead(machines);
-                }
-                if piece.state == ThreadState::Dead {
-                    // Nothing follows in this life.
-                    self.threads.remove(&piece.thread);
-                    self.put_thread(machines, piece);
-                }
-            }
+        if let Some(last) = self.threads.put(piece) {
+            self.put_thread(machines, &last);
+        }
+        if piece.state == ThreadState::Dead {
+            // Nothing follows in this life.
+            let last = self.threads.take(piece.thread);
+            last.iter().for_each(|last| self.put_thread(machines, last));
+        } else if self.threads.pieces.len() >= self.put_dead_at {
+            self.put_dead(machines);
         }
     }
 
@@ -279,7 +345,7 @@ impl Observer for States {
                 if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
                     self.disk_names.insert((machine, dev), name.into());
                     let since = machines.begin().unwrap_or(at);
-                    self.disks.entry((machine, dev)).or_insert_with(|| Disk { since, ..Disk::default() });
+                    self.disks.entry((machine, dev)).or_insert_with(|| Disk::new(since));
                 }
             }
             Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
@@ -291,6 +357,17 @@ impl Observer for States {
 }
 
 impl Analysis for States {
+    fn hears(&self) -> (&'static [Report], Needs) {
+        let reports: &[Report] = match (self.of_disks, self.of_irqs) {
+            (true, true) => &[Report::Taken, Report::Interrupt],
+            (true, false) => &[Report::Taken],
+            (false, true) => &[Report::Interrupt],
+            (false, false) => &[],
+        };
+        // An interrupt that began in the range may end behind it.
+        (reports, Needs::All)
+    }
+
     fn columns(&self) -> Vec<Column> {
         self.columns.clone()
     }
@@ -299,9 +376,7 @@ impl Analysis for States {
         for piece in std::mem::take(&mut self.cpus).into_iter().flatten() {
             self.put_cpu(machines, &piece);
         }
-        let mut open: Vec<ThreadPiece> = std::mem::take(&mut self.threads).into_values().collect();
-        open.sort_unstable_by_key(|piece| piece.thread);
-        for piece in open {
+        for piece in std::mem::take(&mut self.threads).into_all() {
             self.put_thread(machines, &piece);
         }
         let mut disks: Vec<(u32, i64)> = self.disks.keys().copied().collect();
@@ -310,18 +385,18 @@ impl Analysis for States {
             self.put_disk(key, machines.now());
         }
         let columns = self.columns();
-        let States { rows: found, form, mut cells, asked, .. } = *self;
-        let states = StateRows::new(found, form);
+        let States { rows: mut states, mut cells, asked, .. } = *self;
+        states.sort();
         let table = Table { analysis: "states", range, columns, order: Order::Found, ..Table::default() };
         if asked.keeps_states {
             return Table { states: Some(states), ..table };
         }
         let mut rows = Rows::default();
-        for row in states.iter() {
+        states.for_each(|row| {
             cells.clear();
             states.form.put(row, &mut cells);
             rows.push(&cells);
-        }
+        });
         Table { rows, ..table }
     }
 }
@@ -329,4 +404,41 @@ impl Analysis for States {
 /// Status names of CPUs in the order in which tables have their columns.
 pub(super) fn is_system(status: CpuStatus) -> bool {
     matches!(status, CpuStatus::Syscall | CpuStatus::Trap | CpuStatus::Kernel)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    #[test]
+    fn requests_of_a_disk_are_counted() {
+        let stream = "100 0 -
+            110 0 rq_insert dev=8 sector=1 nr_sector=8
+            120 0 rq_insert dev=8 sector=1 nr_sector=8
+            130 0 rq_issue dev=8 sector=1 nr_sector=8
+            140 0 rq_issue dev=8 sector=9 nr_sector=0
+            140 0 rq_insert dev=8 sector=9 nr_sector=-1
+            150 0 rq_complete dev=8 sector=1 nr_sector=8
+            160 0 rq_complete dev=8 sector=1 nr_sector=8
+            170 0 -";
+        let asked = Asked { words: vec!["disks".to_string()], ..Asked::default() };
+        let found = rows(&played(&KNOWN, &asked, stream), &["from", "to", "waiting", "driver"]);
+        assert_eq!(found, ["100 110 0 0", "110 120 1 0", "120 130 2 0", "130 150 1 1", "150 170 1 0"]);
+    }
+
+    #[test]
+    fn of_too_many_requests_the_oldest_go() {
+        let mut requests = Requests::new();
+        (0..2).for_each(|_| requests.begin(0));
+        (1..MAX_REQUESTS as i128).for_each(|sector| requests.begin(sector));
+        assert_eq!(requests.count, MAX_REQUESTS as u64 + 1);
+        // Two of the oldest sector go.
+        requests.begin(-1);
+        assert_eq!(requests.count, MAX_REQUESTS as u64);
+        requests.end(0);
+        assert_eq!(requests.count, MAX_REQUESTS as u64);
+        requests.end(-1);
+        assert_eq!(requests.count, MAX_REQUESTS as u64 - 1);
+    }
 }

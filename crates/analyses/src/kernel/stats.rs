@@ -4,9 +4,9 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer, ThreadIndex};
 
-use super::spans::{NO_KEY, Names};
+use super::spans::{More, NO_KEY, Names};
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known, key_cell};
+use super::{Analysis, Asked, Known, Needs, Report, key_cell};
 
 pub(super) const KNOWN: Known = Known {
     name: "stats",
@@ -14,6 +14,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["thread", "process", "event", "trace"],
     words: &[],
     has_spans: false,
+    has_steps: true,
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
@@ -26,15 +27,28 @@ type Who = Option<Option<ThreadIndex>>;
 /// CPU, thread or process, mode, event.
 type Key = (u32, i64, i64, CpuStatus, i64);
 
+/// Time and events.
+#[derive(Clone, Copy, Default)]
+struct Sums(Ns, u64);
+
+impl More for Sums {
+    fn add(&mut self, other: Sums) {
+        self.0 += other.0;
+        self.1 += other.1;
+    }
+}
+
 #[derive(Default)]
 struct Stats {
     asked: Asked,
-    /// The place of each row.
-    places: Map<Key, u32>,
-    rows: Vec<(Key, Ns, u64)>,
+    /// The place of each row, which has a step and a key.
+    places: Map<(i64, Key), u32>,
+    rows: Vec<((i64, Key), Sums)>,
     by: By,
-    /// For each CPU, whom it ran last, and the rows of that by status.
-    last: Vec<(Who, [u32; CpuStatus::ALL.len()])>,
+    /// For each CPU, the row of its last event, and what it did then.
+    hits: Vec<(Current, CpuStatus, i64, u32)>,
+    /// For each CPU, whom it ran last and in which step, and the rows of that by status.
+    last: Vec<(i64, Who, [u32; CpuStatus::ALL.len()])>,
     names: Names,
     name: Vec<u8>,
 }
@@ -64,39 +78,43 @@ impl By {
 const NO_ROW: u32 = u32::MAX;
 
 impl Stats {
-    /// The row of a key.
-    fn row(&mut self, key: Key) -> u32 {
+    /// The row of a step and a key.
+    fn row(&mut self, key: (i64, Key)) -> u32 {
         let Stats { places, rows, .. } = self;
         *places.entry(key).or_insert_with(|| {
-            rows.push((key, 0, 0));
+            rows.push((key, Sums::default()));
             rows.len() as u32 - 1
         })
     }
 
     /// The row of a CPU that runs a thread: the last one of that CPU more often than not.
     #[inline]
-    fn row_of(&mut self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<u32> {
+    fn row_of(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<u32> {
         let at = cpu.0 as usize;
-        if let Some((last_thread, rows)) = self.last.get(at)
+        if let Some((last_step, last_thread, rows)) = self.last.get(at)
             && *last_thread == thread
+            && *last_step == step
             && rows[status as usize] != NO_ROW
         {
             return Some(rows[status as usize]);
         }
         let key = self.key(machines, cpu, thread, status)?;
-        let row = self.row(key);
-        // The process and the name of a thread may become known later.
-        let is_fixed = matches!(self.by, By::Thread | By::Trace);
-        if is_fixed && self.asked.pids.is_none() && self.asked.comms.is_none() {
-            const NONE: (Who, [u32; CpuStatus::ALL.len()]) = (None, [NO_ROW; CpuStatus::ALL.len()]);
+        let row = self.row((step, key));
+        if self.is_fixed() {
+            const NONE: (i64, Who, [u32; CpuStatus::ALL.len()]) = (0, None, [NO_ROW; CpuStatus::ALL.len()]);
             self.last.resize(self.last.len().max(at + 1), NONE);
             let last = &mut self.last[at];
-            if last.0 != thread {
-                *last = (thread, NONE.1);
+            if (last.0, last.1) != (step, thread) {
+                *last = (step, thread, NONE.2);
             }
-            last.1[status as usize] = row;
+            last.2[status as usize] = row;
         }
         Some(row)
+    }
+
+    /// Is the row of a thread the same at all times? Its process and its name may become known later.
+    fn is_fixed(&self) -> bool {
+        matches!(self.by, By::Thread | By::Trace) && self.asked.pids.is_none() && self.asked.comms.is_none()
     }
 
     fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<Key> {
@@ -123,42 +141,63 @@ impl Stats {
 
 impl Observer for Stats {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
-        if let Some((from, to)) = self.asked.clip(piece.from, piece.to)
-            && self.by != By::Event
-            && let Some(row) = self.row_of(machines, piece.cpu, piece.thread, piece.status)
+        if self.by == By::Event {
+            return;
+        }
+        let CpuPiece { cpu, thread, status, from, to } = *piece;
+        if self.asked.step.is_some() {
+            // Steps are rare; what the closure borrows is put back.
+            let asked = self.asked.clone();
+            asked.each_step(machines.begin(), from, to, |step, length| {
+                if let Some(row) = self.row_of(machines, step, cpu, thread, status) {
+                    self.rows[row as usize].1.0 += length;
+                }
+            });
+        } else if let Some((from, to)) = self.asked.clip(from, to)
+            && let Some(row) = self.row_of(machines, 0, cpu, thread, status)
         {
-            self.rows[row as usize].1 += to - from;
+            self.rows[row as usize].1.0 += to - from;
         }
     }
 }
 
 impl Analysis for Stats {
-    fn ends_with_range(&self) -> bool {
-        true
-    }
-
-    fn looks_at_all(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Passed], Needs::Range)
     }
 
     fn passed(&mut self, machines: &Machines, _: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
         let Some(cpu) = cpu.filter(|_| self.asked.has_instant(at)) else { return };
         let of = machines.cpu(cpu);
-        let thread = match of.current() {
+        let (current, status) = (of.current(), of.status());
+        let step = self.asked.step_of(machines.begin(), at);
+        if let Some(&(last, last_status, last_step, row)) = self.hits.get(cpu.0 as usize)
+            && (last, last_status, last_step) == (current, status, step)
+            && row != NO_ROW
+        {
+            self.rows[row as usize].1.1 += 1;
+            return;
+        }
+        let thread = match current {
             Current::Unknown => None,
             Current::Idle => Some(None),
             Current::Thread(thread) => Some(Some(thread)),
         };
         let row = if self.by == By::Event {
-            let Some(mut key) = self.key(machines, cpu, thread, of.status()) else { return };
+            let Some(mut key) = self.key(machines, cpu, thread, status) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
             key.4 = self.names.number(&String::from_utf8_lossy(name));
-            self.row(key)
+            self.row((step, key))
         } else {
-            let Some(row) = self.row_of(machines, cpu, thread, of.status()) else { return };
+            let Some(row) = self.row_of(machines, step, cpu, thread, status) else { return };
+            if self.is_fixed() {
+                let at = cpu.0 as usize;
+                self.hits.resize(self.hits.len().max(at + 1), (Current::Unknown, CpuStatus::Unknown, 0, NO_ROW));
+                self.hits[at] = (current, status, step, row);
+            }
             row
         };
-        self.rows[row as usize].2 += 1;
+        self.rows[row as usize].1.1 += 1;
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -168,12 +207,12 @@ impl Analysis for Stats {
             By::Trace => &["mode"],
             By::Thread => &["cpu", "tid", "mode"],
         };
-        self.asked.columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
+        self.asked.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
     fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
-        let row = |&((machine, cpu, who, status, name), time, events): &(Key, Ns, u64)| {
-            let mut row = self.asked.machine_cells(machine);
+        let row = |((step, (machine, cpu, who, status, name)), Sums(time, events)): ((i64, Key), Sums)| {
+            let mut row = self.asked.step_cells(range, step, machine);
             if self.by != By::Trace {
                 row.extend([cpu.into(), key_cell(who)]);
             }
@@ -185,12 +224,35 @@ impl Analysis for Stats {
             row.extend([if self.by == By::Event { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
-        let rows = self.rows.iter().map(row).collect();
-        let (time, events) = self.rows.iter().fold((0, 0), |sum, of| (sum.0 + of.1, sum.1 + of.2));
+        let groups: Map<(i64, Key), Sums> = self.rows.iter().copied().collect();
+        let rows = self.asked.by_last_step(range, groups).into_iter().map(row).collect();
+        let (time, events) = self.rows.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
         if self.by != By::Event {
             all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));
         }
         self.asked.table("stats", range, self.columns(), rows, all, Order::Keys)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    #[test]
+    fn steps_have_rows_of_their_own() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 irq_entry nr=1
+            250 0 irq_exit nr=1
+            300 0 -";
+        let asked = Asked { step: Some(100), ..Asked::default() };
+        let table = played(&KNOWN, &asked, stream);
+        let found = rows(&table, &["from", "to", "cpu", "tid", "mode", "cpu_ns"]);
+        let expected = ["100 200 0 5 unknown 50", "100 200 0 5 irq 50", "200 300 0 5 unknown 50", "200 300 0 5 irq 50"];
+        assert_eq!(found.len(), expected.len());
+        assert!(expected.iter().all(|row| found.contains(&row.to_string())), "{found:?}");
+        let whole = rows(&played(&KNOWN, &Asked::default(), stream), &["cpu", "tid", "mode", "cpu_ns"]);
+        assert_eq!(whole, ["0 5 irq 100", "0 5 unknown 100"]);
     }
 }

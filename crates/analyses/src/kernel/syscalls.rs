@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, HashMap};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
+use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, duration, key_cell, thread_cells, thread_of};
+use super::{Analysis, Known, Needs, Report, duration, key_cell, thread_cells, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "syscalls",
@@ -15,6 +16,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["name", "thread", "process", "errno"],
     words: &[],
     has_spans: true,
+    has_steps: true,
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
@@ -33,7 +35,11 @@ pub(super) struct Errors(BTreeMap<i64, u64>);
 impl Errors {
     /// The errors of one call.
     pub(super) fn of(ret: Option<i64>) -> Errors {
-        Errors(error_of(ret).map(|number| (number, 1)).into_iter().collect())
+        let mut errors = BTreeMap::new();
+        if let Some(number) = error_of(ret) {
+            errors.insert(number, 1);
+        }
+        Errors(errors)
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -84,22 +90,27 @@ impl Observer for Calls {
             Some("errno") => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
             _ => [machine, name, 0, 0],
         };
-        let length = duration(call.from, call.to);
-        let machine_cells = asked.machine_cells(thread.machine);
-        self.spans.add(machines.begin(), call.to, length, key, Errors::of(call.ret), || {
-            let mut row = machine_cells;
-            row.push(Cell::text(Some(call.name)));
-            row.extend(thread_cells(machines, Some(call.thread)));
-            row.extend([machines.cpu(call.cpu).number.into(), Cell::Integer(call.from), Cell::Integer(call.to)]);
-            row.extend([length.into(), Cell::integer(call.ret)]);
-            row
+        let times = (call.from, call.to);
+        self.spans.add(machines.begin(), times, (thread.machine, key), Errors::of(call.ret), |machine, put| {
+            let [tid, comm] = thread_values(machines, Some(call.thread));
+            put(&[
+                machine,
+                Value::Text(call.name),
+                tid,
+                comm,
+                Value::Integer(machines.cpu(call.cpu).number.into()),
+                Value::Integer(call.from),
+                Value::Integer(call.to),
+                Value::Integer(duration(call.from, call.to).into()),
+                Value::integer(call.ret),
+            ]);
         });
     }
 }
 
 impl Analysis for Calls {
-    fn ends_with_range(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::CallEnded], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    ANALYSES, Asked, Cell, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows,
-    StateSink, View,
+    ANALYSES, Asked, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows, StateSink,
+    Value, View,
 };
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
@@ -102,7 +102,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let shown = progress::show(&input, &session.progress, false);
     let rows: RowSink = {
         let streamed = streamed.clone();
-        Rc::new(RefCell::new(move |row: &[Cell]| streamed.borrow_mut().put(row)))
+        Rc::new(RefCell::new(move |row: &[Value<'_>]| streamed.borrow_mut().put(row)))
     };
     let states: StateSink = {
         let streamed = streamed.clone();
@@ -229,6 +229,32 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         && let Some(known) = names.iter().find(|known| !known.has_spans)
     {
         return Err(Error::misuse(format!("`{}` has no spans for --log, --top and --hist", known.name)));
+    }
+    // Counts of switches and packets have no durations.
+    let counts = [(options.switches, "--switches"), (options.by.as_deref() == Some("net"), "--by net")];
+    if let Some((_, counts)) = counts.into_iter().find(|(is_asked, _)| *is_asked)
+        && view != View::Statistics
+    {
+        return Err(Error::misuse(format!("{counts} has no spans for --log, --top and --hist")));
+    }
+    if (options.min.is_some() || options.max.is_some())
+        && let Some(known) = names.iter().find(|known| !known.has_spans)
+    {
+        return Err(Error::misuse(format!("`{}` has no spans for --min and --max", known.name)));
+    }
+    if options.switches
+        && let Some(by) = options.by.as_deref().filter(|by| !matches!(*by, "thread" | "cpu"))
+    {
+        return Err(Error::misuse(format!("--switches has no groups `{by}`")).with_help("its groups are cpu, thread"));
+    }
+    if options.step.is_some() {
+        if view != View::Statistics {
+            return Err(Error::misuse("--step divides statistics, and --log, --top and --hist show none"));
+        }
+        let is_without = |known: &&&Known| !known.has_steps || options.of.iter().any(|of| known.words.contains(&&**of));
+        if let Some(known) = names.iter().find(is_without) {
+            return Err(Error::misuse(format!("`{}` has no rows for steps", known.name)));
+        }
     }
     let mut words = options.of.clone();
     let flags = [("switches", options.switches), ("slab", options.slab), ("tree", options.tree)];

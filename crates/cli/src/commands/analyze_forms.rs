@@ -9,7 +9,7 @@ use tracemill_codec::text::out::Out;
 use tracemill_semantics::{Concept, Concepts};
 
 use super::analyze_rows::Paged;
-use super::analyze_states::StateTable;
+use super::analyze_states::{StateLines, widths};
 use super::report_forms::{escaped, quoted};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
 
@@ -76,9 +76,8 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
     let mut lines = Lines::new(page, &columns, depth);
     lines.widen(|at| title(columns[at].1));
-    let mut states = table.states.as_ref().map(|states| (states, StateTable::new(states)));
-    match &states {
-        Some((_, states)) => lines.widen_to(&states.widths()),
+    match &table.states {
+        Some(states) => lines.widen_to(&widths(states)),
         None => table.rows.for_each(|row| lines.widen_by(row)),
     }
     let widest = lines.widths.clone();
@@ -130,18 +129,21 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         out.put(b"\x1b[0m\n");
     }
     let mut bars = bars.iter();
-    match &mut states {
-        Some((rows, states)) if lines.widths == widest => rows.iter().for_each(|row| {
-            states.put(&mut lines.page.out, row, &widest);
-            lines.page.turn();
-        }),
-        Some((rows, _)) => {
+    match &table.states {
+        Some(rows) if lines.widths == widest => {
+            let mut states = StateLines::table(rows.form.clone(), &widest);
+            rows.for_each(|row| {
+                states.put(&mut lines.page.out, row);
+                lines.page.turn();
+            });
+        }
+        Some(rows) => {
             let mut cells = Vec::new();
-            for row in rows.iter() {
+            rows.for_each(|row| {
                 cells.clear();
                 rows.form.put(row, &mut cells);
                 lines.put_row(&cells.iter().map(Value::from).collect::<Vec<_>>(), None);
-            }
+            });
         }
         None => table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar))),
     }
@@ -349,11 +351,14 @@ fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
+#[inline]
 pub(super) fn put_blanks(out: &mut Out, mut count: usize) {
-    const BLANKS: &[u8] = &[b' '; 32];
+    const BLANKS: [u8; 32] = [b' '; 32];
     while count > 0 {
+        // Blocks of fixed size are faster than as many as there are.
         let some = count.min(BLANKS.len());
-        out.put(&BLANKS[..some]);
+        *out.room() = BLANKS;
+        out.advance(some);
         count -= some;
     }
 }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    Analysis, Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, View,
+    Analysis, Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, Value, View,
     Written,
 };
 use tracemill_codec::text::suggest;
@@ -108,11 +108,17 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &Asked) -> Result<Vec<Rc
     let columns: Rc<RefCell<Vec<Column>>> = Rc::default();
     let sink = {
         let (found, columns, name) = (found.clone(), columns.clone(), name.to_string());
-        move |row: &[Cell]| {
+        move |row: &[Value<'_>]| {
             let mut found = found.borrow_mut();
             // One more than are taken says that there are too many.
             if found.len() <= MAX_PERIODS {
-                found.extend(PeriodOf::of_row(&columns.borrow(), row).filter(|period| period.name == name));
+                found.extend(
+                    PeriodOf::of_row(
+                        &columns.borrow(),
+                        &row.iter().map(|value| Cell::from(*value)).collect::<Vec<_>>(),
+                    )
+                    .filter(|period| period.name == name),
+                );
             }
         }
     };

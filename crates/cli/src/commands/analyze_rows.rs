@@ -337,12 +337,12 @@ impl Streamed {
     }
 
     /// Writes a row.
-    pub(super) fn put(&mut self, row: &[Cell]) {
+    pub(super) fn put(&mut self, row: &[Value<'_>]) {
         let out = &mut self.page.out;
         if self.format == AnalyzeFormat::Csv {
-            put_csv_line(out, row.iter().map(Value::from));
+            put_csv_line(out, row.iter().copied());
         } else {
-            self.objects.put(out, row.iter().map(Value::from));
+            self.objects.put(out, row.iter().copied());
             out.put_byte(b'\n');
         }
         self.page.turn();

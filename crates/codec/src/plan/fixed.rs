@@ -177,20 +177,19 @@ impl FixedInteger {
             return None;
         }
         let bytes = input.bytes.get(begin..)?;
-        macro_rules! number {
-            ($unsigned:ty, $signed:ty) => {{
-                let chunk = *bytes.first_chunk()?;
-                let value =
-                    if self.big { <$unsigned>::from_be_bytes(chunk) } else { <$unsigned>::from_le_bytes(chunk) };
-                if self.is_signed { i64::from(value as $signed) as u64 } else { u64::from(value) }
-            }};
-        }
-        Some(match self.width_bytes {
-            1 => number!(u8, i8),
-            2 => number!(u16, i16),
-            4 => number!(u32, i32),
-            _ => number!(u64, i64),
-        })
+        // Most often eight bytes can be read, of which those behind the integer are shifted out.
+        let unused = 64 - 8 * self.width_bytes as u32;
+        let bits = match bytes.first_chunk() {
+            Some(eight) if self.big => u64::from_be_bytes(*eight),
+            Some(eight) => u64::from_le_bytes(*eight) << unused,
+            None => {
+                let append = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+                let bytes = bytes.get(..self.width_bytes)?;
+                let bits = if self.big { bytes.iter().fold(0, append) } else { bytes.iter().rev().fold(0, append) };
+                bits << unused
+            }
+        };
+        Some(if self.is_signed { (bits as i64 >> unused) as u64 } else { bits >> unused })
     }
 }
 

@@ -204,6 +204,22 @@ impl Out {
         }
     }
 
+    /// Appends a short text and a number below 10^9 with nine digits.
+    #[inline]
+    pub fn put_piece_nine(&mut self, piece: &Piece, value: u32) {
+        if piece.long.is_some() {
+            self.put_piece(piece);
+            return self.put_nine(value);
+        }
+        let to = self.room::<{ BLOCK + 9 }>();
+        to[..BLOCK].copy_from_slice(&piece.block);
+        let at = usize::from(piece.len).min(BLOCK);
+        if let Some(room) = to[at..].first_chunk_mut() {
+            *room = nine_digits(value);
+        }
+        self.len += at + 9;
+    }
+
     /// Appends a text, `0x` and a number in upper-case base 16.
     #[inline]
     pub fn put_piece_hex(&mut self, piece: &Piece, value: u64) {

@@ -16,6 +16,7 @@ pub enum Current {
 
 impl Current {
     /// The thread, when it is known and not the idle one.
+    #[inline]
     pub fn thread(self) -> Option<ThreadIndex> {
         match self {
             Current::Thread(thread) => Some(thread),
@@ -123,16 +124,19 @@ impl Cpu {
     }
 
     /// The thread that runs.
+    #[inline]
     pub fn current(&self) -> Current {
         self.current
     }
 
     /// The status since the last event that changed it.
+    #[inline]
     pub fn status(&self) -> CpuStatus {
         self.piece.2
     }
 
     /// Status of the CPU when its thread is in a state.
+    #[inline]
     pub(super) fn status_with(&self, state: Option<ThreadState>) -> CpuStatus {
         match (self.stack.last(), self.current, state) {
             (Some(frame), _, _) => frame.kind.status(),

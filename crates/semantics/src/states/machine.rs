@@ -65,6 +65,7 @@ pub struct Happening<'a> {
 
 impl Happening<'_> {
     /// An integer of 64 bits.
+    #[inline]
     pub fn number(&self, field: Field) -> Option<i64> {
         self.values.number(field)
     }
@@ -126,6 +127,8 @@ pub struct Machines {
     pub(super) threads: Vec<Thread>,
     /// The newest life of each thread.
     newest: Newest,
+    /// Threads by machine and by what their namespace calls them and their process; `None` when that names several.
+    pub(super) by_vtid: Map<(u32, i64, Option<i64>), Option<ThreadIndex>>,
     /// Names of threads; most of them have the name of another one.
     names: HashSet<Comm, foldhash::fast::RandomState>,
     /// For each CPU, threads that a loss there may concern.
@@ -147,6 +150,7 @@ impl Machines {
             last_cpu: None,
             threads: Vec::new(),
             newest: Newest::default(),
+            by_vtid: Map::default(),
             names: HashSet::default(),
             visitors: Vec::new(),
             begin: None,
@@ -158,6 +162,7 @@ impl Machines {
     }
 
     /// Number of machines.
+    #[inline]
     pub fn count(&self) -> u32 {
         self.count
     }
@@ -168,16 +173,19 @@ impl Machines {
     }
 
     /// Time of the first event.
+    #[inline]
     pub fn begin(&self) -> Option<Ns> {
         self.begin
     }
 
     /// The largest time so far.
+    #[inline]
     pub fn now(&self) -> Ns {
         self.now
     }
 
     /// A CPU.
+    #[inline]
     pub fn cpu(&self, cpu: CpuIndex) -> &Cpu {
         &self.cpus[cpu.0 as usize]
     }
@@ -188,6 +196,7 @@ impl Machines {
     }
 
     /// A life of a thread.
+    #[inline]
     pub fn thread(&self, thread: ThreadIndex) -> &Thread {
         &self.threads[thread.0 as usize]
     }
@@ -198,6 +207,7 @@ impl Machines {
     }
 
     /// The newest life of a thread.
+    #[inline]
     pub fn find_thread(&self, machine: u32, tid: i64) -> Option<ThreadIndex> {
         self.newest.find(&self.threads, machine, tid)
     }
@@ -220,6 +230,7 @@ impl Machines {
     }
 
     /// Takes the time of an event.
+    #[inline]
     pub fn touch_time(&mut self, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         self.counts.events += 1;
         if self.begin.is_none() {
@@ -265,6 +276,7 @@ impl Machines {
     }
 
     /// A CPU by its number, at the time of an event of it.
+    #[inline]
     pub fn cpu_or_new(&mut self, machine: u32, number: u64) -> CpuIndex {
         let Machines { cpus, cpu_of, last_cpu, visitors, begin, now, .. } = self;
         if let Some((_, _, cpu)) = last_cpu.filter(|(of, last, _)| (*of, *last) == (machine, number)) {
@@ -281,6 +293,7 @@ impl Machines {
     }
 
     /// The newest life of a thread; its first one when it is met now.
+    #[inline]
     pub(super) fn known(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
         match self.find_thread(machine, tid) {
             Some(thread) => thread,
@@ -289,6 +302,7 @@ impl Machines {
     }
 
     /// As [`known`](Self::known), but a life that has ended is followed by a new one.
+    #[inline]
     pub(super) fn alive(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
         match self.find_thread(machine, tid) {
             Some(thread) if !matches!(self.base(thread), Base::Zombie | Base::Dead) => thread,
@@ -316,6 +330,7 @@ impl Machines {
         thread
     }
 
+    #[inline]
     pub(super) fn live(&mut self, thread: ThreadIndex) -> Option<&mut Live> {
         self.threads[thread.0 as usize].live_mut()
     }
@@ -341,11 +356,13 @@ impl Machines {
         }
     }
 
+    #[inline]
     pub(super) fn base(&self, thread: ThreadIndex) -> Base {
         self.thread(thread).live().map_or(Base::Dead, |live| live.base)
     }
 
     /// Notes the CPU that a thread ran on or is queued on last.
+    #[inline]
     pub(super) fn queue(&mut self, thread: ThreadIndex, cpu: CpuIndex) {
         let Some(live) = self.live(thread) else { return };
         if live.queued.replace(cpu) == Some(cpu) {
@@ -407,12 +424,14 @@ impl Machines {
     }
 
     /// Sets the thread of a CPU.
+    #[inline]
     pub(super) fn set_current(&mut self, cpu: CpuIndex, current: Current, observer: &mut (impl Observer + ?Sized)) {
         self.cpus[cpu.0 as usize].current = current;
         self.refresh_cpu(cpu, observer);
     }
 
     /// The mode of a thread that runs, without what interrupts it.
+    #[inline]
     fn mode(&self, thread: ThreadIndex) -> ThreadState {
         let of = self.thread(thread);
         let Some(live) = of.live() else { return ThreadState::Dead };
@@ -425,7 +444,9 @@ impl Machines {
         }
     }
 
-    fn state(&self, thread: ThreadIndex) -> ThreadState {
+    /// The state of a thread that runs in a mode when it does.
+    #[inline]
+    fn state(&self, thread: ThreadIndex, mode: ThreadState) -> ThreadState {
         let Some(live) = self.thread(thread).live() else { return ThreadState::Dead };
         match live.base {
             Base::Unknown => ThreadState::Unknown,
@@ -436,13 +457,20 @@ impl Machines {
             Base::Dead => ThreadState::Dead,
             Base::Run if live.has_exited => ThreadState::Exit,
             Base::Run if live.running.is_some_and(|cpu| !self.cpu(cpu).stack.is_empty()) => ThreadState::Interrupted,
-            Base::Run => self.mode(thread),
+            Base::Run => mode,
         }
     }
 
     /// Ends the piece of a thread whose state has changed.
+    #[inline]
     pub(super) fn refresh_thread(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
-        let state = self.state(thread);
+        self.refresh_in(thread, self.mode(thread), observer);
+    }
+
+    /// As [`refresh_thread`](Self::refresh_thread), of a thread that runs in a mode when it does.
+    #[inline]
+    fn refresh_in(&mut self, thread: ThreadIndex, mode: ThreadState, observer: &mut (impl Observer + ?Sized)) {
+        let state = self.state(thread, mode);
         let Some(live) = self.thread(thread).live() else { return };
         if live.piece.1 == Some(state) {
             return;
@@ -457,18 +485,21 @@ impl Machines {
 
     /// Ends the pieces of a CPU and of its thread that have changed.
     pub(super) fn refresh_cpu(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        let current = self.cpu(cpu).current;
+        let mode = current.thread().map(|thread| {
+            let mode = self.mode(thread);
+            self.refresh_in(thread, mode, observer);
+            mode
+        });
         let of = self.cpu(cpu);
-        let current = of.current;
-        if let Current::Thread(thread) = current {
-            self.refresh_thread(thread, observer);
-        }
-        let status = self.cpu(cpu).status_with(current.thread().map(|thread| self.mode(thread)));
-        if (current, status) != (self.cpu(cpu).piece.1, self.cpu(cpu).piece.2) {
+        let status = of.status_with(mode);
+        if (current, status) != (of.piece.1, of.piece.2) {
             self.end_cpu_piece(cpu, observer);
             self.cpus[cpu.0 as usize].piece = (self.now, current, status);
         }
     }
 
+    #[inline]
     fn end_cpu_piece(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
         let (from, current, status): (Ns, Current, CpuStatus) = self.cpu(cpu).piece;
         if from < self.now {
@@ -481,6 +512,7 @@ impl Machines {
         }
     }
 
+    #[inline]
     fn end_thread_piece(&mut self, thread: ThreadIndex, observer: &mut (impl Observer + ?Sized)) {
         let of = self.thread(thread);
         let (from, state) = match (of.live(), of.dead_since()) {

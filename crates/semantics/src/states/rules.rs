@@ -106,8 +106,10 @@ impl Machines {
         if self.cpu(cpu).current != Current::Unknown {
             return;
         }
-        let Some(tid) = happening.number(Field::Tid) else { return };
         let machine = self.cpu(cpu).machine;
+        let Some(tid) = happening.number(Field::Tid).or_else(|| self.tid_in_namespace(machine, happening)) else {
+            return;
+        };
         // From here on the thread is known; who ran before is not credited by a later switch.
         self.cpus[cpu.0 as usize].unknown_since = None;
         if tid == 0 {
@@ -120,6 +122,14 @@ impl Machines {
         self.learn_name(thread, happening);
         self.run(thread, cpu);
         self.set_current(cpu, Current::Thread(thread), observer);
+    }
+
+    /// The thread that a program's own events name, as its namespace calls it: only a state dump tells which one it is.
+    fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_>) -> Option<i64> {
+        let (vtid, vpid) = (happening.number(Field::Vtid)?, happening.number(Field::Vpid));
+        let thread = self.thread((*self.by_vtid.get(&(machine, vtid, vpid))?)?);
+        // Its namespace may call another thread by that number when it has ended.
+        thread.live().map(|_| thread.tid)
     }
 
     fn run(&mut self, thread: ThreadIndex, cpu: CpuIndex) {
@@ -552,6 +562,13 @@ impl Machines {
     fn dump_task(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
+        if let Some(vtid) = happening.number(Field::Vtid) {
+            // A context may name the thread without its process.
+            for vpid in [happening.number(Field::Vpid), None] {
+                let known = self.by_vtid.entry((machine, vtid, vpid)).or_insert(Some(thread));
+                *known = known.filter(|known| *known == thread);
+            }
+        }
         let of = &mut self.threads[thread.0 as usize];
         of.learn(Number::Pid, || happening.number(Field::Pid));
         of.learn(Number::Ppid, || happening.number(Field::Ppid));

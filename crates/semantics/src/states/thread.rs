@@ -41,6 +41,7 @@ crate::named! {
 
 impl ThreadState {
     /// Is it the thread of a CPU?
+    #[inline]
     pub fn is_running(self) -> bool {
         use ThreadState::{Exit, Interrupted, RunKernel, RunSyscall, RunTrap, RunUnknown, RunUser};
         matches!(self, RunUser | RunSyscall | RunTrap | RunKernel | RunUnknown | Interrupted | Exit)
@@ -78,6 +79,7 @@ struct Text(Box<str>);
 
 impl Comm {
     /// Are they one and the same? Of one [`Machines`](super::Machines), equal names are.
+    #[inline]
     pub fn is_same(&self, other: &Comm) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
@@ -184,11 +186,13 @@ impl Thread {
     }
 
     /// How many threads of this number there were before, as far as the trace shows.
+    #[inline]
     pub fn life(&self) -> u32 {
         self.life_and_kernel >> 1
     }
 
     /// Is it known to be one of the kernel?
+    #[inline]
     pub fn is_kernel(&self) -> bool {
         self.life_and_kernel & 1 != 0
     }
@@ -207,6 +211,7 @@ impl Thread {
     }
 
     /// Its process.
+    #[inline]
     pub fn pid(&self) -> Option<i64> {
         self.number(Number::Pid)
     }
@@ -221,6 +226,7 @@ impl Thread {
         self.number(Number::Prio)
     }
 
+    #[inline]
     fn number(&self, which: Number) -> Option<i64> {
         match self.numbers[which as usize] {
             UNKNOWN => None,
@@ -263,10 +269,12 @@ impl Thread {
         }
     }
 
+    #[inline]
     pub(super) fn live(&self) -> Option<&Live> {
         if let Stage::Living(live) = &self.stage { Some(live) } else { None }
     }
 
+    #[inline]
     pub(super) fn live_mut(&mut self) -> Option<&mut Live> {
         if let Stage::Living(live) = &mut self.stage { Some(live) } else { None }
     }
@@ -291,16 +299,19 @@ impl Thread {
     }
 
     /// The CPU that it runs on, or ran on last.
+    #[inline]
     pub fn last_cpu(&self) -> Option<CpuIndex> {
         self.live()?.last_cpu
     }
 
     /// The CPU that it runs on.
+    #[inline]
     pub fn running(&self) -> Option<CpuIndex> {
         self.live()?.running
     }
 
     /// State since the last event that changed it.
+    #[inline]
     pub fn state(&self) -> ThreadState {
         self.live().and_then(|live| live.piece.1).unwrap_or(ThreadState::Dead)
     }

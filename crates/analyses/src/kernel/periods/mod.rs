@@ -18,9 +18,10 @@ use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
 
 pub use definitions::{Definition, Definitions, Written};
 
+use super::rows::Value;
 use super::spans::{Extra, Key, More, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Asked, Known, duration};
+use super::{Analysis, Asked, Known, Needs, Report, duration};
 use definitions::{Bound, End, Part, Periods};
 
 pub(super) const KNOWN: Known = Known {
@@ -29,6 +30,7 @@ pub(super) const KNOWN: Known = Known {
     by: &["period", "match"],
     words: &[],
     has_spans: true,
+    has_steps: true,
     needs: &[],
     needs_for: &[],
     wants: &[],
@@ -244,15 +246,15 @@ impl Found {
             _ => 0,
         };
         let key = [i64::from(*machine), *definition as i64, group, 0];
-        let mut row = asked.machine_cells(*machine);
-        let length = duration(open.from, to);
         let more = Incomplete(u64::from(!is_completed));
-        self.spans.add(machines.begin(), to, length, key, more, || {
-            row.push(Cell::text(Some(&periods.definitions[*definition].name)));
-            row.extend(value_cells(periods, *definition, values));
-            row.extend([Cell::Integer(open.from), Cell::Integer(to), length.into(), Cell::Bool(is_completed)]);
-            row.push(Cell::text(open.parent_definition.map(|parent| &*periods.definitions[parent].name)));
-            row
+        self.spans.add(machines.begin(), (open.from, to), (*machine, key), more, |of_machine, put| {
+            let cells = value_cells(periods, *definition, values);
+            let mut row = vec![of_machine, Value::Text(&periods.definitions[*definition].name)];
+            row.extend(cells.iter().map(Value::from));
+            row.extend([open.from, to, duration(open.from, to).into()].map(Value::Integer));
+            row.push(Value::Bool(is_completed));
+            row.push(Value::text(open.parent_definition.map(|parent| &*periods.definitions[parent].name)));
+            put(&row);
         });
     }
 }
@@ -284,8 +286,8 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
 impl Observer for Found {}
 
 impl Analysis for Found {
-    fn looks_at_all(&self) -> bool {
-        true
+    fn hears(&self) -> (&'static [Report], Needs) {
+        (&[Report::Passed], Needs::All)
     }
 
     fn passed(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
