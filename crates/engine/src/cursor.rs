@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_codec::chunk::{Chunk, ChunkSink, PacketData};
 use tracemill_codec::plan::State;
@@ -34,6 +35,8 @@ pub struct Cursor {
     /// Are bits reported that no event of a packet takes?
     tells_rest: bool,
     progress: Option<Arc<Progress>>,
+    /// Set when nobody wants the rest.
+    stop: Option<Arc<AtomicBool>>,
     at: Position,
     order: Order,
     damage: Damage,
@@ -132,6 +135,7 @@ impl Cursor {
             max_events: max_events.max(1),
             tells_rest: false,
             progress: None,
+            stop: None,
             at: Position { next_packet, end_packet, open: None, clock: 0, is_done: false },
             order: Order { has_clock: clock.is_some(), floor: 0, went_back: false },
             damage: Damage::default(),
@@ -191,6 +195,7 @@ impl Cursor {
             max_events: self.max_events,
             tells_rest: self.tells_rest,
             progress: self.progress.clone(),
+            stop: self.stop.clone(),
             at: Position {
                 next_packet: packets.start,
                 end_packet: packets.end,
@@ -297,6 +302,11 @@ impl Cursor {
         self
     }
 
+    /// Ends as at the end of the stream once this is set, at the next chunk.
+    pub(crate) fn stop_at(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = Some(stop);
+    }
+
     /// Counts what is read in `progress`, whose total the caller knows.
     pub(crate) fn count_in(&mut self, progress: Arc<Progress>) {
         self.progress = Some(progress);
@@ -316,6 +326,9 @@ impl Cursor {
         loop {
             if let Some(item) = self.queue.pop_front() {
                 return Some(item);
+            }
+            if self.stop.as_ref().is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+                return None;
             }
             match self.at.open.take() {
                 Some(packet) => {

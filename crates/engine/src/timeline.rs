@@ -1,6 +1,7 @@
 //! The streams of a session as one timeline: which are read, from where, in what order.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
@@ -38,6 +39,8 @@ pub struct Selection {
     pub filter: Option<Filter>,
     /// The redaction of the traces.
     pub redactions: Option<Arc<Redactions>>,
+    /// Set by whoever does not want the rest any more: all streams end at their next chunk then.
+    pub stop: Option<Arc<AtomicBool>>,
 }
 
 /// Memory for spines unless the user says otherwise.
@@ -101,7 +104,8 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         if selection.faults_in_place {
             cursor.tell_faults(&session.traces[of.trace].faults);
         }
-        let cursor = cursor.with_progress(session.progress.clone());
+        let mut cursor = cursor.with_progress(session.progress.clone());
+        selection.stop.iter().for_each(|stop| cursor.stop_at(stop.clone()));
         StreamReader::new(cursor, selection.redactions.as_deref(), choice.as_ref(), of)
     };
     streams.iter().map(cursor).collect()

@@ -217,15 +217,29 @@ impl Calls {
     }
 
     /// Shows what happens in some tasks from before a range to its end: the task, and what.
-    fn each(&self, range: (i64, i64), tasks: Option<&[usize]>, mut see: impl FnMut(usize, Step)) {
+    /// `None` when nobody wants to know any more, which is asked on the way.
+    fn each(
+        &self,
+        range: (i64, i64),
+        tasks: Option<&[usize]>,
+        is_over: &dyn Fn() -> bool,
+        mut see: impl FnMut(usize, Step),
+    ) -> Option<()> {
+        let (mut steps, mut goes_on) = (0u64, true);
         for (task, lane) in self.lanes.iter().enumerate() {
             if tasks.is_none_or(|tasks| tasks.contains(&task)) {
                 lane.each(range, |step| {
                     see(task, step);
-                    true
+                    steps += 1;
+                    goes_on = !steps.is_multiple_of(4096) || !is_over();
+                    goes_on
                 });
+                if !goes_on || is_over() {
+                    return None;
+                }
             }
         }
+        Some(())
     }
 
     /// The ns of a call inside of a range; `None` when it does not overlap that.
@@ -239,12 +253,18 @@ impl Calls {
     }
 
     /// Statistics by name, the largest total first, then by name. A call belongs to the range when it overlaps it.
-    pub fn statistics(&self, range: (i64, i64), tasks: Option<&[usize]>) -> Vec<OfFunction> {
+    /// `None` when nobody wants to know any more, which is asked on the way.
+    pub fn statistics(
+        &self,
+        range: (i64, i64),
+        tasks: Option<&[usize]>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<OfFunction>> {
         let mut rows: Vec<OfFunction> =
             (0..self.names.len()).map(|name| OfFunction { name: name as u32, ..OfFunction::default() }).collect();
         // Of each open call, the ns of the calls that it made inside of the range.
         let mut inner: Vec<i64> = Vec::new();
-        self.each(range, tasks, |_, step| match step {
+        self.each(range, tasks, is_over, |_, step| match step {
             Step::Begin(_) => inner.push(0),
             Step::End(frame, _, end) => {
                 let of_inner = inner.pop().unwrap_or(0);
@@ -258,28 +278,34 @@ impl Calls {
                     row.durations.add(duration);
                 }
             }
-        });
+        })?;
         rows.iter_mut().for_each(|row| row.durations.want(&PERCENTILES));
-        self.each(range, tasks, |_, step| {
+        self.each(range, tasks, is_over, |_, step| {
             if let Step::End(frame, _, end) = step
                 && let Some(duration) = whole(&frame, end, range)
             {
                 rows[frame.name as usize].durations.add_again(duration);
             }
-        });
+        })?;
         rows.retain(|row| row.calls > 0);
         let name = |of: &OfFunction| &self.names[of.name as usize];
         rows.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| name(a).cmp(name(b))));
-        rows
+        Some(rows)
     }
 
-    /// The stacks inside of a range, and what they took. The first one is the root, below all.
-    pub fn stacks(&self, range: (i64, i64), tasks: Option<&[usize]>) -> Vec<OfStack> {
+    /// The stacks inside of a range, and what they took. The first one is the root, below all. `None` when nobody wants to know
+    /// any more, which is asked on the way.
+    pub fn stacks(
+        &self,
+        range: (i64, i64),
+        tasks: Option<&[usize]>,
+        is_over: &dyn Fn() -> bool,
+    ) -> Option<Vec<OfStack>> {
         let mut stacks = vec![OfStack::default()];
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
         let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
-        self.each(range, tasks, |_, step| match step {
+        self.each(range, tasks, is_over, |_, step| match step {
             Step::Begin(frame) => open.push((frame.name, None, 0)),
             Step::End(frame, depth, end) => {
                 if let Some(inside) = self.inside(&frame, end, range) {
@@ -306,8 +332,8 @@ impl Calls {
                 }
                 open.pop();
             }
-        });
-        stacks
+        })?;
+        Some(stacks)
     }
 
     /// A call of a task by its number.

@@ -7,8 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Step;
-use tracemill_engine::filter::Filter;
-use tracemill_engine::item::Place;
+use tracemill_engine::item::{Flow, Place};
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
 use tracemill_model::error::Error;
@@ -75,7 +74,7 @@ pub struct Progress {
     /// Events that got their numbers so far.
     pub events: AtomicU64,
     /// Set by whoever wants the reading to end.
-    pub stop: AtomicBool,
+    pub stop: Arc<AtomicBool>,
 }
 
 /// A kind of events: a track and a name.
@@ -117,7 +116,7 @@ const BETWEEN: usize = 1 << 16;
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
 pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
     let mut reading = Reading::new(timeline, source);
-    let mut events = source.events(source.selection.jobs);
+    let mut events = source.events_until(source.selection.jobs, Some(&progress.stop));
     // Places take memory for each stream.
     let between = BETWEEN.max(source.streams.len() * 64);
     let mut next_place = between;
@@ -140,25 +139,28 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
             }
         }
     }
-    Some(reading.finish())
+    (!progress.stop.load(Ordering::Relaxed)).then(|| reading.finish())
 }
 
-/// The events, by number, that a filter leaves. `None` when nobody wants to know any more, which is asked on the way.
-pub fn matching(source: &Source<'_>, filter: &Filter, is_over: impl Fn() -> bool) -> Option<EventSet> {
+/// The events, by number, that somebody wants. `None` when `stop` was set on the way: nobody wants to know any more.
+pub fn matching(
+    source: &Source<'_>,
+    stop: &Arc<AtomicBool>,
+    mut is_wanted: impl FnMut(&Event<'_>) -> bool,
+) -> Option<EventSet> {
     let mut set = EventSet::default();
-    let (mut matcher, mut number) = (filter.matcher(), 0usize);
-    let mut events = source.events(source.selection.jobs);
-    while let Some(step) = events.next() {
-        let Step::Event(_, event) = step else { continue };
-        if number.is_multiple_of(1024) && is_over() {
-            return None;
-        }
-        if matcher.matches(&event) {
-            set.push(number);
-        }
-        number += 1;
-    }
-    Some(set)
+    let mut number = 0usize;
+    let events = source.events_until(source.selection.jobs, Some(stop));
+    events.for_each(
+        |event| {
+            if is_wanted(event) {
+                set.push(number);
+            }
+            number += 1;
+        },
+        |_| Flow::Continue,
+    );
+    (!stop.load(Ordering::Relaxed)).then_some(set)
 }
 
 /// Not looked up yet, and different for each event.
@@ -269,9 +271,10 @@ impl<'t> Reading<'t> {
 
     /// The track of an event whose trace numbers tracks itself.
     fn own_track(&mut self, event: &Event<'_>) -> u32 {
-        let (number, name) = self.reader.track(event);
-        let tracks = &mut self.index.tracks;
+        let number = self.reader.track(event).unwrap_or(-1);
+        let (tracks, reader) = (&mut self.index.tracks, &mut self.reader);
         *self.of_number.entry((event.trace, number)).or_insert_with(|| {
+            let name = reader.name(number, event);
             tracks.push(Track { trace: event.trace, stream: None, name, events: 0, untimed: 0, range: None });
             tracks.len() as u32 - 1
         })
@@ -311,6 +314,17 @@ impl<'t> Reading<'t> {
 }
 
 impl Index {
+    /// Could what is kept of the events not be read any more? Then answers lack some.
+    pub fn is_broken(&self) -> bool {
+        self.columns.is_broken()
+    }
+
+    /// Memory of what is kept of each event, in bytes.
+    pub fn bytes(&self) -> usize {
+        let places: usize = self.places.iter().map(|(_, places)| places.len() * size_of::<Place>()).sum();
+        self.columns.bytes() + places
+    }
+
     /// Number of all events.
     pub fn events(&self) -> usize {
         self.columns.len()
@@ -323,7 +337,7 @@ impl Index {
 
     /// Name of an event, and its base track.
     pub fn kind(&self, event: usize) -> Option<(&str, usize)> {
-        let kind = self.kinds[self.columns.kind(event)? as usize];
+        let kind = self.kinds.get(self.columns.kind(event)? as usize)?;
         Some((&self.names[kind.name as usize], kind.track as usize))
     }
 

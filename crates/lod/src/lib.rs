@@ -2,7 +2,7 @@
 //!
 //! Where events are is estimated from packets first ([`Timeline`]), then counted, stream by stream: some 0.3 bytes an event are
 //! kept, in trees of buckets. Then the session is read once more in the order of time: its events get their numbers. What is
-//! kept of an event is its time and what it is, three to six bytes; [`statistics`] sums a range up, [`search`] finds names.
+//! kept of an event is its time and what it is, some three bytes, in a file when there are many; [`statistics`] sums a range up, [`search`] finds names.
 //! [`tiles`] tells how many events are in buckets of any width. Nothing here knows how it is shown, and no name of an event
 //! stands here.
 //!
@@ -14,10 +14,12 @@ pub mod calls;
 pub mod counters;
 mod estimate;
 mod events;
+pub mod group;
 pub mod index;
 mod lane;
 mod ranks;
 pub mod search;
+mod segments;
 mod slices;
 pub mod states;
 pub mod statistics;

@@ -15,13 +15,19 @@ pub struct Found {
 }
 
 /// The next event, or the previous one, whose name holds a text, whatever the case. `from` is not found itself: -1 is
-/// before all.
-pub fn find(index: &Index, text: &str, from: i64, is_next: bool, set: Option<&EventSet>) -> Found {
+/// before all. `None` when nobody wants to know any more, which is asked on the way.
+pub fn find(
+    index: &Index,
+    text: &str,
+    (from, is_next): (i64, bool),
+    set: Option<&EventSet>,
+    is_over: &dyn Fn() -> bool,
+) -> Option<Found> {
     let text = text.to_lowercase();
     let holds: Vec<bool> = index.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
     let is_meant: Vec<bool> = index.kinds.iter().map(|kind| holds[kind.name as usize]).collect();
     let mut found = Found::default();
-    index.columns.for_each(None, |number, _, kind| {
+    index.columns.for_each(None, is_over, |number, _, kind| {
         if !is_meant[kind as usize] || set.is_some_and(|set| !set.has(number)) {
             return;
         }
@@ -30,8 +36,8 @@ pub fn find(index: &Index, text: &str, from: i64, is_next: bool, set: Option<&Ev
             (found.event, found.index) = (Some(number), found.count);
         }
         found.count += 1;
-    });
-    found
+    })?;
+    Some(found)
 }
 
 /// Where to look for an event.
@@ -45,18 +51,20 @@ pub enum Direction {
     Nearest,
 }
 
-/// The event of a track that is next to a time: its number and its time in ns.
+/// The event of a track, or of a set, that is next to a time: its number and its time in ns.
 pub fn locate(
     index: &Index,
-    track: usize,
+    track: Option<usize>,
     ns: i128,
     direction: Direction,
     set: Option<&EventSet>,
 ) -> Option<(usize, i128)> {
     let (at, _) = index.range(ns, ns);
     let (mut before, mut here, mut behind) = (None, None, None);
-    index.columns.for_each(Some((i64::MIN + 1, i64::MAX)), |number, time, kind| {
-        if index.kinds[kind as usize].track as usize != track || set.is_some_and(|set| !set.has(number)) {
+    index.columns.for_each(Some((i64::MIN + 1, i64::MAX)), &|| false, |number, time, kind| {
+        if track.is_some_and(|track| index.kinds[kind as usize].track as usize != track)
+            || set.is_some_and(|set| !set.has(number))
+        {
             return;
         }
         match time.cmp(&at) {
@@ -67,7 +75,7 @@ pub fn locate(
             }
             _ => {}
         }
-    });
+    })?;
     let distance = |found: &(usize, i64)| found.1.abs_diff(at);
     let found = match direction {
         Direction::Next => behind,

@@ -11,6 +11,8 @@ pub struct Part<'a> {
     pub range: Option<(i128, i128)>,
     /// The tracks; `None` for all.
     pub tracks: Option<&'a [usize]>,
+    /// Events beside those of the tracks.
+    pub beside: Option<&'a EventSet>,
     /// Events that are wanted; `None` for all.
     pub set: Option<&'a EventSet>,
 }
@@ -37,8 +39,8 @@ pub struct Sums {
     pub losses: (u64, u64, u64),
 }
 
-/// Sums a part up.
-pub fn sums(index: &Index, part: Part<'_>) -> Sums {
+/// Sums a part up. `None` when nobody wants to know any more, which is asked on the way.
+pub fn sums(index: &Index, part: Part<'_>, is_over: &dyn Fn() -> bool) -> Option<Sums> {
     let is_wanted: Vec<bool> = match part.tracks {
         None => vec![true; index.tracks.len()],
         Some(tracks) => (0..index.tracks.len()).map(|track| tracks.contains(&track)).collect(),
@@ -49,12 +51,13 @@ pub fn sums(index: &Index, part: Part<'_>) -> Sums {
     let mut names: Vec<(u64, Ranks)> = vec![(0, Ranks::default()); index.names.len()];
     let mut last: Vec<Option<i64>> = vec![None; index.names.len()];
     let each = |see: &mut dyn FnMut(usize, i64)| {
-        index.columns.for_each(range, |number, time, kind| {
+        index.columns.for_each(range, is_over, |number, time, kind| {
             let kind = index.kinds[kind as usize];
-            if is_wanted[kind.track as usize] && part.set.is_none_or(|set| set.has(number)) {
+            let is_on_track = is_wanted[kind.track as usize] || part.beside.is_some_and(|beside| beside.has(number));
+            if is_on_track && part.set.is_none_or(|set| set.has(number)) {
                 see(kind.name as usize, time);
             }
-        });
+        })
     };
     each(&mut |name, time| {
         names[name].0 += 1;
@@ -63,7 +66,7 @@ pub fn sums(index: &Index, part: Part<'_>) -> Sums {
         {
             names[name].1.add(time.saturating_sub(last));
         }
-    });
+    })?;
     names.iter_mut().for_each(|(_, gaps)| gaps.want(&[50]));
     last.fill(None);
     each(&mut |name, time| {
@@ -72,7 +75,7 @@ pub fn sums(index: &Index, part: Part<'_>) -> Sums {
         {
             names[name].1.add_again(time.saturating_sub(last));
         }
-    });
+    })?;
     sums.events = names.iter().map(|(events, _)| events).sum();
     let found = names.into_iter().zip(0..).filter(|((events, _), _)| *events > 0);
     sums.names = found
@@ -96,5 +99,5 @@ pub fn sums(index: &Index, part: Part<'_>) -> Sums {
             }
         }
     }
-    sums
+    Some(sums)
 }

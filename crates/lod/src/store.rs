@@ -4,7 +4,9 @@
 //! damaged or of another session give nothing. Memory is never taken in proportion to a number that stands there, but to the
 //! bytes that follow it.
 
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::sync::Arc;
 
 use crc32fast::Hasher;
 use tracemill_codec::bits::put_leb;
@@ -12,10 +14,11 @@ use tracemill_engine::item::Place;
 
 use crate::events::Columns;
 use crate::index::{Index, Kind, Loss, LossKind, Track};
+use crate::segments::Spool;
 use crate::timeline::{Source, Timeline};
 
 /// The bytes begin with this; the number changes with the form of the rest.
-const MAGIC: &[u8] = b"tracemill index 1\n";
+const MAGIC: &[u8] = b"tracemill index 2\n";
 
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 1 << 16;
@@ -83,7 +86,8 @@ impl Writer<'_> {
 /// Reads what a [`Writer`] wrote. `None` is what everything gives when the bytes cannot be right.
 pub(crate) struct Reader<'r> {
     input: &'r mut dyn Read,
-    /// Bytes that are left, without the checksum.
+    /// Bytes of all, and those that are left, without the checksum.
+    len: u64,
     left: u64,
     sum: Hasher,
 }
@@ -95,6 +99,11 @@ impl Reader<'_> {
         self.input.read_exact(&mut bytes).ok()?;
         self.sum.update(&bytes);
         Some(bytes)
+    }
+
+    /// Where the next byte stands.
+    pub(crate) fn place(&self) -> u64 {
+        self.len - self.left
     }
 
     /// So many bytes.
@@ -136,8 +145,9 @@ impl Reader<'_> {
         u32::try_from(self.below(end)?).ok()
     }
 
+    /// Times, whose sums must fit.
     pub(crate) fn wide(&mut self) -> Option<i128> {
-        self.plain().map(i128::from_le_bytes)
+        self.plain().map(i128::from_le_bytes).filter(|number| number.unsigned_abs() >> 110 == 0)
     }
 
     pub(crate) fn flag(&mut self) -> Option<bool> {
@@ -231,16 +241,35 @@ pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn 
 
 /// What stands before the knowledge itself: the words of whoever wrote it.
 pub fn identity(input: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
-    head(&mut Reader { input, left: len.checked_sub(4)?, sum: Hasher::new() })
+    let len = len.checked_sub(4)?;
+    head(&mut Reader { input, len, left: len, sum: Hasher::new() })
 }
 
 fn head(from: &mut Reader<'_>) -> Option<Vec<u8>> {
     (from.many(MAGIC.len())? == MAGIC).then(|| from.bytes())?
 }
 
-/// Reads what [`write()`] wrote of the same session, from `len` bytes; `None` when they are not that.
+/// Reads what [`write()`] wrote of the same session into a file; `None` when the file is not that. What is large stays there,
+/// and is looked at when it is wanted.
+pub fn read_file(source: &Source<'_>, own: &[u8], file: File) -> Option<(Timeline, Index)> {
+    let len = file.metadata().ok()?.len();
+    let mut input = BufReader::with_capacity(1 << 18, file.try_clone().ok()?);
+    read_from(source, own, (&mut input, len), Some(&Arc::new(Spool::new(file))))
+}
+
+/// The same of `len` bytes.
 pub fn read(source: &Source<'_>, own: &[u8], input: &mut dyn Read, len: u64) -> Option<(Timeline, Index)> {
-    let mut from = Reader { input: &mut *input, left: len.checked_sub(4)?, sum: Hasher::new() };
+    read_from(source, own, (input, len), None)
+}
+
+fn read_from(
+    source: &Source<'_>,
+    own: &[u8],
+    (input, len): (&mut dyn Read, u64),
+    file: Option<&Arc<Spool>>,
+) -> Option<(Timeline, Index)> {
+    let len = len.checked_sub(4)?;
+    let mut from = Reader { input: &mut *input, len, left: len, sum: Hasher::new() };
     if head(&mut from)? != own {
         return None;
     }
@@ -268,13 +297,17 @@ pub fn read(source: &Source<'_>, own: &[u8], input: &mut dyn Read, len: u64) -> 
         });
         Some((number, places.collect::<Option<Box<[Place]>>>()?))
     })?;
-    let columns = Columns::read(&mut from, kinds.len())?;
+    let columns = Columns::read(&mut from, kinds.len(), file)?;
     let timeline = Timeline::read(&mut from, source, (origin, end), &names)?;
     let Reader { left, sum, .. } = from;
     let mut stored = [0; 4];
     input.read_exact(&mut stored).ok()?;
     let events = tracks.iter().try_fold(0u64, |sum, track| sum.checked_add(track.events));
-    let is_whole = left == 0 && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
+    let is_rising = places.windows(2).all(|pair| pair[0].0 < pair[1].0);
+    let is_inside = places.last().is_none_or(|(number, _)| *number <= columns.len());
+    let is_right = is_rising && is_inside && begin <= end && untimed <= columns.len() as u64;
+    let is_whole =
+        is_right && left == 0 && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
     let index = Index {
         tracks,
         names,

@@ -168,7 +168,7 @@ pub fn density_in(index: &Index, tracks: &[usize], level: u32, tiles: (u64, u64)
     let mut buckets: Vec<Buckets> = tracks.iter().map(|_| Buckets::default()).collect();
     let mut of: Vec<Option<usize>> = vec![None; index.tracks.len()];
     tracks.iter().enumerate().for_each(|(at, track)| of[*track] = Some(at));
-    index.columns.for_each(Some((begin, end)), |number, time, kind| {
+    index.columns.for_each(Some((begin, end)), &|| false, |number, time, kind| {
         let kind = index.kinds[kind as usize];
         let Some(at) = of[kind.track as usize].filter(|_| set.has(number)) else { return };
         buckets[at].add(((time >> level) - first) as u64, kind.name, 1);

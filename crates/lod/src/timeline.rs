@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracemill_engine::event::Event;
-use tracemill_engine::events::{Events, Step};
+use tracemill_engine::events::Events;
 use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
+use tracemill_engine::item::Flow;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
@@ -15,6 +16,7 @@ use tracemill_model::schema::EventClassId;
 use tracemill_semantics::Semantics;
 
 use crate::estimate::Estimate;
+use crate::group::{Grouping, Tracking, ValueReader};
 use crate::index::{Progress, Track};
 use crate::store::{Reader, Writer};
 use crate::tree::{Builder, Tree};
@@ -33,9 +35,10 @@ pub struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The events in order. `jobs` threads read.
-    pub(crate) fn events(&self, jobs: usize) -> Events<'a> {
-        let selection = Selection { jobs, ..self.selection.clone() };
+    /// The events in order. `jobs` threads read, until `stop` is set.
+    pub(crate) fn events_until(&self, jobs: usize, stop: Option<&Arc<AtomicBool>>) -> Events<'a> {
+        let stop = stop.or(self.selection.stop.as_ref()).cloned();
+        let selection = Selection { jobs, stop, ..self.selection.clone() };
         Events::new(self.session, self.streams, &selection, self.filter)
     }
 }
@@ -86,7 +89,8 @@ pub struct Timeline {
     /// Buckets are counted from here, in ns.
     pub origin: i128,
     parts: Vec<Part>,
-    names: Mutex<Names>,
+    names: Arc<Mutex<Names>>,
+    tracking: Tracking,
     /// Buckets above this level are exact, however few events they hold.
     always: u32,
 }
@@ -115,30 +119,44 @@ fn own_tracks(session: &Session) -> (KeyBy, Vec<bool>) {
     (KeyBy::Fields(Arc::new(fields.collect())), has_own_tracks)
 }
 
-/// Which track an event is on, where its trace numbers tracks itself.
-pub(crate) struct TrackReader {
-    keys: KeyReader,
-    key: Vec<u8>,
+/// Which track an event is on, where its trace numbers tracks itself, or events are put on tracks by their values.
+pub(crate) struct TrackReader(ReaderOf);
+
+enum ReaderOf {
+    /// With storage.
+    Own(Box<KeyReader>, Vec<u8>),
+    Values(Box<ValueReader>),
 }
 
 impl TrackReader {
     pub(crate) fn new(session: &Session) -> TrackReader {
-        TrackReader { keys: KeyReader::new(session, &own_tracks(session).0), key: Vec::new() }
+        TrackReader(ReaderOf::Own(Box::new(KeyReader::new(session, &own_tracks(session).0)), Vec::new()))
     }
 
-    /// Number and name.
-    pub(crate) fn track(&mut self, event: &Event<'_>) -> (i128, String) {
-        let values = self.keys.values(event, &mut self.key);
-        let value = |at: usize| values.iter().find(|(own, _)| *own == at).map(|(_, value)| value);
-        let number = match value(0) {
-            Some(KeyValue::Integer(number)) => *number,
-            _ => -1,
-        };
-        let name = match value(1) {
-            Some(KeyValue::Text(name)) => String::from_utf8_lossy(name).into_owned(),
-            _ => format!("track {number}"),
-        };
-        (number, name)
+    pub(crate) fn of_values(values: ValueReader) -> TrackReader {
+        TrackReader(ReaderOf::Values(Box::new(values)))
+    }
+
+    /// The number of the track; `None` for an event that is on none.
+    pub(crate) fn track(&mut self, event: &Event<'_>) -> Option<i128> {
+        match &mut self.0 {
+            ReaderOf::Values(values) => values.number(event).map(|number| number as i128),
+            ReaderOf::Own(keys, key) => Some(match keys.values(event, key).into_iter().find(|(at, _)| *at == 0) {
+                Some((_, KeyValue::Integer(number))) => number,
+                _ => -1,
+            }),
+        }
+    }
+
+    /// The name of the track with this number that an event is on.
+    pub(crate) fn name(&mut self, number: i128, event: &Event<'_>) -> String {
+        match &mut self.0 {
+            ReaderOf::Values(values) => values.name(number as usize),
+            ReaderOf::Own(keys, key) => match keys.values(event, key).into_iter().find(|(at, _)| *at == 1) {
+                Some((_, KeyValue::Text(name))) => String::from_utf8_lossy(&name).into_owned(),
+                _ => format!("track {number}"),
+            },
+        }
     }
 }
 
@@ -161,24 +179,21 @@ impl Timeline {
         for name in named.filter_map(|class| class.name.as_deref()) {
             names.number(name.as_bytes());
         }
-        let mut parts: Vec<Part> = Vec::new();
-        for (at, of) in source.streams.iter().enumerate() {
-            let has_own_tracks = has_own_tracks[of.trace];
-            let estimate = Estimate::new(source, at, &mut names);
-            let known =
-                parts.iter_mut().rfind(|part| has_own_tracks && source.streams[part.streams[0]].trace == of.trace);
-            match known {
-                Some(part) => {
-                    part.streams.push(at);
-                    part.estimate.join(estimate);
-                }
-                None => {
-                    let (counted, numbers) = (OnceLock::new(), OnceLock::new());
-                    parts.push(Part { streams: vec![at], has_own_tracks, estimate, counted, numbers });
-                }
-            }
-        }
-        Timeline { origin, parts, names: Mutex::new(names), always }
+        let parts = parts_of(source, &has_own_tracks, &mut names);
+        Timeline { origin, parts, names: Arc::new(Mutex::new(names)), tracking: Tracking::Own, always }
+    }
+
+    /// The same events on tracks by their values, with the names, and the origin, of a timeline of all events.
+    pub(crate) fn grouped(source: &Source<'_>, known: &Timeline, grouping: &Arc<Grouping>) -> Timeline {
+        let has_own_tracks = vec![true; source.session.traces.len()];
+        let parts = parts_of(source, &has_own_tracks, &mut known.names());
+        let tracking = Tracking::Values(grouping.clone());
+        Timeline { origin: known.origin, parts, names: known.names.clone(), tracking, always: known.always }
+    }
+
+    /// Reads which track an event is on, where its stream does not tell.
+    pub(crate) fn reader(&self, session: &Session) -> TrackReader {
+        self.tracking.reader(session)
     }
 
     /// Writes what was counted; false when that is not all.
@@ -273,27 +288,26 @@ impl Timeline {
         let own = Source { streams: &streams, ..*source };
         let mut tracks: Vec<(Track, Builder)> = Vec::new();
         let mut numbers: HashMap<i128, usize> = HashMap::new();
+        let all: f64 = self.parts.iter().map(|part| part.estimate.events()).sum();
         let track = |stream, name| {
             let trace = streams[0].trace;
-            (Track { trace, stream, name, events: 0, untimed: 0, range: None }, Builder::new(self.always))
+            let builder = Builder::new(self.always, part.has_own_tracks, all);
+            (Track { trace, stream, name, events: 0, untimed: 0, range: None }, builder)
         };
         if !part.has_own_tracks {
             tracks.push(track(Some(streams[0].index), streams[0].stream.name.clone()));
         }
-        let mut reader = part.has_own_tracks.then(|| TrackReader::new(source.session));
+        let mut reader = part.has_own_tracks.then(|| self.reader(source.session));
         let mut own_names: HashMap<Vec<u8>, u32> = HashMap::new();
         let mut name_list: Vec<u32> = Vec::new();
         let mut of_class: Vec<u32> = vec![UNKNOWN; source.session.traces[streams[0].trace].schema.events().len()];
         let (mut storage, mut first, mut count) = (Vec::new(), i128::MAX, 0u64);
-        let mut events = own.events(1);
-        while let Some(step) = events.next() {
-            let Step::Event(_, event) = step else { continue };
+        // By values a whole trace is one part.
+        let jobs = if matches!(self.tracking, Tracking::Own) { 1 } else { source.selection.jobs };
+        let take = |event: &Event<'_>| {
             count += 1;
             if count.is_multiple_of(4096) {
                 progress.counted.fetch_add(4096, Ordering::Relaxed);
-                if progress.stop.load(Ordering::Relaxed) {
-                    return None;
-                }
             }
             let class = event.raw.class().0 as usize;
             let name = match of_class.get(class).copied().unwrap_or(OWN) {
@@ -319,9 +333,9 @@ impl Timeline {
             let at = match &mut reader {
                 None => 0,
                 Some(reader) => {
-                    let (number, name) = reader.track(&event);
+                    let Some(number) = reader.track(event) else { return };
                     *numbers.entry(number).or_insert_with(|| {
-                        tracks.push(track(None, name));
+                        tracks.push(track(None, reader.name(number, event)));
                         tracks.len() - 1
                     })
                 }
@@ -330,12 +344,16 @@ impl Timeline {
             track.events += 1;
             let Some(time) = event.ns.filter(|ns| in_reach(self.origin, *ns)) else {
                 track.untimed += 1;
-                continue;
+                return;
             };
             first = first.min(time);
             track.range = Some(track.range.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
             // Those before the origin make all of this void.
             builder.push((time - self.origin).max(0) as u64, name);
+        };
+        own.events_until(jobs, Some(&progress.stop)).for_each(take, |_| Flow::Continue);
+        if progress.stop.load(Ordering::Relaxed) {
+            return None;
         }
         progress.counted.fetch_add(count % 4096, Ordering::Relaxed);
         let mut by_place = vec![0; tracks.len()];
@@ -411,6 +429,27 @@ impl Timeline {
     }
 }
 
+/// The parts that the streams are read in, by whether the traces number their tracks themselves.
+fn parts_of(source: &Source<'_>, has_own_tracks: &[bool], names: &mut Names) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (at, of) in source.streams.iter().enumerate() {
+        let has_own_tracks = has_own_tracks[of.trace];
+        let estimate = Estimate::new(source, at, names);
+        let known = parts.iter_mut().rfind(|part| has_own_tracks && source.streams[part.streams[0]].trace == of.trace);
+        match known {
+            Some(part) => {
+                part.streams.push(at);
+                part.estimate.join(estimate);
+            }
+            None => {
+                let (counted, numbers) = (OnceLock::new(), OnceLock::new());
+                parts.push(Part { streams: vec![at], has_own_tracks, estimate, counted, numbers });
+            }
+        }
+    }
+    parts
+}
+
 /// Is a time near enough to the origin to have a place? Those that are centuries apart share no timeline.
 pub(crate) fn in_reach(origin: i128, ns: i128) -> bool {
     i64::try_from(ns - origin).is_ok_and(|time| time != i64::MIN)
@@ -450,9 +489,14 @@ impl<'t> TrackOf<'t> {
 
     /// The cost of reading an event of it, in events: those before it in its packet, and finding that.
     pub(crate) fn cost_of_reading(&self, source: &Source<'_>) -> u64 {
-        let packets: u64 = self.part.streams.iter().map(|at| source.streams[*at].stream.packets.len() as u64).sum();
+        let packets = self.packets(source) as u64;
         let events = self.part.counted.get().map_or(0, |all| all.iter().map(|of| of.track.events).sum::<u64>());
         events / packets.max(1) + packets / 8 + 500
+    }
+
+    /// Packets of its streams.
+    pub fn packets(&self, source: &Source<'_>) -> usize {
+        self.part.streams.iter().map(|at| source.streams[*at].stream.packets.len()).sum()
     }
 
     /// Its number, where the trace gives it.

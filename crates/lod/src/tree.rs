@@ -11,8 +11,10 @@ use tracemill_codec::bits::{put_leb, take_leb};
 
 use crate::store::{Reader, Writer};
 
-/// Events of a bucket that is not split.
-const LEAF: u64 = 32;
+/// Events of a bucket that is not split, and of one where there are very many events.
+const LEAF: [u64; 2] = [32, 128];
+/// Events from which on there are very many.
+const MANY: f64 = (1u64 << 26) as f64;
 /// The highest level.
 const TOP: u32 = 62;
 const LEVELS: usize = TOP as usize / 2 + 1;
@@ -123,6 +125,8 @@ pub(crate) struct Tree {
     levels: [Level; LEVELS],
     /// Buckets above this level are always split.
     always: u32,
+    /// Events of a bucket that is not split.
+    leaf: u64,
 }
 
 impl Tree {
@@ -139,7 +143,7 @@ impl Tree {
         self.levels[own as usize / 2].each(begin >> own, end >> own, |entry| exact(own, entry));
         for level in (own + 2..=self.always).step_by(2) {
             self.levels[level as usize / 2].each(begin >> level, end >> level, |entry| {
-                if entry.events <= LEAF {
+                if entry.events <= self.leaf {
                     wide(level, entry);
                 }
             });
@@ -148,6 +152,7 @@ impl Tree {
 
     pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
         to.number(self.always.into());
+        to.number(self.leaf);
         for level in &self.levels {
             to.size(level.len);
             for (bucket, _) in &level.marks {
@@ -160,13 +165,14 @@ impl Tree {
 
     /// Reads what was written.
     pub(crate) fn read(from: &mut Reader<'_>) -> Option<Tree> {
-        let mut tree = Tree { levels: Default::default(), always: from.small(TOP as usize + 1)? & !1 };
+        let always = from.small(TOP as usize + 1)? & !1;
+        let mut tree = Tree { levels: Default::default(), always, leaf: from.number()? };
         for level in &mut tree.levels {
             let len = from.count()?;
             let marks = (0..len.div_ceil(STEP)).map(|_| from.number()).collect::<Option<Vec<u64>>>()?;
             let bytes = from.bytes()?;
             let mut rest = &bytes[..];
-            let mut at = 0u64;
+            let (mut at, mut sum) = (0u64, 0u64);
             for number in 0..len {
                 let [gap, events, name] = [take_leb(&mut rest), take_leb(&mut rest), take_leb(&mut rest)];
                 at = if number.is_multiple_of(STEP) { marks[number / STEP] } else { at.checked_add(gap)? };
@@ -174,6 +180,8 @@ impl Tree {
                 if number > 0 && at < level.last || at > u64::MAX >> 1 {
                     return None;
                 }
+                // Sums of several trees must fit.
+                sum = sum.checked_add(events).filter(|sum| *sum < 1 << 56)?;
                 level.push(Entry { at, events, name: u32::try_from(name).ok()? });
             }
             level.bytes.shrink_to_fit();
@@ -203,6 +211,8 @@ pub(crate) struct Builder {
     /// The level of the bucket whose events are gathered.
     base: u32,
     buffer: Vec<(u64, u32)>,
+    /// Events that are gathered at most.
+    most: usize,
     is_sorted: bool,
     /// Events of a bucket of 1 ns that are no longer gathered.
     same: (u64, Counts),
@@ -216,25 +226,31 @@ pub(crate) struct Builder {
     late: Vec<(u64, u32)>,
 }
 
-/// Events that are gathered at most.
-const GATHERED: usize = 1 << 16;
+/// Events that are gathered at most: for one track, and for one of many that are built together.
+const GATHERED: [usize; 2] = [1 << 16, 1 << 12];
 /// Late events that are kept until a tree is made of them.
 const LATE: usize = 1 << 20;
 /// Small buckets after which wider ones are gathered.
 const SMALL: u32 = 256;
 
 impl Builder {
-    /// `always`: all buckets above this level are split.
-    pub(crate) fn new(always: u32) -> Builder {
+    /// `always`: all buckets above this level are split. `is_of_many`: are other trees built at the same time? `events`: how
+    /// many there are in all trees, about.
+    pub(crate) fn new(always: u32, is_of_many: bool, events: f64) -> Builder {
+        Builder::of(always, is_of_many, LEAF[usize::from(events > MANY)])
+    }
+
+    fn of(always: u32, is_of_many: bool, leaf: u64) -> Builder {
         let always = (always & !1).min(TOP);
         Builder {
             base: always,
             buffer: Vec::new(),
+            most: GATHERED[usize::from(is_of_many)],
             is_sorted: true,
             same: (0, Counts::default()),
             open: std::array::from_fn(|_| None),
             small: 0,
-            tree: Tree { levels: Default::default(), always },
+            tree: Tree { levels: Default::default(), always, leaf },
             done: Vec::new(),
             late: Vec::new(),
         }
@@ -255,10 +271,10 @@ impl Builder {
             self.is_sorted &= *last <= time;
             if new > own {
                 self.close(time);
-            } else if self.buffer.len() >= GATHERED && self.base > 0 {
+            } else if self.buffer.len() >= self.most && self.base > 0 {
                 self.divide(time);
                 return self.push(time, name);
-            } else if self.buffer.len() >= GATHERED {
+            } else if self.buffer.len() >= self.most {
                 // All at one time: one of them says when.
                 self.same.0 += self.buffer.len() as u64 - 1;
                 self.same.1.add(&Counts::of(&self.buffer[1..]));
@@ -290,7 +306,7 @@ impl Builder {
         }
         let events = std::mem::take(&mut self.buffer);
         let Some((first, _)) = events.first() else { return };
-        let mut counts = split(&events, self.base, self.tree.always, &mut self.tree.levels);
+        let mut counts = split(&events, self.base, (self.tree.always, self.tree.leaf), &mut self.tree.levels);
         let (more, of_more) = std::mem::take(&mut self.same);
         counts.add(&of_more);
         self.small = if events.len() < 8 { self.small + 1 } else { 0 };
@@ -316,7 +332,7 @@ impl Builder {
         let around = self.open[level as usize / 2 + 1].get_or_insert_with(|| Open { at: at >> 2, ..Open::default() });
         around.events += events;
         around.counts.add(&counts);
-        if level >= self.tree.always || around.events > LEAF {
+        if level >= self.tree.always || around.events > self.tree.leaf {
             around.pending.drain(..).for_each(|entry| own.push(entry));
             own.push(entry);
         } else {
@@ -327,7 +343,7 @@ impl Builder {
     fn take_late(&mut self) {
         let mut late = std::mem::take(&mut self.late);
         late.sort_unstable();
-        let mut of_late = Builder::new(self.tree.always);
+        let mut of_late = Builder::of(self.tree.always, true, self.tree.leaf);
         late.into_iter().for_each(|(time, name)| of_late.push(time, name));
         self.done.extend(of_late.finish());
     }
@@ -349,15 +365,15 @@ impl Builder {
 }
 
 /// Stores the buckets below one that holds these events; gives what it holds.
-fn split(events: &[(u64, u32)], level: u32, always: u32, levels: &mut [Level; LEVELS]) -> Counts {
-    if level == 0 || level <= always && events.len() as u64 <= LEAF {
+fn split(events: &[(u64, u32)], level: u32, (always, leaf): (u32, u64), levels: &mut [Level; LEVELS]) -> Counts {
+    if level == 0 || level <= always && events.len() as u64 <= leaf {
         return Counts::of(events);
     }
     let (below, mut counts, mut left) = (level - 2, Counts::default(), events);
     while let Some((first, _)) = left.first() {
         let at = first >> below;
         let (own, rest) = left.split_at(left.partition_point(|(time, _)| time >> below == at));
-        let of_own = split(own, below, always, levels);
+        let of_own = split(own, below, (always, leaf), levels);
         levels[below as usize / 2].push(Entry { at, events: own.len() as u64, name: of_own.commonest() });
         counts.add(&of_own);
         left = rest;
@@ -382,7 +398,7 @@ mod tests {
     }
 
     fn built(events: &[(u64, u32)], always: u32) -> Vec<Tree> {
-        let mut builder = Builder::new(always);
+        let mut builder = Builder::of(always, events.len().is_multiple_of(2), LEAF[events.len() / 2 % 2]);
         events.iter().for_each(|(time, name)| builder.push(*time, *name));
         builder.finish()
     }

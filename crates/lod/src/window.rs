@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use tracemill_engine::events::Step;
 use tracemill_engine::timeline::Selection;
 
-use crate::timeline::{Source, Timeline, TrackOf, TrackReader, in_reach};
+use crate::timeline::{Source, Timeline, TrackOf, in_reach};
 
 /// Shows the events of tracks from one time to another, both included, in ns since the origin: the place of the track among
 /// these, the time, and the number of the name.
@@ -36,16 +36,16 @@ pub(crate) fn each(
     let own = source.selection;
     let end_ns = own.end_ns.map_or(ns(window.1), |end| end.min(ns(window.1)));
     let selection = Selection { begin_ns: own.begin_ns.max(Some(ns(window.0))), end_ns: Some(end_ns), ..own.clone() };
-    let mut reader = (!of_number.is_empty()).then(|| TrackReader::new(source.session));
+    let mut reader = (!of_number.is_empty()).then(|| timeline.reader(source.session));
     let mut of_class: Vec<HashMap<u32, u32>> = vec![HashMap::new(); streams.len()];
     let mut storage = Vec::new();
     let read = Source { streams: &streams, selection: &selection, ..*source };
-    let mut events = read.events(1);
+    let mut events = read.events_until(1, None);
     while let Some(step) = events.next() {
         let Step::Event(stream, event) = step else { continue };
         let Some(ns) = event.ns.filter(|ns| in_reach(timeline.origin, *ns)) else { continue };
         let track = of_stream[stream].or_else(|| {
-            let (number, _) = reader.as_mut()?.track(&event);
+            let number = reader.as_mut()?.track(&event)?;
             of_number.get(&(event.trace, number)).copied()
         });
         let Some(track) = track else { continue };

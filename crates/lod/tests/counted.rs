@@ -252,27 +252,37 @@ fn sums_and_searches_are_those_of_the_list() {
         let inside = |ns: &Option<i128>| ns.is_some_and(|ns| begin <= ns && ns <= end);
         let mut expected: BTreeMap<&str, u64> = BTreeMap::new();
         list.iter().filter(|(_, ns)| inside(ns)).for_each(|(name, _)| *expected.entry(name).or_default() += 1);
-        let sums = statistics::sums(&index, Part { range: Some((begin, end)), ..Part::default() });
+        let sums = statistics::sums(&index, Part { range: Some((begin, end)), ..Part::default() }, &|| false);
+        let sums = sums.expect("nobody stops it");
         let found: BTreeMap<&str, u64> =
             sums.names.iter().map(|of| (index.names[of.name as usize].as_str(), of.events)).collect();
         assert_eq!((sums.events, found), (expected.values().sum(), expected), "{name}");
-        assert_eq!(statistics::sums(&index, Part::default()).events, list.len() as u64);
+        assert_eq!(
+            statistics::sums(&index, Part::default(), &|| false).expect("nobody stops it").events,
+            list.len() as u64
+        );
 
         let text = &list[list.len() / 2].0;
         let places: Vec<usize> = (0..list.len()).filter(|at| list[*at].0.contains(text.as_str())).collect();
-        let next = search::find(&index, &text.to_uppercase(), -1, true, None);
+        let find = |text: &str, from: i64, is_next: bool| {
+            search::find(&index, text, (from, is_next), None, &|| false).expect("nobody stops it")
+        };
+        let next = find(&text.to_uppercase(), -1, true);
         assert_eq!((next.event, next.index, next.count), (places.first().copied(), 0, places.len()), "{name}");
-        let last = search::find(&index, text, list.len() as i64, false, None);
+        let last = find(text, list.len() as i64, false);
         assert_eq!((last.event, last.index), (places.last().copied(), places.len() - 1));
-        assert_eq!(search::find(&index, text, *places.last().unwrap() as i64, true, None).event, None);
+        assert_eq!(find(text, *places.last().unwrap() as i64, true).event, None);
 
         for event in (0..list.len()).step_by(37) {
             assert_eq!(index.ns(event), list[event].1);
             let (own, track) = index.kind(event).expect("it is there");
             assert_eq!(own, list[event].0);
             let ns = list[event].1.expect("it has a time");
-            assert_eq!(search::locate(&index, track, ns, Direction::Nearest, None).map(|found| found.1), Some(ns));
-            let behind = search::locate(&index, track, ns, Direction::Next, None);
+            assert_eq!(
+                search::locate(&index, Some(track), ns, Direction::Nearest, None).map(|found| found.1),
+                Some(ns)
+            );
+            let behind = search::locate(&index, Some(track), ns, Direction::Next, None);
             assert!(behind.is_none_or(|found| found.1 > ns), "{name}: behind {event}");
         }
     }
@@ -324,8 +334,8 @@ fn own_times_of_calls_add_up() {
     let calls = followed(&session, &Selection::default()).expect("it is a recording of calls");
     let (first, last) = (calls.begin, calls.end);
     for range in [(first, last), (first + (last - first) / 3, last - (last - first) / 5)] {
-        let rows = calls.statistics(range, None);
-        let stacks = calls.stacks(range, None);
+        let rows = calls.statistics(range, None, &|| false).expect("nobody stops it");
+        let stacks = calls.stacks(range, None, &|| false).expect("nobody stops it");
         let own: i128 = rows.iter().map(|of| of.own).sum();
         assert_eq!(own, stacks[0].total, "own times fill the roots");
         assert_eq!(own, stacks.iter().map(|of| of.own).sum::<i128>());
@@ -351,7 +361,7 @@ fn calls_of_a_part_are_those_that_overlap_it() {
         let part = follow(Selection { begin_ns: ns(begin), end_ns: ns(end), ..Selection::default() });
         assert!(part.end <= end);
         let sums = |calls: &calls::Calls| -> BTreeMap<String, (u64, i128, i128)> {
-            let rows = calls.statistics((begin, part.end), None).into_iter();
+            let rows = calls.statistics((begin, part.end), None, &|| false).expect("nobody stops it").into_iter();
             rows.map(|of| (calls.names[of.name as usize].clone(), (of.calls, of.total, of.own))).collect()
         };
         assert!(part.end >= begin && !sums(&part).is_empty());

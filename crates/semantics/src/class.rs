@@ -54,6 +54,8 @@ pub struct Counter {
     pub field: FieldPath,
     /// Does it belong to the CPU, not to the thread?
     pub is_of_cpu: bool,
+    /// Its unit, when its name says one.
+    pub unit: Option<&'static str>,
 }
 
 /// Most counters of a class; arrays of numbers that are members by themselves are no counters that anybody looks at.
@@ -170,7 +172,9 @@ impl Semantics {
                     _ => own.into(),
                 };
                 let is_of_cpu = is_of_cpu || scope != Scope::Payload && own.starts_with(names::PERF_COUNTERS.1);
-                counters.push(Counter { name, field, is_of_cpu });
+                let of_class = names::CPU_UNITS.iter().find(|(class, _)| *class == short);
+                let unit = of_class.map(|(_, unit)| *unit).or_else(|| names::unit(own));
+                counters.push(Counter { name, field, is_of_cpu, unit });
             }
         }
         counters.truncate(MAX_COUNTERS);

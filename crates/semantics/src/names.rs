@@ -84,6 +84,34 @@ pub const CPU_COUNTERS: &[&str] = &["cpu_frequency", "cpu_idle", "power_cpu_freq
 /// Prefixes of contexts that are counters: of the thread, of the CPU.
 pub const PERF_COUNTERS: (&str, &str) = ("perf_", "perf_cpu_");
 
+/// Units of well-known numbers of CPUs, by event class; others of them have none.
+pub const CPU_UNITS: &[(&str, &str)] = &[("cpu_frequency", "kHz"), ("power_cpu_frequency", "kHz")];
+
+/// Ends of names of fields that say the unit of their numbers.
+pub const UNITS: &[(&str, &str)] = &[
+    ("_bytes", "B"),
+    ("_kb", "kB"),
+    ("_ns", "ns"),
+    ("_us", "\u{b5}s"),
+    ("_ms", "ms"),
+    ("_hz", "Hz"),
+    ("_khz", "kHz"),
+    ("_mhz", "MHz"),
+    ("_percent", "%"),
+];
+
+/// The unit that the name of a field says.
+///
+/// ```
+/// use tracemill_semantics::names;
+///
+/// assert_eq!((names::unit("sent_bytes"), names::unit("bytes")), (Some("B"), None));
+/// ```
+pub fn unit(field: &str) -> Option<&'static str> {
+    let field = field.to_ascii_lowercase();
+    UNITS.iter().find(|(end, _)| field.ends_with(end)).map(|(_, unit)| *unit)
+}
+
 /// Fields that are counted under the name of their event class alone.
 pub const COUNTED_FIELDS: &[&str] = &["value", "val", "state", "count"];
 

@@ -76,7 +76,7 @@ impl Current {
     /// Other traces take the place of those that are shown; what has been asked about these is answered.
     fn put(&self, shared: Arc<Shared>, stage: Stage, grown: Option<i128>) {
         let mut current = self.shared.write().unwrap_or_else(PoisonError::into_inner);
-        current.progress.stop.store(true, Ordering::Relaxed);
+        current.stop();
         self.lasting.changes.fetch_add(1, Ordering::Relaxed);
         let version = shared.version;
         *current = shared;

@@ -11,6 +11,7 @@ use tracemill_lod::search::{self, Direction};
 use tracemill_lod::{EventSet, Index, LossKind};
 
 use crate::error::{Answer, ApiError};
+use crate::groups::{self, ValueId};
 use crate::plots::Field;
 use crate::rows::{self, Row};
 use crate::shared::Shared;
@@ -23,6 +24,11 @@ pub(crate) struct Asker(Arc<AtomicBool>);
 impl Asker {
     pub(crate) fn go(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Set once it is gone.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        self.0.clone()
     }
 
     /// Does nobody wait for the answer any more?
@@ -76,12 +82,24 @@ pub(crate) enum Reply {
 
 /// The answer to a question.
 pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
+    let reply = answer_of(shared, path, query)?;
+    if shared.index().is_some_and(|index| index.is_broken()) {
+        let text = "the file in which the index waits cannot be read any more";
+        return Err(ApiError::new(500, "fault", text));
+    }
+    Ok(reply)
+}
+
+fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     let set = || query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose();
     let value = match path {
         "session" => Ok(session(shared)),
-        "tracks" => tracks(shared, set()?.as_deref()),
+        "tracks" => match query.get("group") {
+            Some(path) => groups::tracks(shared, path, query),
+            None => tracks(shared, set()?.as_deref()),
+        },
         "tiles" => {
-            let (text, is_exact) = tiles::tiles(shared, query, set()?.as_deref())?;
+            let (text, is_exact) = tiles::tiles(shared, query, set)?;
             return Ok(Reply::Text(text, is_exact));
         }
         "events" => events(shared, query, set()?.as_deref()),
@@ -110,7 +128,10 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
         _ => match path.split_once('/') {
             Some(("event", number)) => event(shared, number),
             Some(("call", place)) => selection::call(shared, place),
-            Some(("track", id)) => plots::track(shared, id, query.get("filter")),
+            Some(("track", id)) => match ValueId::parse(shared, id) {
+                Some(of) => groups::track(shared, &of, id, query),
+                None => plots::track(shared, id, query.get("filter")),
+            },
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },
     };
@@ -166,9 +187,12 @@ fn session(shared: &Shared) -> Value {
         losses.map(|loss| loss.count.unwrap_or(0)).sum::<u64>()
     };
     let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
-    let mut features = vec!["select", "search", "pairs", "outliers", "plots"];
+    let mut features = vec!["select", "search", "pairs", "outliers", "plots", "groups"];
     if shared.input.cut.is_some() {
         features.push("export");
+    }
+    if shared.input.query.is_some() {
+        features.push("sql");
     }
     if shared.input.reopen.is_some() {
         features.push("clock");
@@ -221,6 +245,8 @@ pub(crate) enum Named {
     State(usize),
     /// A field that is shown as a counter.
     Plot,
+    /// Events by a value.
+    Value,
 }
 
 pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
@@ -229,6 +255,9 @@ pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
     }
     if Field::of_id(shared, id).is_some() {
         return Ok(Named::Plot);
+    }
+    if ValueId::parse(shared, id).is_some() {
+        return Ok(Named::Value);
     }
     let found = id.split_at_checked(1).and_then(|(kind, number)| {
         let number: usize = number.parse().ok()?;
@@ -240,11 +269,6 @@ pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
         }
     });
     found.ok_or_else(|| ApiError::new(404, "track", format!("there is no track `{id}`")))
-}
-
-/// The tracks of a list of ids.
-pub(crate) fn named_in(shared: &Shared, list: &str) -> Answer<Vec<Named>> {
-    list.split(',').map(|id| named(shared, id)).collect()
 }
 
 /// The base track of a task: the stream that is called like it, up to a point.
@@ -260,7 +284,7 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
     let (index, known) = (shared.index(), timeline.tracks());
     let counts: Option<Vec<u64>> = index.zip(set).map(|(index, set)| {
         let mut counts = vec![0; index.tracks.len()];
-        (0..set.len()).filter_map(|rank| index.kind(set.select(rank)?)).for_each(|(_, track)| counts[track] += 1);
+        set.each(|event| index.kind(event).into_iter().for_each(|(_, track)| counts[track] += 1));
         counts
     });
     let events_of = |track: usize| match &counts {
@@ -300,12 +324,14 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
         if let Some(kept) = shared.states() {
             list.extend(kept.tracks(at, &group_id(at)));
         }
+        list.extend(plots::known(shared, at));
         for &base in bases {
             let track = &known[base];
             list.push(json!({
                 "id": base_id(base), "parent": group_id(at), "kind": "events", "base": true,
                 "name": track.who(&source).1, "trace": at, "events": events_of(base),
                 "untimed": track.counted().map(|track| track.untimed), "losses": losses(base),
+                "packets": track.packets(&source),
             }));
         }
     }
@@ -383,8 +409,18 @@ fn event(shared: &Shared, number: &str) -> Answer {
     value["fields"] = serde_json::from_str(&fields_text(&row.value)).unwrap_or_default();
     let place = &row.place;
     value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
-    value["call"] = Value::Null;
+    let track = index.kind(number).map(|(_, track)| track);
+    value["call"] = call_at(shared, track, index.ns(number)).unwrap_or_default();
     Ok(value)
+}
+
+/// The innermost call of the task of a track that is open at a time.
+fn call_at(shared: &Shared, track: Option<usize>, time: Option<i128>) -> Option<Value> {
+    let (calls, time) = (shared.calls()?, i64::try_from(time?).ok()?);
+    let task = (0..calls.tasks.len()).find(|task| base_of(shared, calls, *task) == track)?;
+    let call = calls.locate(task, time, Direction::Nearest)?;
+    let is_open = call.begin <= time && call.end.is_none_or(|end| end >= time);
+    is_open.then(|| json!({ "track": calls_id(task), "call": call.number }))
 }
 
 // ---- Search and problems ------------------------------------------------------------------------------------------
@@ -409,7 +445,8 @@ fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         let event = rows::search(shared, index, text, from, is_next, set, &query.asker);
         return Ok(json!({ "match": event.and_then(|event| matched(index, event)), "index": null, "count": null }));
     }
-    let found = search::find(index, text, from, is_next, set);
+    let found = search::find(index, text, (from, is_next), set, &|| query.asker.is_over(shared));
+    let found = found.ok_or_else(Asker::over)?;
     let matched = found.event.and_then(|event| matched(index, event));
     let at = matched.as_ref().map(|_| found.index);
     Ok(json!({ "match": matched, "index": at, "count": found.count }))
@@ -425,11 +462,18 @@ fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         Some(other) => return Err(ApiError::request(format!("`direction` is not `{other}`"))),
     };
     let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
+    let found = |found: Option<(usize, i128)>| {
+        let (event, time) = found?;
+        let name = index.kind(event).map(|(name, _)| name);
+        Some(json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name }))
+    };
     let found = match named(shared, id)? {
-        Named::Base(track) => search::locate(index, track, at, direction, set).map(|(event, time)| {
-            let name = index.kind(event).map(|(name, _)| name);
-            json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name })
-        }),
+        Named::Base(track) => found(search::locate(index, Some(track), at, direction, set)),
+        Named::Value => {
+            let of = ValueId::parse(shared, id).into_iter().collect::<Vec<_>>();
+            let own = groups::events(shared, &of, query)?;
+            found(search::locate(index, None, at, direction, Some(&own)))
+        }
         Named::Calls(task) => {
             let time = at.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
             shared.calls().and_then(|calls| Some((calls, calls.locate(task, time, direction)?))).map(|(calls, call)| {

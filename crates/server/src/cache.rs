@@ -9,9 +9,10 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::{BufReader, BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use tracemill_engine::output::Pending;
+use tracemill_engine::output::{Pending, is_pending};
+use tracemill_engine::session::Session;
 use tracemill_lod::{Index, Source, Timeline, store};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
@@ -21,6 +22,10 @@ pub const MOST_BYTES: u64 = 2 << 30;
 const FILES: usize = 4096;
 /// Bytes of the beginning of a file that tell it from others.
 const BEGINNING: u64 = 64 << 10;
+/// How long a file must have been as it is: times of change are not finer than this everywhere.
+const SETTLED: Duration = Duration::from_secs(2);
+/// What was begun so long ago is not completed any more.
+const ABANDONED: Duration = Duration::from_secs(3600);
 /// Pages of a file that are compared, and their bytes.
 const PAGES: u64 = 16;
 const PAGE: u64 = 4096;
@@ -111,8 +116,8 @@ impl Cache {
         Cache { folder, inputs, opened, own: OnceLock::new() }
     }
 
-    fn own(&self) -> Option<&Own> {
-        self.own.get_or_init(|| identify(&self.inputs, self.opened)).as_ref()
+    fn own(&self, session: &Session) -> Option<&Own> {
+        self.own.get_or_init(|| identify(&self.inputs, session, self.opened)).as_ref()
     }
 
     fn path(&self, own: &Own) -> PathBuf {
@@ -121,24 +126,27 @@ impl Cache {
 
     /// What is kept of the traces, when they are what they were.
     pub(crate) fn load(&self, source: &Source<'_>) -> Option<(Timeline, Index)> {
-        let own = self.own()?;
+        let own = self.own(source.session)?;
+        if !is_private(&self.folder, &self.path(own)) {
+            return None;
+        }
         let file = File::options().read(true).write(true).open(self.path(own)).ok()?;
-        let len = file.metadata().ok()?.len();
-        let found = store::read(source, &own.identity, &mut BufReader::with_capacity(1 << 18, &file), len)?;
+        let used = file.try_clone().ok()?;
+        let found = store::read_file(source, &own.identity, file)?;
         // The oldest go first when there are too many; a time that cannot be set does no harm.
-        let _ = file.set_modified(SystemTime::now());
+        let _ = used.set_modified(SystemTime::now());
         Some(found)
     }
 
     /// Keeps an index. A viewer works without: what goes wrong is no error.
-    pub(crate) fn save(&self, timeline: &Timeline, index: &Index) {
-        let _ = self.try_save(timeline, index);
+    pub(crate) fn save(&self, session: &Session, timeline: &Timeline, index: &Index) {
+        let _ = self.try_save(session, timeline, index);
     }
 
-    fn try_save(&self, timeline: &Timeline, index: &Index) -> Result<()> {
-        let Some(own) = self.own() else { return Ok(()) };
+    fn try_save(&self, session: &Session, timeline: &Timeline, index: &Index) -> Result<()> {
+        let Some(own) = self.own(session) else { return Ok(()) };
         // They may have changed while they were read.
-        if identify(&self.inputs, self.opened).as_ref() != Some(own) {
+        if identify(&self.inputs, session, self.opened).as_ref() != Some(own) {
             return Ok(());
         }
         private_folder(&self.folder)?;
@@ -153,24 +161,50 @@ impl Cache {
         let is_kept = store::write(timeline, index, &own.identity, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         drop(out);
-        if is_kept {
+        let bytes = fs::metadata(pending.path()).map_err(failed)?.len();
+        if is_kept && bytes <= MOST_BYTES {
             pending.commit()?;
             self.make_room(&path)?;
         }
         Ok(())
     }
 
-    /// Removes those that were not used for longest, until the rest may stay; the new one is not asked.
+    /// Removes those that were not used for longest, until the rest may stay with the new one, and what was never completed.
     fn make_room(&self, new: &Path) -> Result<()> {
-        let mut bytes = 0;
+        let mut bytes = fs::metadata(new).map_or(0, |metadata| metadata.len());
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            let changed = path.symlink_metadata().and_then(|metadata| metadata.modified());
+            let is_left = || changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > ABANDONED));
+            if is_pending(&path) && is_left() {
+                let _ = fs::remove_file(&path);
+            }
+        }
         for entry in entries(&self.folder)? {
+            if entry.path == new {
+                continue;
+            }
             bytes += entry.bytes;
-            if bytes > MOST_BYTES && entry.path != new {
+            if bytes > MOST_BYTES {
                 let _ = fs::remove_file(&entry.path);
             }
         }
         Ok(())
     }
+}
+
+/// May what stands there be believed? Only what this user put there, where the system tells who that is.
+#[cfg(unix)]
+fn is_private(folder: &Path, path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let user = Path::new("/proc/self").metadata().or_else(|_| folder.metadata()).map(|of| of.uid());
+    path.symlink_metadata().is_ok_and(|own| own.is_file() && user.is_ok_and(|user| user == own.uid()))
+}
+
+/// Files have no owner here.
+#[cfg(not(unix))]
+fn is_private(_: &Path, path: &Path) -> bool {
+    path.is_file()
 }
 
 /// Makes the folder; other users of the machine may not look into it.
@@ -183,7 +217,7 @@ fn private_folder(folder: &Path) -> Result<()> {
 }
 
 /// `None` when the traces cannot be recognised: they change, have too many files, or are no files.
-fn identify(inputs: &[PathBuf], opened: SystemTime) -> Option<Own> {
+fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option<Own> {
     let mut key = DefaultHasher::new();
     let mut identity = concat!("tracemill ", env!("CARGO_PKG_VERSION"), "\n").as_bytes().to_vec();
     identity.hash(&mut key);
@@ -196,13 +230,25 @@ fn identify(inputs: &[PathBuf], opened: SystemTime) -> Option<Own> {
             .extend_from_slice(format!("trace {}\n", path.display().to_string().replace(['\r', '\n'], " ")).as_bytes());
         list(path, &mut files)?;
     }
+    // A file may have been named whose trace has others beside it.
+    for trace in &session.traces {
+        let own = trace.streams.iter().flat_map(|stream| &stream.files).map(|file| &file.path);
+        for path in own.chain([&trace.path]) {
+            // What is packed in an archive has no path of its own: the archive is an input.
+            let Ok(path) = path.canonicalize() else { continue };
+            if !files.iter().any(|file| file.starts_with(&path)) {
+                list(path, &mut files)?;
+            }
+        }
+    }
+    let settled = opened.checked_sub(SETTLED)?;
     let mut state = DefaultHasher::new();
     let mut block = vec![0; BEGINNING as usize];
     for path in files {
         let mut file = File::open(&path).ok()?;
         let metadata = file.metadata().ok()?;
         let changed = metadata.modified().ok()?;
-        if !metadata.is_file() || changed >= opened {
+        if !metadata.is_file() || changed >= settled {
             return None;
         }
         path.hash(&mut key);
@@ -285,7 +331,7 @@ fn list(path: PathBuf, files: &mut Vec<PathBuf>) -> Option<()> {
 #[cfg(test)]
 mod tests {
     use tracemill_engine::selection::streams;
-    use tracemill_engine::session::{OpenOptions, Session};
+    use tracemill_engine::session::OpenOptions;
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::timeline::Selection;
     use tracemill_lod::{Progress, index, tiles};
@@ -358,7 +404,7 @@ mod tests {
 
     /// A time at which nothing of a test is new any more.
     fn later() -> SystemTime {
-        SystemTime::now() + std::time::Duration::from_secs(5)
+        SystemTime::now() + Duration::from_secs(5)
     }
 
     fn copy(from: &Path, to: &Path) {
@@ -382,7 +428,7 @@ mod tests {
             let cache = || Cache::new(scratch.0.clone(), vec![entry.path()], later());
             assert!(cache().load(&traces.source()).is_none());
             let known = read(&traces);
-            cache().save(&known.0, &known.1);
+            cache().save(&traces.session, &known.0, &known.1);
             match cache().load(&traces.source()) {
                 Some(found) => {
                     kept += 1;
@@ -408,7 +454,7 @@ mod tests {
         let known = read(&traces);
         let cache = || Cache::new(folder.clone(), vec![trace.clone()], later());
         let is_known = || cache().load(&traces.source()).is_some();
-        cache().save(&known.0, &known.1);
+        cache().save(&traces.session, &known.0, &known.1);
         assert!(is_known());
         let mut files = Vec::new();
         list(trace.clone(), &mut files).expect("files");

@@ -27,6 +27,11 @@ impl ApiError {
         ApiError::new(400, "request", message)
     }
 
+    /// A mistake in a query, with its place in characters.
+    pub(crate) fn sql(message: String, help: Option<String>, span: Option<(usize, usize)>) -> ApiError {
+        ApiError { help, span, ..ApiError::new(400, "sql", message) }
+    }
+
     /// A mistake in an expression.
     pub(crate) fn filter(text: &str, error: &Error) -> ApiError {
         let chars = |bytes: usize| text.get(..bytes).map_or(text.chars().count(), |text| text.chars().count());

@@ -11,7 +11,9 @@ use serde_json::{Value, json};
 use tracemill_lod::Index;
 use tracemill_model::error::{ErrorKind, Result};
 
+use crate::answers::Query;
 use crate::error::{Answer, ApiError};
+use crate::groups::ValueId;
 use crate::guard::secret;
 use crate::selection::chosen;
 use crate::shared::{Shared, Traces};
@@ -125,7 +127,11 @@ fn cut_of(shared: &Shared, index: &Index, body: &Value) -> Answer<Cut> {
     let ids: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let list = ids.join(",");
     let Traces { streams, .. } = &shared.input.traces;
-    let bases = chosen(shared, index, (!list.is_empty()).then_some(&list))?.map(|(bases, _)| bases);
+    if ids.iter().any(|id| ValueId::parse(shared, id).is_some()) {
+        return Err(ApiError::request("tracks by a value cannot be cut out; a filter on the value can"));
+    }
+    let chosen = chosen(shared, index, &Query::parse(""), (!list.is_empty()).then_some(&list))?;
+    let bases = chosen.map(|chosen| chosen.bases);
     let of_base = |base: usize| {
         let track = &index.tracks[base];
         let stream = track.stream.ok_or_else(|| {

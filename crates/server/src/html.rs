@@ -155,6 +155,8 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
     }
     let by_trace: Vec<Value> =
         session["traces"].as_array().into_iter().flatten().map(|trace| trace["events"].clone()).collect();
+    // Values of fields are read by a server only.
+    tracks["tracks"].as_array_mut().into_iter().for_each(|list| list.retain(|track| track["kind"] != "counter"));
     for track in tracks["tracks"].as_array_mut().into_iter().flatten() {
         let at: Option<usize> = track["id"].as_str().and_then(|id| id.get(1..)?.parse().ok());
         match track["kind"].as_str() {

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracemill_analyses::durations::Durations;
@@ -12,6 +13,7 @@ use tracemill_analyses::target::{Target, Verdict};
 use tracemill_engine::events::{Events, Step};
 use tracemill_engine::filter::{ColumnList, KeyBy, KeyReader, KeyValue};
 use tracemill_engine::item::Flow;
+use tracemill_engine::timeline::Selection;
 use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
 use tracemill_semantics::names;
@@ -44,6 +46,8 @@ struct Wanted<'a> {
     /// Numbers of the first one and of the one behind the last.
     range: (usize, usize),
     tracks: Option<Vec<bool>>,
+    /// Events beside those of the tracks.
+    beside: Option<Arc<EventSet>>,
     set: Option<&'a EventSet>,
 }
 
@@ -52,12 +56,13 @@ impl<'a> Wanted<'a> {
         let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
         let range = range_of(query, index)?;
         let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
-        let tracks = chosen(shared, index, query.get("tracks"))?.map(|(bases, _)| {
+        let chosen = chosen(shared, index, query, query.get("tracks"))?;
+        let tracks = chosen.as_ref().map(|chosen| {
             let mut tracks = vec![false; index.tracks.len()];
-            bases.into_iter().for_each(|base| tracks[base] = true);
+            chosen.bases.iter().for_each(|base| tracks[*base] = true);
             tracks
         });
-        Ok(Wanted { index, range, tracks, set })
+        Ok(Wanted { index, range, tracks, beside: chosen.and_then(|chosen| chosen.beside), set })
     }
 
     fn is_all(&self) -> bool {
@@ -68,7 +73,8 @@ impl<'a> Wanted<'a> {
         (self.range.0..self.range.1).contains(&event)
             && self.set.is_none_or(|set| set.has(event))
             && self.tracks.as_ref().is_none_or(|tracks| {
-                self.index.kind(event).is_some_and(|(_, track)| tracks.get(track).copied().unwrap_or(false))
+                self.beside.as_ref().is_some_and(|beside| beside.has(event))
+                    || self.index.kind(event).is_some_and(|(_, track)| tracks.get(track).copied().unwrap_or(false))
             })
     }
 }
@@ -126,7 +132,8 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
     let (from, to) = (Target::parse(text("from")?), Target::parse(text("to")?));
     let by = key_of(shared, query.get("by"))?;
     let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
-    let input = Input { session, streams, selection: selection.clone(), filter: filter.clone() };
+    let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
+    let input = Input { session, streams, selection, filter: filter.clone() };
     let question = Question { from: &from, to: &to, by: &by, regress: false };
     let part = ((index.end - index.begin) / PARTS + 1).max(1);
     let mut points = Points { longest: BinaryHeap::new(), others: BTreeMap::new(), begin: index.begin, part };
@@ -140,6 +147,9 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
         }
     });
     let mut report = report.map_err(|error| mistake(&error))?;
+    if query.asker.is_over(shared) {
+        return Err(Asker::over());
+    }
     report.sort(Sort::Total);
     let (points, summary) = points.json();
     Ok(json!({

@@ -1,7 +1,7 @@
 //! Fields that are shown as counters: their values over time. A field is read when its track is asked for.
 //!
 //! The id of such a track says what it shows, so that nobody has to remember it: `p.GROUP.NAME.PATH`, of the events of one
-//! name of a trace the field at a path. Signs of name and path that ids do not have stand as `-` and two hexadecimal digits.
+//! name of a trace the field at a path, or `p.GROUP.NAME.PATH.PATH.VALUE`, of those whose other field has a value. Signs of name and path that ids do not have stand as `-` and two hexadecimal digits.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,6 +15,7 @@ use tracemill_engine::selection::{ClassSet, StreamOf};
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::counters::{Counter, Point, Points};
 use tracemill_lod::tiles;
+use tracemill_semantics::names;
 
 use crate::answers::{Asker, group_id};
 use crate::error::{Answer, ApiError};
@@ -29,15 +30,34 @@ const READ: usize = 1 << 18;
 /// What a counter shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Field {
-    trace: usize,
+    pub(crate) trace: usize,
     /// The name of the events.
-    name: String,
+    pub(crate) name: String,
     /// The path, as filters take it.
-    path: String,
+    pub(crate) path: String,
+    /// The events that are meant, when these are not all.
+    pub(crate) of: Option<Of>,
+}
+
+/// Events whose field has a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Of {
+    pub(crate) path: String,
+    /// The value as text.
+    pub(crate) value: String,
+}
+
+/// A text as a part of an id.
+pub(crate) fn encoded(text: &str) -> String {
+    let sign = |byte: u8| match byte {
+        b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
+        other => format!("-{other:02X}"),
+    };
+    text.bytes().map(sign).collect()
 }
 
 /// The text of a part of an id.
-fn decoded(part: &str) -> Option<String> {
+pub(crate) fn decoded(part: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(part.len());
     let mut rest = part.as_bytes();
     while let Some((first, after)) = rest.split_first() {
@@ -57,10 +77,31 @@ fn decoded(part: &str) -> Option<String> {
 impl Field {
     /// What an id says; `None` when it is no id of a counter.
     pub(crate) fn of_id(shared: &Shared, id: &str) -> Option<Field> {
-        let (group, rest) = id.strip_prefix("p.")?.split_once('.')?;
-        let (name, path) = rest.split_once('.')?;
+        let parts: Vec<&str> = id.strip_prefix("p.")?.split('.').collect();
+        let (group, name, path, of) = match parts[..] {
+            [group, name, path] => (group, name, path, None),
+            [group, name, path, of, value] => (group, name, path, Some((of, value))),
+            _ => return None,
+        };
         let trace = (0..shared.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
-        Some(Field { trace, name: decoded(name)?, path: decoded(path)? })
+        let of = match of {
+            Some((path, value)) => Some(Of { path: decoded(path)?, value: decoded(value)? }),
+            None => None,
+        };
+        Some(Field { trace, name: decoded(name)?, path: decoded(path)?, of })
+    }
+
+    /// The id.
+    pub(crate) fn id(&self) -> String {
+        let of = self.of.as_ref().map(|of| format!(".{}.{}", encoded(&of.path), encoded(&of.value)));
+        let (name, path) = (encoded(&self.name), encoded(&self.path));
+        format!("p.{}.{name}.{path}{}", group_id(self.trace), of.unwrap_or_default())
+    }
+
+    /// The paths that are read.
+    fn paths(&self) -> String {
+        let of = self.of.as_ref().map(|of| format!(",{}", of.path));
+        format!("{}{}", self.path, of.unwrap_or_default())
     }
 
     /// How a page calls it: `grams of mill:grind`.
@@ -82,7 +123,7 @@ impl Field {
     ) -> Answer<()> {
         let Traces { session, streams, selection, filter: shown, .. } = &shared.input.traces;
         let wrong = |error: tracemill_model::error::Error| ApiError::new(404, "track", error.message());
-        let columns = ColumnList::parse(&self.path).and_then(|list| list.bind(session)).map_err(wrong)?;
+        let columns = ColumnList::parse(&self.paths()).and_then(|list| list.bind(session)).map_err(wrong)?;
         let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
         let schema = &session.traces[self.trace].schema;
         let own = selection.classes.get(self.trace).cloned().flatten();
@@ -98,7 +139,8 @@ impl Field {
         let begin_ns = selection.begin_ns.max(range.map(|(begin, _)| begin));
         let end_ns = selection.end_ns.into_iter().chain(range.map(|(_, end)| end)).min();
         let jobs = if range.is_some() { 1 } else { selection.jobs };
-        let selection = Selection { begin_ns, end_ns, classes, jobs, ..selection.clone() };
+        let stop = Some(asker.flag());
+        let selection = Selection { begin_ns, end_ns, classes, jobs, stop, ..selection.clone() };
         let origin = shared.timeline().origin;
         let (mut matcher, mut key, mut name) = (filter.map(Filter::matcher), Vec::new(), Vec::new());
         let mut events = Events::new(session, &streams, &selection, shown.as_ref());
@@ -121,9 +163,16 @@ impl Field {
                 continue;
             }
             let values = keys.values(&event, &mut key);
+            let is_of = |of: &Of| values.get(1).is_some_and(|(_, value)| value.to_string() == of.value);
+            if !self.of.as_ref().is_none_or(is_of) {
+                continue;
+            }
             if let Some(value) = values.first().and_then(|(_, value)| number(value)) {
                 see(time, value);
             }
+        }
+        if asker.is_over(shared) {
+            return Err(Asker::over());
         }
         Ok(())
     }
@@ -144,6 +193,12 @@ struct Plot {
 pub(crate) struct Plots(Mutex<VecDeque<(String, Arc<Plot>)>>);
 
 impl Plots {
+    /// One that is kept.
+    fn known(&self, key: &str) -> Option<Arc<Plot>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|(own, _)| own == key).map(|(_, plot)| plot.clone())
+    }
+
     fn plot(&self, key: String) -> Arc<Plot> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|(own, _)| *own == key)
@@ -162,11 +217,15 @@ impl Plots {
     }
 }
 
-fn plot_of(shared: &Shared, id: &str, filter: Option<&str>) -> Arc<Plot> {
-    shared.plots.plot(format!("{} {id} {}", shared.timeline().origin, filter.unwrap_or_default()))
+fn key_of(shared: &Shared, id: &str, filter: Option<&str>) -> String {
+    format!("{} {id} {}", shared.timeline().origin, filter.unwrap_or_default())
 }
 
-fn bound(shared: &Shared, filter: Option<&str>) -> Answer<Option<Filter>> {
+fn plot_of(shared: &Shared, id: &str, filter: Option<&str>) -> Arc<Plot> {
+    shared.plots.plot(key_of(shared, id, filter))
+}
+
+pub(crate) fn bound(shared: &Shared, filter: Option<&str>) -> Answer<Option<Filter>> {
     let session = &shared.input.traces.session;
     let Some(text) = filter else { return Ok(None) };
     let expression = Expression::parse(text);
@@ -248,18 +307,36 @@ pub(crate) fn track(shared: &Shared, id: &str, filter: Option<&str>) -> Answer {
     let field = Field::of_id(shared, id).ok_or_else(unknown)?;
     let index = shared.whole_index()?;
     // A path that no event has is told here, before any tile is asked for.
-    let columns = ColumnList::parse(&field.path).and_then(|list| list.bind(&shared.input.traces.session));
+    let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&shared.input.traces.session));
     columns.map_err(|error| ApiError::new(404, "track", error.message()))?;
     let plot = plot_of(shared, id, filter);
-    let counter = plot.counter.get();
-    let bounds = counter.and_then(|counter| counter.bounds());
     let done = plot.done.load(Ordering::Relaxed) as f64 / index.events().max(1) as f64;
-    Ok(json!({
-        "id": id, "parent": group_id(field.trace), "kind": "counter", "base": false, "name": field.title(),
-        "trace": field.trace, "events": counter.map(|counter| counter.values()), "unit": null,
+    let mut value = track_json(shared, &field, Some(&plot));
+    value["done"] = if plot.counter.get().is_some() { 1.0 } else { done.min(0.99) }.into();
+    Ok(value)
+}
+
+/// The tracks of counters of a trace that its classes tell.
+pub(crate) fn known(shared: &Shared, trace: usize) -> Vec<Value> {
+    let own = shared.counters().iter().filter(|known| known.field.trace == trace);
+    own.map(|known| {
+        track_json(shared, &known.field, shared.plots.known(&key_of(shared, &known.field.id(), None)).as_deref())
+    })
+    .collect()
+}
+
+fn track_json(shared: &Shared, field: &Field, plot: Option<&Plot>) -> Value {
+    let known = shared.counters().iter().find(|known| known.field == *field);
+    let counter = plot.and_then(|plot| plot.counter.get());
+    let bounds = counter.and_then(|counter| counter.bounds());
+    let last = field.path.rsplit('.').next().unwrap_or_default().trim_matches('`');
+    json!({
+        "id": field.id(), "parent": group_id(field.trace), "kind": "counter", "base": false,
+        "name": known.map_or_else(|| field.title(), |known| known.name.clone()),
+        "trace": field.trace, "events": counter.map(|counter| counter.values()),
+        "unit": known.map_or_else(|| names::unit(last), |known| known.unit),
         "min": bounds.map(|(min, _)| text(min)), "max": bounds.map(|(_, max)| text(max)),
-        "done": if counter.is_some() { 1.0 } else { done.min(0.99) },
-    }))
+    })
 }
 
 #[cfg(test)]

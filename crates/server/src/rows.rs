@@ -59,7 +59,7 @@ pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<
     for (at, event) in events.iter().enumerate() {
         let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
         if !is_near || at == 0 {
-            reader = Some(Reader::new(shared, index, *event));
+            reader = Some(Reader::new(shared, index, *event, &Asker::default()));
         }
         let Some(row) = reader.as_mut().and_then(|reader| reader.read(*event)) else {
             if index.is_none() {
@@ -89,9 +89,9 @@ struct Reader<'s> {
 
 impl<'s> Reader<'s> {
     /// A reader that meets an event soon.
-    fn new(shared: &'s Shared, index: Option<&Index>, event: usize) -> Self {
+    fn new(shared: &'s Shared, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
         let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
-        let selection = Selection { jobs: 1, ..selection.clone() };
+        let selection = Selection { jobs: 1, stop: Some(asker.flag()), ..selection.clone() };
         let (merger, next) = match index.and_then(|index| index.place_before(event)) {
             Some((places, next)) => (merger_from(session, streams, &selection, places), next),
             None => (merger(session, streams, &selection), 0),
@@ -192,7 +192,7 @@ pub(crate) fn search(
 ) -> Option<usize> {
     let text = text.to_lowercase();
     let find = |from: usize, to: usize, is_next: bool| {
-        let mut reader = Reader::new(shared, Some(index), from);
+        let mut reader = Reader::new(shared, Some(index), from, asker);
         let (mut event, mut last) = (from, None);
         while event < to && !asker.is_over(shared) {
             let one = reader.find(event)?;

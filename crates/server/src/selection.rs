@@ -1,5 +1,7 @@
 //! Answers about a part of the timeline: `select`, `flame`, and the calls of its functions.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Call, Calls, OfFunction};
 use tracemill_lod::statistics::{self, Part};
@@ -7,8 +9,9 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass};
 use tracemill_semantics::names;
 
-use crate::answers::{Named, Query, base_of, named, named_in, ns, some_ns};
+use crate::answers::{Asker, Named, Query, base_of, named, ns, some_ns};
 use crate::error::{Answer, ApiError};
+use crate::groups::{self, ValueId};
 use crate::rows;
 use crate::shared::Shared;
 
@@ -25,14 +28,24 @@ pub(crate) fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i12
     Ok(Some(range))
 }
 
-/// The base tracks and the tasks of a list of ids, `None` without one: a base track stands for its calls too, and a group for all of its trace.
-pub(crate) fn chosen(shared: &Shared, index: &Index, list: Option<&str>) -> Answer<Option<(Vec<usize>, Vec<usize>)>> {
-    let Some(list) = list.map(|list| named_in(shared, list)).transpose()? else { return Ok(None) };
-    let (mut bases, mut tasks) = (Vec::new(), Vec::new());
+/// Tracks that were chosen.
+pub(crate) struct Chosen {
+    /// Base tracks.
+    pub(crate) bases: Vec<usize>,
+    /// Tasks whose calls they are.
+    pub(crate) tasks: Vec<usize>,
+    /// Events of tracks by a value, beside those of the base tracks.
+    pub(crate) beside: Option<Arc<EventSet>>,
+}
+
+/// The tracks of a list of ids, `None` without one: a base track stands for its calls too, and a group for all of its trace.
+pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option<&str>) -> Answer<Option<Chosen>> {
+    let Some(list) = list else { return Ok(None) };
+    let (mut bases, mut tasks, mut values) = (Vec::new(), Vec::new(), Vec::new());
     let count = shared.calls().map_or(0, |calls| calls.tasks.len());
     let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(shared, calls, task));
-    for one in list {
-        match one {
+    for id in list.split(',') {
+        match named(shared, id)? {
             Named::Base(base) => {
                 bases.push(base);
                 tasks.extend((0..count).filter(|task| base_of_task(*task) == Some(base)));
@@ -43,6 +56,7 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, list: Option<&str>) -> Answ
             }
             // States and counters have no events of their own.
             Named::State(_) | Named::Plot => {}
+            Named::Value => values.extend(ValueId::parse(shared, id)),
             Named::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
                 let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
@@ -54,7 +68,8 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, list: Option<&str>) -> Answ
         list.sort_unstable();
         list.dedup();
     }
-    Ok(Some((bases, tasks)))
+    let beside = (!values.is_empty()).then(|| groups::events(shared, &values, query)).transpose()?;
+    Ok(Some(Chosen { bases, tasks, beside }))
 }
 
 fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
@@ -84,9 +99,11 @@ fn function_json(calls: &Calls, of: OfFunction) -> Value {
 pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let index = shared.whole_index()?;
     let range = range_of(query, index)?;
-    let chosen = chosen(shared, index, query.get("tracks"))?;
-    let (bases, tasks) = (chosen.as_ref().map(|(bases, _)| &**bases), chosen.as_ref().map(|(_, tasks)| &**tasks));
-    let sums = statistics::sums(index, Part { range, tracks: bases, set });
+    let chosen = chosen(shared, index, query, query.get("tracks"))?;
+    let (bases, tasks) = (chosen.as_ref().map(|chosen| &*chosen.bases), chosen.as_ref().map(|chosen| &*chosen.tasks));
+    let beside = chosen.as_ref().and_then(|chosen| chosen.beside.as_deref());
+    let is_over = || query.asker.is_over(shared);
+    let sums = statistics::sums(index, Part { range, tracks: bases, beside, set }, &is_over).ok_or_else(Asker::over)?;
     let names = sums.names.iter().map(|of| {
         let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
         json!({
@@ -106,7 +123,7 @@ pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
         "names": names,
     });
     if let Some(calls) = shared.calls() {
-        let rows = calls.statistics(absolute(range, index), tasks);
+        let rows = calls.statistics(absolute(range, index), tasks, &is_over).ok_or_else(Asker::over)?;
         answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
     }
     Ok(answer)
@@ -115,9 +132,10 @@ pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
 pub(crate) fn flame(shared: &Shared, query: &Query) -> Answer {
     let index = shared.whole_index()?;
     let range = absolute(range_of(query, index)?, index);
-    let chosen = chosen(shared, index, query.get("tracks"))?;
+    let chosen = chosen(shared, index, query, query.get("tracks"))?;
     let Some(calls) = shared.calls() else { return Ok(json!({ "nodes": [] })) };
-    let stacks = calls.stacks(range, chosen.as_ref().map(|(_, tasks)| &**tasks));
+    let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
+    let stacks = calls.stacks(range, tasks, &|| query.asker.is_over(shared)).ok_or_else(Asker::over)?;
     let nodes = stacks.iter().enumerate().map(|(at, of)| {
         json!({
             "id": at,
@@ -139,8 +157,8 @@ pub(crate) fn call(shared: &Shared, place: &str) -> Answer {
     let call = calls.call(task, number).ok_or_else(wrong)?;
     // Once for all calls: whoever chooses one is likely to choose others.
     let all = shared.of_functions.get_or_init(|| {
-        let all = calls.statistics((calls.begin, calls.end), None).into_iter();
-        all.map(|of| (of.name, function_json(calls, of).to_string().into())).collect()
+        let all = calls.statistics((calls.begin, calls.end), None, &|| false).unwrap_or_default();
+        all.into_iter().map(|of| (of.name, function_json(calls, of).to_string().into())).collect()
     });
     let all = all.get(&call.name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
     let (args, retval) = said(shared, calls, task, &call)?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::SystemTime;
 
+use tokio::sync::Semaphore;
 use tracemill_engine::choice;
 use tracemill_engine::filter::{Expression, Filter};
 use tracemill_engine::selection::StreamOf;
@@ -19,13 +20,17 @@ use tracemill_model::schema::ClockOrigin;
 use crate::anew::Reopener;
 use crate::answers::Asker;
 use crate::cache::Cache;
+use crate::counters::{self, Known};
 use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
+use crate::groups::GroupList;
 use crate::guard::Guard;
 use crate::plots::Plots;
+use crate::sql::{AT_ONCE, Querier};
 use crate::states;
 
 /// The traces that are shown.
+#[derive(Clone)]
 pub struct Traces {
     /// The session.
     pub session: Arc<Session>,
@@ -75,6 +80,8 @@ pub struct Input {
     pub command: String,
     /// Writes parts of the traces, where the program can do that.
     pub cut: Option<Cutter>,
+    /// Answers queries, where the program can do that.
+    pub query: Option<Querier>,
     /// Opens the traces again, where that can be done.
     pub reopen: Option<Reopener>,
     /// A time before they were opened.
@@ -83,8 +90,9 @@ pub struct Input {
     pub cache: Option<Cache>,
 }
 
-/// Filters whose events are kept.
-const FILTERS: usize = 8;
+/// Sets of events that are kept, and their bytes.
+const SETS: usize = 8;
+const SET_BYTES: usize = 32 << 20;
 
 /// Answers that took long and may be asked for again.
 #[derive(Default)]
@@ -135,6 +143,8 @@ pub(crate) struct News {
 pub(crate) struct Lasting {
     pub(crate) guard: Guard,
     pub(crate) exports: Exports,
+    /// Room for queries.
+    pub(crate) queries: Semaphore,
     /// How often what answers are made of was added to.
     pub(crate) changes: AtomicUsize,
     /// Told when more is known, and when the server ends.
@@ -147,6 +157,7 @@ pub struct Shared {
     pub input: Input,
     pub(crate) kept: Kept,
     pub(crate) plots: Plots,
+    pub(crate) groups: GroupList,
     pub(crate) lasting: Arc<Lasting>,
     /// How many were shown before by this server.
     pub(crate) version: usize,
@@ -159,6 +170,7 @@ pub struct Shared {
     is_kept: AtomicBool,
     calls: OnceLock<Option<Arc<Calls>>>,
     states: OnceLock<Option<states::Found>>,
+    counters: OnceLock<Vec<Known>>,
     sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
     /// Statistics of all calls of each name, as text.
     pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
@@ -178,6 +190,7 @@ impl Shared {
         let lasting = Lasting {
             guard,
             exports: Exports::default(),
+            queries: Semaphore::new(AT_ONCE),
             changes: AtomicUsize::new(0),
             news: tokio::sync::watch::channel(news).0,
         };
@@ -196,6 +209,7 @@ impl Shared {
             input,
             kept: Kept::default(),
             plots: Plots::default(),
+            groups: GroupList::default(),
             lasting,
             version,
             progress: Progress::default(),
@@ -203,6 +217,7 @@ impl Shared {
             is_kept: AtomicBool::new(false),
             calls: OnceLock::new(),
             states: OnceLock::new(),
+            counters: OnceLock::new(),
             sets: Mutex::default(),
             of_functions: OnceLock::new(),
         }
@@ -214,21 +229,31 @@ impl Shared {
         let change = || self.lasting.changes.fetch_add(1, Ordering::Relaxed);
         // Calls and states are followed as they were recorded, and would show what is redacted.
         let may_follow = selection.redactions.is_none();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let source = self.input.traces.source();
-                let follow = || calls::follow(session, &source, self.timeline().origin, &self.progress);
-                let found = may_follow.then(follow).flatten().map(Arc::new);
-                // Nothing is ever put there twice.
-                let _ = self.calls.set(found);
-                change();
-            });
-            scope.spawn(|| {
-                let _ = self.states.set(may_follow.then(|| states::follow(&self.input.traces)).flatten());
-                change();
-            });
+        let follow_calls = || {
             let source = self.input.traces.source();
-            if let Some((timeline, index)) = self.input.cache.as_ref().and_then(|cache| cache.load(&source)) {
+            let follow = || calls::follow(session, &source, self.timeline().origin, &self.progress);
+            let found = may_follow.then(follow).flatten().map(Arc::new);
+            // Nothing is ever put there twice.
+            let _ = self.calls.set(found);
+            change();
+        };
+        let follow_states = || {
+            let follow = || states::follow(&self.input.traces, &self.progress.stop);
+            let found = may_follow.then(follow).flatten();
+            let find = || counters::find(&self.input.traces, &self.progress.stop);
+            let _ = self.counters.set(may_follow.then(find).flatten().unwrap_or_default());
+            let _ = self.states.set(found);
+            change();
+        };
+        // Where calls are what the trace is about they are followed at once; otherwise counting has all threads first.
+        let has_calls = session.traces.iter().any(|trace| trace.reader.calls().is_some());
+        std::thread::scope(|scope| {
+            if has_calls {
+                scope.spawn(follow_calls);
+            }
+            let source = self.input.traces.source();
+            let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&source));
+            if let Some((timeline, index)) = kept {
                 self.is_kept.store(true, Ordering::Relaxed);
                 self.put_timeline(timeline);
                 for known in [&self.progress.counted, &self.progress.events] {
@@ -236,10 +261,14 @@ impl Shared {
                 }
                 let _ = self.index.set(Arc::new(index));
                 change();
-                return;
             }
-            let Some(timeline) = self.counted(&source) else { return };
+            let counted = if self.index().is_some() { None } else { self.counted(&source) };
             change();
+            if !has_calls {
+                scope.spawn(follow_calls);
+            }
+            scope.spawn(follow_states);
+            let Some(timeline) = counted else { return };
             if let Some(index) = index::read(&timeline, &source, &self.progress) {
                 let _ = self.index.set(Arc::new(index));
                 change();
@@ -256,7 +285,7 @@ impl Shared {
         if let (Some(cache), Some(index), false) =
             (&self.input.cache, self.index(), self.is_kept.load(Ordering::Relaxed))
         {
-            cache.save(&self.timeline(), index);
+            cache.save(session, &self.timeline(), index);
         }
     }
 
@@ -286,9 +315,15 @@ impl Shared {
         self.timeline.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Ends all reading.
+    pub(crate) fn stop(&self) {
+        self.progress.stop.store(true, Ordering::Relaxed);
+        self.groups.stop();
+    }
+
     /// Ends the reading, and the server.
     pub fn end(&self) {
-        self.progress.stop.store(true, Ordering::Relaxed);
+        self.stop();
         self.lasting.news.send_modify(|news| news.stage = Stage::End);
     }
 
@@ -310,6 +345,11 @@ impl Shared {
     /// States of CPUs and threads.
     pub(crate) fn states(&self) -> Option<&states::Found> {
         self.states.get()?.as_ref()
+    }
+
+    /// Counters that have tracks, once they are found.
+    pub(crate) fn counters(&self) -> &[Known] {
+        self.counters.get().map_or(&[], |list| list)
     }
 
     /// Is nothing left to be read?
@@ -348,22 +388,31 @@ impl Shared {
     /// The same for somebody who may go away.
     pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
         self.whole_index()?;
-        let known = |sets: &VecDeque<(String, Arc<EventSet>)>| {
-            sets.iter().find(|(own, _)| own == text).map(|(_, set)| set.clone())
-        };
-        if let Some(set) = known(&self.sets.lock().unwrap_or_else(PoisonError::into_inner)) {
-            return Ok(set);
+        self.set_of(text.to_string(), || {
+            let Traces { session, .. } = &self.input.traces;
+            let mistake = |error: Error| ApiError::filter(text, &error);
+            let expression = Expression::parse(text).map_err(mistake)?;
+            let times = choice::times(session, false, expression.needs());
+            let wanted = expression.bind(session, &times).map_err(mistake)?;
+            let mut matcher = wanted.matcher();
+            let set = index::matching(&self.input.traces.source(), &asker.flag(), |event| matcher.matches(event));
+            set.filter(|_| !asker.is_over(self)).ok_or_else(Asker::over)
+        })
+    }
+
+    /// The set of a key: one that is kept, or a new one.
+    pub(crate) fn set_of(&self, key: String, make: impl FnOnce() -> Answer<EventSet>) -> Answer<Arc<EventSet>> {
+        let lock = || self.sets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, set)) = lock().iter().find(|(own, _)| *own == key) {
+            return Ok(set.clone());
         }
-        let Traces { session, .. } = &self.input.traces;
-        let mistake = |error: Error| ApiError::filter(text, &error);
-        let expression = Expression::parse(text).map_err(mistake)?;
-        let times = choice::times(session, false, expression.needs());
-        let wanted = expression.bind(session, &times).map_err(mistake)?;
-        let set = index::matching(&self.input.traces.source(), &wanted, || asker.is_over(self));
-        let set = Arc::new(set.ok_or_else(Asker::over)?);
-        let mut sets = self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        sets.push_back((text.to_string(), set.clone()));
-        if sets.len() > FILTERS {
+        let set = Arc::new(make()?);
+        let mut sets = lock();
+        sets.push_back((key, set.clone()));
+        // The newest one is wanted whatever it takes.
+        while sets.len() > 1
+            && (sets.len() > SETS || sets.iter().map(|(_, set)| set.bytes()).sum::<usize>() > SET_BYTES)
+        {
             sets.pop_front();
         }
         Ok(set)
@@ -373,6 +422,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answers::{self, Query};
 
     fn mill() -> Input {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
@@ -385,6 +435,7 @@ mod tests {
             program: String::new(),
             command: String::new(),
             cut: None,
+            query: None,
             reopen: None,
             opened: SystemTime::now(),
             cache: None,
@@ -444,5 +495,26 @@ mod tests {
         assert_eq!((ask(99, &long).len(), ask(99, "e")), (long.len(), "e".to_string()));
         assert!(kept.answer("wrong".to_string(), || Err(ApiError::request("no"))).is_err());
         assert_eq!(&*kept.answer("wrong".to_string(), || Ok("f".to_string())).expect("now it has one"), "f");
+    }
+
+    #[test]
+    fn answers_stop_when_nobody_waits() {
+        let shared = Shared::alone(mill()).expect("random numbers");
+        shared.read();
+        for (path, parameters) in [
+            ("select", ""),
+            ("flame", ""),
+            ("pairs", "from=mill:grind&to=mill:stage"),
+            ("outliers", "name=mill:grind&field=payload.grams"),
+            ("search", "q=mill"),
+        ] {
+            let query = || Query::parse(parameters);
+            let gone = query();
+            gone.asker.go();
+            let told = answers::answer(&shared, path, &gone).is_err_and(|error| error.status == 503);
+            // Without calls there is nothing to follow.
+            assert!(told || path == "flame", "{path}");
+            assert!(answers::answer(&shared, path, &query()).is_ok(), "{path}");
+        }
     }
 }

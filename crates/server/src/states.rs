@@ -2,10 +2,13 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
 use tracemill_engine::item::Flow;
+use tracemill_engine::timeline::Selection;
 use tracemill_lod::states::{Builder, Of, States};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
@@ -24,12 +27,12 @@ pub(crate) struct Found {
     traces: Vec<usize>,
 }
 
-/// Follows the states of all machines. `None` when no trace tells of any.
-pub(crate) fn follow(traces: &Traces) -> Option<Found> {
+/// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.
+pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     let input = Input {
         session: &traces.session,
         streams: &traces.streams,
-        selection: traces.selection.clone(),
+        selection: Selection { stop: Some(stop.clone()), ..traces.selection.clone() },
         concepts: Concepts::built_in(),
         same_host: false,
     };
@@ -51,6 +54,9 @@ pub(crate) fn follow(traces: &Traces) -> Option<Found> {
     let keeper = Keeper { builder: Builder::new(range), found: found.clone() };
     // Losses and faults are told by the index.
     reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;
+    if stop.load(Ordering::Relaxed) {
+        return None;
+    }
     let states = found.take();
     if states.tracks.is_empty() && states.left_out.is_empty() {
         return None;
@@ -151,7 +157,6 @@ mod tests {
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::{OpenOptions, Session};
     use tracemill_engine::source::FileSystem;
-    use tracemill_engine::timeline::Selection;
     use tracemill_formats::FORMATS;
     use tracemill_lod::search::Direction;
 
@@ -218,7 +223,7 @@ mod tests {
         let ns = |milliseconds: i128| Some(1_795_249_870_250_020_000 + milliseconds * 1_000_000);
         for (begin_ns, end_ns) in [(None, None), (ns(100), ns(300))] {
             let traces = opened(Selection { begin_ns, end_ns, ..Selection::default() });
-            let kept = follow(&traces).expect("a kernel's trace");
+            let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
             let rows = analyzed(&traces);
             let tracks = &kept.states.tracks;
             assert_eq!(
@@ -238,7 +243,7 @@ mod tests {
     #[test]
     fn slices_hold_every_piece_once_and_all_of_its_time() {
         let traces = opened(Selection::default());
-        let kept = follow(&traces).expect("a kernel's trace");
+        let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
         let (begin, end) = (1_795_249_870_250_020_000, 1_795_249_870_900_000_000);
         for (at, track) in kept.states.tracks.iter().enumerate() {
             let pieces: Vec<_> = kept.states.pieces(at).collect();
@@ -282,7 +287,7 @@ mod tests {
 
     #[test]
     fn threads_stand_below_their_parents() {
-        let kept = follow(&opened(Selection::default())).expect("a kernel's trace");
+        let kept = follow(&opened(Selection::default()), &Arc::default()).expect("a kernel's trace");
         let tracks: Vec<Value> = kept.tracks(0, "g0").collect();
         let parent = |id: &str| tracks.iter().find(|track| track["id"] == id).expect(id)["parent"].clone();
         assert_eq!((parent("s0.cpu1"), parent("s0.1.0")), ("g0".into(), "g0".into()));
@@ -293,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_piece_is_found_at_a_time_and_beside_it() {
-        let kept = follow(&opened(Selection::default())).expect("a kernel's trace");
+        let kept = follow(&opened(Selection::default()), &Arc::default()).expect("a kernel's trace");
         let track = kept.find("s0.641.0").expect("oven-1");
         let pieces: Vec<_> = kept.states.pieces(track).collect();
         assert!(pieces.len() > 200);
@@ -314,7 +319,7 @@ mod tests {
         let expression = tracemill_engine::filter::Expression::parse("cpu == 0").expect("a filter");
         let times = tracemill_engine::choice::times(&traces.session, false, expression.needs());
         traces.filter = Some(expression.bind(&traces.session, &times).expect("it fits"));
-        let kept = follow(&traces).expect("a kernel's trace");
+        let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
         assert!(kept.states.tracks.is_empty());
         assert_eq!(kept.states.left_out.len(), 1);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
 use tracemill_lod::calls::Slice;
@@ -11,6 +12,7 @@ use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
 
 use crate::answers::{Named, Query, named};
 use crate::error::{Answer, ApiError};
+use crate::groups::{self, ValueId};
 use crate::plots::{self, Field};
 use crate::shared::Shared;
 
@@ -97,7 +99,11 @@ impl TrackText {
     }
 }
 
-pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer<(String, bool)> {
+pub(crate) fn tiles(
+    shared: &Shared,
+    query: &Query,
+    set: impl FnOnce() -> Answer<Option<Arc<EventSet>>>,
+) -> Answer<(String, bool)> {
     let level: u32 = query.needed("level")?;
     let (from, to): (u64, u64) = (query.needed("from")?, query.needed("to")?);
     if level > MAX_LEVEL || from > to || to - from >= 4096 || to > 1 << 53 {
@@ -110,6 +116,10 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
     let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
     let tasks: Vec<usize> =
         asked.iter().filter_map(|one| if let Named::Calls(at) = one { Some(*at) } else { None }).collect();
+    // Tracks by a value have their filter in what was read of them.
+    let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(shared, id)).collect();
+    let mut of_values = groups::densities(shared, &values, (level, (from, to)), query)?.into_iter();
+    let set = if asked.iter().all(|one| *one == Named::Value) { None } else { set()? };
     let (timeline, source, range) = (shared.timeline(), shared.input.traces.source(), (from, to));
     let known = timeline.tracks();
     let of_trace =
@@ -120,13 +130,13 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
         .flat_map(|one| match one {
             Named::Base(at) => vec![*at],
             Named::Group(trace) => of_trace(*trace),
-            Named::Calls(_) | Named::State(_) | Named::Plot => Vec::new(),
+            Named::Calls(_) | Named::State(_) | Named::Plot | Named::Value => Vec::new(),
         })
         .collect();
     wanted.sort_unstable();
     wanted.dedup();
     let densities = match shared.index().zip(set) {
-        Some((index, set)) => tiles::density_in(index, &wanted, level, range, set),
+        Some((index, set)) => tiles::density_in(index, &wanted, level, range, &set),
         None => tiles::density(&timeline, &source, &wanted, level, range, query.is_on("exact")),
     };
     let density_of = |track: usize| wanted.binary_search(&track).ok().map(|at| &densities[at]);
@@ -166,6 +176,13 @@ pub(crate) fn tiles(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
                 let range = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
                 let slices = of.states.slices(*at, level, range);
                 track.slices(&slices, NameOf::State, &of.states.names, &mut names).end(Vec::new())
+            }
+            Named::Value => {
+                // What was not read yet is not known at all.
+                let known = of_values.next().flatten().unwrap_or_default();
+                is_exact &= known.is_exact;
+                let track = TrackText::new(id, "events", known.is_exact).density(&known, &timeline, &mut names);
+                track.end(Vec::new())
             }
             Named::Plot => {
                 let field = Field::of_id(shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;

@@ -20,6 +20,7 @@ use crate::error::{Answer, ApiError};
 use crate::export;
 use crate::guard::{Guard, check_method};
 use crate::shared::{Input, News, Shared, Stage};
+use crate::sql;
 
 /// How a server is reached.
 pub struct Settings {
@@ -204,7 +205,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         };
     }
     let path = path.trim_start_matches("/api/").to_string();
-    let is_post = matches!(&*path, "login" | "stop" | "export" | "clock");
+    let is_post = matches!(&*path, "login" | "stop" | "export" | "clock" | "sql");
     if parts.method == Method::OPTIONS {
         check_method(&parts.method, is_post)?;
     }
@@ -304,6 +305,16 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
             };
             let shared = app.current.shared();
             let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body)).await;
+            answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
+        }
+        "sql" => {
+            let Ok(_room) = app.current.lasting.queries.try_acquire() else {
+                return Err(ApiError::new(503, "busy", "too many queries at once"));
+            };
+            let asker = Asker::default();
+            let _asker = Gone(asker.clone());
+            let shared = app.current.shared();
+            let answer = tokio::task::spawn_blocking(move || sql::answer(&shared, &body, &asker)).await;
             answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
         }
         "clock" => {

@@ -38,6 +38,7 @@ fn input_of(paths: &[PathBuf], moves: &[Move]) -> Input {
         program: "test".to_string(),
         command: "tracemill view".to_string(),
         cut: None,
+        query: None,
         reopen: Some(Arc::new(move |moves: &[Move]| Ok(input_of(&own, moves)))),
         opened,
         cache: None,
@@ -542,5 +543,113 @@ fn a_call_says_its_values() {
         }
     }
     assert!(calls > 50, "{calls}");
+    served.end();
+}
+
+/// The answer to a question about groups, once these were read.
+fn read_groups(served: &Served, target: &str) -> Value {
+    loop {
+        let answer = served.json(target);
+        if answer["done"] == 1.0 {
+            return answer;
+        }
+    }
+}
+
+#[test]
+fn tracks_by_a_value_hold_every_event_once() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    assert!(served.json("session")["features"].as_array().is_some_and(|all| all.contains(&"groups".into())));
+    let origin = ns(&served.json("session")["origin"]);
+    let value_of = |path: &str, line: &Value| match path {
+        "cpu" | "name" => Some(line[path].clone()),
+        "thread" => Some(line["stream_context"]["vtid"].clone()),
+        "process" => Some(line["stream_context"]["vpid"].clone()),
+        _ => Some(line["payload"]["grinder"].clone()).filter(|value| !value.is_null()),
+    };
+    for filter in ["", "cpu%20%3D%3D%200"] {
+        let rows = served.rows(filter);
+        for path in ["cpu", "name", "thread", "process", "payload.grinder"] {
+            let answer = read_groups(&served, &format!("tracks?group={path}&trace=0&filter={filter}"));
+            let mut wanted: HashMap<Option<String>, Vec<i128>> = HashMap::new();
+            for (row, line) in &rows {
+                let value = value_of(path, line).map(|value| value.as_str().map_or(value.to_string(), str::to_string));
+                wanted.entry(value).or_default().push(ns(&row["ns"]) - origin);
+            }
+            let tracks = answer["tracks"].as_array().expect("a list");
+            assert_eq!((tracks.len(), &answer["left_out"]), (wanted.len(), &Value::from(0)), "{path} {filter}");
+            let mut ids = Vec::new();
+            for track in tracks {
+                let times = &wanted[&track["value"].as_str().map(str::to_string)];
+                assert_eq!(track["events"], times.len(), "{track}");
+                let id = track["id"].as_str().expect("a text");
+                ids.push(id);
+                assert_eq!(read_groups(&served, &format!("track/{id}?filter={filter}"))["events"], times.len());
+                for level in [0, 9, 20, 31, 62] {
+                    let tile = (times[times.len() / 2] >> level >> 10) as u64;
+                    let answer = served.json(&format!(
+                        "tiles?tracks={id}&level={level}&from={tile}&to={tile}&exact=1&filter={filter}"
+                    ));
+                    let of = &answer["tracks"][0];
+                    let mut buckets: std::collections::BTreeMap<i128, u64> = Default::default();
+                    let inside = times.iter().filter(|time| **time >> level >> 10 == i128::from(tile));
+                    inside
+                        .for_each(|time| *buckets.entry((time >> level) - (i128::from(tile) << 10)).or_default() += 1);
+                    let list = |name: &str| of[name].as_array().expect("a list").clone();
+                    let found = list("at").into_iter().zip(list("n"));
+                    let found: Vec<(i128, u64)> = found
+                        .map(|(at, n)| (at.as_i64().expect("a bucket").into(), n.as_u64().expect("a number")))
+                        .collect();
+                    assert_eq!(found, buckets.into_iter().collect::<Vec<_>>(), "{id}, level {level}");
+                    assert_eq!(of["exact"], true);
+                }
+                let sums = served.json(&format!("select?tracks={id}&filter={filter}"));
+                assert_eq!(sums["events"], times.len(), "{id}");
+                let first = served.json(&format!("locate?track={id}&at={}&direction=next&filter={filter}", origin - 1));
+                assert_eq!(ns(&first["ns"]) - origin, times[0], "{id}");
+            }
+            let sums = served.json(&format!("select?tracks={}&filter={filter}", ids.join(",")));
+            assert_eq!(sums["events"], rows.len(), "{path}");
+        }
+    }
+    // Beside a base track events are counted once.
+    let all = served.json("select")["events"].clone();
+    let some = read_groups(&served, "tracks?group=cpu&trace=0")["tracks"][0]["id"].clone();
+    let tracks = served.json("tracks");
+    let bases = tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["base"] == true);
+    let bases: Vec<&str> = bases.filter_map(|track| track["id"].as_str()).collect();
+    let some = some.as_str().expect("a text");
+    let sums = served.json(&format!("select?tracks={},{some}", bases.join(",")));
+    assert_eq!(sums["events"], all);
+    for (wrong, status) in [
+        ("tracks?group=cpu", 400),
+        ("tracks?group=cpu&trace=9", 404),
+        ("tracks?group=payload.none&trace=0", 400),
+        ("tracks?group=%3D%3D&trace=0", 400),
+        ("track/v.g0.cpu.i77", 404),
+        ("track/v.g9.cpu.i0", 404),
+        ("tiles?tracks=v.g0.cpu&level=0&from=0&to=0", 404),
+    ] {
+        assert_eq!(served.ask("GET", &format!("/api/{wrong}"), "").0, status, "{wrong}");
+    }
+    let body = format!("{{\"what\":\"trace\",\"tracks\":[\"{some}\"]}}");
+    assert_ne!(served.ask("POST", "/api/export", &body).0, 200);
+    assert_eq!(served.ask("POST", "/api/sql", "{\"query\":\"select 1\"}").0, 404);
+    served.end();
+}
+
+#[test]
+fn a_field_of_many_values_has_a_track_for_the_rest() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    let all = served.json("session")["events"].clone();
+    let answer = read_groups(&served, "tracks?group=payload.grams&trace=0");
+    let tracks = answer["tracks"].as_array().expect("a list");
+    assert_eq!((tracks.len(), &answer["values"]), (257, &Value::from(256)));
+    let sum: u64 = tracks.iter().map(|track| track["events"].as_u64().expect("a number")).sum();
+    let last = &tracks[256];
+    assert_eq!((&last["name"], &last["events"]), (&"other values".into(), &answer["left_out"]));
+    assert!(all == sum && last["events"].as_u64() > Some(0), "{sum}");
     served.end();
 }

@@ -130,7 +130,8 @@ impl Events {
             return false;
         };
         let (first, behind) = self.span(shared, range);
-        let found = search::find(index, text, event as i64, is_next, self.chosen_set());
+        let found =
+            search::find(index, text, (event as i64, is_next), self.chosen_set(), &|| false).unwrap_or_default();
         let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
         match found.event.filter(|event| (first..behind).contains(&rank(*event))) {
             Some(event) => {

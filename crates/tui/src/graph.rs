@@ -110,7 +110,9 @@ impl Graph {
         }
         let shared = shared.clone();
         self.all.begin(move || match shared.calls() {
-            Some(calls) => Tree::new(&calls.stacks(ns_range(range, calls), None), &calls.names),
+            Some(calls) => {
+                Tree::new(&calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default(), &calls.names)
+            }
             None => Tree(vec![Node::default()]),
         });
     }

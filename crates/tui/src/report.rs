@@ -192,11 +192,11 @@ fn table(shared: &Shared, range: Option<Range>) -> Table {
                 ],
             }
         };
-        let found = calls.statistics(ns_range(range, calls), None);
+        let found = calls.statistics(ns_range(range, calls), None, &|| false).unwrap_or_default();
         return Table { lines: found.iter().map(line).collect(), keys: CALLS };
     }
     let Some(index) = shared.index() else { return Table { lines: Vec::new(), keys: EVENTS } };
-    let sums = sums(index, Part { range, ..Part::default() });
+    let sums = sums(index, Part { range, ..Part::default() }, &|| false).unwrap_or_default();
     let line = |of: &tracemill_lod::statistics::OfName| {
         let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));
         let numbers = vec![Some(of.events.into()), gap(|gaps| gaps.0), gap(|gaps| gaps.1), gap(|gaps| gaps.2)];

@@ -24,6 +24,7 @@ fn shared(paths: &[&Path]) -> Arc<Shared> {
         program: "test".to_string(),
         command: "tracemill tui".to_string(),
         cut: None,
+        query: None,
         reopen: None,
         opened: std::time::SystemTime::now(),
         cache: None,

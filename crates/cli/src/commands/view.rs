@@ -83,6 +83,7 @@ mod shown {
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
         let shown = Input {
             traces,
+            query: None,
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
