@@ -152,6 +152,7 @@ fn record(task: u32, time: u64, kind: CallKind, depth: u16, address: u64, symbol
         task,
         values_len: 0,
         depth,
+        cpu: None,
         kind,
         origin: CallOrigin::Task,
         has_values: false,

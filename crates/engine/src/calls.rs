@@ -16,7 +16,7 @@ use tracemill_format::calls::{
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{CallHalf, EventClassId, Scope};
-use tracemill_semantics::{Semantics, member, names};
+use tracemill_semantics::{CpuOf, Semantics, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
@@ -387,6 +387,7 @@ impl CallSource for EventCalls {
             events: Events::new(&self.session, &self.streams, &self.selection, self.filter.as_ref()),
             keys: KeyReader::new(&self.session, &self.fields),
             key: Vec::new(),
+            cpus: CpuOf::default(),
             findings: Findings::default(),
             open: vec![OpenCalls::new(MAX_DEPTH); self.tasks.len()],
             begun: vec![false; self.tasks.len()],
@@ -445,6 +446,7 @@ struct Records<'a> {
     events: Events<'a>,
     keys: KeyReader,
     key: Vec<u8>,
+    cpus: CpuOf,
     findings: Findings,
     /// By task: symbols and addresses of the open calls.
     open: Vec<OpenCalls<(u32, u64)>>,
@@ -456,10 +458,10 @@ struct Records<'a> {
 
 impl CallStream for Records<'_> {
     fn fill(&mut self, out: &mut Vec<CallRecord>) -> bool {
-        let Records { calls, events, keys, key, findings, open, begun, unfounded } = self;
+        let Records { calls, events, keys, key, cpus, findings, open, begun, unfounded } = self;
         for _ in 0..BATCH {
-            let event = match events.next() {
-                Some(Step::Event(_, event)) => event,
+            let (stream, event) = match events.next() {
+                Some(Step::Event(stream, event)) => (stream, event),
                 Some(Step::Note(note)) => {
                     match note {
                         Note::Fault(error) => findings.faults.push(error),
@@ -486,6 +488,7 @@ impl CallStream for Records<'_> {
                 symbol => symbol,
             };
             let time = since(calls.base_ns, ns);
+            let cpu = cpus.of(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
             let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {
                 out.push(CallRecord {
                     time,
@@ -495,6 +498,7 @@ impl CallStream for Records<'_> {
                     task,
                     values_len: 0,
                     depth: depth.min(MAX_DEPTH) as u16,
+                    cpu,
                     kind,
                     origin: CallOrigin::Task,
                     has_values: false,

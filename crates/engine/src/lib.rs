@@ -28,6 +28,7 @@ pub mod source;
 pub mod split;
 pub mod survey;
 pub mod timeline;
+pub mod trace_calls;
 pub mod typed;
 
 pub use tracemill_codec::text::pattern;

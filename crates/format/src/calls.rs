@@ -93,6 +93,8 @@ pub struct CallRecord {
     pub values_len: u32,
     /// Depth of the call that the producer states.
     pub depth: u16,
+    /// Its CPU, where the recording ties it to one.
+    pub cpu: Option<u16>,
     /// Its kind.
     pub kind: CallKind,
     /// Where it comes from.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use arrow_array::builder::{Int32Builder, Int64Builder, StringBuilder, TimestampNanosecondBuilder};
 use arrow_array::{ArrayRef, RecordBatch};
@@ -19,23 +20,28 @@ use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
 use tracemill_calls::CallOptions;
 use tracemill_calls::follow::Follower;
+use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
-use tracemill_codec::text::strings::put_json;
-use tracemill_engine::calls::EventCalls;
-use tracemill_format::calls::{CallKind, CallRecord, CallSource, ValueStyle};
+use tracemill_engine::trace_calls::{TraceCalls, Values};
+use tracemill_format::calls::{CallKind, CallRecord};
+use tracemill_model::schema::Scope;
+use tracemill_semantics::member;
 
 use crate::database::Database;
 use crate::table::times;
 
 /// The table.
 pub(crate) struct CallTable {
-    stream: Arc<Calls>,
+    database: Arc<Database>,
+    schema: SchemaRef,
 }
 
 /// Its rows.
 struct Calls {
     database: Arc<Database>,
     schema: SchemaRef,
+    /// Are arguments or return values named? Events are read for them.
+    has_values: bool,
 }
 
 impl CallTable {
@@ -61,7 +67,7 @@ impl CallTable {
         ];
         let fields: Vec<Field> = columns.into_iter().map(|(name, of)| Field::new(name, of, true)).collect();
         let schema = Arc::new(Schema::new(fields));
-        CallTable { stream: Arc::new(Calls { database: database.clone(), schema }) }
+        CallTable { database: database.clone(), schema }
     }
 }
 
@@ -80,7 +86,7 @@ impl fmt::Debug for Calls {
 #[async_trait]
 impl TableProvider for CallTable {
     fn schema(&self) -> SchemaRef {
-        self.stream.schema.clone()
+        self.schema.clone()
     }
 
     fn table_type(&self) -> TableType {
@@ -94,7 +100,13 @@ impl TableProvider for CallTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let table = StreamingTable::try_new(self.schema(), vec![self.stream.clone()])?;
+        let is_named = |name| {
+            let at = self.schema.index_of(name).ok();
+            projection.is_none_or(|named| at.is_some_and(|at| named.contains(&at)))
+        };
+        let has_values = is_named("args") || is_named("retval");
+        let rows = Calls { database: self.database.clone(), schema: self.schema(), has_values };
+        let table = StreamingTable::try_new(self.schema(), vec![Arc::new(rows)])?;
         table.scan(state, projection, filters, limit).await
     }
 }
@@ -110,20 +122,17 @@ impl PartitionStream for Calls {
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
         let (sender, database, schema) = (builder.tx(), self.database.clone(), self.schema.clone());
+        let has_values = self.has_values;
         builder.spawn_blocking(move || {
             let mut rows = Rows::new(&schema);
             // The receiver that has gone wants no more.
             let mut send = |rows: &mut Rows| sender.blocking_send(rows.take()).is_ok();
-            let session = &database.session;
             let mut next = 0;
-            for (at, trace) in session.traces.iter().enumerate() {
-                let goes_on = match trace.reader.calls() {
-                    Some(source) => follow(&database, at, source, &mut next, &mut rows, &mut send),
-                    None => match EventCalls::of_trace(session, at) {
-                        Some(source) => follow(&database, at, &source, &mut next, &mut rows, &mut send),
-                        None => true,
-                    },
-                };
+            for trace in 0..database.session.traces.len() {
+                let (streams, selection) = (&database.streams, &database.selection);
+                let calls = TraceCalls::open(&database.session, trace, streams, selection, database.filter.as_ref());
+                let goes_on = calls
+                    .is_none_or(|calls| follow(&database, trace, &calls, has_values, &mut next, &mut rows, &mut send));
                 if !goes_on {
                     return Ok(());
                 }
@@ -141,6 +150,7 @@ impl PartitionStream for Calls {
 struct Open {
     call: i64,
     begin: u64,
+    cpu: Option<u16>,
     address: u64,
     symbol: u32,
     /// Ns of the calls made from it.
@@ -148,31 +158,35 @@ struct Open {
     args: Option<String>,
 }
 
-/// Follows a source; false when nobody wants more rows.
+/// Follows the calls of a trace; false when nobody wants more rows.
 fn follow(
     database: &Database,
     trace: usize,
-    source: &dyn CallSource,
+    calls: &TraceCalls<'_>,
+    has_values: bool,
     next: &mut i64,
     rows: &mut Rows,
     send: &mut dyn FnMut(&mut Rows) -> bool,
 ) -> bool {
+    let source = calls.source();
     let mut follower = Follower::new(source, CallOptions::default());
+    let mut wanted = calls.wanted(has_values.then(|| values_of(database, trace)));
     let of_trace = |of: &&tracemill_engine::selection::StreamOf| of.trace == trace;
     let has_dates = database.streams.iter().find(of_trace).is_some_and(|of| database.has_dates(of));
-    let mut task_rows = TaskRows { name: database.session.traces[trace].name.clone(), has_dates, source };
+    let mut task_rows = TaskRows { name: database.session.traces[trace].name.clone(), has_dates, calls };
     // By task, the calls at their places on its stack.
     let mut stacks: HashMap<usize, Vec<Option<Open>>> = HashMap::new();
     while let Some(record) = follower.next() {
         let is_call = record.is_call();
         let Some(shown) = follower.step(&record) else { continue };
+        let Some(values) = wanted.take(&record) else { continue };
         let (task, place) = (record.task as usize, shown.place.max(0) as usize);
         let stack = stacks.entry(task).or_default();
         let is_exit = record.kind == CallKind::Exit;
         // What is above has ended without a word.
         while stack.len() > place + usize::from(is_exit) {
             if let Some(Some(open)) = stack.pop() {
-                task_rows.end(&mut follower, stack, task, open, None, rows);
+                task_rows.end(database, &mut follower, stack, task, open, None, rows);
             }
         }
         if is_exit {
@@ -180,13 +194,12 @@ fn follow(
             // An end without a beginning is no row.
             if let Some(open) = ended {
                 let is_its = open.address == record.address || open.symbol == record.symbol;
-                task_rows.end(&mut follower, stack, task, open, is_its.then_some(&record), rows);
+                task_rows.end(database, &mut follower, stack, task, open, is_its.then_some((&record, values)), rows);
             }
         } else if is_call && record.kind == CallKind::Entry {
             stack.resize_with(place, || None);
-            let args = record.has_values.then(|| values(source, &record));
-            let (address, symbol) = (record.address, record.symbol);
-            stack.push(Some(Open { call: *next, begin: record.time, address, symbol, inside: 0, args }));
+            let (address, symbol, cpu) = (record.address, record.symbol, record.cpu);
+            stack.push(Some(Open { call: *next, begin: record.time, cpu, address, symbol, inside: 0, args: values }));
             *next += 1;
         }
         if rows.len >= BATCH_ROWS && !send(rows) {
@@ -199,7 +212,7 @@ fn follow(
         let mut stack = stacks.remove(&task).unwrap_or_default();
         while let Some(open) = stack.pop() {
             if let Some(open) = open {
-                task_rows.end(&mut follower, &mut stack, task, open, None, rows);
+                task_rows.end(database, &mut follower, &mut stack, task, open, None, rows);
             }
             if rows.len >= BATCH_ROWS && !send(rows) {
                 return false;
@@ -209,45 +222,62 @@ fn follow(
     let findings = follower.take_findings();
     findings.faults.into_iter().for_each(|fault| database.collector.fault(fault));
     findings.warnings.into_iter().for_each(|warning| database.collector.warning(warning));
+    wanted.take_faults().into_iter().for_each(|fault| database.collector.fault(fault));
     true
 }
 
-/// The values of a record as JSON: one text.
-fn values(source: &dyn CallSource, record: &CallRecord) -> String {
-    let (mut text, mut out) = (Vec::new(), Out::default());
-    source.put_values(record, ValueStyle::Text(tracemill_format::calls::ColorStyle::None), &mut text);
-    put_json(&mut out, &text);
-    String::from_utf8_lossy(out.written()).into_owned()
+/// Arguments and return values of calls, as the JSON lines of their events have them.
+fn values_of(database: &Database, trace: usize) -> Values<'_> {
+    let schema = database.session.traces[trace].schema.clone();
+    let mut json = JsonTrace::new(schema.clone());
+    let mut out = Out::default();
+    Box::new(move |event| {
+        let payload = event.class().payload;
+        let has_values = |name: &&str| member(&schema, Scope::Payload, payload, name).is_some();
+        let name = ["args", "retval"].into_iter().find(has_values)?;
+        out.clear();
+        let shown = json.scope(&mut out, event.stream, event.raw, &mut Fields::default(), Scope::Payload, b"");
+        // An event that cannot be read again was told when its record was.
+        shown.ok()?;
+        let mut payload: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(out.written()).ok()?;
+        payload.remove(name).filter(|value| !value.is_null()).map(|value| value.to_string())
+    })
 }
 
 struct TaskRows<'a> {
     name: String,
     has_dates: bool,
-    source: &'a dyn CallSource,
+    calls: &'a TraceCalls<'a>,
 }
 
 impl TaskRows<'_> {
     /// Appends the row of a call that ends with a record, or without one.
     fn end(
         &mut self,
+        database: &Database,
         follower: &mut Follower<'_>,
         below: &mut [Option<Open>],
         task: usize,
         open: Open,
-        end: Option<&CallRecord>,
+        end: Option<(&CallRecord, Option<String>)>,
         rows: &mut Rows,
     ) {
-        let dur = end.map(|end| end.time.saturating_sub(open.begin));
+        let ns = self.calls.ns(open.begin);
+        let dur = end.as_ref().map(|(end, _)| (self.calls.ns(end.time) - ns).clamp(0, u64::MAX.into()) as u64);
         let depth = below.iter().flatten().count();
         let parent = below.iter_mut().rev().flatten().next();
         let parent = parent.map(|parent| {
             parent.inside += dur.unwrap_or(0);
             parent.call
         });
-        let of = &self.source.tasks()[task];
+        let source = self.calls.source();
+        let of = &source.tasks()[task];
         let known = follower.known(open.symbol, open.address).symbol;
-        let stored = self.source.symbol(open.symbol, open.address);
-        let ns = i64::try_from(open.begin).ok();
+        let stored = source.symbol(open.symbol, open.address);
+        let ns = i64::try_from(ns).ok();
+        if ns.is_none() {
+            database.lost.times.fetch_add(1, Ordering::Relaxed);
+        }
         let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
         rows.trace.append_value(&self.name);
         rows.call.append_value(open.call);
@@ -263,9 +293,9 @@ impl TaskRows<'_> {
         rows.tid.append_value(of.tid);
         rows.pid.append_value(of.pid);
         rows.thread.append_value(String::from_utf8_lossy(&of.name));
-        rows.cpu.append_null();
+        rows.cpu.append_option(open.cpu.map(i32::from));
         rows.args.append_option(open.args);
-        rows.retval.append_option(end.filter(|end| end.has_values).map(|end| values(self.source, end)));
+        rows.retval.append_option(end.and_then(|(_, values)| values));
         rows.len += 1;
     }
 }

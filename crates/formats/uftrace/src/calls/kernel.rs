@@ -49,6 +49,7 @@ struct Cpu<'a> {
     /// The file, and where the pages begin that are not read.
     rest: (&'a [u8], usize),
     path: &'a Path,
+    number: Option<u16>,
 }
 
 /// A stretch of records that is not read to its end.
@@ -146,7 +147,7 @@ impl<'a> KernelCalls<'a> {
     pub(super) fn new(calls: &'a Calls, files: Range<usize>, between: (u64, u64), is_near: bool) -> Self {
         let kernel = calls.definitions.kernel.as_deref();
         let cpus = files.filter_map(|at| match (&calls.files[at], kernel) {
-            (CallFile::Kernel(_, bytes), Some(kernel)) => {
+            (CallFile::Kernel(number, bytes), Some(kernel)) => {
                 let bytes = bytes.bytes();
                 let pages = if is_near { kernel.pages_around(bytes, between) } else { (0, bytes.len()) };
                 let records = CpuRecords::of_pages(kernel, bytes, pages);
@@ -161,6 +162,7 @@ impl<'a> KernelCalls<'a> {
                     last_task: 0,
                     rest,
                     path,
+                    number: u16::try_from(*number).ok(),
                 })
             }
             _ => None,
@@ -261,12 +263,13 @@ impl<'a> KernelCalls<'a> {
                     function.is_entered = true;
                     let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
                     let call = bare(next.time, task, kind, CallOrigin::Kernel, address);
-                    CallRecord { depth, symbol: function.symbol, ..call }
+                    CallRecord { depth, symbol: function.symbol, cpu: cpu.number, ..call }
                 }
                 None => CallRecord {
                     values: next.from as u64 | (at as u64) << 48,
                     values_len: next.len as u32,
                     has_values: true,
+                    cpu: cpu.number,
                     ..bare(next.time, task, CallKind::Event, CallOrigin::Kernel, next.id.into())
                 },
             };

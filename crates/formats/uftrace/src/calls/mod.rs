@@ -103,7 +103,19 @@ impl Calls {
 /// A record without values, symbol and depth.
 #[inline]
 pub(super) fn bare(time: u64, task: u32, kind: CallKind, origin: CallOrigin, address: u64) -> CallRecord {
-    CallRecord { time, address, values: 0, symbol: 0, task, values_len: 0, depth: 0, kind, origin, has_values: false }
+    CallRecord {
+        time,
+        address,
+        values: 0,
+        symbol: 0,
+        task,
+        values_len: 0,
+        depth: 0,
+        cpu: None,
+        kind,
+        origin,
+        has_values: false,
+    }
 }
 
 /// A record of a task, with the address that is stored.

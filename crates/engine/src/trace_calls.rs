@@ -1,0 +1,273 @@
+//! The calls of a trace as a selection of its events leaves them.
+//!
+//! A call is two events. Where a selection leaves one of them out, a format that gives calls as records says nothing of it:
+//! the events are read beside the records then, and each record looks for its own.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource};
+use tracemill_model::clock::ClockMap;
+use tracemill_model::error::Error;
+use tracemill_model::schema::EventClassId;
+use tracemill_semantics::Semantics;
+
+use crate::calls::EventCalls;
+use crate::event::Event;
+use crate::events::{Events, Step};
+use crate::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
+use crate::merge::Note;
+use crate::selection::{ClassSet, StreamOf};
+use crate::session::Session;
+use crate::timeline::Selection;
+
+/// The calls of a trace, and which of their records are wanted.
+pub struct TraceCalls<'a> {
+    session: &'a Arc<Session>,
+    trace: usize,
+    source: Source<'a>,
+    clock: Option<ClockMap>,
+    /// The streams of the trace that are wanted.
+    streams: Vec<StreamOf>,
+    selection: Selection,
+    filter: Option<Filter>,
+    /// First and last wanted time in ns.
+    between: (i128, i128),
+}
+
+enum Source<'a> {
+    Records(&'a dyn CallSource),
+    Events(Box<EventCalls>),
+}
+
+impl<'a> TraceCalls<'a> {
+    /// The calls of a trace that the selection and the filter leave, of these streams of the session; `None` when the trace
+    /// has none at all.
+    pub fn open(
+        session: &'a Arc<Session>,
+        trace: usize,
+        streams: &[StreamOf],
+        selection: &Selection,
+        filter: Option<&Filter>,
+    ) -> Option<TraceCalls<'a>> {
+        let of = &session.traces[trace];
+        let source = match of.reader.calls() {
+            Some(source) => Source::Records(source),
+            None => {
+                let calls = EventCalls::of_trace(session, trace)?;
+                Source::Events(Box::new(calls.narrowed(streams, &selection.classes, filter)))
+            }
+        };
+        let of_trace = selection.of_traces_ns.get(trace).copied().flatten();
+        let begin = selection.begin_ns.max(of_trace.map(|(begin, _)| begin));
+        let end = selection.end_ns.into_iter().chain(of_trace.map(|(_, end)| end)).min();
+        Some(TraceCalls {
+            session,
+            trace,
+            source,
+            clock: of.streams.first().and_then(|stream| session.clock_map(trace, stream.class)),
+            streams: streams.iter().filter(|own| own.trace == trace).cloned().collect(),
+            selection: selection.clone(),
+            filter: filter.cloned(),
+            between: (begin.unwrap_or(i128::MIN), end.unwrap_or(i128::MAX)),
+        })
+    }
+
+    /// Their records, also those that are not wanted.
+    pub fn source(&self) -> &dyn CallSource {
+        match &self.source {
+            Source::Records(source) => *source,
+            Source::Events(calls) => &**calls,
+        }
+    }
+
+    /// A time of a record in ns.
+    pub fn ns(&self, time: u64) -> i128 {
+        match (&self.source, &self.clock) {
+            (Source::Events(calls), _) => calls.base_ns() + i128::from(time),
+            (Source::Records(_), Some(clock)) => clock.ns(time),
+            (Source::Records(_), None) => time.into(),
+        }
+    }
+
+    /// Decides which records are wanted. `values` makes a text of the event of a record, for formats that give records; the
+    /// index is that of its stream in the trace.
+    pub fn wanted<'v>(&'v self, values: Option<Values<'v>>) -> WantedRecords<'v> {
+        let all = self.session.traces[self.trace].streams.len();
+        let has_all_classes = self.selection.classes.get(self.trace).is_none_or(Option::is_none);
+        let is_whole = self.streams.len() == all && has_all_classes && self.filter.is_none();
+        let needs_events = matches!(self.source, Source::Records(_)) && (!is_whole || values.is_some());
+        WantedRecords { calls: self, halves: needs_events.then(|| Halves::new(self, values)) }
+    }
+}
+
+/// Makes a text of an event.
+pub type Values<'v> = Box<dyn FnMut(&Event<'_>) -> Option<String> + 'v>;
+
+/// Decides which records of calls are wanted: they are asked for in their order.
+pub struct WantedRecords<'a> {
+    calls: &'a TraceCalls<'a>,
+    /// The wanted events, where records do not come of these alone.
+    halves: Option<Halves<'a>>,
+}
+
+impl WantedRecords<'_> {
+    /// Is a record wanted? Only calls are left out.
+    #[inline]
+    pub fn has(&mut self, record: &CallRecord) -> bool {
+        self.take(record).is_some()
+    }
+
+    /// The text of a record's event, where there is one; `None` when the record is not wanted.
+    #[inline]
+    pub fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        if !record.is_call() {
+            return Some(None);
+        }
+        let (first, last) = self.calls.between;
+        let is_in_time = (first, last) == (i128::MIN, i128::MAX) || {
+            let ns = self.calls.ns(record.time);
+            first <= ns && ns <= last
+        };
+        if !is_in_time {
+            return None;
+        }
+        match &mut self.halves {
+            None => Some(None),
+            Some(halves) => halves.take(record),
+        }
+    }
+
+    /// Errors of reading events, so far.
+    pub fn take_faults(&mut self) -> Vec<Error> {
+        self.halves.as_mut().map_or_else(Vec::new, |halves| std::mem::take(&mut halves.faults))
+    }
+}
+
+/// The halves of calls that are wanted, as events say them.
+struct Halves<'a> {
+    events: Events<'a>,
+    keys: KeyReader,
+    key: Vec<u8>,
+    values: Option<Values<'a>>,
+    classes: Vec<Option<Half>>,
+    /// Numbers of the tasks in the system.
+    tids: Vec<i64>,
+    /// Exits have times that no event has.
+    is_estimated: bool,
+    /// Those that were read and have not met their record, with their texts.
+    ready: HashMap<Key, VecDeque<Option<String>>>,
+    /// The latest time that was read.
+    read_to: u64,
+    is_over: bool,
+    faults: Vec<Error>,
+}
+
+/// The meaning of an event class.
+#[derive(Clone, Copy)]
+struct Half {
+    is_exit: bool,
+    is_of_kernel: bool,
+}
+
+/// A half of a call: task, time, depth, and whether it is an exit and one of the kernel's.
+type Key = (i64, u64, Option<i128>, bool, bool);
+
+const TASK: usize = 0;
+const DEPTH: usize = 1;
+
+impl<'a> Halves<'a> {
+    fn new(calls: &'a TraceCalls<'a>, values: Option<Values<'a>>) -> Self {
+        let schema = &calls.session.traces[calls.trace].schema;
+        let semantics = Semantics::new(schema);
+        let count = schema.events().len();
+        let (mut halves, mut fields) = (Vec::new(), Vec::new());
+        for class in (0..count as u32).map(EventClassId) {
+            let call = semantics.call(class);
+            let mut of_class: ClassFields = Vec::new();
+            if let Some(call) = &call {
+                of_class.extend(semantics.who(class).id.map(|path| (TASK as u8, path)));
+                of_class.extend(call.depth.clone().map(|path| (DEPTH as u8, path)));
+            }
+            halves.push(call.map(|call| Half { is_exit: call.is_exit, is_of_kernel: call.is_of_kernel }));
+            fields.push(of_class);
+        }
+        let selected = calls.selection.classes.get(calls.trace).and_then(Option::as_ref);
+        let is_wanted =
+            |class: usize| halves[class].is_some() && selected.is_none_or(|selected| selected.has(class as u32));
+        let set = Arc::new(ClassSet::new(count, is_wanted));
+        let traces = calls.session.traces.len();
+        let mut selection = Selection { memory_bytes: calls.selection.memory_bytes, ..Selection::default() };
+        selection.classes = (0..traces).map(|at| (at == calls.trace).then(|| set.clone())).collect();
+        let mut all = vec![Vec::new(); traces];
+        all[calls.trace] = fields;
+        let source = calls.source();
+        Halves {
+            events: Events::new(calls.session, &calls.streams, &selection, calls.filter.as_ref()),
+            keys: KeyReader::new(calls.session, &KeyBy::Fields(Arc::new(all))),
+            key: Vec::new(),
+            values,
+            classes: halves,
+            tids: source.tasks().iter().map(|task| task.tid).collect(),
+            is_estimated: source.is_estimated(),
+            ready: HashMap::new(),
+            read_to: 0,
+            is_over: false,
+            faults: Vec::new(),
+        }
+    }
+
+    /// Finds the event of a record.
+    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        let is_exit = record.kind == CallKind::Exit;
+        if is_exit && self.is_estimated {
+            // Without its beginning it is nothing.
+            return Some(None);
+        }
+        self.read(record.time);
+        let tid = self.tids.get(record.task as usize).copied().unwrap_or(-1);
+        let is_of_kernel = record.origin == CallOrigin::Kernel;
+        for depth in [Some(record.depth.into()), None] {
+            let key = (tid, record.time, depth, is_exit, is_of_kernel);
+            let Some(found) = self.ready.get_mut(&key) else { continue };
+            let text = found.pop_front().flatten();
+            if found.is_empty() {
+                self.ready.remove(&key);
+            }
+            return Some(text);
+        }
+        None
+    }
+
+    /// Reads events up to a time, and those of that time.
+    fn read(&mut self, time: u64) {
+        while !self.is_over && self.read_to <= time {
+            let event = match self.events.next() {
+                Some(Step::Event(_, event)) => event,
+                Some(Step::Note(note)) => {
+                    if let Note::Fault(fault) = note {
+                        self.faults.push(fault);
+                    }
+                    continue;
+                }
+                None => {
+                    self.is_over = true;
+                    return;
+                }
+            };
+            let cycles = event.raw.cycles();
+            self.read_to = self.read_to.max(cycles);
+            let Some(half) = self.classes[event.raw.class().0 as usize] else { continue };
+            let (mut tid, mut depth) = (-1, None);
+            for (field, value) in self.keys.values(&event, &mut self.key) {
+                match (field, value) {
+                    (TASK, KeyValue::Integer(number)) => tid = i64::try_from(number).unwrap_or(-1),
+                    (DEPTH, KeyValue::Integer(number)) => depth = Some(number),
+                    _ => {}
+                }
+            }
+            let text = self.values.as_mut().and_then(|values| values(&event));
+            self.ready.entry((tid, cycles, depth, half.is_exit, half.is_of_kernel)).or_default().push_back(text);
+        }
+    }
+}
