@@ -80,7 +80,7 @@ impl Main {
 }
 
 /// Is a name that of a file with a table in it, by its ending? Folders and traces are none.
-fn is_file(name: &str) -> bool {
+pub(crate) fn is_file(name: &str) -> bool {
     [".csv", ".parquet", ".json", ".jsonl", ".ndjson", ".arrow"].iter().any(|ending| name.ends_with(ending))
 }
 

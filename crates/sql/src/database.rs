@@ -212,6 +212,21 @@ impl Database {
         })
     }
 
+    /// The first and the last ns that the headers of packets name; `None` where one of them has no times.
+    pub(crate) fn packet_times(&self) -> Option<(i64, i64)> {
+        let mut times: Option<(i128, i128)> = None;
+        for of in &self.streams {
+            let (clock, packets) = (of.clock.as_ref()?, &of.stream.packets);
+            for at in 0..packets.len() {
+                let (begin, end) = (clock.ns(packets.begin_cycles(at)?), clock.ns(packets.end_cycles(at)?));
+                let (first, last) = times.unwrap_or((begin, end));
+                times = Some((first.min(begin), last.max(end)));
+            }
+        }
+        let (first, last) = times?;
+        Some((i64::try_from(first).ok()?, i64::try_from(last).ok()?))
+    }
+
     /// How many rows a table has, when all of its events were counted before and none was unreadable.
     pub(crate) fn known_rows(&self, table: &EventTable) -> Option<usize> {
         let surveys = self.counted.get()?;

@@ -1,12 +1,18 @@
 //! Errors of a query, in words: the message, the place with a mark, the nearest name.
 
+use std::ops::ControlFlow;
+
 use arrow_schema::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, visit_expressions};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use tracemill_codec::text::{Span, edit_distance, meant};
 use tracemill_model::error::{Error, ErrorKind};
 
-use crate::catalog::own_names;
+use crate::catalog::{is_file, own_names};
 use crate::database::Database;
+use crate::words;
 
 /// When an error came up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,14 +86,15 @@ fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
         DataFusionError::Shared(inner) => found(database, text, inner),
         DataFusionError::Collection(all) if !all.is_empty() => found(database, text, &all[0]),
         DataFusionError::External(inner) => match inner.downcast_ref::<Error>() {
-            Some(error) => plain(error.to_string()),
+            Some(error) => Found { message: error.to_string(), place: None, help: None },
             None => plain(inner.to_string()),
         },
         DataFusionError::Plan(message) => planned(database, text, message),
         DataFusionError::Execution(message) => executed(text, message),
         DataFusionError::NotImplemented(message) => plain(format!("this is not supported: {}", first_line(message))),
         DataFusionError::ArrowError(error, _) => match &**error {
-            ArrowError::DivideByZero => plain("a division by zero".into()),
+            ArrowError::DivideByZero => plain(in_expression("a division by zero", text, is_division)),
+            ArrowError::CastError(message) => plain(in_expression(message, text, is_cast)),
             error => plain(without_kind(&error.to_string())),
         },
         DataFusionError::ResourcesExhausted(message) => plain(format!("not enough memory: {}", first_line(message))),
@@ -95,8 +102,44 @@ fn found(database: &Database, text: &str, error: &DataFusionError) -> Found {
     }
 }
 
+/// A message of DataFusion, in plain words.
 fn plain(message: String) -> Found {
-    Found { message, place: None, help: None }
+    Found { message: words::plain(&message), place: None, help: None }
+}
+
+fn is_division(of: &Expr) -> bool {
+    matches!(of, Expr::BinaryOp { op: BinaryOperator::Divide | BinaryOperator::Modulo, .. })
+}
+
+fn is_cast(of: &Expr) -> bool {
+    matches!(of, Expr::Cast { .. })
+}
+
+/// A message with the expressions of the text that may be meant.
+fn in_expression(message: &str, text: &str, is_meant: fn(&Expr) -> bool) -> String {
+    let statements = DFParserBuilder::new(text).with_dialect(&GenericDialect).build();
+    let statements = statements.and_then(|mut parser| parser.parse_statements()).unwrap_or_default();
+    let mut meant: Vec<String> = Vec::new();
+    for statement in statements {
+        let statement = match statement {
+            Statement::Explain(explain) => *explain.statement,
+            statement => statement,
+        };
+        if let Statement::Statement(sql) = &statement {
+            let _ = visit_expressions(sql.as_ref(), |expression: &Expr| {
+                if is_meant(expression) {
+                    meant.push(format!("`{expression}`"));
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        }
+    }
+    meant.dedup();
+    match meant.as_slice() {
+        [] => message.to_string(),
+        [one] => format!("{message}, in {one}"),
+        more => format!("{message}, in one of {}", more.join(", ")),
+    }
 }
 
 fn first_line(text: &str) -> &str {
@@ -128,13 +171,21 @@ fn at(text: &str, line: u64, column: u64) -> usize {
 /// An error of the parser, which ends in `at Line: 2, Column: 5`.
 fn syntax(text: &str, message: &str) -> Found {
     let message = without_kind(&message.replace("sql parser error: ", ""));
-    let Some((before, place)) = message.rsplit_once(" at Line: ") else { return plain(message) };
+    let in_words = |message: &str| {
+        let message = message.replace("Expected: ", "expected ").replace(", found: ", ", found ");
+        message.replace("found EOF", "found the end")
+    };
+    let Some((before, place)) = message.rsplit_once(" at Line: ") else {
+        let is_end = message.ends_with("found: EOF");
+        let end = text.trim_end().len();
+        let place = is_end.then(|| Span::new(end, end));
+        return Found { message: in_words(&message), place, help: None };
+    };
     let numbers: Vec<u64> = place.split(", Column: ").filter_map(|number| number.trim().parse().ok()).collect();
     let [line, column] = numbers.as_slice() else { return plain(message.clone()) };
     let start = at(text, *line, *column);
     let word = text[start..].find(|c: char| c.is_whitespace() || c == ',' || c == ';').unwrap_or(text.len() - start);
-    let message = before.replace("Expected: ", "expected ").replace(", found: ", ", found ");
-    Found { message, place: Some(Span::new(start, start + word.max(1))), help: None }
+    Found { message: in_words(before), place: Some(Span::new(start, start + word.max(1))), help: None }
 }
 
 /// A column that is not there, or one of two.
@@ -173,6 +224,7 @@ fn near<'a>(name: &str, names: &[&'a str]) -> Option<&'a str> {
 fn planned(database: &Database, text: &str, message: &str) -> Found {
     let message = first_line(message);
     let table = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"));
+    let table = table.or_else(|| message.strip_prefix("No table named '")?.strip_suffix('\''));
     if let Some(full) = table {
         let (schema, name) = match full.splitn(3, '.').collect::<Vec<_>>().as_slice() {
             [_, schema, name] => {
@@ -180,6 +232,12 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
             }
             _ => (None, full.to_string()),
         };
+        if is_file(&name) || name.contains('/') {
+            let is_there = std::path::Path::new(&name).exists();
+            let help = is_there.then(|| "traces stand before the SQL: `tracemill sql TRACE -c SQL`".to_string());
+            let what = if is_there { "is no file with a table" } else { "is no file" };
+            return Found { message: format!("`{name}` {what}"), place: word(text, &name), help };
+        }
         let classes = database.by_name.iter().map(|(name, _)| name.as_str());
         let names: Vec<&str> = own_names().map(|name| -> &str { name }).chain(classes).collect();
         let near = meant(&name, &names).map(|near| format!("did you mean {}? ", quoted(near))).unwrap_or_default();
@@ -188,6 +246,14 @@ fn planned(database: &Database, text: &str, message: &str) -> Found {
             message: format!("there is no table {full}"),
             place: word(text, &name),
             help: Some(format!("{near}`select * from classes` lists the tables of events, `show tables` all")),
+        };
+    }
+    if message.starts_with("Plan: [") {
+        // The planner doubts an order of its own.
+        return Found {
+            message: "the planner does not find its way through this query".into(),
+            place: None,
+            help: Some("try it with a view or a subquery in place of a condition".into()),
         };
     }
     if let Some(rest) = message.strip_prefix("Invalid function '") {

@@ -8,11 +8,11 @@ use arrow_array::types::Int32Type;
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, RecordBatch, RecordBatchOptions, UInt64Array,
 };
-use arrow_schema::{Field, Schema};
+use arrow_schema::{DataType, Field, Schema};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, Column as ColumnExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
+    BinaryExpr, CastExpr, Column as ColumnExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NotExpr,
 };
 use datafusion::physical_expr::utils::collect_columns;
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
@@ -26,7 +26,9 @@ use crate::table::{Column, EventTable, Spine};
 pub(crate) type Condition = Arc<dyn PhysicalExpr>;
 
 /// Can a scan decide it? Comparisons of a column with literals, and `and`, `or`, `not` of these. Nothing among them fails.
-pub(crate) fn is_taken(condition: &Condition) -> bool {
+pub(crate) fn is_taken(condition: &Condition, schema: &Schema) -> bool {
+    let is_taken = |of: &Condition| is_taken(of, schema);
+    let is_value = |of: &Condition| is_value(of, schema);
     if let Some(binary) = condition.downcast_ref::<BinaryExpr>() {
         let (left, right) = (binary.left(), binary.right());
         return match binary.op() {
@@ -64,11 +66,22 @@ fn is_literal(of: &Condition) -> bool {
     of.is::<Literal>()
 }
 
-/// A column, or bits of one.
-fn is_value(of: &Condition) -> bool {
+/// A column, bits of one, or its values as those of a kind that holds them all, as a literal of that kind asks for.
+fn is_value(of: &Condition, schema: &Schema) -> bool {
     if let Some(binary) = of.downcast_ref::<BinaryExpr>() {
         let is_mask = *binary.op() == Operator::BitwiseAnd;
-        return is_mask && is_value(binary.left()) && is_literal(binary.right());
+        return is_mask && is_value(binary.left(), schema) && is_literal(binary.right());
+    }
+    if let Some(cast) = of.downcast_ref::<CastExpr>() {
+        let Ok(from) = cast.expr().data_type(schema) else { return false };
+        let never_fails = match cast.cast_type() {
+            DataType::Float64 => from.is_integer() || from.is_floating(),
+            DataType::Int64 => matches!(from, DataType::Int8 | DataType::Int16 | DataType::Int32),
+            // Integers of 64 bits have up to 20 digits.
+            DataType::Decimal128(digits, scale) => from.is_integer() && i16::from(*digits) - i16::from(*scale) >= 20,
+            _ => false,
+        };
+        return never_fails && is_value(cast.expr(), schema);
     }
     of.is::<ColumnExpr>()
 }
@@ -129,6 +142,12 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
             needs.time = true;
             needs.date |= spine == Spine::Time;
         } else {
+            if let Some(((first, last), is_date)) = loose_range(&part, &spine) {
+                let (low, high) = range.unwrap_or((i128::MIN, i128::MAX));
+                range = Some((low.max(first), high.min(last)));
+                needs.time = true;
+                needs.date |= is_date;
+            }
             left.push(part);
         }
     }
@@ -242,10 +261,7 @@ fn time_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine
             _ => return None,
         };
     let spine = spine(column).filter(|spine| matches!(spine, Spine::Ns | Spine::Time))?;
-    let ns = match literal.value() {
-        ScalarValue::Int64(Some(ns)) | ScalarValue::TimestampNanosecond(Some(ns), _) => i128::from(*ns),
-        _ => return None,
-    };
+    let ns = ns_of(literal.value())?;
     let range = match op {
         Operator::Eq => (ns, ns),
         Operator::Lt => (i128::MIN, ns - 1),
@@ -255,6 +271,48 @@ fn time_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine
         _ => return None,
     };
     Some((spine, range))
+}
+
+/// The time that a literal is.
+fn ns_of(value: &ScalarValue) -> Option<i128> {
+    match value {
+        ScalarValue::Int64(Some(ns)) | ScalarValue::TimestampNanosecond(Some(ns), _) => Some(i128::from(*ns)),
+        _ => None,
+    }
+}
+
+/// A range of times outside of which a condition is not true, when it has one; and whether it needs a date.
+fn loose_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine>) -> Option<((i128, i128), bool)> {
+    if let Some((spine, range)) = time_range(condition, spine) {
+        return Some((range, spine == Spine::Time));
+    }
+    if let Some(list) = condition.downcast_ref::<InListExpr>().filter(|list| !list.negated()) {
+        let spine = spine(list.expr().downcast_ref::<ColumnExpr>()?)?;
+        if !matches!(spine, Spine::Ns | Spine::Time) {
+            return None;
+        }
+        let times = list.list().iter().map(|value| ns_of(value.downcast_ref::<Literal>()?.value()));
+        let times = times.collect::<Option<Vec<i128>>>()?;
+        return Some(((*times.iter().min()?, *times.iter().max()?), spine == Spine::Time));
+    }
+    let binary = condition.downcast_ref::<BinaryExpr>()?;
+    let sides = (loose_range(binary.left(), spine), loose_range(binary.right(), spine));
+    match (binary.op(), sides) {
+        (Operator::And, (Some((a, is_date)), Some((b, is_other_date)))) => {
+            Some(((a.0.max(b.0), a.1.min(b.1)), is_date || is_other_date))
+        }
+        (Operator::And, (Some(side), None) | (None, Some(side))) => Some(side),
+        (Operator::Or, (Some((a, is_date)), Some((b, is_other_date)))) => {
+            // What is empty does not widen the other one.
+            let range = match (a.0 > a.1, b.0 > b.1) {
+                (true, _) => b,
+                (_, true) => a,
+                _ => (a.0.min(b.0), a.1.max(b.1)),
+            };
+            Some((range, is_date && is_other_date))
+        }
+        _ => None,
+    }
 }
 
 /// A condition in the language of filters, for people.
@@ -289,6 +347,9 @@ pub(crate) fn in_words(condition: &Condition, name: &dyn Fn(usize) -> String) ->
     }
     if let Some(not) = condition.downcast_ref::<NotExpr>() {
         return format!("not ({})", inside(not.arg()));
+    }
+    if let Some(cast) = condition.downcast_ref::<CastExpr>() {
+        return inside(cast.expr());
     }
     if let Some(of) = condition.downcast_ref::<IsNullExpr>() {
         return format!("{} is null", inside(of.arg()));

@@ -33,3 +33,4 @@ mod since;
 mod surround;
 mod table;
 mod text;
+mod words;

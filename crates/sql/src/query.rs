@@ -8,8 +8,9 @@ use std::time::Duration;
 
 pub use arrow_array::RecordBatch;
 pub use arrow_schema::SchemaRef;
+use datafusion::common::config::ConfigExtension;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, ScalarValue};
+use datafusion::common::{DataFusionError, ScalarValue, extensions_options};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -30,6 +31,18 @@ use crate::errors::{Wrong, explained};
 use crate::functions;
 use crate::read::{OUT_OF_ORDER, OutOfOrder};
 use crate::rewrite::rewritten;
+
+extensions_options! {
+    /// Settings of queries over traces: `set tracemill.NAME = VALUE`.
+    pub struct Settings {
+        /// Do scans decide conditions, where they can? The rows are the same: for tests, and for who doubts it.
+        pub pushdown: bool, default = true
+    }
+}
+
+impl ConfigExtension for Settings {
+    const PREFIX: &'static str = "tracemill";
+}
 
 /// Facts of a query that its scans know.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +99,6 @@ pub struct Queries {
     pub(crate) context: SessionContext,
     pub(crate) runtime: Threads,
     parameters: HashMap<String, ScalarValue>,
-    /// Are conditions left to scans? Tests compare.
-    pub pushes_down: bool,
     /// When it becomes true, the query that runs ends.
     pub stop: &'static AtomicBool,
     /// Where plans are run, when that is not here.
@@ -170,6 +181,7 @@ impl Queries {
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         options.optimizer.enable_dynamic_filter_pushdown = false;
+        options.extensions.insert(Settings::default());
         let unready = |error| Error::unsupported(format!("memory for queries cannot be set up: {error}"));
         let mode = if limits.spills { DiskManagerMode::OsTmpDirectory } else { DiskManagerMode::Disabled };
         let memory = RuntimeEnvBuilder::new()
@@ -187,15 +199,7 @@ impl Queries {
             .map_err(|error| Error::unsupported(format!("files cannot be made known: {error}")))?;
         let registered = crate::exact::register(&context);
         registered.map_err(|error| Error::unsupported(format!("functions cannot be made known: {error}")))?;
-        Ok(Queries {
-            database,
-            context,
-            runtime,
-            parameters: HashMap::new(),
-            pushes_down: true,
-            stop: &NEVER,
-            elsewhere: None,
-        })
+        Ok(Queries { database, context, runtime, parameters: HashMap::new(), stop: &NEVER, elsewhere: None })
     }
 
     /// Has the rows of queries made elsewhere from now on.
@@ -357,7 +361,9 @@ impl Queries {
             is_ordered |= matches!(part, LogicalPlan::Sort(_) | LogicalPlan::Window(_));
             Ok(TreeNodeRecursion::Continue)
         });
-        QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: self.pushes_down }
+        let state = self.context.state_ref();
+        let settings = state.read().config_options().extensions.get::<Settings>().cloned().unwrap_or_default();
+        QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: settings.pushdown }
     }
 }
 

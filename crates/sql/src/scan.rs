@@ -11,7 +11,7 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, Statistics};
+use datafusion::common::{Result, ScalarValue, Statistics};
 use datafusion::datasource::TableType;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileOpener, FileScanConfig, FileScanConfigBuilder, FileSource};
@@ -96,12 +96,21 @@ impl TableProvider for EventProvider {
             .with_file_groups(groups.collect())
             .with_projection_indices(projection.cloned())?
             .with_limit(limit);
+        let mut known = Statistics::new_unknown(&self.table.schema);
         if limit.is_none()
             && let Some(rows) = self.database.known_rows(&self.table)
         {
-            let unknown = Statistics::new_unknown(&self.table.schema);
-            builder = builder.with_statistics(unknown.with_num_rows(Precision::Exact(rows)));
+            known = known.with_num_rows(Precision::Exact(rows));
         }
+        if let Some((first, last)) = self.database.packet_times()
+            && let Ok(at) = self.table.schema.index_of("ns")
+        {
+            // Headers may be wrong, and events may be without a time.
+            let bound = |ns: i64| Precision::Inexact(ScalarValue::Int64(Some(ns)));
+            (known.column_statistics[at].min_value, known.column_statistics[at].max_value) =
+                (bound(first), bound(last));
+        }
+        builder = builder.with_statistics(known);
         let at = order.and_then(|order| {
             self.table.columns.iter().position(|column| matches!(column, Column::Spine(own) if *own == order))
         });
@@ -426,8 +435,9 @@ impl FileSource for TraceSource {
         let mut answers = Vec::new();
         for filter in filters {
             // Paths become columns first: `field(..)` is compared as they are.
-            let seen = own.clone().with_paths(&filter)?;
-            let is_taken = self.pushes_down && is_taken(&seen);
+            let mut with_paths = own.clone();
+            let seen = with_paths.with_paths(&filter)?;
+            let is_taken = self.pushes_down && is_taken(&seen, &with_paths.extended);
             answers.push(if is_taken { PushedDown::Yes } else { PushedDown::No });
             if is_taken {
                 own.conditions.push(filter);

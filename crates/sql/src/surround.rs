@@ -7,12 +7,16 @@ use arrow_array::builder::{Float64Builder, Int64Builder, ListBuilder, StringBuil
 use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
+use datafusion::catalog::streaming::StreamingTable;
 use datafusion::catalog::{Session as QuerySession, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
-use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::streaming::PartitionStream;
+use tokio::sync::mpsc::Sender;
 use tracemill_codec::text::fields_json::{Printer, Table};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
@@ -46,7 +50,7 @@ pub(crate) struct Kind {
     columns: &'static [(&'static str, Of)],
     /// Columns for which all events must be counted.
     counted: &'static [&'static str],
-    rows: fn(&Arc<Database>, bool, &mut Rows) -> Result<()>,
+    rows: fn(&Arc<Database>, bool, &mut Rows),
 }
 
 /// All of them.
@@ -225,20 +229,52 @@ impl TableProvider for Surround {
 
     async fn scan(
         &self,
-        _: &dyn QuerySession,
+        state: &dyn QuerySession,
         projection: Option<&Vec<usize>>,
-        _: &[Expr],
-        _: Option<usize>,
+        filters: &[Expr],
+        limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let is_named = |name: &&str| {
             let at = self.schema.index_of(name).ok();
             projection.is_none_or(|named| at.is_some_and(|at| named.contains(&at)))
         };
         let is_counted = self.kind.counted.iter().any(is_named);
-        let mut rows = Rows::new(self.kind.columns);
-        (self.kind.rows)(&self.database, is_counted, &mut rows)?;
-        let batch = rows.batch(&self.schema)?;
-        Ok(MemorySourceConfig::try_new_exec(&[vec![batch]], self.schema.clone(), projection.cloned())?)
+        let (database, schema) = (self.database.clone(), self.schema.clone());
+        let rows = Made { database, kind: self.kind, schema, is_counted };
+        let table = StreamingTable::try_new(self.schema(), vec![Arc::new(rows)])?;
+        table.scan(state, projection, filters, limit).await
+    }
+}
+
+/// The rows of a kind, which are made when they are asked for.
+struct Made {
+    database: Arc<Database>,
+    kind: &'static Kind,
+    schema: SchemaRef,
+    is_counted: bool,
+}
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind.name)
+    }
+}
+
+impl PartitionStream for Made {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
+        let mut rows = Rows::new(self.kind.columns, self.schema.clone(), builder.tx());
+        let (database, kind, is_counted) = (self.database.clone(), self.kind, self.is_counted);
+        builder.spawn_blocking(move || {
+            (kind.rows)(&database, is_counted, &mut rows);
+            rows.send();
+            Ok(())
+        });
+        builder.build()
     }
 }
 
@@ -246,7 +282,15 @@ impl TableProvider for Surround {
 struct Rows {
     columns: Vec<Builder>,
     next: usize,
+    len: usize,
+    schema: SchemaRef,
+    sender: Sender<Result<RecordBatch>>,
+    /// Does nobody want more of them?
+    is_closed: bool,
 }
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 8192;
 
 enum Builder {
     Text(StringBuilder),
@@ -296,7 +340,7 @@ impl<T: Into<Value>> From<Option<T>> for Value {
 }
 
 impl Rows {
-    fn new(columns: &[(&str, Of)]) -> Self {
+    fn new(columns: &[(&str, Of)], schema: SchemaRef, sender: Sender<Result<RecordBatch>>) -> Self {
         let builder = |of: Of| match of {
             Text => Builder::Text(StringBuilder::new()),
             Texts => Builder::Texts(ListBuilder::new(StringBuilder::new())),
@@ -305,7 +349,7 @@ impl Rows {
             Real => Builder::Real(Float64Builder::new()),
         };
         let columns = std::iter::once(builder(Text)).chain(columns.iter().map(|(_, of)| builder(*of))).collect();
-        Rows { columns, next: 0 }
+        Rows { columns, next: 0, len: 0, schema, sender, is_closed: false }
     }
 
     /// Appends a row: the trace, and what stands behind it.
@@ -313,6 +357,10 @@ impl Rows {
         self.put(trace.into());
         values.into_iter().for_each(|value| self.put(value));
         self.next = 0;
+        self.len += 1;
+        if self.len >= BATCH_ROWS {
+            self.send();
+        }
     }
 
     fn put(&mut self, value: Value) {
@@ -335,7 +383,14 @@ impl Rows {
         self.next += 1;
     }
 
-    fn batch(&mut self, schema: &SchemaRef) -> std::result::Result<RecordBatch, ArrowError> {
+    /// Gives away the rows that are there.
+    fn send(&mut self) {
+        self.len = 0;
+        let batch = self.batch().map_err(Into::into);
+        self.is_closed |= self.sender.blocking_send(batch).is_err();
+    }
+
+    fn batch(&mut self) -> std::result::Result<RecordBatch, ArrowError> {
         let column = |builder: &mut Builder| -> ArrayRef {
             match builder {
                 Builder::Text(texts) => Arc::new(texts.finish()),
@@ -345,11 +400,11 @@ impl Rows {
                 Builder::Real(numbers) => Arc::new(numbers.finish()),
             }
         };
-        RecordBatch::try_new(schema.clone(), self.columns.iter_mut().map(column).collect())
+        RecordBatch::try_new(self.schema.clone(), self.columns.iter_mut().map(column).collect())
     }
 }
 
-fn traces(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()> {
+fn traces(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     let surveys = database.surveys(counted);
     for (trace, survey) in database.session.traces.iter().zip(surveys) {
         let schema = &trace.schema;
@@ -367,16 +422,14 @@ fn traces(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()
             ],
         );
     }
-    Ok(())
 }
 
-fn environment(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn environment(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     for trace in &database.session.traces {
         for (name, value) in &trace.schema.environment {
             rows.push(&trace.name, [(&**name).into(), env_text(value).into()]);
         }
     }
-    Ok(())
 }
 
 fn env_text(value: &EnvValue) -> String {
@@ -386,7 +439,7 @@ fn env_text(value: &EnvValue) -> String {
     }
 }
 
-fn clocks(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn clocks(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     for (at, trace) in database.session.traces.iter().enumerate() {
         for clock in trace.schema.clocks() {
             let frequency = match (clock.frequency, clock.seconds) {
@@ -411,10 +464,9 @@ fn clocks(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
             );
         }
     }
-    Ok(())
 }
 
-fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()> {
+fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     for (trace, survey) in database.session.traces.iter().zip(database.surveys(counted)) {
         for (stream, found) in trace.streams.iter().zip(&survey.streams) {
             let class = trace.schema.stream(stream.class);
@@ -435,10 +487,9 @@ fn all_streams(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Resu
             );
         }
     }
-    Ok(())
 }
 
-fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()> {
+fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     for (at, (trace, survey)) in database.session.traces.iter().zip(database.surveys(counted)).enumerate() {
         for (index, (stream, found)) in trace.streams.iter().zip(&survey.streams).enumerate() {
             let clock = database.session.clock_map(at, stream.class);
@@ -446,6 +497,9 @@ fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<(
             let first = database.first_packet(at, index);
             let mut state = 0;
             for (number, (packet, events)) in stream.packets.iter().zip(&found.packet_events).enumerate() {
+                if rows.is_closed {
+                    return;
+                }
                 let file = &stream.files[packet.file as usize];
                 let opened = trace.reader.open_packet(&trace.plans, stream, number, state).ok();
                 let context = opened.and_then(|opened| {
@@ -482,10 +536,9 @@ fn packets(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<(
             }
         }
     }
-    Ok(())
 }
 
-fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<()> {
+fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) {
     let surveys = database.surveys(counted);
     for (table, all) in &database.by_name {
         for &(trace, class) in all {
@@ -510,10 +563,9 @@ fn classes(database: &Arc<Database>, counted: bool, rows: &mut Rows) -> Result<(
             );
         }
     }
-    Ok(())
 }
 
-fn fields(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn fields(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     for (name, all) in &database.by_name {
         let Some(table) = database.class_table(name) else { continue };
         for &(trace, class) in all {
@@ -549,7 +601,6 @@ fn fields(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
             }
         }
     }
-    Ok(())
 }
 
 fn kind_of(kind: &FieldKind) -> &'static str {
@@ -570,13 +621,13 @@ fn kind_of(kind: &FieldKind) -> &'static str {
     }
 }
 
-fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     let all = streams(&database.session, &[]).unwrap_or_default();
     for of in all {
         let trace = &database.session.traces[of.trace];
         let mut cursor = Cursor::new(trace, of.stream.clone(), of.clock, SpineFilter::default(), 8192);
         cursor.give_packets();
-        while let Some(item) = cursor.next() {
+        while let Some(item) = cursor.next().filter(|_| !rows.is_closed) {
             match item {
                 Item::Gap(gap) => {
                     let ns = |cycles: Option<u64>| of.clock.as_ref().zip(cycles).map(|(clock, at)| clock.ns(at));
@@ -589,10 +640,9 @@ fn losses(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
             }
         }
     }
-    Ok(())
 }
 
-fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     let mut put = |trace: Option<&str>, fault: &Error| {
         let place = fault.place();
         let file = place.file.as_ref().map(|file| file.to_string_lossy().into_owned());
@@ -624,10 +674,9 @@ fn faults(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
     for fault in database.faults() {
         put(trace_of(fault).or(only).map(|trace| trace.name.as_str()), fault);
     }
-    Ok(())
 }
 
-fn sections(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
+fn sections(database: &Arc<Database>, _: bool, rows: &mut Rows) {
     for trace in &database.session.traces {
         for section in &trace.sections {
             for (number, row) in section.rows.iter().enumerate() {
@@ -641,5 +690,4 @@ fn sections(database: &Arc<Database>, _: bool, rows: &mut Rows) -> Result<()> {
             }
         }
     }
-    Ok(())
 }

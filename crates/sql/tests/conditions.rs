@@ -79,7 +79,7 @@ const OF_A_CLASS: [&str; 8] = [
 #[test]
 fn conditions_decided_by_a_scan_are_those_above_it() {
     let (mut below, mut above) = (queries("traces/mill", 2), queries("traces/mill", 1));
-    above.pushes_down = false;
+    above.run("set tracemill.pushdown = false", &mut One::default()).expect("a setting");
     let mut dice = Dice(7);
     let mut kept = 0;
     for round in 0..120 {

@@ -163,6 +163,32 @@ fn of_a_structure_only_what_is_named_is_decoded() {
 }
 
 #[test]
+fn conditions_leave_no_filter_and_times_leave_packets_out() {
+    let mut queries = Trace::new("plans", &packets(10, 100)).queries(2);
+    for (condition, packets, rows) in [
+        ("ns >= 150 and ns < 350", 3, 200),
+        ("ns in (5, 305)", 4, 2),
+        ("ns < 50 or (ns between 120 and 130 and name = 'in')", 2, 57),
+        ("ns = 7 or ns = 12.5", 10, 1),
+        ("not (ns < 850)", 2, 150),
+        ("cpu = 1 or id is null", 10, 0),
+        ("cycles > 989.5", 10, 10),
+        ("id = 1.0 and name like 'o%'", 10, 334),
+        ("name not like '_n'", 10, 334),
+        ("name in ('in', 'none')", 10, 666),
+        ("field(payload, 'lane') & 1 = 1 and not (field(payload, 's.b') > 100)", 10, 40),
+        ("field(payload, 'lane') is distinct from 3", 10, 800),
+        ("ns is null", 10, 0),
+    ] {
+        let plan = asked(&mut queries, &format!("explain select count(*) from events where {condition}")).join("\n");
+        assert!(!plan.contains("FilterExec"), "{condition}: {plan}");
+        assert!(plan.contains(&format!("packets={packets}/10")), "{condition}: {plan}");
+        let sql = format!("select count(*) from events where {condition}");
+        assert_eq!(asked(&mut queries, &sql), [rows.to_string()], "{condition}");
+    }
+}
+
+#[test]
 fn what_was_counted_is_not_read_again() {
     let mut queries = Trace::new("counted", &packets(4, 500)).queries(2);
     let plan = |queries: &mut Queries, sql: &str| asked(queries, &format!("explain {sql}")).join("\n");
@@ -173,6 +199,10 @@ fn what_was_counted_is_not_read_again() {
         assert_eq!(plan(&mut queries, &sql).contains("file_type=trace"), rows == 10, "{sql}");
         assert_eq!(asked(&mut queries, &sql), [rows.to_string()], "{sql}");
     }
+    let mut nothing = Writer::new(Form::Csv, Vec::new(), None);
+    queries.run("set datafusion.explain.show_statistics = true", &mut nothing).expect("a setting");
+    let said = plan(&mut queries, "select ns from events where cycles > 3");
+    assert!(said.contains("Min=Inexact(Int64(0)) Max=Inexact(Int64(1999))"), "{said}");
     // A condition must be decided.
     assert_eq!(asked(&mut queries, "select count(*) from events where ns < 100"), ["100"]);
     assert_eq!(asked(&mut queries, "select count(*) from events where name = 'in'"), ["1333"]);

@@ -84,7 +84,7 @@ fn errors_have_their_place_and_come_before_reading() {
             Err(error) => break error,
         }
     };
-    assert_eq!(error.error.message(), "a division by zero");
+    assert_eq!(error.error.message(), "a division by zero, in `grinder / 0`");
 }
 
 #[test]
