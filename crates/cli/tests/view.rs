@@ -153,3 +153,33 @@ fn an_index_is_kept_until_the_trace_changes() {
     assert!(text.starts_with("1 index removed from "), "{text}");
     assert_eq!(info()["indexes"], json!([]));
 }
+
+#[cfg(feature = "sql")]
+#[test]
+fn queries_are_answered_and_write_nothing() {
+    let viewer = Viewer::new(&["--filter", "cpu == 0", &demo("mill")]);
+    let ask = |query: &str| -> (u16, Value) {
+        let (status, body) = viewer.ask("POST", "/api/sql", &json!({ "query": query }).to_string());
+        (status, serde_json::from_slice(&body).expect("JSON"))
+    };
+    let session: Value = serde_json::from_slice(&viewer.ask("GET", "/api/session", "").1).expect("JSON");
+    assert!(session["features"].as_array().expect("a list").contains(&"sql".into()), "{session}");
+    let (status, answer) = ask("select name, count(*) as n from events group by name order by n desc");
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(answer["columns"], json!([{ "name": "name", "type": "text" }, { "name": "n", "type": "integer" }]));
+    let rows = answer["rows"].as_array().expect("a list");
+    let counts = rows.iter().map(|row| row[1].as_str().and_then(|n| n.parse::<u64>().ok()).expect("a number"));
+    assert_eq!((Value::from(counts.sum::<u64>()), &answer["truncated"]), (session["events"].clone(), &false.into()));
+    let (_, answer) = ask("select a.event, a.ns from events a, events b order by a.event limit 5000");
+    assert_eq!((&answer["total"], &answer["truncated"]), (&1000.into(), &true.into()));
+    // Not all events are shown: the numbers of queries are not those of the page.
+    assert_eq!((&answer["columns"][0]["type"], &answer["columns"][1]["type"]), (&"other".into(), &"integer".into()));
+    let (status, answer) = ask("select nme from events");
+    assert_eq!((status, &answer["error"]["code"], &answer["error"]["span"]), (400, &"sql".into(), &json!([7, 10])));
+    let folder = Folder::new();
+    let target = folder.path("out.csv");
+    for wrong in [format!("copy events to '{}'", target.display()), "create view v as select 1".into(), "".into()] {
+        assert_eq!(ask(&wrong).0, 400, "{wrong}");
+    }
+    assert!(!target.exists());
+}

@@ -113,7 +113,7 @@ impl SchemaProvider for Main {
         }
         match self.event.table(name).await? {
             Some(table) => Ok(Some(table)),
-            None if is_file(name) => self.files.try_new(name).await,
+            None if is_file(name) && !database.reads_only => self.files.try_new(name).await,
             None => Ok(None),
         }
     }

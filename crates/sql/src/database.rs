@@ -49,6 +49,8 @@ pub struct Database {
     /// Classes by the name of their table, in the order of their numbers.
     pub(crate) by_name: Vec<(String, Vec<(usize, EventClassId)>)>,
     tables: Mutex<HashMap<String, Arc<EventTable>>>,
+    /// Are queries kept from writing, and from files that are no traces?
+    pub(crate) reads_only: bool,
     headers: OnceLock<Vec<TraceSurvey>>,
     counted: OnceLock<Vec<TraceSurvey>>,
     checked: OnceLock<Vec<Error>>,
@@ -103,6 +105,17 @@ impl Database {
     ) -> Result<Database> {
         let session = session.into();
         let streams = selection::streams(&session, streams)?;
+        Ok(Database::of_streams(session, streams, selection, filter, jobs))
+    }
+
+    /// The same of streams that were looked up.
+    pub fn of_streams(
+        session: Arc<Session>,
+        streams: Vec<StreamOf>,
+        selection: Selection,
+        filter: Option<Filter>,
+        jobs: usize,
+    ) -> Database {
         let (mut first_class, mut next_class) = (Vec::new(), 0);
         let (mut first_packet, mut next_packet) = (Vec::new(), 0);
         let mut names: Vec<&str> = Vec::new();
@@ -142,7 +155,7 @@ impl Database {
         let class_names = texts(names);
         let trace_names = texts(session.traces.iter().map(|trace| &*trace.name).collect());
         let stream_names = texts(streams.iter().map(|of| &*of.stream.name).collect());
-        Ok(Database {
+        Database {
             streams,
             selection,
             filter,
@@ -157,11 +170,17 @@ impl Database {
             stream_names,
             by_name,
             tables: Mutex::default(),
+            reads_only: false,
             headers: OnceLock::new(),
             counted: OnceLock::new(),
             checked: OnceLock::new(),
             session,
-        })
+        }
+    }
+
+    /// Keeps queries from writing anything, and from reading files that are not those of its traces.
+    pub fn read_only(&mut self) {
+        self.reads_only = true;
     }
 
     /// The session that it is asked of.

@@ -406,6 +406,21 @@ pub(crate) fn is_command(plan: &LogicalPlan) -> bool {
     }
 }
 
+/// Does a plan, or a part of it, change anything?
+pub(crate) fn writes(plan: &LogicalPlan) -> bool {
+    let mut writes = false;
+    let walked = plan.apply_with_subqueries(|part| {
+        let is_change = matches!(
+            part,
+            LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) | LogicalPlan::Statement(_)
+        );
+        writes |= is_change;
+        Ok(TreeNodeRecursion::Continue)
+    });
+    // What cannot be walked through may be anything.
+    writes || walked.is_err()
+}
+
 pub(crate) fn is_out_of_order(error: &DataFusionError) -> bool {
     match error {
         // From elsewhere come words.

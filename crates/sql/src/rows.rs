@@ -23,7 +23,7 @@ use tracemill_model::error::Error;
 pub use crate::errors::Explained;
 use crate::errors::{Wrong, in_parts};
 use crate::output::unique;
-use crate::query::{BROKE_OFF, Queries, QueryContext, Threads, is_command, is_out_of_order};
+use crate::query::{BROKE_OFF, Queries, QueryContext, Threads, is_command, is_out_of_order, writes};
 use crate::rewrite::rewritten;
 
 /// The value of a parameter, `$name` in a query.
@@ -123,6 +123,10 @@ impl Queries {
                 }
                 let statement = rewritten(&self.context, statement, &parameters).await.map_err(wrong)?;
                 let plan = self.context.state().statement_to_plan(statement).await.map_err(wrong)?;
+                if self.database().reads_only && writes(&plan) {
+                    let error = "only queries are answered here: nothing may be written, made or set";
+                    return Err(wrong(DataFusionError::Plan(error.into())));
+                }
                 if is_command(&plan) {
                     self.context.execute_logical_plan(plan).await.map_err(wrong)?;
                     continue;
@@ -239,7 +243,7 @@ impl Rows {
 }
 
 /// An error without a place in the text.
-fn alone(error: Error) -> Explained {
+pub(crate) fn alone(error: Error) -> Explained {
     Explained { error, place: None, help: None }
 }
 

@@ -38,8 +38,9 @@ mod shown {
     use tracemill_format::target::Target;
     use tracemill_model::error::Error;
     use tracemill_server::cache::{self, Cache};
-    use tracemill_server::{Cutter, Input, Move, Reopener, Settings, Traces, listen};
+    use tracemill_server::{Cutter, Input, Move, Querier, Reopener, Settings, Traces, listen};
 
+    use super::super::open::jobs;
     use super::super::redact::Redact;
     use super::super::{open, select};
     use crate::args::{CacheOptions, EventOptions, InputOptions, ViewOptions};
@@ -81,9 +82,10 @@ mod shown {
         let traces = Traces::new(session, streams, wanted.selection, wanted.filter);
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
+        let query = querier(&traces, jobs(input.jobs));
         let shown = Input {
             traces,
-            query: None,
+            query,
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
             command: words.map(quoted).collect::<Vec<_>>().join(" "),
@@ -93,6 +95,66 @@ mod shown {
             cache: None,
         };
         Ok(Some((shown, reporter)))
+    }
+
+    /// Answers queries about what is shown, where SQL is built in: they may read these traces, and nothing else.
+    #[cfg(feature = "sql")]
+    fn querier(traces: &Traces, jobs: usize) -> Option<Querier> {
+        use std::sync::OnceLock;
+
+        use tracemill_server::{Column, MOST, Refused, Rows};
+        use tracemill_sql::database::Database;
+        use tracemill_sql::query::{Limits, Queries};
+
+        // A server has little memory for them; what does not fit is written to a temporary file.
+        const LIMITS: Limits = Limits { memory_bytes: 96 << 20, spills: true };
+        let traces = traces.clone();
+        let queries: OnceLock<Result<Queries, Error>> = OnceLock::new();
+        let refused = |error: &Error| Refused {
+            message: error.message().lines().next().unwrap_or_default().to_string(),
+            help: error.help().map(str::to_string),
+            span: None,
+        };
+        Some(Box::new(move |text, is_over| {
+            let make = || {
+                let Traces { session, selection, filter, streams, .. } = &traces;
+                let mut database =
+                    Database::of_streams(session.clone(), streams.clone(), selection.clone(), filter.clone(), jobs);
+                database.read_only();
+                Queries::new(database, LIMITS)
+            };
+            let queries = queries.get_or_init(make).as_ref().map_err(refused)?;
+            // Queries number all events of the traces, also when only some are shown: then their numbers are not the page's.
+            let Traces { session, selection, filter, streams, .. } = &traces;
+            let count: usize = session.traces.iter().map(|trace| trace.streams.len()).sum();
+            let is_narrowed = selection.begin_ns.is_some()
+                || selection.end_ns.is_some()
+                || filter.is_some()
+                || selection.classes.iter().any(Option::is_some)
+                || streams.len() < count;
+            let kind = |column: &tracemill_sql::page::Column| {
+                if is_narrowed && column.name == "event" { "other" } else { column.kind }
+            };
+            let page = queries.page(text, MOST, is_over).map_err(|explained| {
+                let span = explained.place.map(|(line, column)| {
+                    let before = text.lines().take(line as usize - 1).map(|line| line.chars().count() + 1);
+                    let begin = before.sum::<usize>() + column as usize - 1;
+                    let word = text.chars().skip(begin).take_while(|sign| sign.is_alphanumeric() || *sign == '_');
+                    (begin, begin + word.count().max(1))
+                });
+                Refused { help: explained.help.clone(), span, ..refused(&explained.error) }
+            })?;
+            Ok(page.map(|page| Rows {
+                columns: page.columns.iter().map(|of| Column { name: of.name.clone(), kind: kind(of) }).collect(),
+                rows: page.rows,
+                is_cut: page.is_cut,
+            }))
+        }))
+    }
+
+    #[cfg(not(feature = "sql"))]
+    fn querier(_: &Traces, _: usize) -> Option<Querier> {
+        None
     }
 
     /// Opens the same traces again, and says nothing that was said. What came through a pipe is not there any more.
