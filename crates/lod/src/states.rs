@@ -23,6 +23,9 @@ const MAX_THREADS: usize = 4096;
 /// How deep threads stand below each other at most: deeper ones stand beside their parents.
 const MAX_LEVELS: usize = 32;
 
+/// The number of the name of a state that is not known.
+pub const UNKNOWN: u32 = 0;
+
 /// Words for states. Numbers of names begin with them.
 const WORDS: [&str; 12] = [
     "unknown",
@@ -42,7 +45,7 @@ const WORDS: [&str; 12] = [
 fn word_of_status(status: CpuStatus) -> Option<u32> {
     Some(match status {
         CpuStatus::Idle => return None,
-        CpuStatus::Unknown => 0,
+        CpuStatus::Unknown => UNKNOWN,
         CpuStatus::User => 1,
         CpuStatus::Syscall => 2,
         CpuStatus::Trap => 3,
@@ -55,7 +58,7 @@ fn word_of_status(status: CpuStatus) -> Option<u32> {
 fn word_of_state(state: ThreadState) -> Option<u32> {
     Some(match state {
         ThreadState::Dead => return None,
-        ThreadState::Unknown | ThreadState::RunUnknown => 0,
+        ThreadState::Unknown | ThreadState::RunUnknown => UNKNOWN,
         ThreadState::RunUser => 1,
         ThreadState::RunSyscall => 2,
         ThreadState::RunTrap => 3,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
-use tracemill_lod::states::{Builder, Of, States};
+use tracemill_lod::states::{Builder, Of, States, UNKNOWN};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
@@ -23,8 +23,9 @@ const MAX_WAKES: usize = 1000;
 /// States, and where their tracks stand.
 pub(crate) struct Found {
     pub(crate) states: States,
-    /// The first trace of each machine: its group holds the tracks.
-    traces: Vec<usize>,
+    /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
+    /// whose programs were traced and not its kernel.
+    traces: Vec<Option<usize>>,
 }
 
 /// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.
@@ -47,7 +48,7 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
         states.left_out.push(text.to_string());
-        return Some(Found { states, traces: firsts });
+        return Some(Found { states, traces: Vec::new() });
     }
     let found = Rc::new(RefCell::new(States::default()));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
@@ -61,7 +62,12 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     if states.tracks.is_empty() && states.left_out.is_empty() {
         return None;
     }
-    Some(Found { states, traces: firsts })
+    let is_known = |machine: usize| {
+        let mut own = states.tracks.iter().enumerate().filter(|(_, track)| track.machine as usize == machine);
+        own.any(|(at, _)| states.pieces(at).any(|piece| piece.name != UNKNOWN))
+    };
+    let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
+    Some(Found { states, traces })
 }
 
 /// Looks on while the events pass.
@@ -137,7 +143,7 @@ impl Found {
     /// Tracks below the group of a trace. `group` names that.
     pub(crate) fn tracks(&self, trace: usize, group: &str) -> impl Iterator<Item = Value> {
         let own = self.states.tracks.iter().enumerate();
-        let own = own.filter(move |(_, track)| self.traces.get(track.machine as usize) == Some(&trace));
+        let own = own.filter(move |(_, track)| self.traces.get(track.machine as usize) == Some(&Some(trace)));
         own.map(move |(at, track)| {
             let parent = track.parent.map_or_else(|| group.to_string(), |parent| self.id(parent));
             json!({
@@ -165,8 +171,13 @@ mod tests {
     use super::*;
 
     fn opened(selection: Selection) -> Traces {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/kernel/bakery");
-        let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("the options are right");
+        opened_all(&["kernel/bakery"], selection)
+    }
+
+    fn opened_all(names: &[&str], selection: Selection) -> Traces {
+        let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo");
+        let paths: Vec<_> = names.iter().map(|name| demo.join(name)).collect();
+        let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
         let streams = streams(&session, &[]).expect("all streams");
         Traces::new(session, streams, selection, None)
     }
@@ -311,6 +322,16 @@ mod tests {
         }
         assert_eq!(kept.states.locate(track, i128::MIN, Direction::Nearest, None), Some(pieces[0]));
         assert_eq!(kept.states.locate(track, i128::MAX, Direction::Next, None), None);
+    }
+
+    #[test]
+    fn a_trace_of_programs_beside_one_of_a_kernel_has_no_states() {
+        let traces = opened_all(&["traces/mill", "kernel/bakery"], Selection::default());
+        let found = follow(&traces, &Arc::default()).expect("one of them is of a kernel");
+        let alone = follow(&opened(Selection::default()), &Arc::default()).expect("it is of a kernel");
+        let tracks = |found: &Found, trace: usize| found.tracks(trace, "g").count();
+        let bakery = (traces.session.traces.iter()).position(|trace| trace.path.ends_with("bakery")).expect("its name");
+        assert_eq!((tracks(&found, 1 - bakery), tracks(&found, bakery)), (0, tracks(&alone, 0)));
     }
 
     #[test]
