@@ -31,7 +31,7 @@ pub struct Function {
     pub result: String,
 }
 
-/// What is known of the functions of a file.
+/// The known functions of a file.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Signatures {
@@ -141,7 +141,7 @@ impl Signatures {
         Ok(Type::Unknown)
     }
 
-    /// What is left of a type without its pointers.
+    /// A type without its pointers.
     fn innermost<'a>(
         &mut self,
         unit: UnitRef<'_, Slice<'a>>,

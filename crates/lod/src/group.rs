@@ -25,11 +25,11 @@ pub const THREAD: &str = "thread";
 /// See [`THREAD`].
 pub const PROCESS: &str = "process";
 
-/// What events are grouped by, and the values that were met.
+/// The field that events are grouped by, and the values that were met.
 pub(crate) struct Grouping {
     path: String,
     by: KeyBy,
-    /// What names values better than they do themselves.
+    /// The field that names the values, where they are numbers without one of their own.
     named_by: Option<KeyBy>,
     pub(crate) filter: Option<Filter>,
     values: Mutex<Values>,

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Signs of a text that an id has; of longer ones it has a sum.
 const SIGNS: usize = 80;
 
-/// What the id of a track by a value says.
+/// The parts of the id of a track by a value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ValueId {
     trace: usize,
@@ -61,7 +61,7 @@ fn id_of_value(value: Option<&KeyValue>) -> String {
 }
 
 impl ValueId {
-    /// What an id says; `None` when it is no id of such a track.
+    /// The parts of an id; `None` when it is no id of such a track.
     pub(crate) fn parse(shared: &Shared, id: &str) -> Option<ValueId> {
         let mut parts = id.strip_prefix("v.")?.split('.');
         let (group, path, value) = (parts.next()?, parts.next()?, parts.next()?);

@@ -16,7 +16,7 @@ pub(crate) const AT_ONCE: usize = 4;
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds: `integer`, `real`, `text`, `boolean` or `other`.
+    /// The kind of its values: `integer`, `real`, `text`, `boolean` or `other`.
     pub kind: &'static str,
 }
 

@@ -12,7 +12,7 @@ use tracemill_semantics::{Semantics, Shape, names};
 const TEXT: &str = "text";
 const DATUM_TEXT: &str = "datum_text";
 
-/// What is known of the classes of each trace.
+/// The known classes of each trace.
 #[derive(Default)]
 pub(crate) struct Titles(HashMap<usize, Semantics>);
 

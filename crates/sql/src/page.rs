@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What it holds: `integer`, `real`, `text`, `boolean` or `other`.
+    /// The kind of its values: `integer`, `real`, `text`, `boolean` or `other`.
     pub kind: &'static str,
 }
 

@@ -1,6 +1,6 @@
 //! Messages of DataFusion in the words of people who write SQL: its own names of types are not in them.
 
-/// What a type is called; `None` for what is no name of one.
+/// The plain name of a type; `None` when the text is no name of a type.
 fn name_of(word: &str) -> Option<&'static str> {
     Some(match word {
         "Utf8" | "LargeUtf8" | "Utf8View" => "text",

@@ -119,9 +119,9 @@ impl Report {
 /// range they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
-    /// Those of the range.
+    /// Pieces of the range only.
     Range,
-    /// All.
+    /// Pieces of the whole trace.
     All,
 }
 

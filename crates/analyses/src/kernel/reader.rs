@@ -18,7 +18,7 @@ use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Ti
 pub(crate) struct Reader {
     classes: Vec<Vec<Class>>,
     fields: RefCell<FieldReader>,
-    /// What was read of the event, and storage of one that is gone.
+    /// Values read of the present event, and storage of an earlier one for the next.
     captured: OnceCell<Box<Captured>>,
     pool: Cell<Option<Box<Captured>>>,
     cpus: CpuOf,
@@ -116,7 +116,7 @@ impl Reader {
         ties.chain(running).map(|bound| bound.tie.concept).collect()
     }
 
-    /// What the events of the class mean that the reader has [turned to](Reader::turn_to).
+    /// The concepts and fields of an event's class, which the reader has [turned to](Reader::turn_to).
     #[inline]
     pub(crate) fn class(&self, event: &Event<'_>) -> &Class {
         let class = &self.classes[event.trace][event.raw.class().0 as usize];

@@ -126,7 +126,7 @@ fn before(at: usize, key: StateKey, style: &Style) -> String {
     }
 }
 
-/// What stands for a value that is not there.
+/// The text in place of a value that is not there.
 fn nothing(style: &Style) -> &'static str {
     match style {
         Style::Json => "null",
@@ -164,7 +164,7 @@ struct Part {
     point: &'static str,
     /// Width of the column, 0 for none.
     width: usize,
-    /// What stands for it when it is not known.
+    /// The text in place of a value that is not known.
     nothing: Piece,
     text: String,
 }

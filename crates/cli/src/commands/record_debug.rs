@@ -1,4 +1,4 @@
-//! What debugging information tells of the functions that `tracemill record` records: `-a`, `--srcline`.
+//! Debugging information of the functions that `tracemill record` records: `-a`, `--srcline`.
 
 use std::path::Path;
 

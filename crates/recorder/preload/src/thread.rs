@@ -94,7 +94,7 @@ pub(crate) struct Thread {
     own_len: usize,
 }
 
-/// Who writes the records of calls.
+/// The writer of records of calls.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Way {
