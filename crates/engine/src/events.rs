@@ -10,6 +10,8 @@ use crate::timeline::{self, Selection};
 
 /// Events of a batch.
 const BATCH: usize = 4096;
+/// Batches that wait, at most, where another thread merges.
+const WAITING: usize = 2;
 
 /// The events of streams in the order of time, and what comes up between them.
 ///
@@ -24,6 +26,7 @@ pub struct Events<'a> {
     /// The run of the batch that is being read, and the next event of it, counted from its first one.
     run: usize,
     at: u32,
+    jobs: usize,
 }
 
 /// An event, or something that stands between events.
@@ -45,6 +48,7 @@ impl<'a> Events<'a> {
             notes: Vec::new().into_iter(),
             run: 0,
             at: 0,
+            jobs: selection.jobs,
         }
     }
 
@@ -94,28 +98,65 @@ impl<'a> Events<'a> {
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
     /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
-    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), mut note: impl FnMut(Note) -> Flow) {
-        loop {
-            for run in self.batch.runs.get(self.run..).unwrap_or_default() {
-                let (stream, ready) = &self.batch.chunks[run.chunk as usize];
-                let of = &self.streams[stream.0 as usize];
-                for at in (run.from + self.at) as usize..run.to as usize {
+    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
+        let (streams, mut matcher) = (self.streams, self.matcher.take());
+        let take_all = |batch: &Batch, run: usize, at: u32| {
+            let mut skipped = at;
+            for run in batch.runs.get(run..).unwrap_or_default() {
+                let (stream, ready) = &batch.chunks[run.chunk as usize];
+                let of = &streams[stream.0 as usize];
+                for at in (run.from + std::mem::take(&mut skipped)) as usize..run.to as usize {
                     let event = of.event(ready.chunk.event(at));
-                    if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
+                    if matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
                         take(&event);
                     }
                 }
-                self.at = 0;
             }
-            for found in self.notes.by_ref() {
-                if note(found) == Flow::Stop {
+        };
+        self.rest(take_all, note);
+    }
+
+    /// As [`for_each`](Events::for_each), of an untouched reading without a filter: hands on whole batches, each of
+    /// which is followed by its notes.
+    pub fn for_each_batch(self, mut take: impl FnMut(&Batch), note: impl FnMut(Note) -> Flow) {
+        self.rest(|batch, _, _| take(batch), note);
+    }
+
+    /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
+    /// notes behind them.
+    fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> Flow) {
+        let Events { mut merger, mut batch, notes, run, at, jobs, .. } = self;
+        batch.notes = notes.collect();
+        let mut take = |batch: &mut Batch, run: usize, at: u32| {
+            take(batch, run, at);
+            !batch.notes.drain(..).any(|found| note(found) == Flow::Stop)
+        };
+        if !take(&mut batch, run, at) {
+            return;
+        }
+        if jobs < 2 {
+            while let Some(mut batch) = merger.next_batch(BATCH) {
+                if !take(&mut batch, 0, 0) {
                     return;
                 }
             }
-            let Some(batch) = self.merger.next_batch(BATCH) else { return };
-            self.batch = batch;
-            self.notes = std::mem::take(&mut self.batch.notes).into_iter();
-            (self.run, self.at) = (0, 0);
+            return;
         }
+        // Merging takes its time, too: it goes on while the events are looked at.
+        std::thread::scope(|scope| {
+            let (give, given) = std::sync::mpsc::sync_channel(WAITING);
+            scope.spawn(move || {
+                while let Some(batch) = merger.next_batch(BATCH) {
+                    if give.send(batch).is_err() {
+                        break;
+                    }
+                }
+            });
+            while let Ok(mut batch) = given.recv() {
+                if !take(&mut batch, 0, 0) {
+                    break;
+                }
+            }
+        });
     }
 }
