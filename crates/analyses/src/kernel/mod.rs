@@ -42,10 +42,12 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
+use tracemill_codec::chunk::Chunk;
+use tracemill_codec::plan::Input as Bytes;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
 use tracemill_engine::item::Flow;
-use tracemill_engine::merge::Note;
+use tracemill_engine::merge::{Batch, Note};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
@@ -65,7 +67,7 @@ pub use spans::PERCENTS;
 pub use state_rows::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, state_kinds};
 pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
-use reader::Reader;
+use reader::{Class, Reader};
 
 /// Kinds of reports of a machine, besides pieces of time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,22 +266,16 @@ impl<'a> Reading<'a> {
         let Reading { input, reader, machine_names, periods } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
-        let mut index_of = vec![Vec::new(); input.session.traces.len()];
-        for (at, of) in input.streams.iter().enumerate() {
-            let indices: &mut Vec<usize> = &mut index_of[of.trace];
-            indices.resize(indices.len().max(of.index + 1), 0);
-            indices[of.index] = at;
-        }
         let state = RefCell::new(State {
             machines: Machines::new(machine_names.len() as u32),
             all: All::new(analyses, &periods),
             left: LeftOut::default(),
             early: vec![Vec::new(); input.streams.len()],
             cpus: vec![(None, None); input.streams.len()],
+            streams: input.streams,
             reader,
         });
         let events = Events::new(input.session, input.streams, &selection, None);
-        let take = |event: &Event<'_>| state.borrow_mut().take(event, index_of[event.trace][event.stream]);
         let noted = |found: Note| {
             if let Note::Gap(stream, gap) = &found {
                 let at = stream.0 as usize;
@@ -287,7 +283,7 @@ impl<'a> Reading<'a> {
             }
             note(found)
         };
-        events.for_each(take, noted);
+        events.for_each_batch(|batch| state.borrow_mut().take(batch), noted);
         let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
         if machines.begin().is_none() && left.untimed > 0 {
@@ -314,7 +310,8 @@ impl<'a> Reading<'a> {
 }
 
 /// State that changes while events are read.
-struct State {
+struct State<'a> {
+    streams: &'a [StreamOf],
     reader: Reader,
     machines: Machines,
     all: All,
@@ -325,35 +322,71 @@ struct State {
     cpus: Vec<(Option<u64>, Option<CpuIndex>)>,
 }
 
-impl State {
+/// Things that all events of a chunk share.
+struct Shared<'b> {
+    of: &'b StreamOf,
+    chunk: &'b Chunk,
+    /// Index of the stream.
+    stream: usize,
+    classes: Rc<[Class]>,
+    machine: u32,
+    input: Bytes<'b>,
+    /// The CPU of its packet.
+    cpu: Option<u64>,
+}
+
+impl State<'_> {
+    fn take(&mut self, batch: &Batch) {
+        let streams = self.streams;
+        let mut shared: Vec<Shared<'_>> = Vec::with_capacity(batch.chunks.len());
+        for run in &batch.runs {
+            // Runs use the chunks of a batch in their order.
+            while shared.len() <= run.chunk as usize {
+                let (stream, ready) = &batch.chunks[shared.len()];
+                shared.push(self.enter(&streams[stream.0 as usize], &ready.chunk, stream.0 as usize));
+            }
+            let shared = &shared[run.chunk as usize];
+            for at in run.from as usize..run.to as usize {
+                self.take_event(shared, shared.of.event(shared.chunk.event(at)));
+            }
+        }
+    }
+
+    /// Turns to a chunk, of whose packet events may have been taken.
+    fn enter<'b>(&mut self, of: &'b StreamOf, chunk: &'b Chunk, stream: usize) -> Shared<'b> {
+        let State { reader, machines, left, early, cpus, .. } = self;
+        let (machine, cpu) = (reader.machine(of.trace), reader.cpu_of(of, &chunk.packet));
+        if cpus[stream].0 != cpu {
+            cpus[stream] = (cpu, None);
+            for at in std::mem::take(&mut early[stream]) {
+                if let Some(cpu) = cpu {
+                    left.lost_on.insert(cpu);
+                    machines.lose(machine, cpu, at);
+                }
+            }
+        }
+        Shared { of, chunk, stream, classes: reader.classes(of.trace), machine, input: chunk.packet.input(), cpu }
+    }
+
     #[inline]
-    fn take(&mut self, event: &Event<'_>, stream: usize) {
-        let State { reader, machines, all, left, early, cpus } = self;
+    fn take_event(&mut self, shared: &Shared<'_>, event: Event<'_>) {
+        let State { reader, machines, all, left, cpus, .. } = self;
         let Some(ns) = event.ns else {
             left.untimed += 1;
             return;
         };
-        let packet_cpu = reader.turn_to(event);
-        let cpu_of_stream = &mut cpus[stream];
-        if cpu_of_stream.0 != packet_cpu {
-            *cpu_of_stream = (packet_cpu, None);
-            for at in std::mem::take(&mut early[stream]) {
-                if let Some(cpu) = packet_cpu {
-                    left.lost_on.insert(cpu);
-                    machines.lose(reader.machine(event.trace), cpu, at);
-                }
-            }
-        }
-        let class = reader.class(event);
-        let machine = reader.machine(event.trace);
+        let Shared { machine, input, .. } = *shared;
+        let class = &shared.classes[event.raw.class().0 as usize];
+        reader.turn();
+        reader.meet(&event, class);
         // Values are made where they are used: they are large, and copies of them would cost more than they do.
         let running = class.running.as_ref();
         // A context that knows the CPU better than the packet.
-        let own_cpu = running.and_then(|bound| reader.values(event, bound).integer(Field::Cpu));
-        let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(packet_cpu);
+        let own_cpu = running.and_then(|bound| reader.values(&event, bound, input).integer(Field::Cpu));
+        let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(shared.cpu);
         all.advance(machines.now(), ns);
         machines.touch_time(ns, all);
-        let cpu = match (own_cpu, cpu_of_stream) {
+        let cpu = match (own_cpu, &mut cpus[shared.stream]) {
             (None, _) => None,
             (own, (of_stream, Some(known))) if own == *of_stream => Some(*known),
             (Some(own), (of_stream, known)) => {
@@ -365,14 +398,14 @@ impl State {
             }
         };
         if let (Some(cpu), Some(bound)) = (cpu, running) {
-            let values = reader.values(event, bound);
+            let values = reader.values(&event, bound, input);
             let happening = Happening { concept: Concept::Running, is_legacy: false, values: &values };
             machines.running(cpu, &happening, all);
         }
         match &class.tie {
             Some(_) if class.has_no_exit => left.entries_without_exit += 1,
             Some(bound) => {
-                let values = reader.values(event, bound);
+                let values = reader.values(&event, bound, input);
                 let Tie { concept, is_legacy, .. } = bound.tie;
                 let happening = Happening { concept, is_legacy, values: &values };
                 machines.apply(machine, cpu, &happening, all);
@@ -380,7 +413,7 @@ impl State {
             None => {}
         }
         let now = machines.now();
-        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, event, now));
+        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &event, now));
     }
 
     /// Events of a stream are missing.

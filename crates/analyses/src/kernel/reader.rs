@@ -3,12 +3,15 @@
 use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use tracemill_codec::chunk::PacketData;
 use tracemill_codec::plan::Input;
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{EventClassId, FieldKind, LabelList, Schema};
 use tracemill_semantics::states::{Values, returns};
@@ -16,7 +19,7 @@ use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Ti
 
 /// Reads the events of a session as events of concepts.
 pub(crate) struct Reader {
-    classes: Vec<Vec<Class>>,
+    classes: Vec<Rc<[Class]>>,
     fields: RefCell<FieldReader>,
     /// Values read of the present event, and storage of an earlier one for the next.
     captured: OnceCell<Box<Captured>>,
@@ -81,7 +84,7 @@ impl Reader {
             first_streams.push(streams);
             streams += trace.streams.len();
         }
-        let classes = session.traces.iter().map(|trace| classes_of(&trace.schema, concepts)).collect();
+        let classes = session.traces.iter().map(|trace| classes_of(&trace.schema, concepts).into()).collect();
         let fields = RefCell::new(FieldReader::new(session));
         let (captured, pool, cpus) = (OnceCell::new(), Cell::default(), CpuOf::default());
         (Reader { classes, fields, captured, pool, cpus, first_streams, machines }, names)
@@ -92,13 +95,22 @@ impl Reader {
         self.machines[trace]
     }
 
-    /// Turns to another event: gives the CPU of its packet.
+    /// Turns to another event.
     #[inline]
-    pub(crate) fn turn_to(&mut self, event: &Event<'_>) -> Option<u64> {
+    pub(crate) fn turn(&mut self) {
         if let Some(before) = self.captured.take() {
             self.pool.set(Some(before));
         }
-        self.cpus.of(self.first_streams[event.trace] + event.stream, &event.raw.chunk.packet)
+    }
+
+    /// The CPU of a packet of a stream.
+    pub(crate) fn cpu_of(&mut self, of: &StreamOf, packet: &Arc<PacketData>) -> Option<u64> {
+        self.cpus.of(self.first_streams[of.trace] + of.index, packet)
+    }
+
+    /// The meaning of the classes of a trace.
+    pub(crate) fn classes(&self, trace: usize) -> Rc<[Class]> {
+        self.classes[trace].clone()
     }
 
     /// Can a trace have events of a concept?
@@ -108,7 +120,7 @@ impl Reader {
 
     /// The concepts that the traces can have events of.
     pub(crate) fn concepts(&self) -> HashSet<Concept> {
-        let classes = || self.classes.iter().flatten();
+        let classes = || self.classes.iter().flat_map(|of| &**of);
         let ties = classes().filter_map(|class| class.tie.as_ref());
         // Names of a namespace say nothing by themselves.
         let is_plain = |bound: &&Bound| bound.tie.origin(Field::Tid).is_some();
@@ -116,14 +128,12 @@ impl Reader {
         ties.chain(running).map(|bound| bound.tie.concept).collect()
     }
 
-    /// The concepts and fields of an event's class, which the reader has [turned to](Reader::turn_to).
+    /// Makes a class ready for its events, of which this is one.
     #[inline]
-    pub(crate) fn class(&self, event: &Event<'_>) -> &Class {
-        let class = &self.classes[event.trace][event.raw.class().0 as usize];
+    pub(crate) fn meet(&self, event: &Event<'_>, class: &Class) {
         if class.is_new() {
             self.prepare(event, class);
         }
-        class
     }
 
     /// Finds all places of a class before the first value is read: fields are captured together.
@@ -134,11 +144,11 @@ impl Reader {
         }
     }
 
-    /// The values of the event that the reader has turned to. They are read when they are asked for.
+    /// The values of the event that the reader has turned to. They are read when they are asked for. `input` is that of
+    /// its packet.
     #[inline(always)]
-    pub(crate) fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound) -> EventValues<'r> {
-        let chunk = event.raw.chunk;
-        let (input, body_bits) = (chunk.packet.input(), chunk.body_bits(event.raw.at));
+    pub(crate) fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound, input: Input<'r>) -> EventValues<'r> {
+        let body_bits = event.raw.chunk.body_bits(event.raw.at);
         EventValues { event, reader: self, places: bound.places.get(), input, body_bits }
     }
 
