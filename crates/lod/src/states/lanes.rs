@@ -1,0 +1,192 @@
+//! Pieces of time that follow each other.
+//!
+//! A piece takes four to six bytes: its length and name as varints, in blocks of 64 that say where they begin. Of a block
+//! whose pieces all lie in one bucket only its sums are looked at, so that a question about the whole costs no more than
+//! one about a part.
+
+use tracemill_codec::bits::{put_leb, take_leb};
+
+use crate::calls::Slice;
+
+/// A piece of time in ns since the base.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Stored {
+    pub(super) from: i64,
+    pub(super) to: i64,
+    pub(super) name: u32,
+}
+
+/// Pieces of a block at most.
+const BLOCK: u32 = 64;
+
+/// Neighbours in a lane, and what they are together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    /// First ns of the first and of the last piece, and one past the last ns.
+    from: i64,
+    last: i64,
+    to: i64,
+    /// Where its bytes begin.
+    at: u32,
+    pieces: u32,
+    /// Ns of all pieces, and of the longest.
+    busy: i64,
+    longest: i64,
+    name: u32,
+}
+
+/// Pieces of time that follow each other.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Of each piece: its length with a bit for a hole before it, the length of that, its name.
+    pub(super) bytes: Vec<u8>,
+    pub(super) blocks: Vec<Block>,
+    pub(super) pieces: u64,
+    open: Option<Stored>,
+}
+
+impl Lane {
+    /// Adds a piece behind all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
+    pub(super) fn push(&mut self, mut piece: Stored, may_go_on: bool) -> usize {
+        // What becomes known late changes nothing that was told.
+        piece.from = self.open.map_or(piece.from, |open| open.to.max(piece.from));
+        if piece.from >= piece.to {
+            return 0;
+        }
+        match &mut self.open {
+            Some(open) if may_go_on && open.to == piece.from && open.name == piece.name => {
+                open.to = piece.to;
+                0
+            }
+            _ => {
+                let before = self.open.replace(piece);
+                before.map_or(0, |piece| self.store(piece))
+            }
+        }
+    }
+
+    fn store(&mut self, piece: Stored) -> usize {
+        let (bytes, blocks) = (self.bytes.len(), self.blocks.len());
+        // A block whose bytes cannot be named ends the lane; the bound of all bytes is far below.
+        let Ok(at) = u32::try_from(bytes) else { return 0 };
+        let length = piece.to - piece.from;
+        let is_new = self.blocks.last().is_none_or(|block| block.pieces >= BLOCK);
+        if is_new {
+            let Stored { from, name, .. } = piece;
+            self.blocks.push(Block { from, last: from, to: from, at, pieces: 0, busy: 0, longest: -1, name });
+        }
+        let Some(block) = self.blocks.last_mut() else { return 0 };
+        let hole = piece.from - block.to;
+        put_leb(&mut self.bytes, (length as u64) << 1 | u64::from(hole > 0), false);
+        if hole > 0 {
+            put_leb(&mut self.bytes, hole as u64, false);
+        }
+        put_leb(&mut self.bytes, piece.name.into(), false);
+        (block.last, block.to) = (piece.from, piece.to);
+        block.pieces += 1;
+        block.busy += length;
+        if length > block.longest {
+            (block.longest, block.name) = (length, piece.name);
+        }
+        self.pieces += 1;
+        self.bytes.len() - bytes + (self.blocks.len() - blocks) * size_of::<Block>()
+    }
+
+    pub(super) fn finish(&mut self) {
+        if let Some(piece) = self.open.take() {
+            self.store(piece);
+        }
+        self.bytes.shrink_to_fit();
+        self.blocks.shrink_to_fit();
+    }
+
+    /// The pieces of a block.
+    pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
+        let Block { from, at, pieces, .. } = self.blocks[block];
+        let mut bytes = &self.bytes[at as usize..];
+        let mut time = from;
+        (0..pieces).map(move |_| {
+            let word = take_leb(&mut bytes);
+            if word & 1 == 1 {
+                time += take_leb(&mut bytes) as i64;
+            }
+            let from = time;
+            time += (word >> 1) as i64;
+            Stored { from, to: time, name: take_leb(&mut bytes) as u32 }
+        })
+    }
+
+    pub(super) fn gather(&self, into: &mut Gathered<'_>) {
+        let first = self.blocks.partition_point(|block| block.to <= into.begin);
+        let end = into.end;
+        for (at, block) in self.blocks.iter().enumerate().skip(first).take_while(|(_, block)| block.from <= end) {
+            let is_one =
+                into.bucket(block.from) == into.bucket(block.last) && block.from >= into.begin && block.last <= end;
+            if is_one && block.longest >> into.level == 0 {
+                into.short(into.bucket(block.from), block.pieces.into(), block.busy, block.longest, block.name);
+                continue;
+            }
+            let inside = |piece: &Stored| piece.to > into.begin && piece.from <= end;
+            for piece in self.decoded(at).filter(inside).collect::<Vec<_>>() {
+                into.take(piece);
+            }
+        }
+    }
+
+    /// Pieces near an instant: the last one before it, those at it, and the first one behind it.
+    pub(super) fn around(&self, time: i64) -> Vec<Stored> {
+        let behind = self.blocks.partition_point(|block| block.from <= time);
+        let blocks = behind.saturating_sub(2)..(behind + 1).min(self.blocks.len());
+        let all: Vec<Stored> = blocks.flat_map(|block| self.decoded(block)).collect();
+        let at = all.partition_point(|piece| piece.from < time);
+        all[at.saturating_sub(1)..(at + 2).min(all.len())].to_vec()
+    }
+}
+
+/// Slices of a lane in some buckets.
+pub(super) struct Gathered<'s> {
+    pub(super) begin: i64,
+    pub(super) end: i64,
+    pub(super) level: u32,
+    pub(super) depth: u32,
+    pub(super) slices: &'s mut Vec<Slice>,
+    /// Short ones of a bucket: the slice, its ns and those of its longest.
+    pub(super) open: Option<(Slice, i64, i64)>,
+}
+
+impl Gathered<'_> {
+    fn bucket(&self, time: i64) -> i64 {
+        (time - self.begin) >> self.level
+    }
+
+    fn take(&mut self, piece: Stored) {
+        let (at, length) = (self.bucket(piece.from), piece.to - piece.from);
+        if length >> self.level == 0 {
+            return self.short(at, 1, length, length, piece.name);
+        }
+        self.close();
+        let end = self.bucket(piece.to).min(self.bucket(self.end) + 1);
+        let len = Some((end - at).max(1));
+        self.slices.push(Slice { at, len, depth: self.depth, name: piece.name, n: 1, busy: 255 });
+    }
+
+    fn short(&mut self, at: i64, n: u64, busy: i64, longest: i64, name: u32) {
+        if self.open.is_some_and(|(slice, ..)| slice.at != at) {
+            self.close();
+        }
+        let new = Slice { at, len: Some(1), depth: self.depth, name, n: 0, busy: 0 };
+        let (slice, sum, most) = self.open.get_or_insert((new, 0, -1));
+        slice.n += n;
+        *sum += busy;
+        if longest > *most {
+            (*most, slice.name) = (longest, name);
+        }
+    }
+
+    pub(super) fn close(&mut self) {
+        if let Some((slice, busy, _)) = self.open.take() {
+            let busy = ((i128::from(busy) * 255) >> self.level).clamp(1, 255) as u8;
+            self.slices.push(Slice { busy, ..slice });
+        }
+    }
+}
