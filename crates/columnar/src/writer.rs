@@ -100,24 +100,34 @@ struct Row {
 struct Writer {
     form: Form,
     path: OutPath,
-    is_begun: bool,
     traces: Vec<TraceOf>,
     streams: Vec<StreamOf>,
     names: HashMap<Arc<str>, u64>,
     has_open_ids: bool,
     lost: Losses,
+    /// Names of the files of classes, by their number.
+    files: Vec<Option<String>>,
+    classes: Vec<Option<ClassOut>>,
+    /// Events that wait to become a batch of the table of all events.
+    rows: Vec<Row>,
+    grown: Grown,
+}
+
+/// Tables and counts that grow with the events.
+#[derive(Default)]
+struct Grown {
+    is_begun: bool,
     events: Option<Table>,
     losses: Option<Table>,
     packets: HashMap<(usize, StreamClassId), Table>,
+    /// Those of classes.
     tables: Vec<Table>,
-    /// Names of the files of classes, by their number.
-    files: Vec<Option<String>>,
+    /// Paths of their files.
     taken: HashSet<PathBuf>,
-    classes: Vec<Option<ClassOut>>,
+    /// Encoded bytes that wait in them.
     waiting: usize,
+    /// Those whose files are open, the oldest first.
     open: VecDeque<usize>,
-    /// Events that wait to become a batch of the table of all events.
-    rows: Vec<Row>,
     count: u64,
     packet_count: u64,
     state: State,
@@ -158,26 +168,15 @@ fn create(form: Form, path: &OutPath, sources: &[Source], _options: &WriteOption
     Ok(Box::new(Writer {
         form,
         path: path.clone(),
-        is_begun: false,
         traces,
         streams,
         names,
         has_open_ids,
         lost,
-        events: None,
-        losses: None,
-        packets: HashMap::new(),
-        tables: Vec::new(),
         files: vec![None; classes],
-        taken: HashSet::new(),
         classes: (0..classes).map(|_| None).collect(),
-        waiting: 0,
-        open: VecDeque::new(),
         rows: Vec::with_capacity(BATCH_ROWS),
-        count: 0,
-        packet_count: 0,
-        state: State::default(),
-        dropped: Dropped::default(),
+        grown: Grown::default(),
     }))
 }
 
@@ -212,10 +211,10 @@ fn file_name(name: &str) -> String {
 impl Writer {
     /// Makes the folder and the tables of all events.
     fn begin(&mut self) -> Result<()> {
-        if self.is_begun {
+        if self.grown.is_begun {
             return Ok(());
         }
-        self.is_begun = true;
+        self.grown.is_begun = true;
         for folder in [&self.path, &self.path.join("event"), &self.path.join("packet")] {
             folder.make_folder()?;
         }
@@ -231,7 +230,7 @@ impl Writer {
         columns.extend([("name", name), ("id", Plain::u64()), ("stream", Plain::u64()), ("cpu", Plain::u32())]);
         columns.extend([("class", Plain::u32()), ("packet", Plain::u64())]);
         let metadata = self.metadata();
-        self.events = Some(Table::new(self.form, self.file("events"), columns, Vec::new(), &metadata)?);
+        self.grown.events = Some(Table::new(self.form, self.file("events"), columns, Vec::new(), &metadata)?);
         Ok(())
     }
 
@@ -273,7 +272,7 @@ impl Writer {
         let base = file_name(class.name.as_deref().unwrap_or("(no name)"));
         let mut path = folder.join(format!("{base}.{}", self.form.extension()));
         let mut copy = 1;
-        while !self.taken.insert(path.path().to_path_buf()) {
+        while !self.grown.taken.insert(path.path().to_path_buf()) {
             copy += 1;
             path = folder.join(format!("{base}~{copy}.{}", self.form.extension()));
         }
@@ -290,9 +289,9 @@ impl Writer {
         let mut metadata = vec![("tracemill.id".to_string(), class.id.to_string())];
         metadata.extend(class.name.iter().map(|name| ("tracemill.name".to_string(), name.to_string())));
         let table = Table::new(self.form, path, plain, fields, &metadata)?;
-        self.tables.push(table);
+        self.grown.tables.push(table);
         Ok(ClassOut {
-            table: self.tables.len() - 1,
+            table: self.grown.tables.len() - 1,
             trace,
             name: class.name.as_ref().and_then(|name| self.names.get(name).copied()),
             id: Some(class.id),
@@ -310,7 +309,7 @@ impl Writer {
         let (schema, of) = (self.traces[trace].schema.clone(), &packet.packet);
         let plan = packet.plans.packet_context_rows(of.class);
         let key = (trace, of.class);
-        if !self.packets.contains_key(&key) {
+        if !self.grown.packets.contains_key(&key) {
             let folder = self.path.join("packet").join(&self.traces[trace].folder);
             folder.make_folder()?;
             let id =
@@ -325,14 +324,14 @@ impl Writer {
                 ("end_ns", Plain::i64()),
             ];
             let fields: Vec<(Columns, &[&str])> = vec![(Columns::new(&schema, plan), &["packet_context"])];
-            self.packets.insert(key, Table::new(self.form, path, plain, fields, &[])?);
+            self.grown.packets.insert(key, Table::new(self.form, path, plain, fields, &[])?);
         }
-        let number = self.packet_count;
-        self.packet_count += 1;
+        let number = self.grown.packet_count;
+        self.grown.packet_count += 1;
         let cpu = cpu(packet).and_then(|cpu| u32::try_from(cpu).ok());
         let clock = self.streams[stream].clock;
         let ns = |cycles: Option<u64>| clock.and_then(|clock| stored(clock.ns(cycles?)));
-        let Some(table) = self.packets.get_mut(&key) else { return Ok(()) };
+        let Some(table) = self.grown.packets.get_mut(&key) else { return Ok(()) };
         let Table { plain, trees, rows, .. } = &mut *table;
         if let [packet_number, name, id, sequence, begin, end] = plain.as_mut_slice() {
             packet_number.push(Some(number));
@@ -359,9 +358,9 @@ impl Writer {
     #[inline(never)]
     fn flush_events(&mut self) -> Result<()> {
         let rows = std::mem::take(&mut self.rows);
-        let first = self.count - rows.len() as u64;
+        let first = self.grown.count - rows.len() as u64;
         let class = |row: &Row| self.classes[row.class as usize].as_ref();
-        let Some(events) = &mut self.events else { return Ok(()) };
+        let Some(events) = &mut self.grown.events else { return Ok(()) };
         let mut columns = events.plain.iter_mut();
         macro_rules! column {
             ($value:expr) => {
@@ -371,7 +370,7 @@ impl Writer {
             };
         }
         if let Some(column) = columns.next() {
-            column.extend((first..self.count).map(Some));
+            column.extend((first..self.grown.count).map(Some));
         }
         if self.traces.len() > 1 {
             column!(|row| class(row).map(|class| class.trace as u64));
@@ -400,18 +399,21 @@ impl Writer {
     /// Writes the rows of a class that wait, and keeps what waits in all of them below the bound.
     #[cold]
     fn flush(&mut self, at: usize) -> Result<()> {
-        let table = &mut self.tables[at];
-        self.waiting -= table.sink.waiting;
+        let table = &mut self.grown.tables[at];
+        self.grown.waiting -= table.sink.waiting;
         table.flush()?;
-        self.waiting += table.sink.waiting;
-        while self.waiting > WAITING_GROUPS {
-            let Some(largest) = (0..self.tables.len()).max_by_key(|&at| self.tables[at].sink.waiting) else { break };
-            let size = self.tables[largest].sink.waiting;
+        self.grown.waiting += table.sink.waiting;
+        while self.grown.waiting > WAITING_GROUPS {
+            let Some(largest) = (0..self.grown.tables.len()).max_by_key(|&at| self.grown.tables[at].sink.waiting)
+            else {
+                break;
+            };
+            let size = self.grown.tables[largest].sink.waiting;
             if size == 0 {
                 break;
             }
-            self.tables[largest].shed()?;
-            self.waiting -= size;
+            self.grown.tables[largest].shed()?;
+            self.grown.waiting -= size;
             self.opened(largest);
         }
         self.opened(at);
@@ -420,13 +422,13 @@ impl Writer {
 
     /// Closes the file that is open longest when there are too many.
     fn opened(&mut self, at: usize) {
-        if self.tables[at].sink.is_open() && !self.open.contains(&at) {
-            self.open.push_back(at);
+        if self.grown.tables[at].sink.is_open() && !self.grown.open.contains(&at) {
+            self.grown.open.push_back(at);
         }
-        if self.open.len() > OPEN_FILES
-            && let Some(oldest) = self.open.pop_front()
+        if self.grown.open.len() > OPEN_FILES
+            && let Some(oldest) = self.grown.open.pop_front()
         {
-            self.tables[oldest].sink.rest();
+            self.grown.tables[oldest].sink.rest();
         }
     }
 
@@ -480,7 +482,7 @@ impl TraceWriter for Writer {
         if self.classes[number].is_none() {
             self.classes[number] = Some(self.prepare(trace, event)?);
         }
-        let (Some(class), Some(events)) = (&self.classes[number], &mut self.events) else { return Ok(()) };
+        let (Some(class), Some(events)) = (&self.classes[number], &mut self.grown.events) else { return Ok(()) };
         let of = &self.streams[stream];
         let exact = event.ns(of.clock.as_ref());
         let ns = exact.and_then(stored);
@@ -501,15 +503,15 @@ impl TraceWriter for Writer {
         }
         let (cycles, packet) = (event.cycles(), of.packet_number);
         self.rows.push(Row { ns, cycles, packet, class: number as u32, cpu, own_id });
-        let table = &mut self.tables[class.table];
+        let table = &mut self.grown.tables[class.table];
         if let [event_column, ns_column, cpu_column] = table.plain.as_mut_slice() {
-            event_column.push(Some(self.count));
+            event_column.push(Some(self.grown.count));
             ns_column.push(ns);
             cpu_column.push(cpu.map(u64::from));
         }
-        self.count += 1;
+        self.grown.count += 1;
         table.rows += 1;
-        let (mut trees, state) = (table.trees.iter_mut(), &mut self.state);
+        let (mut trees, state) = (table.trees.iter_mut(), &mut self.grown.state);
         // An event was whole when it was found; if it is not now, the file has changed.
         let mut is_whole = true;
         if class.has_header
@@ -524,21 +526,21 @@ impl TraceWriter for Writer {
         if self.rows.len() >= BATCH_ROWS {
             self.flush_events()?;
         }
-        let (Some(class), number) = (&self.classes[number], self.tables.len()) else { return Ok(()) };
+        let (Some(class), number) = (&self.classes[number], self.grown.tables.len()) else { return Ok(()) };
         let limit = (WAITING_ROWS / number).clamp(*TABLE_ROWS.start(), *TABLE_ROWS.end());
-        let (at, table) = (class.table, &self.tables[class.table]);
+        let (at, table) = (class.table, &self.grown.tables[class.table]);
         if table.rows >= BATCH_ROWS || table.bytes() >= limit { self.flush(at) } else { Ok(()) }
     }
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         self.begin()?;
-        if self.losses.is_none() {
+        if self.grown.losses.is_none() {
             let mut columns = Vec::from_iter(self.trace_column());
             columns.extend([("stream_name", Plain::Text(Vec::new())), ("kind", Plain::Text(Vec::new()))]);
             columns.extend([("count", Plain::u64()), ("begin_ns", Plain::i64()), ("end_ns", Plain::i64())]);
-            self.losses = Some(Table::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
+            self.grown.losses = Some(Table::new(self.form, self.file("losses"), columns, Vec::new(), &[])?);
         }
-        let Some(table) = &mut self.losses else { return Ok(()) };
+        let Some(table) = &mut self.grown.losses else { return Ok(()) };
         let of = &self.streams[stream];
         let ns = |cycles: Option<u64>| of.clock.and_then(|clock| stored(clock.ns(cycles?)));
         if let [trace @ .., name, kind, count, begin, end] = table.plain.as_mut_slice() {
@@ -556,15 +558,18 @@ impl TraceWriter for Writer {
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         self.begin()?;
         self.flush_events()?;
-        let tables = std::mem::take(&mut self.tables).into_iter().chain(self.events.take()).chain(self.losses.take());
-        for table in tables.chain(std::mem::take(&mut self.packets).into_values()) {
-            self.dropped += table.close()?;
+        let tables = std::mem::take(&mut self.grown.tables)
+            .into_iter()
+            .chain(self.grown.events.take())
+            .chain(self.grown.losses.take());
+        for table in tables.chain(std::mem::take(&mut self.grown.packets).into_values()) {
+            self.grown.dropped += table.close()?;
         }
         self.put_classes()?;
         let mut losses = self.lost;
-        losses.add(Lost::BadTexts, self.dropped.bad_texts);
-        losses.add(Lost::WideVariableIntegers, self.dropped.wide);
-        losses.add(Lost::HugeTexts, self.dropped.huge);
+        losses.add(Lost::BadTexts, self.grown.dropped.bad_texts);
+        losses.add(Lost::WideVariableIntegers, self.grown.dropped.wide);
+        losses.add(Lost::HugeTexts, self.grown.dropped.huge);
         Ok(losses)
     }
 }
