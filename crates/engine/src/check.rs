@@ -50,27 +50,14 @@ pub fn check(session: &Session, jobs: usize, mut found: impl FnMut(Finding) -> b
     let streams = session.traces.iter().enumerate();
     let streams: Vec<(usize, &Stream)> =
         streams.flat_map(|(at, trace)| trace.streams.iter().map(move |stream| (at, stream))).collect();
-    if jobs <= 1 || streams.len() <= 1 {
-        let mut events = 0;
-        let mut next = streams.into_iter();
-        let _ = check_all(session, &mut report, |report| {
-            let (trace, stream) = next.next()?;
-            let before = events;
-            check_stream(session, (trace, stream), jobs, &mut |count, finding| {
-                events = before + count;
-                finding.map_or(Some(()), |finding| report(finding.severity, finding.error))
-            })
-        });
-        return events;
-    }
     // Where there are fewer streams than threads, these share the parts of a stream.
-    let each = (jobs / streams.len()).max(1);
+    let each = (jobs / streams.len().max(1)).max(1);
     let mut events = 0;
     let is_stopped = AtomicBool::new(false);
     let (senders, receivers): (Vec<_>, Vec<_>) = streams.iter().map(|_| sync_channel(WAITING)).unzip();
     let work = Mutex::new(streams.into_iter().zip(senders));
     std::thread::scope(|scope| {
-        for _ in 0..jobs.min(receivers.len()) {
+        for _ in 0..jobs.clamp(1, receivers.len().max(1)) {
             scope.spawn(|| {
                 // Streams are begun in their order, so that the one whose findings are waited for is being read.
                 let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
