@@ -35,7 +35,7 @@ pub(crate) fn show(options: &InputOptions, progress: &Arc<Progress>, has_lines: 
     let is_wanted = match options.progress {
         When::Always => true,
         When::Never => false,
-        When::Auto => !options.quiet && is_terminal && !(has_lines && std::io::stdout().is_terminal()),
+        When::Auto => !options.messages.quiet && is_terminal && !(has_lines && std::io::stdout().is_terminal()),
     };
     if !is_wanted {
         return Shown(None);

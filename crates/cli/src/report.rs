@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use tracemill_engine::output::{Pending, is_flow, refuse_input};
 use tracemill_model::error::{Error, ErrorKind as Kind};
 
+use crate::args::MessageOptions;
 use crate::{interrupt, progress};
 
 /// How a command ended (`docs/cli.md`, "Exit status").
@@ -52,8 +53,7 @@ const MAX_REPORTED: usize = 10_000;
 /// Prints messages and remembers what they mean for the exit status. Of errors of one kind in one file the first is
 /// printed at once; how many more there were, and the losses of each stream, stand at the end.
 pub(crate) struct Reporter {
-    detail: Detail,
-    strict: bool,
+    options: MessageOptions,
     /// Errors of reading so far.
     pub(crate) faults: u64,
     /// Errors that were reported: opening and reading may both meet the same damage, which is reported once.
@@ -61,28 +61,6 @@ pub(crate) struct Reporter {
     /// Errors behind the first one of their kind, by file and kind.
     more: BTreeMap<(Option<PathBuf>, String), More>,
     losses: BTreeMap<(String, &'static str), Loss>,
-}
-
-/// How much is printed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Detail {
-    /// Errors only.
-    Quiet,
-    /// Errors of one kind, and losses of one stream, together.
-    Normal,
-    /// Each error and each loss.
-    Verbose,
-}
-
-impl Detail {
-    /// As the options `--quiet` and `--verbose` say.
-    pub(crate) fn of(quiet: bool, verbose: bool) -> Self {
-        match (quiet, verbose) {
-            (true, _) => Detail::Quiet,
-            (_, true) => Detail::Verbose,
-            _ => Detail::Normal,
-        }
-    }
 }
 
 /// Errors of one kind behind the first one.
@@ -134,21 +112,23 @@ impl fmt::Display for Loss {
 
 impl Reporter {
     /// A reporter.
-    pub(crate) fn new(detail: Detail, strict: bool) -> Self {
+    pub(crate) fn new(options: MessageOptions) -> Self {
+        // Who wants it quiet has the last word.
+        let options = MessageOptions { verbose: options.verbose && !options.quiet, ..options };
         let (more, losses) = (BTreeMap::new(), BTreeMap::new());
-        Reporter { detail, strict, faults: 0, reported: HashSet::new(), more, losses }
+        Reporter { options, faults: 0, reported: HashSet::new(), more, losses }
     }
 
     /// Reports an error of reading. True when the work must stop here.
     pub(crate) fn fault(&mut self, fault: &Error) -> bool {
         let text = fault.to_string();
         if self.reported.contains(&text) {
-            return self.strict;
+            return self.options.strict;
         }
         self.faults += 1;
         let key = (fault.place().file.clone(), kind_of(fault));
         let is_first = !self.more.contains_key(&key);
-        if is_first || self.detail == Detail::Verbose {
+        if is_first || self.options.verbose {
             say("error", "31", &text);
         }
         if !is_first || self.more.len() < MAX_REPORTED {
@@ -159,26 +139,26 @@ impl Reporter {
         if self.reported.len() < MAX_REPORTED {
             self.reported.insert(text);
         }
-        self.strict
+        self.options.strict
     }
 
     /// Reports a loss, or something odd that is no error.
     pub(crate) fn warning(&self, warning: &impl ToString) {
-        if self.detail != Detail::Quiet {
+        if !self.options.quiet {
             say("warning", "33", &warning.to_string());
         }
     }
 
     /// Reports a result that is nothing to warn of.
     pub(crate) fn note(&self, text: &str) {
-        if self.detail != Detail::Quiet {
+        if !self.options.quiet {
             say("note", "36", text);
         }
     }
 
     /// Reports a stretch where something is missing.
     pub(crate) fn missing(&mut self, loss: Loss) {
-        if self.detail == Detail::Verbose {
+        if self.options.verbose {
             return self.warning(&loss);
         }
         match self.losses.entry((loss.place.clone(), loss.thing)) {
@@ -197,7 +177,7 @@ impl Reporter {
 
     /// Outcome of a command that did all that could be done.
     pub(crate) fn outcome(&self) -> Outcome {
-        match (self.faults, self.strict) {
+        match (self.faults, self.options.strict) {
             (0, _) => Outcome::Done,
             (_, false) => Outcome::Partial,
             (_, true) => Outcome::Nothing,
@@ -211,7 +191,7 @@ impl Drop for Reporter {
         for loss in std::mem::take(&mut self.losses).values() {
             self.warning(loss);
         }
-        if self.detail == Detail::Verbose {
+        if self.options.verbose {
             return;
         }
         for more in std::mem::take(&mut self.more).into_values() {

@@ -8,7 +8,7 @@ use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_format::Demangle;
 use tracemill_model::error::{Error, ErrorKind};
 
-use super::{ReportFormat, When};
+use super::{MessageOptions, ReportFormat, When};
 
 /// Options of the commands that follow calls; options of the same name have the meaning they have in uftrace.
 #[derive(Args, Clone)]
@@ -32,42 +32,8 @@ pub(crate) struct CallArgs {
     #[command(flatten)]
     pub(crate) rules: RuleArgs,
 
-    /// Keep only calls that take at least this long, such as 50us, and their callers
-    #[arg(long, short, value_name = "TIME", conflicts_with = "time_range")]
-    pub(crate) time_filter: Option<String>,
-
-    /// Keep only records in this time range: seconds of the clock, or with a unit the time since the first record;
-    /// each end may be left out
-    #[arg(long, short = 'r', value_name = "BEGIN~END")]
-    pub(crate) time_range: Option<String>,
-
-    /// Leave out calls nested deeper than this
-    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
-    pub(crate) depth: Option<i32>,
-
-    /// Keep only the tasks with these ids
-    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
-    pub(crate) tid: Vec<i64>,
-
-    /// Leave out calls of library functions
-    #[arg(long)]
-    pub(crate) no_libcall: bool,
-
-    /// Leave out all events, such as page faults and user events
-    #[arg(long)]
-    pub(crate) no_event: bool,
-
-    /// Leave out scheduling events: when a task loses its processor and gets one again
-    #[arg(long)]
-    pub(crate) no_sched: bool,
-
-    /// Leave out scheduling events that are preemptions
-    #[arg(long)]
-    pub(crate) no_sched_preempt: bool,
-
-    /// Show nothing until a `trace_on` trigger
-    #[arg(long)]
-    pub(crate) disable: bool,
+    #[command(flatten)]
+    pub(crate) choice: CallChoice,
 
     /// Form in which names of C++ and Rust are shown, and matched by patterns
     #[arg(long, value_name = "FORM", default_value = "simple")]
@@ -108,17 +74,49 @@ pub(crate) struct CallArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) logfile: Option<PathBuf>,
 
-    /// Report errors only, not warnings
-    #[arg(long, short)]
-    pub(crate) quiet: bool,
+    #[command(flatten)]
+    pub(crate) messages: MessageOptions,
+}
 
-    /// Report every error and every loss, not only the first error of a kind and the sum of losses of a stream
-    #[arg(long, short)]
-    pub(crate) verbose: bool,
+/// Options that choose calls and events by other things than their functions.
+#[derive(Args, Clone)]
+pub(crate) struct CallChoice {
+    /// Keep only calls that take at least this long, such as 50us, and their callers
+    #[arg(long, short, value_name = "TIME", conflicts_with = "time_range")]
+    pub(crate) time_filter: Option<String>,
 
-    /// Stop at the first error, with exit status 1
+    /// Keep only records in this time range: seconds of the clock, or with a unit the time since the first record;
+    /// each end may be left out
+    #[arg(long, short = 'r', value_name = "BEGIN~END")]
+    pub(crate) time_range: Option<String>,
+
+    /// Leave out calls nested deeper than this
+    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
+    pub(crate) depth: Option<i32>,
+
+    /// Keep only the tasks with these ids
+    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    pub(crate) tid: Vec<i64>,
+
+    /// Leave out calls of library functions
     #[arg(long)]
-    pub(crate) strict: bool,
+    pub(crate) no_libcall: bool,
+
+    /// Leave out all events, such as page faults and user events
+    #[arg(long)]
+    pub(crate) no_event: bool,
+
+    /// Leave out scheduling events: when a task loses its processor and gets one again
+    #[arg(long)]
+    pub(crate) no_sched: bool,
+
+    /// Leave out scheduling events that are preemptions
+    #[arg(long)]
+    pub(crate) no_sched_preempt: bool,
+
+    /// Show nothing until a `trace_on` trigger
+    #[arg(long)]
+    pub(crate) disable: bool,
 }
 
 /// Options that select functions, in uftrace's language.

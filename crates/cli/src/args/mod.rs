@@ -140,6 +140,16 @@ pub(crate) struct InputOptions {
     #[arg(long, value_name = "WHEN", default_value = "auto")]
     pub(crate) progress: When,
 
+    #[command(flatten)]
+    pub(crate) messages: MessageOptions,
+
+    #[command(flatten)]
+    pub(crate) formats: FormatSettings,
+}
+
+/// Options that say what is reported on stderr.
+#[derive(Args, Clone, Copy, Default)]
+pub(crate) struct MessageOptions {
     /// Report errors only, not warnings and losses
     #[arg(long, short)]
     pub(crate) quiet: bool,
@@ -151,9 +161,6 @@ pub(crate) struct InputOptions {
     /// Stop at the first error, with exit status 1
     #[arg(long)]
     pub(crate) strict: bool,
-
-    #[command(flatten)]
-    pub(crate) formats: FormatSettings,
 }
 
 /// Options that select events by their properties.

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
     ANALYSES, Asked, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows, StateSink,
-    Value, View,
+    Table, Value, View,
 };
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
@@ -29,12 +29,12 @@ use crate::report::{Outcome, Reporter, Sink};
 
 /// Analyses of traces.
 pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
-    let concepts = match &options.concepts {
+    if let Some(None) = options.concepts {
+        return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
+    }
+    let concepts = match options.concepts.iter().flatten().next() {
         None => Concepts::built_in().clone(),
-        Some(None) => {
-            return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
-        }
-        Some(Some(path)) => {
+        Some(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
             Concepts::with_built_in(path, &text)?
         }
@@ -129,7 +129,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     }
     let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
     drop(shown);
-    let mut tables = tables?;
+    let tables = tables?;
     if stopped {
         return Ok(Outcome::Nothing);
     }
@@ -143,6 +143,11 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     if is_streamed {
         return streamed.borrow_mut().end(outcome);
     }
+    write(options, tables, sink, outcome)
+}
+
+/// Sorts tables and writes them.
+fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: Outcome) -> Result<Outcome, Error> {
     let mut found = Vec::new();
     for table in &mut tables {
         if let Some(column) = &options.sort
@@ -156,7 +161,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         table.rows.truncate(options.limit.unwrap_or(usize::MAX));
     }
     let mut page = rows::Paged::new(sink);
-    match format {
+    match format_of(options) {
         AnalyzeFormat::Table if tables.is_empty() => page.out.put(b"nothing found\n"),
         AnalyzeFormat::Table => forms::tables(&mut page, &tables, &found, &forms::Look::of(options)),
         AnalyzeFormat::Json => rows::json(&mut page, &tables),

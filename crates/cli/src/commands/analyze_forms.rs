@@ -99,25 +99,10 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     let mut bars = bars(table, look);
     let mut left_out = Vec::new();
     if let Some(most) = look.width {
-        let is_left: Vec<bool> = columns.iter().map(|(_, column)| column.unit == Unit::Name).collect();
-        let widths = &mut lines.widths;
-        let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
-        if total(widths) + 2 + BAR > most {
+        if total(&lines.widths) + 2 + BAR > most {
             bars.clear();
         }
-        // Long names first, then the last columns.
-        while total(widths) > most {
-            let longest =
-                (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
-            match longest {
-                Some(at) => widths[at] -= 1,
-                None if widths.len() > 1 => {
-                    widths.pop();
-                    left_out.push(title(columns[widths.len()].1));
-                }
-                None => break,
-            }
-        }
+        left_out = fit(&mut lines.widths, &columns, most);
     }
     if look.is_colored {
         lines.page.out.put(b"\x1b[1m");
@@ -173,7 +158,35 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
         put_table(page, &totals, rows.len(), look);
     }
-    let out = &mut page.out;
+    put_notes(&mut page.out, table);
+}
+
+/// The width of a line with columns of these widths.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
+/// Makes columns narrower until a line of them is not wider than `most`: long names first, then the last columns. Gives
+/// the titles of those that are left out, the last one first.
+fn fit(widths: &mut Vec<usize>, columns: &[(usize, &Column)], most: usize) -> Vec<String> {
+    let mut left_out = Vec::new();
+    let is_left: Vec<bool> = columns.iter().map(|(_, column)| column.unit == Unit::Name).collect();
+    while total(widths) > most {
+        let longest = (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
+        match longest {
+            Some(at) => widths[at] -= 1,
+            None if widths.len() > 1 => {
+                widths.pop();
+                left_out.push(title(columns[widths.len()].1));
+            }
+            None => break,
+        }
+    }
+    left_out
+}
+
+/// Puts what is to be said below a table.
+fn put_notes(out: &mut Out, table: &Table) {
     if table.is_rough {
         out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
     }

@@ -19,7 +19,7 @@ use tracemill_model::error::{Error, ErrorKind};
 
 use super::open::jobs;
 use crate::args::{CallArgs, When};
-use crate::report::{Detail, Outcome, Reporter, Sink, is_dumb_terminal, write_to};
+use crate::report::{Outcome, Reporter, Sink, is_dumb_terminal, write_to};
 
 /// An open trace with calls.
 pub(crate) struct OpenCalls {
@@ -53,12 +53,12 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         settings,
         input_format: args.input_format.clone(),
         calls_only: true,
-        strict: args.strict,
+        strict: args.messages.strict,
         demangle: args.demangle.form(),
         ..OpenOptions::new(FORMATS)
     };
     let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
-    let mut reporter = Reporter::new(Detail::of(args.quiet, args.verbose), args.strict);
+    let mut reporter = Reporter::new(args.messages);
     let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
     for fault in faults {
         if reporter.fault(fault) {
@@ -140,22 +140,22 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
     warnings.iter().for_each(|warning| open.reporter.warning(warning));
     let mut options = CallOptions {
         events: EventOptions {
-            none: args.no_event,
+            none: args.choice.no_event,
             all: args.event_full,
             // Who looks for the callers of a function, or for those of a file, does not look for the system.
-            no_sched: args.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
-            no_preemptions: args.no_sched_preempt,
+            no_sched: args.choice.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
+            no_preemptions: args.choice.no_sched_preempt,
         },
         kernel: KernelOptions { all: args.kernel_full, only: args.kernel_only },
-        is_disabled: args.disable,
-        range: args.time_range.as_deref().map(time_range).transpose()?.unwrap_or_default(),
+        is_disabled: args.choice.disable,
+        range: args.choice.time_range.as_deref().map(time_range).transpose()?.unwrap_or_default(),
         rules,
-        tids: args.tid.clone(),
-        no_library_calls: args.no_libcall,
+        tids: args.choice.tid.clone(),
+        no_library_calls: args.choice.no_libcall,
         jobs: jobs(args.jobs),
         ..CallOptions::default()
     };
-    options.depth = args.depth.unwrap_or(options.depth);
+    options.depth = args.choice.depth.unwrap_or(options.depth);
     let mut words = source.default_options().iter().map(String::as_str);
     while let Some(word) = words.next() {
         let time = match word.strip_prefix("-t").or_else(|| word.strip_prefix("--time-filter=")) {
@@ -168,7 +168,7 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
     if !options.range.is_whole() {
         options.time_filter = 0;
     }
-    if let Some(time) = &args.time_filter {
+    if let Some(time) = &args.choice.time_filter {
         options.time_filter = parse_time(time).ok_or_else(|| {
             Error::misuse(format!("`{time}` is no time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
         })?;

@@ -27,12 +27,12 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         counts[finding.severity as usize] += 1;
         if options.json {
             list.push(to_json(&finding));
-        } else if !(options.input.quiet && finding.severity != Severity::Fault) {
+        } else if !(options.input.messages.quiet && finding.severity != Severity::Fault) {
             let line = format!("{}: {}\n", word(finding.severity), finding.error);
             failed = progress::aside(|| sink.write(printable(&line).as_bytes())).err();
         }
-        let is_bad = finding.severity == Severity::Fault || options.input.strict;
-        failed.is_none() && !sink.is_closed && !(options.input.strict && is_bad)
+        let is_bad = finding.severity == Severity::Fault || options.input.messages.strict;
+        failed.is_none() && !sink.is_closed && !(options.input.messages.strict && is_bad)
     });
     drop(shown);
     failed.map_or(Ok(()), Err)?;
@@ -53,7 +53,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
     if sink.is_closed {
         return Ok(Outcome::Done);
     }
-    Ok(match (faults, warnings + losses, options.input.strict) {
+    Ok(match (faults, warnings + losses, options.input.messages.strict) {
         (0, 0, _) | (0, _, false) => Outcome::Done,
         (_, _, false) => Outcome::Partial,
         (_, _, true) => Outcome::Nothing,

@@ -84,7 +84,7 @@ fn wishes(options: &ConvertOptions, wanted: Wanted) -> convert::ConvertOptions<'
         skip: options.select.skip,
         limit: options.select.limit,
         split: options.split,
-        strict: options.input.strict,
+        strict: options.input.messages.strict,
         write: WriteOptions {
             packet_bytes: options.packet_size,
             byte_order,

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &DumpArgs) -> Result<Outcome, Error> {
         let options = DumpOptions {
             hex: args.hex,
             no_values: args.no_args,
-            no_events: args.calls.no_event,
+            no_events: args.calls.choice.no_event,
             no_sched: call_options.events.no_sched,
             no_tasks: args.calls.kernel_only,
             ..DumpOptions::default()

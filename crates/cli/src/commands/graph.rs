@@ -21,7 +21,7 @@ pub(crate) fn run(args: &GraphArgs) -> Result<Outcome, Error> {
     let is_function = |word: &Path| call_args.data.is_some() || !word.exists() && calls::default_folder().exists();
     let word = if call_args.trace.as_deref().is_some_and(is_function) { call_args.trace.take() } else { None };
     let function = args.function.clone().or_else(|| word.map(|word| word.to_string_lossy().into_owned()));
-    if let (Some(function), Some(depth)) = (&function, call_args.depth) {
+    if let (Some(function), Some(depth)) = (&function, call_args.choice.depth) {
         // The depth counts from the function on.
         call_args.rules.0.triggers.push(format!("{function}@depth={depth}"));
     }

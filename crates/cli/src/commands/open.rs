@@ -9,7 +9,7 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::Error;
 
 use crate::args::InputOptions;
-use crate::report::{Detail, Reporter};
+use crate::report::Reporter;
 
 /// A session, and the reporter that reported what opening found.
 pub(crate) struct Opened {
@@ -41,7 +41,7 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
 /// Opens the traces like [`open`]. With `in_place`, errors of packets are left to those who read the packets, and to
 /// [`Opened::report_elsewhere`].
 pub(crate) fn open_in_place(options: &InputOptions, in_place: bool) -> Result<Option<Opened>, Error> {
-    let mut reporter = Reporter::new(Detail::of(options.quiet, options.verbose), options.strict);
+    let mut reporter = Reporter::new(options.messages);
     let open_options = open_options(options)?;
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
     for failure in &session.failures {
@@ -75,7 +75,7 @@ pub(crate) fn open_options(options: &InputOptions) -> Result<OpenOptions, Error>
     Ok(OpenOptions {
         input_format: options.input_format.clone(),
         clock_offsets: clock_offsets(options)?,
-        strict: options.strict,
+        strict: options.messages.strict,
         settings: options.formats.0.clone(),
         max_unpacked: options.max_unpacked.map(|size| size as u64),
         jobs: jobs(options.jobs),

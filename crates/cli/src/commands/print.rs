@@ -31,7 +31,7 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         return Err(error.with_help("leave it out: traces on disk are read without waiting"));
     }
     let mut options = options.clone();
-    options.input.verbose |= options.peer.debug;
+    options.input.messages.verbose |= options.peer.debug;
     if let Some(range) = &options.peer.timerange {
         let ends = range.strip_prefix('[').and_then(|range| range.strip_suffix(']')).unwrap_or(range).split_once(',');
         let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is no BEGIN,END for --timerange")))?;
@@ -48,7 +48,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     let choice = select::parse(&options.select.events)?;
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
     // With --strict the events before the first error are printed: errors of packets are reported where they stand.
-    let in_place = options.input.strict;
+    let in_place = options.input.messages.strict;
     let Some(mut opened) = open_in_place(&options.input, in_place)? else { return Ok((Outcome::Nothing, 0)) };
     let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();

@@ -36,7 +36,7 @@ mod asked {
     use super::super::open::{jobs, open};
     use super::super::{select, shell};
     use crate::args::{SqlFormat, SqlOptions, Text};
-    use crate::report::{Detail, Outcome, Reporter, Sink};
+    use crate::report::{Outcome, Reporter, Sink};
     use crate::{interrupt, progress};
 
     /// Asks the traces.
@@ -77,8 +77,7 @@ mod asked {
         let form = form(options)?;
         let choice = select::parse(&options.events)?;
         let (session, mut reporter) = if options.input.traces.is_empty() {
-            let detail = Detail::of(options.input.quiet, options.input.verbose);
-            (Session::default(), Reporter::new(detail, options.input.strict))
+            (Session::default(), Reporter::new(options.input.messages))
         } else {
             let Some(opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
             (opened.session, opened.reporter)

@@ -43,7 +43,7 @@ mod shown {
     use super::super::open::jobs;
     use super::super::redact::Redact;
     use super::super::{open, select};
-    use crate::args::{CacheOptions, EventOptions, InputOptions, ViewOptions};
+    use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, ViewOptions};
     use crate::report::{Outcome, Reporter};
 
     /// Opens traces for a viewer. `None` when there is none; that was told.
@@ -160,7 +160,8 @@ mod shown {
     /// Opens the same traces again, and says nothing that was said. What came through a pipe is not there any more.
     fn reopener(input: &InputOptions, events: &EventOptions, gmt: bool) -> Option<Reopener> {
         let is_pipe = input.traces.iter().any(|path| path.as_os_str() == "-");
-        let input = InputOptions { quiet: true, verbose: false, ..input.clone() };
+        let mut input = input.clone();
+        (input.messages.quiet, input.messages.verbose) = (true, false);
         let events = events.clone();
         let reopen = move |moves: &[Move]| {
             let (input, _) = opened(&input, &events, gmt, (moves, Redact::default()))?
@@ -224,9 +225,7 @@ mod shown {
             memory: _,
             max_unpacked,
             progress: _,
-            quiet: _,
-            verbose: _,
-            strict,
+            messages: MessageOptions { quiet: _, verbose: _, strict },
             formats,
         } = input;
         let EventOptions { begin, end, filter, stream } = events;
