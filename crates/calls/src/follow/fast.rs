@@ -22,7 +22,7 @@ impl Follower<'_> {
     /// together. With it goes the indentation.
     #[inline]
     pub(crate) fn take_fast(&mut self) -> Option<(FastStep, i32)> {
-        let record = self.run.get(self.run_at)?;
+        let record = self.ahead.run.get(self.ahead.at)?;
         // A function that was not met yet may be one that does not simply return.
         let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
             return None;
@@ -35,7 +35,7 @@ impl Follower<'_> {
         let count = usize::try_from(task.stack_count).ok()?;
         let (depth, time) = (task.display_depth, record.time);
         let step = if record.kind == CallKind::Entry {
-            let next = self.run.get(self.run_at + 1).filter(|next| next.task == record.task)?;
+            let next = self.ahead.run.get(self.ahead.at + 1).filter(|next| next.task == record.task)?;
             // A call that is too deep, or whose first callee is, may be left out.
             if next.origin != CallOrigin::Task || task.depth_left < 2 {
                 return None;
@@ -69,7 +69,7 @@ impl Follower<'_> {
                 }
                 task.user_stack_count = task.user_stack_count.max(0);
                 task.last_time = next.time;
-                self.run_at += 2;
+                self.ahead.at += 2;
                 FastStep::Leaf(taken)
             } else {
                 task.depth_left -= 1;
@@ -77,7 +77,7 @@ impl Follower<'_> {
                 task.user_stack_count += 1;
                 task.display_depth += 1;
                 task.last_time = record.time;
-                self.run_at += 1;
+                self.ahead.at += 1;
                 FastStep::Entered
             }
         } else if record.kind == CallKind::Exit {
@@ -87,7 +87,7 @@ impl Follower<'_> {
             task.user_stack_count -= isize::from(task.user_stack_count > 0);
             task.display_depth = (depth - 1).max(0);
             task.last_time = record.time;
-            self.run_at += 1;
+            self.ahead.at += 1;
             FastStep::Left(taken)
         } else {
             return None;
@@ -100,7 +100,7 @@ impl Follower<'_> {
     /// As [`Follower::take_fast`], without a look at what follows, for tasks for which the kernel works, too.
     #[inline]
     pub(crate) fn take_one_fast(&mut self) -> Option<FastStep> {
-        let record = self.run.get(self.run_at)?;
+        let record = self.ahead.run.get(self.ahead.at)?;
         let Some(Some(Known { special: Special::None, .. })) = self.known.get(record.symbol as usize) else {
             return None;
         };
@@ -154,7 +154,7 @@ impl Follower<'_> {
         task.last_time = record.time;
         task.is_last_of_system = false;
         self.first_time = self.first_time.min(record.time);
-        self.run_at += 1;
+        self.ahead.at += 1;
         Some(step)
     }
 }

@@ -37,11 +37,7 @@ pub struct Follower<'a> {
     /// Selection of what is shown.
     pub options: CallOptions,
     merged: Merged<'a>,
-    /// Records that are taken out of `merged`, and which of them is the next.
-    run: Vec<CallRecord>,
-    run_at: usize,
-    /// The record that was looked at last and its stream, where exits are guesses.
-    peeked: Option<(usize, CallRecord)>,
+    ahead: Ahead,
     has_all_tasks: bool,
     /// By index of the task.
     pub tasks: Vec<TaskState>,
@@ -49,11 +45,8 @@ pub struct Follower<'a> {
     wanted: Vec<bool>,
     /// Index of the parent of each task.
     parents: Vec<Option<usize>>,
-    /// Display depth and open calls at the last `setjmp`, of any task.
-    setjmp: (i32, isize),
+    of_any: OfAny,
     known: Vec<Option<Known>>,
-    /// Time and task of the last record of the system, of any task.
-    last_system: (u64, u32),
     /// The tasks that others follow, where this follows a part of them and the system tells about all.
     elsewhere: Option<Vec<bool>>,
     is_estimated: bool,
@@ -68,6 +61,25 @@ pub struct Follower<'a> {
     pub(crate) between: Option<(u64, u64)>,
     /// The smallest time of a record; events outside of all calls do not count unless they are shown.
     pub first_time: u64,
+}
+
+/// Records that were read and not followed yet.
+#[derive(Default)]
+struct Ahead {
+    /// Those that are taken out of the merged ones, and which of them is the next.
+    run: Vec<CallRecord>,
+    at: usize,
+    /// The record that was looked at last and its stream, where exits are guesses.
+    peeked: Option<(usize, CallRecord)>,
+}
+
+/// What counts for all tasks, whichever it comes from.
+#[derive(Default)]
+struct OfAny {
+    /// Display depth and open calls at the last `setjmp`.
+    setjmp: (i32, isize),
+    /// Time and task of the last record of the system.
+    last_system: (u64, u32),
 }
 
 impl<'a> Follower<'a> {
@@ -130,9 +142,7 @@ impl<'a> Follower<'a> {
             has_kernel: merged.has(CallOrigin::Kernel),
             has_system: merged.has(CallOrigin::System),
             merged,
-            run: Vec::new(),
-            run_at: 0,
-            peeked: None,
+            ahead: Ahead::default(),
             has_all_tasks: options.tids.is_empty(),
             tasks: vec![state; tasks.len()],
             wanted: tasks.iter().map(|task| options.wants_task(task.tid)).collect(),
@@ -145,10 +155,9 @@ impl<'a> Follower<'a> {
             between: None,
             source,
             options,
-            setjmp: (0, 0),
+            of_any: OfAny::default(),
             part: None,
             known: Vec::new(),
-            last_system: (0, 0),
             elsewhere: None,
             is_estimated: source.is_estimated() && time_filter == 0,
             first_time: first_time.unwrap_or(u64::MAX),
@@ -167,7 +176,7 @@ impl<'a> Follower<'a> {
             return self.peek_estimated();
         }
         loop {
-            let record = match self.run.get(self.run_at) {
+            let record = match self.ahead.run.get(self.ahead.at) {
                 Some(record) => *record,
                 None => {
                     if !self.load() {
@@ -182,7 +191,7 @@ impl<'a> Follower<'a> {
             if self.elsewhere.as_ref().is_some_and(|tasks| tasks[record.task as usize]) {
                 self.system_told(&record);
             }
-            self.run_at += 1;
+            self.ahead.at += 1;
         }
     }
 
@@ -190,7 +199,7 @@ impl<'a> Follower<'a> {
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "`Iterator` would offer adapters that lose the follower")]
     pub fn next(&mut self) -> Option<CallRecord> {
-        let record = match self.run.get(self.run_at) {
+        let record = match self.ahead.run.get(self.ahead.at) {
             Some(record) if self.has_all_tasks && self.elsewhere.is_none() => *record,
             _ if self.is_estimated => {
                 self.peek_estimated()?;
@@ -198,7 +207,7 @@ impl<'a> Follower<'a> {
             }
             _ => self.peek()?,
         };
-        self.run_at += 1;
+        self.ahead.at += 1;
         self.account(&record);
         Some(record)
     }
@@ -206,7 +215,7 @@ impl<'a> Follower<'a> {
     /// Takes the record that [`Follower::peek`] gave last, and puts it on the stack of its task. Where exits are guesses
     /// `next` may take another one: looking at a record moves it.
     pub(crate) fn take_peeked(&mut self) -> Option<CallRecord> {
-        let Some((stream, record)) = self.peeked.take() else { return self.next() };
+        let Some((stream, record)) = self.ahead.peeked.take() else { return self.next() };
         self.merged.take_of(stream, record.task);
         self.account(&record);
         Some(record)
@@ -227,7 +236,7 @@ impl<'a> Follower<'a> {
     /// The next record, when it is ready.
     #[inline]
     pub(crate) fn ready(&self) -> Option<&CallRecord> {
-        self.run.get(self.run_at)
+        self.ahead.run.get(self.ahead.at)
     }
 
     #[inline]
@@ -239,11 +248,11 @@ impl<'a> Follower<'a> {
     /// The system tells about a wanted task, of this part or not.
     fn system_told(&mut self, record: &CallRecord) {
         let told = (record.time, record.task);
-        if told.0 == self.last_system.0 && told.1 != self.last_system.1 {
+        if told.0 == self.of_any.last_system.0 && told.1 != self.of_any.last_system.1 {
             // Moments do not say which comes first.
             self.want_all();
         }
-        self.last_system = told;
+        self.of_any.last_system = told;
     }
 
     /// When something of a task was met at a time of the record that was taken last. At equal times what the system tells
@@ -268,7 +277,7 @@ impl<'a> Follower<'a> {
         }
         match (self.tasks[task].is_last_of_system, &self.merged.last_read) {
             _ if self.tasks[task].is_in_kernel => self.tasks[task].last_time,
-            (true, _) if self.options.time_filter == 0 => self.last_system.0,
+            (true, _) if self.options.time_filter == 0 => self.of_any.last_system.0,
             (false, Some(last_read)) => last_read.borrow()[task],
             _ => self.tasks[task].last_time,
         }

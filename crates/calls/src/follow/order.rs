@@ -10,25 +10,25 @@ const RUN: usize = 256;
 impl Follower<'_> {
     /// Makes the next records ready; false at the end.
     pub(super) fn load(&mut self) -> bool {
-        self.run.clear();
-        self.run_at = 0;
+        self.ahead.run.clear();
+        self.ahead.at = 0;
         if self.is_estimated {
             // What is next depends on the stacks, so nothing is taken before it is asked for.
             return self.merged.peek().is_some();
         } else if self.has_kernel {
             // Without the system nobody says that a task waits.
-            while !self.has_system && self.run.len() < RUN && self.merged.peek().is_some() {
-                self.merged.take_run(&mut self.run);
+            while !self.has_system && self.ahead.run.len() < RUN && self.merged.peek().is_some() {
+                self.merged.take_run(&mut self.ahead.run);
             }
-            while self.run.len() < RUN
+            while self.ahead.run.len() < RUN
                 && let Some(next) = self.next_with_kernel()
             {
-                self.run.push(next);
+                self.ahead.run.push(next);
             }
         } else {
-            self.merged.take_run(&mut self.run);
+            self.merged.take_run(&mut self.ahead.run);
         }
-        !self.run.is_empty()
+        !self.ahead.run.is_empty()
     }
 
     /// The next record where the kernel has records too. What it does for a task that has no processor tells that the
@@ -73,19 +73,19 @@ impl Follower<'_> {
                     if next.time == u64::MAX {
                         // The end of the time without processor is not there. The peer leaves the exit at the end of all
                         // times.
-                        next.time = task.guessed;
+                        next.time = task.guess.exit;
                     }
-                    if task.last_moved > 0 && next.kind == CallKind::Exit && next.time <= task.last_moved {
-                        task.last_moved += 1;
-                        next.time = task.last_moved;
+                    if task.guess.last_moved > 0 && next.kind == CallKind::Exit && next.time <= task.guess.last_moved {
+                        task.guess.last_moved += 1;
+                        next.time = task.guess.last_moved;
                     } else {
-                        (task.last_moved, task.next_entry) = (0, 0);
+                        (task.guess.last_moved, task.guess.next_entry) = (0, 0);
                     }
                 }
                 CallOrigin::System => self.move_exit(&next),
                 CallOrigin::Kernel | CallOrigin::Outside => {}
             }
-            self.peeked = Some((stream, next));
+            self.ahead.peeked = Some((stream, next));
             return Some(next);
         }
     }
@@ -100,7 +100,7 @@ impl Follower<'_> {
         let Some(own) = self.merged.own_head(next.task) else { return };
         let task = &mut self.tasks[at];
         if own.kind == CallKind::Entry {
-            task.next_entry = 0;
+            task.guess.next_entry = 0;
             return;
         }
         let is_in = next.address == event_id::SCHED_IN;
@@ -110,18 +110,18 @@ impl Follower<'_> {
             return;
         }
         own.time = if !is_in {
-            if task.next_entry == 0 {
-                task.next_entry = own.time.wrapping_mul(2).wrapping_sub(entered);
+            if task.guess.next_entry == 0 {
+                task.guess.next_entry = own.time.wrapping_mul(2).wrapping_sub(entered);
             }
             if own.time != u64::MAX {
-                task.guessed = own.time;
+                task.guess.exit = own.time;
             }
             u64::MAX
         } else {
-            if task.last_moved <= next.time {
-                task.last_moved = next.time.wrapping_add(task.next_entry) / 2;
+            if task.guess.last_moved <= next.time {
+                task.guess.last_moved = next.time.wrapping_add(task.guess.next_entry) / 2;
             }
-            task.last_moved
+            task.guess.last_moved
         };
     }
 }

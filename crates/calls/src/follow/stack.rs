@@ -86,15 +86,22 @@ pub struct TaskState {
     pub(super) was_preempted: bool,
     /// Depth that is left outside of all calls.
     pub(super) depth_limit: i32,
-    /// Where exits are guesses: when the next entry is, and the last exit that was moved.
-    pub(super) next_entry: u64,
-    pub(super) last_moved: u64,
-    /// The time of the exit that waits for the end of a time without processor.
-    pub(super) guessed: u64,
+    pub(super) guess: Guess,
     /// Time of its last record.
     pub(super) last_time: u64,
     /// Was that one of the system's?
     pub(super) is_last_of_system: bool,
+}
+
+/// Exits that are guesses.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Guess {
+    /// When the next entry is.
+    pub(super) next_entry: u64,
+    /// The last exit that was moved.
+    pub(super) last_moved: u64,
+    /// The time of the exit that waits for the end of a time without processor.
+    pub(super) exit: u64,
 }
 
 impl TaskState {

@@ -98,7 +98,7 @@ impl Follower<'_> {
                 }
             }
             Special::Setjmp => {
-                self.setjmp = (display_depth + 1, place + 1);
+                self.of_any.setjmp = (display_depth + 1, place + 1);
                 if let Some((part, _)) = self.part {
                     part.sets_jump.store(true, Ordering::Relaxed);
                 }
@@ -164,7 +164,7 @@ impl Follower<'_> {
     /// Indents what follows the entry of a call.
     #[inline]
     pub(crate) fn go_in(&mut self, entered: Entered) {
-        let setjmp = self.setjmp;
+        let setjmp = self.of_any.setjmp;
         let task = &mut self.tasks[entered.task];
         let Some(frame) = task.frame(entered.place) else { return };
         match std::mem::take(&mut frame.jump) {
