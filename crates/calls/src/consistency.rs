@@ -90,6 +90,7 @@ impl Functions<'_> {
 
 /// The depths of the open calls of a task: each is larger than the one before, so that they are as many as a depth has
 /// values at most.
+#[derive(Default)]
 struct Depths {
     open: Vec<u16>,
     /// Calls may have been left without exits.
@@ -104,13 +105,7 @@ struct Depths {
 
 impl Depths {
     fn new(is_forked: bool) -> Depths {
-        Depths {
-            open: Vec::new(),
-            has_jumped: false,
-            may_begin_anew: false,
-            may_leave_fork: is_forked,
-            has_left_fork: false,
-        }
+        Depths { may_leave_fork: is_forked, ..Depths::default() }
     }
 
     /// Enters a call; false when the one before it at its depth was not left.

@@ -9,6 +9,7 @@ use tracemill_format::calls::{
 use crate::select::{Between, CallOptions, LastRead, Limits, MixedFilter, SchedFilter, TimeFilter};
 
 /// Merges the streams of a source: the smallest time first; at equal times the first stream.
+#[derive(Default)]
 pub(crate) struct Merged<'a> {
     heads: Vec<Head<'a>>,
     /// The times of their next records; at the end of a stream the largest one.
@@ -112,17 +113,8 @@ impl<'a> Merged<'a> {
 
     fn of(streams: impl IntoIterator<Item = Box<dyn CallStream + 'a>>, must_stop: Option<&'a AtomicBool>) -> Self {
         let head = |stream| Head { stream, block: Vec::new(), at: 0, is_at_end: false, last: 0 };
-        let heads = streams.into_iter().map(head);
-        let mut merged = Merged {
-            heads: heads.collect(),
-            times: Vec::new(),
-            current: 0,
-            limit: (0, 0),
-            last_task: 0,
-            findings: Findings::default(),
-            must_stop,
-            last_read: None,
-        };
+        let heads = streams.into_iter().map(head).collect();
+        let mut merged = Merged { heads, must_stop, ..Merged::default() };
         for head in &mut merged.heads {
             head.load(&mut merged.findings, must_stop);
         }

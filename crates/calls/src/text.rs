@@ -1,5 +1,6 @@
 //! Forms of times, and what lines of several commands share.
 
+use tracemill_codec::text::put_back;
 use tracemill_format::calls::{CallSource, Color, ColorStyle};
 
 /// Names of units of time, and how many of one make the next.
@@ -66,28 +67,8 @@ fn long_time(ns: u64) -> (u64, u64, &'static str) {
 /// Appends a number with what stands before it up to a width.
 pub fn put_padded(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     let mut text = [fill; 64];
-    let from = put_digits(&mut text, value).min(text.len().saturating_sub(width));
+    let from = put_back(&mut text, value).min(text.len().saturating_sub(width));
     out.extend_from_slice(&text[from..]);
-}
-
-/// Writes a number to the end of some bytes, two digits at a time; where it begins.
-#[inline]
-fn put_digits(text: &mut [u8; 64], value: u64) -> usize {
-    let (mut at, mut rest) = (text.len(), value);
-    while rest >= 100 && at >= 2 {
-        let two = (rest % 100) as usize * 2;
-        rest /= 100;
-        at -= 2;
-        text[at..at + 2].copy_from_slice(&TWO_DIGITS[two..two + 2]);
-    }
-    if rest >= 10 && at >= 2 {
-        at -= 2;
-        text[at..at + 2].copy_from_slice(&TWO_DIGITS[rest as usize * 2..rest as usize * 2 + 2]);
-    } else {
-        at -= 1;
-        text[at] = b'0' + rest as u8;
-    }
-    at
 }
 
 /// Writes times in microseconds with their fraction: `1103841040.657`. Of times that follow each other most digits are
@@ -129,18 +110,6 @@ impl Micros {
         out.extend_from_slice(&text);
     }
 }
-
-/// The numbers from 00 to 99.
-const TWO_DIGITS: [u8; 200] = {
-    let mut digits = [0; 200];
-    let mut number = 0;
-    while number < 100 {
-        digits[number * 2] = b'0' + (number / 10) as u8;
-        digits[number * 2 + 1] = b'0' + (number % 10) as u8;
-        number += 1;
-    }
-    digits
-};
 
 /// Appends where the source text of a function begins, between two brackets; nothing when it is not known.
 pub(crate) fn put_source_line(

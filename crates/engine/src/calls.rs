@@ -490,19 +490,8 @@ impl CallStream for Records<'_> {
             let time = since(calls.base_ns, ns);
             let cpu = cpus.of(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
             let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {
-                out.push(CallRecord {
-                    time,
-                    address,
-                    values: 0,
-                    symbol,
-                    task,
-                    values_len: 0,
-                    depth: depth.min(MAX_DEPTH) as u16,
-                    cpu,
-                    kind,
-                    origin: CallOrigin::Task,
-                    has_values: false,
-                });
+                let call = CallRecord::new(time, task, kind, CallOrigin::Task, address);
+                out.push(CallRecord { symbol, depth: depth.min(MAX_DEPTH) as u16, cpu, ..call });
             };
             // Names have no address: their number identifies them.
             let address = if said.address > 0 { said.address } else { symbol.into() };

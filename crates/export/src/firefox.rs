@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use tracemill_format::Spill;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
-use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
@@ -19,7 +19,7 @@ use tracemill_codec::text::strings;
 /// See the module.
 pub(super) static FIREFOX: Target =
     Target::file(&["firefox"], "calls and markers of threads for profiler.firefox.com", |path, sources, _| {
-        let sink = Firefox { spill: Spill::new(path), threads: Vec::new(), nodes: 0, cut: 0 };
+        let sink = Firefox { spill: Spill::new(path, "parts"), threads: Vec::new(), nodes: 0, cut: 0 };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
     .cannot_hold(&[Lost::Values, Lost::Packets, Lost::Clocks, Lost::Environment]);

@@ -8,7 +8,6 @@ mod firefox;
 mod folded;
 mod perfetto;
 mod speedscope;
-mod spill;
 mod stacks;
 mod tracks;
 

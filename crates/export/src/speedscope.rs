@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use tracemill_format::Spill;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Target;
 use tracemill_model::error::Result;
 
-use super::spill::Spill;
 use super::stacks::{Change, Follower, Sink, Stacks, Thread};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;
@@ -14,7 +14,7 @@ use tracemill_codec::text::strings;
 /// See the module.
 pub(super) static SPEEDSCOPE: Target =
     Target::file(&["speedscope"], "calls of threads for speedscope.app", |path, sources, _| {
-        let sink = Speedscope { spill: Spill::new(path), is_filled: Vec::new() };
+        let sink = Speedscope { spill: Spill::new(path, "parts"), is_filled: Vec::new() };
         Ok(Box::new(Follower::new(path, sources, sink)?))
     })
     .cannot_hold(&[Lost::Values, Lost::NoCalls, Lost::Packets, Lost::Clocks, Lost::Environment]);

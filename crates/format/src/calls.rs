@@ -104,6 +104,13 @@ pub struct CallRecord {
 }
 
 impl CallRecord {
+    /// A record without values, symbol, depth and CPU.
+    #[inline]
+    pub fn new(time: u64, task: u32, kind: CallKind, origin: CallOrigin, address: u64) -> Self {
+        let (values, values_len, has_values) = (0, 0, false);
+        CallRecord { time, address, values, symbol: 0, task, values_len, depth: 0, cpu: None, kind, origin, has_values }
+    }
+
     /// Is it the entry or the exit of a call?
     #[inline]
     pub fn is_call(&self) -> bool {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calls;
+mod faults;
 mod format;
 pub mod lost;
 mod open;
@@ -20,10 +21,12 @@ pub mod redact;
 pub mod remap;
 mod setting;
 mod sink;
+mod spill;
 mod storage;
 pub mod target;
 pub mod writer;
 
+pub use self::faults::Faults;
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
 pub use self::open::{
     Column, DataFile, Demangle, Found, OpenContext, OpenTrace, Section, Stream, TraceFile, TraceFiles,
@@ -31,4 +34,5 @@ pub use self::open::{
 pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
 pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, is_below};
+pub use self::spill::Spill;
 pub use self::storage::{Entry, EntryKind, Storage};

@@ -287,6 +287,7 @@ struct Last {
     sized: Option<Moment>,
 }
 
+#[derive(Default)]
 struct Table {
     by_name: HashMap<String, usize>,
     /// By symbol id: the number of the function, from 1, and the size of the symbol.
@@ -304,15 +305,7 @@ struct Table {
 
 impl Table {
     fn new(tasks: usize, has_spread: bool) -> Table {
-        Table {
-            by_name: HashMap::new(),
-            by_symbol: Vec::new(),
-            all: Vec::new(),
-            sizes: vec![0; tasks],
-            has_spread,
-            lasts: None,
-            is_at_end: false,
-        }
+        Table { sizes: vec![0; tasks], has_spread, ..Table::default() }
     }
 
     /// Takes all that a follower has; gives what was wrong with it.

@@ -43,6 +43,22 @@ pub(super) fn put_digits(to: &mut [u8; DIGITS], value: u32) -> usize {
     8 - zeros as usize
 }
 
+/// Writes a number of any size in base 10 to the end of some bytes, two digits at a time; where it begins.
+#[inline]
+pub fn put_back<const N: usize>(to: &mut [u8; N], value: u64) -> usize {
+    let (mut at, mut rest) = (N, value);
+    while rest >= 100 && at >= 2 {
+        at -= 2;
+        to[at..at + 2].copy_from_slice(pair((rest % 100) as u32));
+        rest /= 100;
+    }
+    let two = pair((rest % 100) as u32);
+    let count = if rest >= 10 { 2 } else { 1 };
+    at -= count;
+    to[at..at + count].copy_from_slice(&two[2 - count..]);
+    at
+}
+
 /// The digit zero eight times.
 pub(super) const ZEROS: u64 = 0x3030_3030_3030_3030;
 

@@ -15,6 +15,7 @@ use super::out::{Out, Piece};
 use super::strings;
 
 /// Prints the scopes of one trace's events as JSON objects.
+#[derive(Default)]
 pub struct JsonTrace {
     schema: Arc<Schema>,
     /// By class.
@@ -56,14 +57,7 @@ struct EnumJson {
 impl JsonTrace {
     /// A printer of events of `schema`.
     pub fn new(schema: Arc<Schema>) -> Self {
-        JsonTrace {
-            schema,
-            events: Vec::new(),
-            headers: HashMap::new(),
-            contexts: HashMap::new(),
-            packets: Vec::new(),
-            state: State::default(),
-        }
+        JsonTrace { schema, ..JsonTrace::default() }
     }
 
     /// Appends a scope's object; false and nothing when the scope is not declared. Common context, specific context

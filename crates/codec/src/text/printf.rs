@@ -3,6 +3,8 @@
 //! Each format has a language of its own around these: what arguments there are, which letters mean what, what stands
 //! behind `%p`. The parts of C itself are here, once.
 
+use super::digits::put_back;
+
 /// A conversion with its width and precision known: `%-08.3x` without its length modifiers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spec {
@@ -135,27 +137,10 @@ pub fn put_signed(out: &mut Vec<u8>, value: i64) {
 
 /// Appends a number in base 10.
 #[inline]
-pub fn put_unsigned(out: &mut Vec<u8>, mut value: u64) {
-    if value < 10 {
-        return out.push(b'0' + value as u8);
-    }
-    if value < 100 {
-        return out.extend_from_slice(&[b'0' + (value / 10) as u8, b'0' + (value % 10) as u8]);
-    }
-    if value < 1000 {
-        let (high, low) = (value / 10, b'0' + (value % 10) as u8);
-        return out.extend_from_slice(&[b'0' + (high / 10) as u8, b'0' + (high % 10) as u8, low]);
-    }
-    let mut digits = [0u8; 20];
-    let mut at = digits.len();
-    while value >= 10 {
-        at -= 1;
-        digits[at] = b'0' + (value % 10) as u8;
-        value /= 10;
-    }
-    at -= 1;
-    digits[at] = b'0' + value as u8;
-    out.extend_from_slice(&digits[at..]);
+pub fn put_unsigned(out: &mut Vec<u8>, value: u64) {
+    let mut digits = [0; 20];
+    let from = put_back(&mut digits, value);
+    out.extend_from_slice(&digits[from..]);
 }
 
 #[cfg(test)]

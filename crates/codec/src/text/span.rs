@@ -39,21 +39,27 @@ impl Span {
 
     /// Line, column and excerpt of the span in `source`.
     pub fn place(self, source: &str) -> TextPlace {
-        let start = floor_char(source, self.start.min(source.len()));
-        let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
-        let line_end = source[start..].find('\n').map_or(source.len(), |at| start + at);
-        let line = source[..start].bytes().filter(|&byte| byte == b'\n').count() as u32 + 1;
-        let before = source[line_start..start].chars().count();
-        let text = source[line_start..line_end].trim_end_matches('\r');
+        self.place_in(source.as_bytes())
+    }
+
+    /// As [`Span::place`], in a text that need not be UTF-8.
+    pub fn place_in(self, source: &[u8]) -> TextPlace {
+        let mut start = self.start.min(source.len());
+        while start > 0 && source.get(start).is_some_and(|byte| byte & 0xC0 == 0x80) {
+            start -= 1;
+        }
+        let line_start = memchr::memrchr(b'\n', &source[..start]).map_or(0, |at| at + 1);
+        let line_end = memchr::memchr(b'\n', &source[start..]).map_or(source.len(), |at| start + at);
+        let before = String::from_utf8_lossy(&source[line_start..start]).chars().count();
+        let text = String::from_utf8_lossy(&source[line_start..line_end]);
         let skip = before.saturating_sub(EXCERPT_CHARS / 2);
-        let excerpt: String =
-            text.chars().skip(skip).take(EXCERPT_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
+        let letters = text.trim_end_matches('\r').chars().skip(skip).take(EXCERPT_CHARS);
         TextPlace {
-            line,
+            line: memchr::memchr_iter(b'\n', &source[..start]).count() as u32 + 1,
             column: before as u32 + 1,
             offset: self.start,
             len: self.end.saturating_sub(self.start),
-            excerpt,
+            excerpt: letters.map(|c| if c.is_control() { ' ' } else { c }).collect(),
             caret: before - skip,
         }
     }
@@ -67,13 +73,6 @@ impl Span {
     pub fn unsupported(self, source: &str, message: impl Into<String>) -> Error {
         Error::unsupported(message).at_text(self.place(source))
     }
-}
-
-fn floor_char(source: &str, mut at: usize) -> usize {
-    while !source.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 #[cfg(test)]

@@ -106,3 +106,27 @@ impl SinkFile for OutputFile {
         self.file.set_len(len)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tracemill_format::Spill;
+
+    use super::FileSystem;
+
+    #[test]
+    fn texts_come_back_in_their_order() {
+        let path = std::env::temp_dir().join(format!("tracemill-spill-{}", std::process::id()));
+        let mut spill = Spill::new(&FileSystem.at(path), "parts");
+        let mut want = vec![Vec::new(); 3];
+        for at in 0..60_000u32 {
+            let (text, bytes) = ((at * 7 % 3) as usize, format!("{at},"));
+            spill.put(text, bytes.as_bytes()).expect("there is room");
+            want[text].extend_from_slice(bytes.as_bytes());
+        }
+        for (text, want) in want.into_iter().enumerate() {
+            let mut got = Vec::new();
+            spill.copy(text, &mut got).expect("it is there");
+            assert_eq!(got, want);
+        }
+    }
+}

@@ -1,6 +1,7 @@
 //! Short texts, put together in a block of fixed size: most names and data have some ten octets, and calls, checks of
 //! capacity and copies of any length cost more than they do.
 
+use tracemill_codec::text::put_back;
 use tracemill_model::schema::QUICK_BYTES;
 
 /// Octets of a block; texts that do not fit are made the long way.
@@ -152,15 +153,10 @@ impl<'a> FastText<'a> {
     }
 
     #[inline(never)]
-    fn put_large(&mut self, mut value: u64) {
-        let mut digits = [0u8; 20];
-        let mut at = digits.len();
-        while value > 0 {
-            at -= 1;
-            digits[at] = b'0' + (value % 10) as u8;
-            value /= 10;
-        }
-        self.put(&digits[at..]);
+    fn put_large(&mut self, value: u64) {
+        let mut digits = [0; 20];
+        let from = put_back(&mut digits, value);
+        self.put(&digits[from..]);
     }
 
     /// Appends a number in base 16, with zeros up to a width of at most 8.

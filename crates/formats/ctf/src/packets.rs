@@ -14,7 +14,9 @@ use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{ByteOrder, FieldKind, Part, Role, Schema, StreamClassId};
 
-use tracemill_format::{EntryKind, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles, is_below};
+use tracemill_format::{
+    EntryKind, Faults, OpenTrace, OpenedPacket, PacketReader, Storage, Stream, TraceFiles, is_below,
+};
 
 /// The name of the metadata among the parts of a trace.
 pub(crate) const METADATA_PART: &str = "metadata";
@@ -197,26 +199,27 @@ const MANY_PACKETS: u64 = 1 << 20;
 /// See [`MANY_PACKETS`]. Producers write packets of 4 KiB and more; 256 bytes is the least that we know of.
 const MIN_MEAN_BYTES: u64 = 64;
 /// Errors of packet headers that are reported one by one for a file.
-const MAX_FAULTS: u64 = 1000;
+const MAX_FAULTS: usize = 1000;
 
 /// Reads all packet headers of a file, one after the other.
 pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
     let mut scanned =
         Scanned { packets: PacketList::default(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
-    let mut faults = Faults { path, reported: Vec::new(), more: 0, more_from: 0 };
+    let mut faults = Faults::<MAX_FAULTS>::default();
+    let mut report = |error: Error, index: u64| faults.tell(|| error.in_file(path).in_packet(index));
     let mut budget = Budget { left: MAX_TRIES };
     while offset < bytes.len() as u64 {
         if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
             let error = Error::unsupported(message).at_offset(offset);
-            faults.report(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
+            report(error.with_help(format!("{} bytes are skipped", bytes.len() as u64 - offset)), index);
             break;
         }
         let total_bits = match read_header(plans, bytes, offset, clock, u64::MAX) {
             Ok(header) => {
                 if let Some(fault) = &header.fault {
-                    faults.report(fault.clone(), index);
+                    report(fault.clone(), index);
                 }
                 let roles = &header.state.roles;
                 scanned.discarded_len_bits = roles.discarded_len_bits;
@@ -229,46 +232,15 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 budget.charge(bad.read_bits);
                 let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
                 let next = next.unwrap_or(bytes.len() as u64);
-                faults.report(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
+                report(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
                 (next - offset) * 8
             }
         };
         offset += total_bits.div_ceil(8);
         index += 1;
     }
-    scanned.faults = faults.finish();
+    scanned.faults = faults.finish("packets have faults like these");
     scanned
-}
-
-/// The errors of a file, as many as anybody reads.
-struct Faults<'a> {
-    path: &'a Path,
-    reported: Vec<Error>,
-    /// How many more there are.
-    more: u64,
-    /// Offset of the first of those.
-    more_from: u64,
-}
-
-impl Faults<'_> {
-    fn report(&mut self, error: Error, packet: u64) {
-        if self.reported.len() as u64 == MAX_FAULTS {
-            if self.more == 0 {
-                self.more_from = error.place().offset.unwrap_or(0);
-            }
-            self.more += 1;
-        } else {
-            self.reported.push(error.in_file(self.path).in_packet(packet));
-        }
-    }
-
-    fn finish(mut self) -> Vec<Error> {
-        if self.more > 0 {
-            let message = format!("{} more packets have faults like these", self.more);
-            self.reported.push(Error::malformed(message).in_file(self.path).at_offset(self.more_from));
-        }
-        self.reported
-    }
 }
 
 /// Headers that are read in vain for a file, long ones counted several times: the search for the next good one must

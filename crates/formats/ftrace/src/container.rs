@@ -10,6 +10,7 @@ use super::event_format::{EventFormat, Field, Machine};
 use super::options::Options;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
 use super::{v6, v7};
+use tracemill_format::Faults;
 
 /// First bytes of every file, before the version.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
@@ -22,6 +23,7 @@ const MAX_FIELDS: usize = 1 << 18;
 pub(crate) const MAX_CPUS: u32 = 1 << 16;
 
 /// A file, as its sections say.
+#[derive(Default)]
 pub(crate) struct Container {
     /// Version: 6 or 7.
     pub(crate) version: u32,
@@ -44,8 +46,7 @@ pub(crate) struct Container {
     /// How trace data and sections are packed: algorithm and version.
     pub(crate) compression: Option<(String, String)>,
     /// Errors of parts that cannot be read.
-    pub(crate) faults: Vec<Error>,
-    more_faults: usize,
+    pub(crate) faults: Faults<MAX_FAULTS>,
     fields: usize,
     ids: Vec<bool>,
 }
@@ -124,15 +125,8 @@ impl Container {
             long_bytes,
             page_bytes,
             layout: PageLayout::new(machine, page_bytes as usize),
-            formats: Vec::new(),
-            comms: Vec::new(),
-            options: Options::default(),
-            buffers: Vec::new(),
-            compression: None,
-            faults: Vec::new(),
-            more_faults: 0,
-            fields: 0,
             ids: vec![false; 1 << 16],
+            ..Container::default()
         };
         if version_number == 6 {
             v6::read(&mut container, &mut reader, file);
@@ -140,19 +134,12 @@ impl Container {
             v7::read(&mut container, &mut reader, file)?;
         }
         container.check_cpus(file.len() as u64);
-        if container.more_faults > 0 {
-            container.faults.push(Error::malformed(format!("{} more faults like these", container.more_faults)));
-        }
         Ok(container)
     }
 
     /// Tells a fault, unless too many were told.
     pub(crate) fn fault(&mut self, error: Error) {
-        if self.faults.len() < MAX_FAULTS {
-            self.faults.push(error);
-        } else {
-            self.more_faults += 1;
-        }
+        self.faults.tell(|| error);
     }
 
     /// The kernel whose records these are.

@@ -99,7 +99,7 @@ pub enum Place {
 }
 
 /// Peculiarities of a kernel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Machine {
     /// Order of the bytes of its numbers.
     pub byte_order: ByteOrder,

@@ -54,7 +54,8 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
         let warning = Error::unsupported("times of a guest, which could be moved to those of its host");
         trace.warnings.push(warning.in_file(&found.path).with_help("times are shown as the guest took them"));
     }
-    trace.faults = container.faults.into_iter().map(|fault| fault.in_file(&found.path)).collect();
+    trace.faults =
+        container.faults.finish("faults like these").into_iter().map(|fault| fault.in_file(&found.path)).collect();
     Ok(trace)
 }
 

@@ -24,7 +24,9 @@ const PACKET_BYTES: usize = 64 << 10;
 /// The most unpacked bytes of a packet; larger pieces are read in parts.
 const PART_BYTES: usize = 1 << 20;
 /// Faults that are told one by one for a packet.
-const MAX_FAULTS: usize = 16;
+pub type Faults = tracemill_format::Faults<16>;
+/// What is said of those that are not told one by one.
+pub const MORE_FAULTS: &str = "faults like these in the packet";
 
 /// Opens the packets of a file.
 pub(crate) struct Reader {
@@ -192,7 +194,7 @@ impl PacketReader for Reader {
         let data = PacketData { cpu: Some(info.cpu), ..data };
         Ok(OpenedPacket {
             data,
-            faults: found.faults.finish(),
+            faults: found.faults.finish(MORE_FAULTS),
             warnings: Vec::new(),
             gaps: found.gaps,
             can_be_copied: false,
@@ -358,31 +360,5 @@ fn check_page(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, p
                 format!("the data ends inside a page, {} of its {} bytes are there", bytes.len(), layout.page_bytes);
             places.place(Error::truncated(message), base)
         });
-    }
-}
-
-/// The faults of a packet, as many as anybody reads.
-#[derive(Default)]
-pub struct Faults {
-    told: Vec<Error>,
-    more: usize,
-}
-
-impl Faults {
-    /// Keeps one more.
-    pub fn tell(&mut self, error: impl FnOnce() -> Error) {
-        if self.told.len() < MAX_FAULTS {
-            self.told.push(error());
-        } else {
-            self.more += 1;
-        }
-    }
-
-    /// All of them.
-    pub fn finish(mut self) -> Vec<Error> {
-        if self.more > 0 {
-            self.told.push(Error::malformed(format!("{} more faults like these in the packet", self.more)));
-        }
-        self.told
     }
 }

@@ -39,7 +39,7 @@ const TIME_STAMP: u32 = 31;
 pub const MAX_PAGE_BYTES: usize = 1 << 22;
 
 /// How the pages of a trace are laid out.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PageLayout {
     /// The kernel that wrote them; its `long` is that of the commit.
     pub machine: Machine,

@@ -8,7 +8,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EnvValue, Part};
 
 use crate::tags::{Element, read_elements};
-use tracemill_format::{EntryKind, OpenTrace, Section, Storage, TraceFiles};
+use tracemill_format::{Column, EntryKind, OpenTrace, Section, Storage, TraceFiles};
 
 /// Folder of the definition files.
 pub(crate) const DEFINITIONS: &str = "eventdefs";
@@ -59,16 +59,6 @@ pub(crate) fn other_files(storage: &dyn Storage, root: &Path) -> Vec<Kept> {
     files
 }
 
-/// A text in a section.
-pub(crate) fn text(text: &str) -> Option<EnvValue> {
-    Some(EnvValue::String(text.into()))
-}
-
-/// A number in a section.
-pub(crate) fn number(value: impl Into<i128>) -> Option<EnvValue> {
-    Some(EnvValue::Integer(value.into()))
-}
-
 /// A piece of a file, shorter where the file ends.
 pub(crate) fn slice(file: &[u8], offset: u64, len: u64) -> &[u8] {
     let rest = usize::try_from(offset).ok().and_then(|offset| file.get(offset..)).unwrap_or_default();
@@ -98,11 +88,9 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
             let description = (!description.is_empty()).then(|| ("description".to_string(), description.clone()));
             attributes.iter().cloned().chain(description)
         });
-        sections.push(Section {
-            title: "system".into(),
-            columns: vec!["name", "value"],
-            rows: rows.map(|(name, value)| vec![text(&name), text(&value)]).collect(),
-        });
+        let columns: [Column<'_, (String, String)>; 2] =
+            [("name", &|(name, _)| Section::text(name)), ("value", &|(_, value)| Section::text(value))];
+        sections.push(Section::of("system", rows, &columns));
     }
     let bookmarks = read("bookmarks.xml", "location");
     if !bookmarks.is_empty() {
@@ -111,10 +99,10 @@ pub(crate) fn info_sections(storage: &dyn Storage, root: &Path, warnings: &mut V
         let row = |(attributes, description): &Element| {
             let value = |name: &str| {
                 let found = attributes.iter().find(|(of, _)| of == name);
-                found.and_then(|(_, value)| text(value))
+                found.and_then(|(_, value)| Section::text(value))
             };
             let mut row: Vec<Option<EnvValue>> = columns[..8].iter().map(|name| value(name)).collect();
-            row.push(text(description).filter(|_| !description.is_empty()));
+            row.push(Section::text(description).filter(|_| !description.is_empty()));
             row
         };
         let rows = bookmarks.iter().map(row).collect();

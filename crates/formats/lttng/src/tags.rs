@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use tracemill_model::error::{Error, TextPlace};
+use tracemill_codec::text::Span;
+use tracemill_model::error::Error;
 
 /// A start or end tag.
 #[derive(Clone, Debug)]
@@ -52,28 +53,8 @@ impl Problem {
 
     /// The error of it, with its line.
     pub(crate) fn error(&self, text: &[u8], path: &Path) -> Error {
-        Error::malformed(self.message.clone()).in_file(path).at_text(place(text, self.at, self.len))
-    }
-}
-
-/// The longest piece of a line that an error shows.
-const EXCERPT: usize = 100;
-
-fn place(text: &[u8], at: usize, len: usize) -> TextPlace {
-    let at = at.min(text.len());
-    let before = &text[..at];
-    let line_start = memchr::memrchr(b'\n', before).map_or(0, |newline| newline + 1);
-    let line_end = memchr::memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
-    let from = line_start.max(at.saturating_sub(EXCERPT / 2));
-    let to = line_end.min(from + EXCERPT);
-    let excerpt = String::from_utf8_lossy(&text[from..to]).replace(['\t', '\r'], " ");
-    TextPlace {
-        line: 1 + memchr::memchr_iter(b'\n', before).count() as u32,
-        column: 1 + String::from_utf8_lossy(&text[line_start..at]).chars().count() as u32,
-        offset: at,
-        len,
-        excerpt,
-        caret: String::from_utf8_lossy(&text[from..at]).chars().count(),
+        let place = Span::new(self.at, self.at + self.len).place_in(text);
+        Error::malformed(self.message.as_str()).in_file(path).at_text(place)
     }
 }
 

@@ -14,7 +14,7 @@ use tracemill_model::schema::{
 };
 
 use super::arguments::{Form, Signatures, Spec};
-use super::kernel::{self, Kernel};
+use super::kernel::Kernel;
 use super::layout::{KERNEL_CALL, KERNEL_EVENT, NO_TEXT, SYMBOL_AT};
 use super::names::{ModuleText, Names, SymbolText};
 use tracemill_ftrace::classes::{RecordLayout, SharedFields};
@@ -391,7 +391,7 @@ impl Builder<'_> {
         };
         let mut shared = SharedFields::new(machine.byte_order);
         let mut events = BTreeMap::new();
-        for format in kernel.formats().filter(|format| matches!(format.form, kernel::Form::Event)) {
+        for format in kernel.formats().filter(|format| format.call.is_none()) {
             let name = self.constant(&format.name);
             let data = shared.payload(self.schema, &format.format, KERNEL_EVENT as u32);
             let class = self.event(stream, "event", &of_event(name, data));

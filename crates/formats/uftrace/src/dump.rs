@@ -7,7 +7,7 @@ use tracemill_codec::text::{hex, nine_digits};
 use tracemill_model::schema::ByteOrder;
 
 use super::arguments::{Form, NULL_TEXT, Spec};
-use super::calls::{CallFile, Calls, bare, call};
+use super::calls::{CallFile, Calls, call};
 use super::info::{FEATURES, GROUPS, Header, feature};
 use super::kernel::CpuRecords;
 use super::naming::shown;
@@ -419,7 +419,7 @@ impl Dump<'_> {
                 };
                 // Tasks that were not traced are none that options name.
                 let task = self.calls.numbers.get(&record.tid).copied().unwrap_or(u32::MAX);
-                let found = bare(record.time, task, kind, CallOrigin::Kernel, address);
+                let found = CallRecord::new(record.time, task, kind, CallOrigin::Kernel, address);
                 let is_wanted = (self.want)(&CallRecord { symbol, depth, ..found });
                 if !is_wanted || !self.is_in_time_of_all(record.time) {
                     continue;
@@ -479,7 +479,8 @@ impl Dump<'_> {
                 let Some(&task) = self.calls.numbers.get(&i64::from(event.tid)) else { continue };
                 let id = u64::from(event.id);
                 let is_sched = matches!(id, event_id::SCHED_IN | event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED);
-                let is_left_out = !(self.want)(&bare(event.time, task, CallKind::Event, CallOrigin::System, id));
+                let is_left_out =
+                    !(self.want)(&CallRecord::new(event.time, task, CallKind::Event, CallOrigin::System, id));
                 if self.options.no_sched && is_sched || is_left_out || !self.is_in_time_of_all(event.time) {
                     continue;
                 }

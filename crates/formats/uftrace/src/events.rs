@@ -11,6 +11,7 @@ use super::classes::{Classes, USER_DATA};
 use super::layout::{CALL, Events, MAX_ERRORS, NO_TEXT};
 use super::records::{Kind, Payload, RECORD, Record, Step, TaskBytes};
 use super::slices::Slice;
+use tracemill_format::Faults;
 
 /// Reads a slice. `clock` is the time before it; `is_start` tells that the task's calls begin here.
 pub(super) fn read(
@@ -26,7 +27,7 @@ pub(super) fn read(
         tid: tid.to_le_bytes(),
         events: Events::default(),
         unread: Unread::default(),
-        more_faults: 0,
+        faults: Faults::default(),
         calls: OpenCalls::new(is_start),
     };
     let records = (slice.to - slice.from) / RECORD;
@@ -86,7 +87,7 @@ struct Writer<'a> {
     tid: [u8; 4],
     events: Events,
     unread: Unread,
-    more_faults: usize,
+    faults: Faults<MAX_ERRORS>,
     calls: OpenCalls,
 }
 
@@ -100,11 +101,7 @@ struct Unread {
 
 impl Writer<'_> {
     fn fault(&mut self, at: usize, error: Error) {
-        if self.events.faults.len() < MAX_ERRORS {
-            self.events.faults.push(error.at_offset(at as u64));
-        } else {
-            self.more_faults += 1;
-        }
+        self.faults.tell(|| error.at_offset(at as u64));
     }
 
     #[inline]
@@ -273,6 +270,7 @@ impl Writer<'_> {
     }
 
     fn finish(mut self) -> Events {
+        self.events.faults = self.faults.finish("places of this slice have faults like these");
         let Unread { count, first, what } = &self.unread;
         if *count > 0 {
             let others = match count {
@@ -284,10 +282,6 @@ impl Writer<'_> {
             let error = Error::malformed(message).at_offset(*first as u64);
             let help = "they are left out; specifications come from `info` and from .dbg files";
             self.events.faults.push(error.with_help(help));
-        }
-        if self.more_faults > 0 {
-            let message = format!("{} more places of this slice have faults like these", self.more_faults);
-            self.events.faults.push(Error::malformed(message));
         }
         self.events
     }

@@ -62,7 +62,7 @@ pub(super) const GROUPS: [(&str, &str); 16] = [
 ];
 
 /// The binary header of `info`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Header {
     pub bytes: Vec<u8>,
     pub version: u32,
@@ -74,7 +74,7 @@ pub(super) struct Header {
 }
 
 /// The content of `info`.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Info {
     pub header: Header,
     pub byte_order: ByteOrder,
@@ -145,10 +145,7 @@ impl Info {
             byte_order,
             is_64_bit,
             max_stack: (features & feature::MAX_STACK != 0).then(|| number(32, 2) as u16),
-            entries: Vec::new(),
-            tids: None,
-            specs: Specs::default(),
-            warnings: Vec::new(),
+            ..Info::default()
         };
         // The recorder wrote its own order, so a size that is no size is one that nobody swapped.
         let text_from = match info.header.size as usize {

@@ -45,7 +45,8 @@ pub(super) struct KernelFormat {
     pub format: EventFormat,
     /// `sched:sched_switch`.
     pub name: String,
-    pub form: Form,
+    /// The fields of a call, when its records are calls.
+    pub call: Option<CallForm>,
     pub print: PrintFormat,
     /// Bytes that a record has at least.
     pub min_bytes: usize,
@@ -66,16 +67,16 @@ struct CallPlaces {
 }
 
 impl CallPlaces {
-    fn of(form: &Form, task: Option<&Field>) -> Option<CallPlaces> {
-        let (function, depth, is_exit) = match form {
-            Form::Entry { function, depth, .. } => (function, depth, false),
-            Form::Exit { function, depth, .. } => (function, depth, true),
-            Form::Event => return None,
-        };
+    fn of(call: &CallForm, task: Option<&Field>) -> Option<CallPlaces> {
         let place = |field: &Field, bytes: u32| (field.size == bytes).then_some(field.offset as usize);
         let is_number = |field: &&Field| matches!(field.content, Content::Integer(element) if element.signed);
         let task = task.filter(is_number).and_then(|task| place(task, 4))?;
-        Some(CallPlaces { function: place(function, 8)?, depth: place(depth, 4)?, task, is_exit })
+        Some(CallPlaces {
+            function: place(&call.function, 8)?,
+            depth: place(&call.depth, 4)?,
+            task,
+            is_exit: call.is_exit,
+        })
     }
 
     /// Task, address and depth.
@@ -87,22 +88,14 @@ impl CallPlaces {
     }
 }
 
-/// The kind of the records of a format, with the fields that matter.
+/// The fields of a call that matter.
 #[derive(Clone, Debug)]
-pub(super) enum Form {
-    /// The beginning of a call, and its arguments where the kernel stores some.
-    Entry {
-        function: Field,
-        depth: Field,
-        values: Option<Field>,
-    },
-    /// Its end, and its return value.
-    Exit {
-        function: Field,
-        depth: Field,
-        value: Option<Field>,
-    },
-    Event,
+pub(super) struct CallForm {
+    pub is_exit: bool,
+    pub function: Field,
+    pub depth: Field,
+    /// Its arguments or its return value, where the kernel stores some.
+    pub value: Option<Field>,
 }
 
 impl Kernel {
@@ -178,7 +171,7 @@ impl Kernel {
             return Ok(());
         };
         let format = EventFormat::parse(&String::from_utf8_lossy(text), machine)?;
-        let form = Form::of(system, &format);
+        let call = CallForm::of(system, &format);
         let print = PrintFormat::parse(&format, machine);
         let name = format!("{system}:{}", format.name);
         if let Some(known) = self.formats.get(&format.id) {
@@ -188,8 +181,8 @@ impl Kernel {
         let [task, next, other] = ["common_pid", "next_pid", "pid"].map(|name| format.field(name).cloned());
         let others = [next, other];
         let min_bytes = format.min_bytes() as usize;
-        let places = CallPlaces::of(&form, task.as_ref());
-        self.formats.insert(format.id, KernelFormat { format, name, form, print, min_bytes, task, others, places });
+        let places = call.as_ref().and_then(|call| CallPlaces::of(call, task.as_ref()));
+        self.formats.insert(format.id, KernelFormat { format, name, call, print, min_bytes, task, others, places });
         Ok(())
     }
 
@@ -223,7 +216,7 @@ impl Kernel {
         let usual = || record.get(4..8).map(|bytes| i64::from(machine.number(bytes) as u32 as i32));
         let own = known.and_then(|known| number(known.task.as_ref()?)).or_else(usual);
         let own = own.unwrap_or(-1);
-        let Some(known) = known.filter(|known| matches!(known.form, Form::Event) && !is_traced(own)) else {
+        let Some(known) = known.filter(|known| known.call.is_none() && !is_traced(own)) else {
             return own;
         };
         let mut others = known.others.iter().flatten().filter_map(number);
@@ -277,30 +270,27 @@ impl Kernel {
     }
 }
 
-impl Form {
-    fn of(system: &str, format: &EventFormat) -> Form {
+impl CallForm {
+    fn of(system: &str, format: &EventFormat) -> Option<CallForm> {
         let is_fixed = |field: &&Field| field.place == Place::Fixed && matches!(field.content, Content::Integer(_));
         let number = |name: &str| format.field(name).filter(is_fixed).cloned();
-        let (function, depth) = (number("func"), number("depth"));
-        match (system, format.name.as_str(), function, depth) {
-            ("ftrace", "funcgraph_entry", Some(function), Some(depth)) => {
-                let values = format.field("args").filter(|field| field.place == Place::Rest).cloned();
-                Form::Entry { function, depth, values }
+        let (is_exit, value) = match (system, format.name.as_str()) {
+            ("ftrace", "funcgraph_entry") => {
+                (false, format.field("args").filter(|field| field.place == Place::Rest).cloned())
             }
-            ("ftrace", "funcgraph_exit", Some(function), Some(depth)) => {
-                Form::Exit { function, depth, value: number("retval") }
-            }
-            _ => Form::Event,
-        }
+            ("ftrace", "funcgraph_exit") => (true, number("retval")),
+            _ => return None,
+        };
+        Some(CallForm { is_exit, function: number("func")?, depth: number("depth")?, value })
     }
-}
 
-/// Address and depth of a call.
-#[inline]
-pub(super) fn call(function: &Field, depth: &Field, record: &[u8], machine: Machine) -> (u64, u16) {
-    let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
-    let address = number(function);
-    (address, u16::try_from(number(depth)).unwrap_or(u16::MAX))
+    /// Address and depth of a call, and is it left?
+    #[inline]
+    pub(super) fn read(&self, record: &[u8], machine: Machine) -> (u64, u16, bool) {
+        let number = |field: &Field| field.integer(record, machine).unwrap_or(0) as u64;
+        let address = number(&self.function);
+        (address, u16::try_from(number(&self.depth)).unwrap_or(u16::MAX), self.is_exit)
+    }
 }
 
 /// A record as those who follow calls see it.
@@ -398,34 +388,22 @@ impl<'a> CpuRecords<'a> {
             let Some(bytes) = self.bytes.get(from..from + record.len) else { continue };
             let Some((id, known)) = self.format_of(bytes) else { continue };
             let places = known.and_then(|known| known.places);
-            if let Some((tid, address, depth, is_exit)) = places.and_then(|places| {
-                let (tid, address, depth) = places.read(bytes, self.kernel.machine().byte_order)?;
-                Some((tid, address, depth, places.is_exit))
-            }) {
-                let call = Some((address, depth, is_exit));
-                let lost = self.lost.take();
-                return Some(KernelRecord { time: record.time, tid, id, call, from, len: record.len, lost });
-            }
-            if known.is_none() && self.kernel.formats.contains_key(&id) {
-                let message = format!("a record of {} bytes is shorter than its format says", bytes.len());
-                self.fault(Error::malformed(message).at_offset(from as u64).with_help("the event is skipped"));
-                continue;
-            }
-            let machine = self.kernel.machine();
-            let of_call = match known.map(|known| &known.form) {
-                Some(Form::Entry { function, depth, .. }) => Some((call(function, depth, bytes, machine), false)),
-                Some(Form::Exit { function, depth, .. }) => Some((call(function, depth, bytes, machine), true)),
-                _ => None,
+            let quick = places.and_then(|places| places.read(bytes, self.kernel.machine().byte_order));
+            let (tid, call) = match (quick, known) {
+                (Some((tid, address, depth)), _) => (tid, Some((address, depth, places.is_some_and(|of| of.is_exit)))),
+                (None, None) if self.kernel.formats.contains_key(&id) => {
+                    let message = format!("a record of {} bytes is shorter than its format says", bytes.len());
+                    self.fault(Error::malformed(message).at_offset(from as u64).with_help("the event is skipped"));
+                    continue;
+                }
+                _ => {
+                    let of_call = known.and_then(|known| known.call.as_ref());
+                    let call = of_call.map(|call| call.read(bytes, self.kernel.machine()));
+                    (self.kernel.tid(known, bytes, is_traced), call)
+                }
             };
-            return Some(KernelRecord {
-                time: record.time,
-                tid: self.kernel.tid(known, bytes, is_traced),
-                id,
-                call: of_call.map(|((address, depth), is_exit)| (address, depth, is_exit)),
-                from,
-                len: record.len,
-                lost: self.lost.take(),
-            });
+            let (time, len, lost) = (record.time, record.len, self.lost.take());
+            return Some(KernelRecord { time, tid, id, call, from, len, lost });
         }
     }
 

@@ -6,7 +6,7 @@ use tracemill_ftrace::classes::push_locator;
 use tracemill_ftrace::packets::{self, Faults, Places, StreamInfo};
 
 use super::classes::KernelClasses;
-use super::kernel::{Form, Kernel, call};
+use super::kernel::Kernel;
 use super::layout::{Events, KERNEL_CALL, KERNEL_EVENT};
 use super::names::Names;
 
@@ -39,31 +39,32 @@ pub(super) fn read(
         let start = events.bytes.len();
         let out = &mut events.bytes;
         out.extend_from_slice(&(tid as i32).to_le_bytes());
-        let class = match known.map(|known| (known, &known.form)) {
-            Some((_, Form::Entry { function, depth, values })) => {
-                put_call(call(function, depth, record, machine), names, info.cpu, out);
-                let range = values.as_ref().map(|values| values.range(record, machine).0);
-                match range.filter(|range| !range.is_empty()) {
-                    Some(range) => {
-                        let word = usize::from(machine.long_bytes);
+        let class = match known.map(|known| (known, &known.call)) {
+            Some((_, Some(call))) => {
+                let (address, depth, is_exit) = call.read(record, machine);
+                out.extend_from_slice(&depth.to_le_bytes());
+                out.extend_from_slice(&address.to_le_bytes());
+                out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
+                out.extend_from_slice(&info.cpu.to_le_bytes());
+                match &call.value {
+                    Some(value) if is_exit => match value.integer(record, machine) {
+                        Some(value) => {
+                            out.extend_from_slice(&(value as u64).to_le_bytes());
+                            classes.exit_with_value
+                        }
+                        None => classes.exit,
+                    },
+                    Some(values) if !values.range(record, machine).0.is_empty() => {
+                        let (range, word) = (values.range(record, machine).0, usize::from(machine.long_bytes));
                         push_locator(out, KERNEL_CALL + 8, range.len() / word);
                         out.extend_from_slice(&record[range]);
                         classes.entry_with_values
                     }
-                    None => classes.entry,
+                    _ if is_exit => classes.exit,
+                    _ => classes.entry,
                 }
             }
-            Some((_, Form::Exit { function, depth, value })) => {
-                put_call(call(function, depth, record, machine), names, info.cpu, out);
-                match value.as_ref().and_then(|value| value.integer(record, machine)) {
-                    Some(value) => {
-                        out.extend_from_slice(&(value as u64).to_le_bytes());
-                        classes.exit_with_value
-                    }
-                    None => classes.exit,
-                }
-            }
-            Some((known, Form::Event)) => {
+            Some((known, None)) => {
                 let Some(layout) = classes.events.get(&id) else { return };
                 out.extend_from_slice(&info.cpu.to_le_bytes());
                 out.extend_from_slice(&u32::from(id).to_le_bytes());
@@ -86,14 +87,6 @@ pub(super) fn read(
         faults.tell(|| packets::no_format(id, count, &places, at).with_help("they are shown as bytes"));
     }
     events.gaps = gaps;
-    events.faults = faults.finish();
+    events.faults = faults.finish(packets::MORE_FAULTS);
     events
-}
-
-/// Depth, address, symbol and processor of a call.
-fn put_call((address, depth): (u64, u16), names: &Names, cpu: u32, out: &mut Vec<u8>) {
-    out.extend_from_slice(&depth.to_le_bytes());
-    out.extend_from_slice(&address.to_le_bytes());
-    out.extend_from_slice(&names.kernel_id(address).to_le_bytes());
-    out.extend_from_slice(&cpu.to_le_bytes());
 }

@@ -16,7 +16,7 @@ use super::symbols::{Symbol, SymbolFile, base_name};
 use super::tasks::Tasks;
 
 /// A file of code: the program or a library.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Module {
     /// Path as the map has it.
     pub path: String,
@@ -33,15 +33,7 @@ pub(super) struct Module {
 
 impl Module {
     pub(super) fn new(path: String, build_id: Option<String>) -> Module {
-        Module {
-            path,
-            build_id,
-            symbols: SymbolFile::default(),
-            symbol_file: None,
-            debug: DebugInfo::default(),
-            first_id: 0,
-            is_told: AtomicBool::new(false),
-        }
+        Module { path, build_id, ..Module::default() }
     }
 
     /// Its name for people.

@@ -6,12 +6,12 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClassId, Schema};
 
 use super::fields::{Fields, Strings, store};
-use super::output::{Output, Spool};
+use super::output::Output;
 use super::tracks::{Rule, Tracks};
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::Source;
 use tracemill_format::writer::count_headers;
+use tracemill_format::{OutPath, Spill};
 use tracemill_semantics::{Semantics, names};
 
 /// A log that is made of other traces, without what only one of the formats has.
@@ -36,7 +36,7 @@ impl Conversion {
             sources: sources.to_vec(),
             places: streams.flat_map(|(source, count)| (0..count).map(move |stream| (source, stream))).collect(),
             tracks: Tracks::default(),
-            strings: Strings::new(Spool::new(path, "strings"), table),
+            strings: Strings::new(Spill::new(path, "strings"), table),
             losses,
         }
     }

@@ -14,15 +14,14 @@ use tracemill_model::schema::{ByteOrder, ClockClass, ClockOrigin, DisplayBase, E
 use super::convert::{Conversion, classes};
 use super::fields::{Fields, Leaf, leaves, mapped, store};
 use super::known_clock;
-use super::output::Spool;
 use super::sections::{Times, added_ticks, definitions, events_head, log_head, put_record, rate_of, section_head};
 use super::tracks::Rule;
 use crate::container::Kind;
 use crate::settings::Wishes;
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
 use tracemill_format::writer::ClassKey;
+use tracemill_format::{OutPath, Spill};
 
 /// Name of the string table, as programs of VPP call theirs.
 const TABLE: &str = "FileStrtab";
@@ -62,7 +61,7 @@ pub(super) struct Converter {
 
 struct Section {
     count: u64,
-    spool: Spool,
+    spool: Spill,
 }
 
 /// The form that the events of a class get.
@@ -228,11 +227,11 @@ impl Converter {
         let sections = &mut self.sections[usize::from(!is_timed)];
         if sections.last().is_none_or(|section| section.count >= MAX_EVENTS) {
             let name = format!("events-{is_timed}-{}", sections.len());
-            sections.push(Section { count: 0, spool: Spool::new(self.log.output.path(), &name) });
+            sections.push(Section { count: 0, spool: Spill::new(self.log.output.path(), &name) });
         }
         if let Some(section) = sections.last_mut() {
             section.count += 1;
-            section.spool.write(&self.record)?;
+            section.spool.put(0, &self.record)?;
         }
         self.log.output.grow(self.record.len())
     }
@@ -289,7 +288,7 @@ impl TraceWriter for Converter {
         self.log.string(b"")?;
         self.log.strings.pad()?;
         if self.sections.iter().all(Vec::is_empty) {
-            self.sections[0].push(Section { count: 0, spool: Spool::new(self.log.output.path(), "events") });
+            self.sections[0].push(Section { count: 0, spool: Spill::new(self.log.output.path(), "events") });
         }
         self.log.losses.add(Lost::EarlyOrigins, self.before_2001);
         let Converter { log, order, definitions: events, track_names, mut sections, rate, date, .. } = *self;
@@ -306,7 +305,7 @@ impl TraceWriter for Converter {
             for (of_kind, rate) in sections.iter_mut().zip([rate, 0]) {
                 for section in of_kind {
                     log.put(&events_head(TABLE.as_bytes(), section.count, rate, 0, order)?)?;
-                    section.spool.copy_to(log)?;
+                    log.put_waiting(&mut section.spool)?;
                 }
             }
             Ok(())

@@ -14,13 +14,12 @@ use super::convert::{Conversion, classes};
 use super::elog_values::{put_cstring, put_integer, stored_ns, time_of, words};
 use super::fields::{Fields, Leaf, leaves, mapped};
 use super::known_clock;
-use super::output::Spool;
 use super::tracks::Rule;
 use crate::elog::header::{EVENT_BYTES, MAGIC, UNIX_FROM};
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter};
 use tracemill_format::writer::ClassKey;
+use tracemill_format::{OutPath, Spill};
 
 /// Octets of arguments that an event has.
 const MAX_ARGS: usize = 20;
@@ -39,7 +38,7 @@ pub(super) struct Converter {
     /// Type by class, and for classes of many ids by name.
     numbers: HashMap<ClassKey, u16>,
     types: Vec<Type>,
-    events: Spool,
+    events: Spill,
     count: u32,
     /// Ns of the first event; what is stored for it.
     start: Option<(i128, u64)>,
@@ -236,7 +235,7 @@ impl Converter {
             classes,
             numbers: HashMap::new(),
             types: Vec::new(),
-            events: Spool::new(path, "events"),
+            events: Spill::new(path, "events"),
             count: 0,
             start: None,
             last: 0,
@@ -343,7 +342,7 @@ impl TraceWriter for Converter {
             self.put(arg, number, &schema, &mut fields)?;
         }
         self.count += 1;
-        self.events.write(&self.event)?;
+        self.events.put(0, &self.event)?;
         self.log.output.grow(self.event.len())
     }
 
@@ -379,7 +378,7 @@ impl TraceWriter for Converter {
             log.put(&head)?;
             strings.copy_to(log)?;
             log.put(&count.to_be_bytes())?;
-            events.copy_to(log)
+            log.put_waiting(&mut events)
         })?;
         Ok(losses)
     }

@@ -8,8 +8,9 @@ use tracemill_codec::value::Value;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema, Scope};
 
-use super::output::{Log, Spool};
+use super::output::Log;
 use crate::strings::MAX_TEXT;
+use tracemill_format::Spill;
 
 /// Structures in each other that are taken apart.
 const MAX_DEPTH: usize = 8;
@@ -219,7 +220,7 @@ fn looks_mapped(text: &str) -> bool {
 
 /// The strings of a table that is written: equal ones are one, as long as they are not too many.
 pub(super) struct Strings {
-    spool: Spool,
+    spool: Spill,
     /// Name that the table begins with, which no text is.
     name: Option<&'static str>,
     known: HashMap<Box<[u8]>, u32>,
@@ -228,7 +229,7 @@ pub(super) struct Strings {
 
 impl Strings {
     /// An empty table.
-    pub(super) fn new(spool: Spool, name: Option<&'static str>) -> Self {
+    pub(super) fn new(spool: Spill, name: Option<&'static str>) -> Self {
         Strings { spool, name, known: HashMap::new(), known_bytes: 0 }
     }
 
@@ -241,8 +242,8 @@ impl Strings {
     }
 
     fn put(&mut self, text: &[u8]) -> Result<()> {
-        self.spool.write(text)?;
-        self.spool.write(&[0])
+        self.spool.put(0, text)?;
+        self.spool.put(0, &[0])
     }
 
     /// Octets so far.
@@ -271,12 +272,12 @@ impl Strings {
     /// Fills it up with NULs to a multiple of 4.
     pub(super) fn pad(&mut self) -> Result<()> {
         let len = self.spool.len();
-        self.spool.write(&[0; 3][..(len.next_multiple_of(4) - len) as usize])
+        self.spool.put(0, &[0; 3][..(len.next_multiple_of(4) - len) as usize])
     }
 
     /// Writes all of it.
     pub(super) fn copy_to(&mut self, log: &mut Log<'_>) -> Result<()> {
-        self.spool.copy_to(log)
+        log.put_waiting(&mut self.spool)
     }
 }
 

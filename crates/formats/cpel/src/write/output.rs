@@ -1,56 +1,14 @@
-//! The file of a log, and the files in which events wait until what stands before them is known.
+//! The file of a log.
 
-use std::io::{self, BufReader, BufWriter, Seek, Write};
+use std::io::{BufWriter, Write};
 
-use tracemill_format::{OutPath, SinkFile, WAITING};
+use tracemill_format::{OutPath, SinkFile, Spill, WAITING};
 use tracemill_model::error::Result;
 
 /// Octets after which the output is made as long as what waits for it.
 const STEP: u64 = 64 << 10;
 /// The step that writes the output, for errors.
 pub(super) const WRITING: &str = "write the log";
-
-/// Octets that wait in a temporary file beside the output.
-pub(super) struct Spool {
-    output: OutPath,
-    /// Behind the name of the output.
-    suffix: String,
-    file: Option<BufWriter<Box<dyn SinkFile>>>,
-    len: u64,
-}
-
-impl Spool {
-    /// A spool for an output; `name` is its own among those of the output. Makes no file yet.
-    pub(super) fn new(output: &OutPath, name: &str) -> Spool {
-        Spool { output: output.clone(), suffix: format!(".{name}"), file: None, len: 0 }
-    }
-
-    /// Octets in it.
-    pub(super) fn len(&self) -> u64 {
-        self.len
-    }
-
-    /// Appends octets.
-    pub(super) fn write(&mut self, octets: &[u8]) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(BufWriter::with_capacity(64 << 10, self.output.temporary(&self.suffix)?)),
-        };
-        file.write_all(octets).map_err(self.output.failed(WAITING))?;
-        self.len += octets.len() as u64;
-        Ok(())
-    }
-
-    /// Writes all of it to the log, and forgets it.
-    pub(super) fn copy_to(&mut self, log: &mut Log<'_>) -> Result<()> {
-        let Some(file) = self.file.take() else { return Ok(()) };
-        let failed = self.output.failed(WAITING);
-        let mut file = file.into_inner().map_err(|error| failed(error.into_error()))?;
-        file.rewind().map_err(failed)?;
-        io::copy(&mut BufReader::with_capacity(256 << 10, file), &mut log.file).map_err(failed)?;
-        Ok(())
-    }
-}
 
 /// The file that is written in the end. Until then it is as long as what waits for it, so that its size shows how far
 /// the conversion is.
@@ -113,5 +71,10 @@ impl Log<'_> {
     /// Appends octets.
     pub(super) fn put(&mut self, octets: &[u8]) -> Result<()> {
         self.file.write_all(octets).map_err(self.path.failed(WRITING))
+    }
+
+    /// Appends the octets that waited until what stands before them was known.
+    pub(super) fn put_waiting(&mut self, octets: &mut Spill) -> Result<()> {
+        octets.copy(0, &mut self.file).map_err(self.path.failed(WAITING))
     }
 }

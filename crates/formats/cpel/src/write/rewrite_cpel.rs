@@ -9,15 +9,15 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ByteOrder, Origin, Scope};
 
 use super::known_clock;
-use super::output::{Output, Spool};
+use super::output::Output;
 use super::sections::{Times, events_head, log_head, put_record, rate_of, section_head};
 use crate::container::{HEADER_BYTES, Kind, NAME_BYTES, order_of};
 use crate::definitions::words;
 use crate::log_parts::{BEHIND, EVENTS, EVENTS_HEAD, FAR, HEADER, SECTION};
 use crate::settings::Wishes;
-use tracemill_format::OutPath;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
+use tracemill_format::{OutPath, Spill};
 
 /// Writes a log.
 pub(super) struct Rewriter {
@@ -48,7 +48,7 @@ struct Events {
     rate: u32,
     times: Times,
     count: u64,
-    spool: Spool,
+    spool: Spill,
     behind: Vec<u8>,
 }
 
@@ -126,7 +126,7 @@ fn sections(
                 rate: u32_at(head, EVENTS_HEAD - 4, from)?,
                 times: Times::Ticks(0),
                 count: 0,
-                spool: Spool::new(path, &part.name),
+                spool: Spill::new(path, &part.name),
                 behind: origin.part(&format!("{BEHIND}{number}")).unwrap_or(&[]).to_vec(),
             })));
         } else if part.name.starts_with(FAR) {
@@ -193,7 +193,7 @@ impl TraceWriter for Rewriter {
         self.record.clear();
         put_record(&mut self.record, time, words, self.order);
         events.count += 1;
-        events.spool.write(&self.record)?;
+        events.spool.put(0, &self.record)?;
         self.output.grow(self.record.len())
     }
 
@@ -219,7 +219,7 @@ impl TraceWriter for Rewriter {
                     Section::Events(events) => {
                         let Events { table, rate, count, behind, spool, .. } = &mut **events;
                         log.put(&events_head(table, *count, *rate, behind.len(), order)?)?;
-                        spool.copy_to(log)?;
+                        log.put_waiting(spool)?;
                         log.put(behind)?;
                     }
                 }

@@ -10,6 +10,7 @@ use tracemill_model::packet::Packet;
 use super::header::{self, Header, Identity, Unusable};
 use super::metadata::Dialect;
 use super::transform::Stored;
+use tracemill_format::Faults;
 
 /// Contents of the headers of a file.
 pub(super) struct Scanned {
@@ -34,31 +35,30 @@ pub(super) fn scan(plans: &TracePlans, identity: &mut Identity, path: &Path, byt
         plans,
         path,
         bytes,
-        scanned: Scanned { packets: Vec::new(), faults: Vec::new(), warnings: Vec::new() },
+        packets: Vec::new(),
+        faults: Faults::default(),
+        warnings: Vec::new(),
         counters: Counters::default(),
         previous: None,
-        unreported: 0,
         tries: 0,
         said: Vec::new(),
         index: 0,
     };
     walk.run(identity);
-    if walk.unreported > 0 {
-        let message = format!("{} more packets have faults like these", walk.unreported);
-        walk.scanned.faults.push(Error::malformed(message).in_file(path));
-    }
-    walk.scanned
+    let faults = walk.faults.finish("packets have faults like these");
+    Scanned { packets: walk.packets, faults, warnings: walk.warnings }
 }
 
 struct Walk<'a> {
     plans: &'a TracePlans,
     path: &'a Path,
     bytes: &'a [u8],
-    scanned: Scanned,
+    packets: Vec<Packet>,
+    faults: Faults<MAX_FAULTS>,
+    warnings: Vec<Error>,
     counters: Counters,
     /// Bytes of the packet before.
     previous: Option<&'a [u8]>,
-    unreported: u64,
     tries: u32,
     /// Warnings that were said once.
     said: Vec<&'static str>,
@@ -141,7 +141,7 @@ impl<'a> Walk<'a> {
         let stored = rest.get(..(packet.total_bits / 8) as usize).unwrap_or(rest);
         let is_repeated = self.counters.count(&mut packet, &header);
         if is_repeated.is_none()
-            && let Some(before) = self.scanned.packets.last()
+            && let Some(before) = self.packets.last()
             && (packet.begin_cycles < before.begin_cycles || packet.end_cycles < before.end_cycles)
             && packet.begin_cycles.is_some() == before.begin_cycles.is_some()
         {
@@ -162,7 +162,7 @@ impl<'a> Walk<'a> {
             }
         }
         self.previous = Some(stored);
-        self.scanned.packets.push(packet);
+        self.packets.push(packet);
         offset + header.packet_size.min(left)
     }
 
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
 
     /// Effect of lost packets on the times of a stream whose packets do not say when they begin.
     fn note_of_times(&self, identity: &Identity) -> &'static str {
-        let has_begin = self.scanned.packets.last().is_none_or(|packet| packet.begin_cycles.is_some());
+        let has_begin = self.packets.last().is_none_or(|packet| packet.begin_cycles.is_some());
         if identity.dialect == Dialect::V16 && !has_begin {
             "; packets here do not say when they begin, so later times may be too small by multiples of the time field"
         } else {
@@ -211,11 +211,7 @@ impl<'a> Walk<'a> {
     }
 
     fn fault(&mut self, error: Error, offset: u64) {
-        if self.scanned.faults.len() >= MAX_FAULTS {
-            self.unreported += 1;
-            return;
-        }
-        self.scanned.faults.push(error.at_offset(offset).in_packet(self.index).in_file(self.path));
+        self.faults.tell(|| error.at_offset(offset).in_packet(self.index).in_file(self.path));
     }
 
     /// Something that is said at the first packet of the file that has it.
@@ -225,7 +221,7 @@ impl<'a> Walk<'a> {
         }
         self.said.push(message);
         let warning = Error::inconsistent(message);
-        self.scanned.warnings.push(warning.at_offset(offset).in_packet(self.index).in_file(self.path));
+        self.warnings.push(warning.at_offset(offset).in_packet(self.index).in_file(self.path));
     }
 }
 

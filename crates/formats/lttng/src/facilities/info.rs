@@ -6,7 +6,6 @@ use tracemill_model::schema::{ClockClass, EnvValue};
 
 use super::block::TraceHeader;
 use super::loads::{Facility, Source};
-use crate::files::{number, text};
 use tracemill_format::Section;
 
 /// The machine, as the headers describe it.
@@ -28,42 +27,45 @@ pub(super) fn environment(header: &TraceHeader) -> Vec<(Arc<str>, EnvValue)> {
 /// The clock and the facilities.
 pub(super) fn sections(header: &TraceHeader, clock: &ClockClass, facilities: &[Facility]) -> Vec<Section> {
     let mut rows = vec![
-        ("frequency_hz", number(clock.frequency)),
-        ("start_freq", number(header.start_freq)),
-        ("freq_scale", number(header.freq_scale)),
-        ("start_tsc", number(header.start_tsc)),
-        ("start_time_sec", number(header.start_sec)),
-        ("start_time_usec", number(header.start_usec)),
+        ("frequency_hz", Section::number(clock.frequency)),
+        ("start_freq", Section::number(header.start_freq)),
+        ("freq_scale", Section::number(header.freq_scale)),
+        ("start_tsc", Section::number(header.start_tsc)),
+        ("start_time_sec", Section::number(header.start_sec)),
+        ("start_time_usec", Section::number(header.start_usec)),
     ];
     if header.minor == 8 {
-        rows.push(("tsc_lsb_truncate", number(header.tsc_lsb_truncate)));
-        rows.push(("tscbits", number(header.tsc_bits)));
+        rows.push(("tsc_lsb_truncate", Section::number(header.tsc_lsb_truncate)));
+        rows.push(("tscbits", Section::number(header.tsc_bits)));
     }
-    let clock =
-        Section::of("clock", rows, &[("name", &|(name, _)| text(name)), ("value", &|(_, value)| value.clone())]);
+    let clock = Section::of(
+        "clock",
+        rows,
+        &[("name", &|(name, _)| Section::text(name)), ("value", &|(_, value)| value.clone())],
+    );
     let mut facilities: Vec<&Facility> = facilities.iter().collect();
     facilities.sort_by_key(|facility| facility.id);
     let source = |facility: &Facility| match &facility.source {
-        Source::File(name) => text(&format!("eventdefs/{name}.xml")),
-        Source::BuiltIn => text("built in"),
+        Source::File(name) => Section::text(&format!("eventdefs/{name}.xml")),
+        Source::BuiltIn => Section::text("built in"),
         Source::Nowhere => None,
     };
     let facilities = Section::of(
         "facilities",
         facilities,
         &[
-            ("id", &|of| number(of.load.id)),
-            ("name", &|of| text(&of.load.name)),
-            ("checksum", &|of| number(of.load.checksum)),
-            ("definition_checksum", &|of| number(of.definition.as_ref()?.checksum)),
+            ("id", &|of| Section::number(of.load.id)),
+            ("name", &|of| Section::text(&of.load.name)),
+            ("checksum", &|of| Section::number(of.load.checksum)),
+            ("definition_checksum", &|of| Section::number(of.definition.as_ref()?.checksum)),
             ("definition", &|of| source(of)),
-            ("events", &|of| number(of.definition.as_ref()?.events.len() as u64)),
-            ("int_size", &|of| number(of.load.sizes[0])),
-            ("long_size", &|of| number(of.load.sizes[1])),
-            ("pointer_size", &|of| number(of.load.sizes[2])),
-            ("size_t_size", &|of| number(of.load.sizes[3])),
-            ("alignment", &|of| number(of.load.alignment)),
-            ("loaded_by", &|of| text(if of.was_loaded { "state dump" } else { "load" })),
+            ("events", &|of| Section::number(of.definition.as_ref()?.events.len() as u64)),
+            ("int_size", &|of| Section::number(of.load.sizes[0])),
+            ("long_size", &|of| Section::number(of.load.sizes[1])),
+            ("pointer_size", &|of| Section::number(of.load.sizes[2])),
+            ("size_t_size", &|of| Section::number(of.load.sizes[3])),
+            ("alignment", &|of| Section::number(of.load.alignment)),
+            ("loaded_by", &|of| Section::text(if of.was_loaded { "state dump" } else { "load" })),
         ],
     );
     vec![clock, facilities]

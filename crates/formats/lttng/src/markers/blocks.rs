@@ -8,6 +8,7 @@ use super::header::{BadHeader, Header, MAGIC_AT, MIN_LEN};
 use crate::files::slice;
 use crate::magic::next_magic;
 use crate::messages::Messages;
+use tracemill_format::Faults;
 
 /// A sub-buffer of a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,7 +44,7 @@ const MAX_ERRORS: usize = 1000;
 /// looked for.
 pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
     let mut walked = Walked::default();
-    let (mut offset, mut index, mut more) = (0u64, 0u64, 0u64);
+    let (mut offset, mut index, mut faults) = (0u64, 0u64, Faults::<MAX_ERRORS>::default());
     while offset < file.len() as u64 {
         let here = file.len() as u64 - offset;
         let parsed = Header::parse(slice(file, offset, here)).and_then(|header| same_order(&walked, header));
@@ -52,7 +53,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                 let block = Block { offset, here_bytes: u64::from(header.total_bytes).min(here), header };
                 let total = u64::from(block.header.total_bytes);
                 if total > here {
-                    walked.messages.errors.push(truncated(&block).in_file(path).in_packet(index));
+                    faults.tell(|| truncated(&block).in_file(path).in_packet(index));
                 }
                 warn_of_version(&mut walked, &block, path, index);
                 warn_of_start(&mut walked, &block, path, index);
@@ -61,7 +62,7 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
             }
             Err(bad) => {
                 let next = next_block(&walked, file, offset, &bad);
-                if walked.messages.errors.len() < MAX_ERRORS {
+                faults.tell(|| {
                     let kind = match bad.is_unknown_version {
                         true => ErrorKind::Unsupported,
                         false if here < MIN_LEN as u64 => ErrorKind::Truncated,
@@ -69,19 +70,14 @@ pub(crate) fn walk(path: &Path, file: &[u8]) -> Walked {
                     };
                     let error = Error::new(kind, bad.message).at_offset(offset + bad.at as u64).in_file(path);
                     let help = format!("{} bytes are skipped, from byte {offset} on", next - offset);
-                    walked.messages.errors.push(error.in_packet(index).with_help(help));
-                } else {
-                    more += 1;
-                }
+                    error.in_packet(index).with_help(help)
+                });
                 next - offset
             }
         };
         index += 1;
     }
-    if more > 0 {
-        let error = Error::malformed(format!("{more} more sub-buffers have headers like these"));
-        walked.messages.errors.push(error.in_file(path));
-    }
+    walked.messages.errors = faults.finish("sub-buffers have headers like these");
     walked
 }
 

@@ -16,7 +16,7 @@ use super::header::{Header, MIN_LEN};
 use super::metadata::{self, Definitions, Dialect};
 use super::reader::{FilePlan, Kept, Piece, Reader};
 use super::schema::{Builder, ChannelClass};
-use crate::files::{self, number, text};
+use crate::files;
 use crate::messages::Messages;
 use tracemill_format::{DataFile, Found, OpenContext, OpenTrace, Section, Storage, Stream};
 
@@ -321,14 +321,14 @@ fn trace_section(header: &Header) -> Section {
     let start = &header.start;
     let order = if header.order == ByteOrder::Little { "little endian" } else { "big endian" };
     let cells = [
-        ("byte_order", text(order)),
-        ("pointer_size", number(header.arch_size)),
-        ("alignment", number(header.alignment)),
-        ("start_time_sec", number(start.seconds)),
-        ("start_time_usec", number(start.microseconds)),
-        ("start_cycles", number(header.begin_cycles)),
-        ("start_freq", number(start.frequency)),
-        ("freq_scale", number(start.scale)),
+        ("byte_order", Section::text(order)),
+        ("pointer_size", Section::number(header.arch_size)),
+        ("alignment", Section::number(header.alignment)),
+        ("start_time_sec", Section::number(start.seconds)),
+        ("start_time_usec", Section::number(start.microseconds)),
+        ("start_cycles", Section::number(header.begin_cycles)),
+        ("start_freq", Section::number(start.frequency)),
+        ("freq_scale", Section::number(start.scale)),
     ];
     let (columns, row) = cells.into_iter().unzip();
     Section { title: "trace start".into(), columns, rows: vec![row] }
@@ -341,11 +341,11 @@ fn marker_section(definitions: &Definitions) -> Section {
         for (id, marker) in &channel.ids {
             let format = channel.formats.get(&marker.name).map(|format| String::from_utf8_lossy(format).into_owned());
             rows.push(vec![
-                text(name).filter(|_| !name.is_empty()),
-                number(*id),
-                text(&marker.name),
-                format.as_deref().and_then(text),
-                number(marker.sizes.alignment),
+                Section::text(name).filter(|_| !name.is_empty()),
+                Section::number(*id),
+                Section::text(&marker.name),
+                format.as_deref().and_then(Section::text),
+                Section::number(marker.sizes.alignment),
             ]);
         }
     }

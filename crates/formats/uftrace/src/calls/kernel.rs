@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use super::streams::BLOCK;
-use super::{CallFile, Calls, bare};
+use super::{CallFile, Calls};
 use crate::kernel::{CpuRecords, Kernel, KernelRecord};
 use crate::names::Names;
 use tracemill_format::calls::{
@@ -262,7 +262,7 @@ impl<'a> KernelCalls<'a> {
                     }
                     function.is_entered = true;
                     let kind = if is_exit { CallKind::Exit } else { CallKind::Entry };
-                    let call = bare(next.time, task, kind, CallOrigin::Kernel, address);
+                    let call = CallRecord::new(next.time, task, kind, CallOrigin::Kernel, address);
                     CallRecord { depth, symbol: function.symbol, cpu: cpu.number, ..call }
                 }
                 None => CallRecord {
@@ -270,7 +270,7 @@ impl<'a> KernelCalls<'a> {
                     values_len: next.len as u32,
                     has_values: true,
                     cpu: cpu.number,
-                    ..bare(next.time, task, CallKind::Event, CallOrigin::Kernel, next.id.into())
+                    ..CallRecord::new(next.time, task, CallKind::Event, CallOrigin::Kernel, next.id.into())
                 },
             };
             let is_exit = record.kind == CallKind::Exit;
@@ -300,7 +300,7 @@ impl<'a> KernelCalls<'a> {
                 lost = losses.first().map(|loss| loss.address).or(lost);
             } else if !judgement.is_dropped {
                 if let Some(lost) = lost.take() {
-                    cpu.ready.push(bare(record.time, record.task, CallKind::Lost, record.origin, lost));
+                    cpu.ready.push(CallRecord::new(record.time, record.task, CallKind::Lost, record.origin, lost));
                 }
                 cpu.ready.push(record);
                 count += 1;

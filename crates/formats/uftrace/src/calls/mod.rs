@@ -100,24 +100,6 @@ impl Calls {
     }
 }
 
-/// A record without values, symbol and depth.
-#[inline]
-pub(super) fn bare(time: u64, task: u32, kind: CallKind, origin: CallOrigin, address: u64) -> CallRecord {
-    CallRecord {
-        time,
-        address,
-        values: 0,
-        symbol: 0,
-        task,
-        values_len: 0,
-        depth: 0,
-        cpu: None,
-        kind,
-        origin,
-        has_values: false,
-    }
-}
-
 /// A record of a task, with the address that is stored.
 #[inline]
 pub(super) fn call(record: Record, symbol: u32, task: u32) -> CallRecord {
@@ -127,6 +109,6 @@ pub(super) fn call(record: Record, symbol: u32, task: u32) -> CallRecord {
         Kind::Lost => CallKind::Lost,
         Kind::Event => CallKind::Event,
     };
-    let found = bare(record.time, task, kind, CallOrigin::Task, record.address());
+    let found = CallRecord::new(record.time, task, kind, CallOrigin::Task, record.address());
     CallRecord { symbol, depth: record.depth(), ..found }
 }

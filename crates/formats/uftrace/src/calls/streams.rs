@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_model::error::Error;
 use tracemill_model::schema::ByteOrder;
 
-use super::{bare, call};
+use super::call;
 use crate::classes::EXTERNAL;
 use crate::events::{OpenCalls, torn_record, unfounded, wrong_magic};
 use crate::layout::MAX_ERRORS;
@@ -157,7 +157,7 @@ impl CallStream for PerfCalls<'_> {
                 values: from as u64 | self.file << 48,
                 values_len: len as u32,
                 has_values: id == event_id::TASK_NAME,
-                ..bare(found.time, task, CallKind::Event, CallOrigin::System, id)
+                ..CallRecord::new(found.time, task, CallKind::Event, CallOrigin::System, id)
             });
         }
         true
@@ -179,7 +179,7 @@ impl CallStream for MessageCalls {
             values: message.from as u64,
             values_len: (message.to - message.from) as u32,
             has_values: true,
-            ..bare(message.time, 0, CallKind::Event, CallOrigin::Outside, u64::from(EXTERNAL))
+            ..CallRecord::new(message.time, 0, CallKind::Event, CallOrigin::Outside, u64::from(EXTERNAL))
         }));
         false
     }

@@ -95,6 +95,7 @@ const GLOBAL_CONSTRUCTOR: &str = "_GLOBAL__sub_I_";
 const MAX_DEPTH: u32 = 256;
 
 /// Reads a mangled name and writes the names in it that are not inside of types.
+#[derive(Default)]
 struct Parser<'a> {
     text: &'a [u8],
     pos: usize,
@@ -112,16 +113,7 @@ struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn new(body: &'a str) -> Self {
-        Parser {
-            text: body.as_bytes(),
-            pos: 0,
-            out: String::new(),
-            quiet: 0,
-            has_name: false,
-            depth: 0,
-            structor_end: 0,
-            last_args: None,
-        }
+        Parser { text: body.as_bytes(), ..Parser::default() }
     }
 
     /// `<encoding>` with what compilers and linkers put behind it.

@@ -8,7 +8,7 @@ use tracemill_format::lost::Lost;
 use tracemill_model::schema::ByteOrder;
 
 use super::record::{Numbers, bits, bytes_of_hex, number};
-use crate::kernel::{Form, Kernel, KernelFormat};
+use crate::kernel::{Kernel, KernelFormat};
 use tracemill_ftrace::event_format::{Content, Field, Place};
 use tracemill_ftrace::ring_buffer::{DELTA_BITS, EVENTS_MISSED, MISSED_STORED, TIME_EXTEND};
 
@@ -29,8 +29,8 @@ pub(super) struct Pages {
 }
 
 /// The record of an event; the error says what it is when that cannot be told. `is_task`: was the task traced?
-pub(super) fn record(
-    kernel: &Kernel,
+pub(super) fn record<'a>(
+    kernel: &'a Kernel,
     is_exit: Option<bool>,
     payload: &Value,
     is_task: impl Fn(i64) -> bool,
@@ -39,20 +39,14 @@ pub(super) fn record(
     let data = payload.member("data").unwrap_or(&Value::Null);
     let tid = number(payload, "tid");
     if let Some(is_exit) = is_exit {
-        let format = kernel.formats().find(|known| match known.form {
-            Form::Entry { .. } => !is_exit,
-            Form::Exit { .. } => is_exit,
-            Form::Event => false,
-        });
-        let format = format.ok_or(Lost::KernelCalls)?;
+        let call_of =
+            |known: &'a KernelFormat| Some((known, known.call.as_ref().filter(|call| call.is_exit == is_exit)?));
+        let (format, call) = kernel.formats().find_map(call_of).ok_or(Lost::KernelCalls)?;
         let mut out = begin(numbers, format, tid);
-        let (function, depth, more) = match &format.form {
-            Form::Entry { function, depth, values } => (function, depth, values.as_ref().zip(payload.member("args"))),
-            Form::Exit { function, depth, value } => (function, depth, value.as_ref().zip(payload.member("retval"))),
-            Form::Event => return Err(Lost::KernelCalls),
-        };
-        put_at(numbers, &mut out, function, number(payload, "addr"));
-        put_at(numbers, &mut out, depth, number(payload, "depth"));
+        put_at(numbers, &mut out, &call.function, number(payload, "addr"));
+        put_at(numbers, &mut out, &call.depth, number(payload, "depth"));
+        let name = if is_exit { "retval" } else { "args" };
+        let more = call.value.as_ref().zip(payload.member(name));
         if let Some((field, value)) = more {
             let word = usize::from(kernel.layout.machine.long_bytes);
             match value.elements() {

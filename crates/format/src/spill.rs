@@ -3,16 +3,19 @@
 
 use std::io::{self, Seek, SeekFrom, Write};
 
-use tracemill_format::{OutPath, SinkFile, WAITING};
 use tracemill_model::error::Result;
+
+use crate::sink::{OutPath, SinkFile, WAITING};
 
 /// Bytes that wait in memory, for all texts together, and the least and most for one of them.
 const MEMORY: usize = 8 << 20;
 const TEXT: std::ops::RangeInclusive<usize> = (1 << 10)..=(1 << 16);
 
 /// The texts.
-pub(super) struct Spill {
+pub struct Spill {
     output: OutPath,
+    /// Behind the name of the output.
+    suffix: String,
     file: Option<Box<dyn SinkFile>>,
     end: u64,
     texts: Vec<Text>,
@@ -27,13 +30,27 @@ struct Text {
 }
 
 impl Spill {
-    /// Texts for an output; what waits is in its folder, where there is room for the output itself.
-    pub(super) fn new(output: &OutPath) -> Self {
-        Spill { output: output.clone(), file: None, end: 0, texts: Vec::new() }
+    /// Texts for an output; what waits is in its folder, where there is room for the output itself, and `name` is its own
+    /// among the others that wait there. No file is made yet.
+    pub fn new(output: &OutPath, name: &str) -> Self {
+        Spill { output: output.clone(), suffix: format!(".{name}"), file: None, end: 0, texts: Vec::new() }
+    }
+
+    /// Bytes of all texts.
+    pub fn len(&self) -> u64 {
+        self.end + self.texts.iter().map(|text| text.rest.len() as u64).sum::<u64>()
+    }
+
+    /// Was nothing appended?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 
     /// Appends to a text.
-    pub(super) fn put(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
+    ///
+    /// # Errors
+    /// When the file beside the output cannot be written.
+    pub fn put(&mut self, text: usize, bytes: &[u8]) -> Result<()> {
         if self.texts.len() <= text {
             self.texts.resize_with(text + 1, Text::default);
         }
@@ -45,7 +62,7 @@ impl Spill {
         }
         let file = match &mut self.file {
             Some(file) => file,
-            None => self.file.insert(self.output.temporary(".parts")?),
+            None => self.file.insert(self.output.temporary(&self.suffix)?),
         };
         file.write_all(&of.rest).map_err(self.output.failed(WAITING))?;
         of.parts.push((self.end, of.rest.len()));
@@ -55,7 +72,10 @@ impl Spill {
     }
 
     /// Writes a text to a file, and forgets it.
-    pub(super) fn copy(&mut self, text: usize, out: &mut dyn Write) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// When one of them cannot be read or written.
+    pub fn copy(&mut self, text: usize, out: &mut dyn Write) -> io::Result<()> {
         let Some(of) = self.texts.get_mut(text).map(std::mem::take) else { return Ok(()) };
         let mut buffer = Vec::new();
         if let Some(file) = &mut self.file {
@@ -67,30 +87,5 @@ impl Spill {
             }
         }
         out.write_all(&of.rest)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tracemill_engine::source::FileSystem;
-
-    use super::Spill;
-
-    #[test]
-    fn texts_come_back_in_their_order() {
-        let path = std::env::temp_dir().join(format!("tracemill-spill-{}", std::process::id()));
-        let mut spill = Spill::new(&FileSystem.at(path));
-        let mut want = vec![Vec::new(); 3];
-        for at in 0..60_000u32 {
-            let (text, bytes) = ((at * 7 % 3) as usize, format!("{at},"));
-            spill.put(text, bytes.as_bytes()).expect("there is room");
-            want[text].extend_from_slice(bytes.as_bytes());
-        }
-        assert!(spill.file.is_some());
-        for (text, want) in want.into_iter().enumerate() {
-            let mut got = Vec::new();
-            spill.copy(text, &mut got).expect("it is there");
-            assert_eq!(got, want);
-        }
     }
 }
