@@ -3,9 +3,8 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
-use super::lexer::{self, Token, TokenKind};
 use super::types::Order;
-use crate::tsdl::unquote;
+use crate::tsdl::{TokenKind, Tokens, draft_tokens, unquote, walks};
 
 /// Types and blocks deeper than this are refused (`SPEC.md`, D46).
 pub(super) const MAX_DEPTH: u32 = 256;
@@ -37,81 +36,32 @@ impl PartialEq for Place {
 
 impl Eq for Place {}
 
-/// A place between two tokens.
+/// Tokens with what both languages have, and warnings.
+#[derive(Default)]
 pub(super) struct Cursor<'s> {
-    pub(super) source: &'s str,
-    tokens: Vec<Token>,
-    pub(super) at: usize,
-    depth: u32,
+    tokens: Tokens<'s>,
     /// Warnings of things that were passed over.
     pub(super) warnings: Vec<Error>,
 }
 
+walks!(Cursor);
+
 impl<'s> Cursor<'s> {
     /// At the first token of a text.
     pub(super) fn new(source: &'s str) -> Result<Self> {
-        Ok(Cursor { source, tokens: lexer::tokens(source)?, at: 0, depth: 0, warnings: Vec::new() })
-    }
-
-    /// The next token.
-    pub(super) fn peek(&self) -> Token {
-        self.look(0)
-    }
-
-    /// The token `ahead` behind the next one.
-    pub(super) fn look(&self, ahead: usize) -> Token {
-        let last = Token { kind: TokenKind::End, span: Span::new(self.source.len(), self.source.len()) };
-        self.tokens.get(self.at + ahead).or(self.tokens.last()).copied().unwrap_or(last)
-    }
-
-    /// Takes the next token.
-    pub(super) fn next(&mut self) -> Token {
-        let token = self.peek();
-        self.at = (self.at + 1).min(self.tokens.len());
-        token
+        let (tokens, end) = draft_tokens(source);
+        Ok(Cursor { tokens: Tokens::new(source, tokens, end?, MAX_DEPTH as usize), warnings: Vec::new() })
     }
 
     pub(super) fn is_end(&self) -> bool {
         self.peek().kind == TokenKind::End
     }
 
-    pub(super) fn text(&self, token: Token) -> &'s str {
-        token.span.text(self.source)
-    }
-
-    /// Is the next token this punctuator?
-    pub(super) fn is(&self, symbol: u8) -> bool {
-        self.peek().kind == TokenKind::Symbol(symbol)
-    }
-
-    /// Is the next token this word?
-    pub(super) fn is_word(&self, word: &str) -> bool {
-        let token = self.peek();
-        token.kind == TokenKind::Word && self.text(token) == word
-    }
-
-    /// Takes a punctuator when it is next.
-    pub(super) fn accept(&mut self, symbol: u8) -> bool {
-        let is_next = self.is(symbol);
-        self.at += usize::from(is_next);
-        is_next
-    }
-
-    pub(super) fn expect(&mut self, symbol: u8, after: &str) -> Result<Span> {
+    pub(super) fn expect(&mut self, symbol: &'static str, after: &str) -> Result<Span> {
         if self.is(symbol) {
             return Ok(self.next().span);
         }
-        Err(self.unexpected(&format!("`{}` {after}", char::from(symbol))))
-    }
-
-    /// The error that something else should be here.
-    pub(super) fn unexpected(&self, wanted: &str) -> Error {
-        let token = self.peek();
-        let found = match token.kind {
-            TokenKind::End => "the end of the metadata".to_string(),
-            _ => format!("`{}`", self.text(token).chars().take(60).collect::<String>().escape_debug()),
-        };
-        token.span.malformed(self.source, format!("expected {wanted}, found {found}"))
+        Err(self.unexpected(&format!("`{}` {after}", symbol)))
     }
 
     pub(super) fn identifier(&mut self, what: &str) -> Result<Spanned<String>> {
@@ -125,7 +75,7 @@ impl<'s> Cursor<'s> {
     /// An identifier or a string.
     pub(super) fn word(&mut self, what: &str) -> Result<Spanned<String>> {
         let token = self.peek();
-        if token.kind != TokenKind::Text {
+        if token.kind != TokenKind::Quoted {
             return self.identifier(what);
         }
         self.at += 1;
@@ -186,30 +136,16 @@ impl<'s> Cursor<'s> {
         }
     }
 
-    /// Opens a block or a type inside others.
-    pub(super) fn enter(&mut self) -> Result<()> {
-        self.depth += 1;
-        if self.depth > MAX_DEPTH {
-            let message = format!("types and blocks are nested deeper than {MAX_DEPTH}");
-            return Err(self.peek().span.malformed(self.source, message));
-        }
-        Ok(())
-    }
-
-    pub(super) fn leave(&mut self) {
-        self.depth = self.depth.saturating_sub(1);
-    }
-
     /// Opens the block of attributes that is next.
     pub(super) fn begin_block(&mut self, what: &str) -> Result<()> {
-        self.expect(b'{', &format!("of the {what}"))?;
+        self.expect("{", &format!("of the {what}"))?;
         self.enter()
     }
 
     /// The name of the next attribute of a block, or nothing behind its end. `mark` may stand before a name.
-    pub(super) fn attribute(&mut self, what: &str, mark: Option<u8>) -> Result<Option<Spanned<String>>> {
-        while self.accept(b';') {}
-        if self.accept(b'}') {
+    pub(super) fn attribute(&mut self, what: &str, mark: Option<&'static str>) -> Result<Option<Spanned<String>>> {
+        while self.accept(";") {}
+        if self.accept("}") {
             self.leave();
             return Ok(None);
         }
@@ -219,12 +155,12 @@ impl<'s> Cursor<'s> {
 
     /// The `=` behind the name of an attribute.
     pub(super) fn equals(&mut self, name: &Spanned<String>) -> Result<()> {
-        self.expect(b'=', &format!("behind `{}`", name.value)).map(|_| ())
+        self.expect("=", &format!("behind `{}`", name.value)).map(|_| ())
     }
 
     /// Is the last token that was taken a `}`?
     pub(super) fn is_behind_brace(&self) -> bool {
-        self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).is_some_and(|of| of.kind == TokenKind::Symbol(b'}'))
+        self.at > 0 && self.previous().kind == TokenKind::Symbol("}")
     }
 
     /// Passes over an attribute that nobody knows, up to its `;`, with a warning.
@@ -234,13 +170,13 @@ impl<'s> Cursor<'s> {
         loop {
             match self.peek().kind {
                 TokenKind::End => return Err(self.unexpected(&format!("`;` behind `{}`", name.value))),
-                TokenKind::Symbol(b';') if open == 0 => {
+                TokenKind::Symbol(";") if open == 0 => {
                     self.at += 1;
                     return Ok(());
                 }
-                TokenKind::Symbol(b'{') => open += 1,
-                TokenKind::Symbol(b'}') if open == 0 => return Ok(()),
-                TokenKind::Symbol(b'}') => open -= 1,
+                TokenKind::Symbol("{") => open += 1,
+                TokenKind::Symbol("}") if open == 0 => return Ok(()),
+                TokenKind::Symbol("}") => open -= 1,
                 _ => {}
             }
             self.at += 1;
@@ -253,8 +189,8 @@ impl<'s> Cursor<'s> {
         loop {
             match self.peek().kind {
                 TokenKind::End => return Err(self.unexpected("`}`")),
-                TokenKind::Symbol(b'{') => open += 1,
-                TokenKind::Symbol(b'}') => open = open.saturating_sub(1),
+                TokenKind::Symbol("{") => open += 1,
+                TokenKind::Symbol("}") => open = open.saturating_sub(1),
                 _ => {}
             }
             self.at += 1;
@@ -278,7 +214,7 @@ const MAX_WARNINGS: usize = 1000;
 /// A parser of blocks of attributes.
 pub(super) trait Attributes<'s> {
     /// The punctuator that may stand before a name.
-    const MARK: Option<u8>;
+    const MARK: Option<&'static str>;
     /// Does a block inside another one end as a value does?
     const BLOCKS_END: bool;
 

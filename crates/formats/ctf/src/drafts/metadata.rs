@@ -6,11 +6,11 @@ use tracemill_codec::bits::read_uint;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::ByteOrder;
 
-use super::lexer::{self, Token, TokenKind};
 use super::transform::{self, Schemes, Stored, Undo};
 use super::types::Metadata;
 use super::{tail, v11, v16};
 use crate::tsdl::order_of_magic;
+use crate::tsdl::{Token, TokenKind, draft_tokens};
 
 /// First number of a packet, of metadata too.
 pub(super) const MAGIC: u32 = crate::packets::MAGIC as u32;
@@ -75,7 +75,7 @@ pub(super) fn probe(start: &[u8], is_whole: bool) -> bool {
     if text.trim_start().starts_with("/* CTF") {
         return false;
     }
-    let tokens = lexer::tokens_until_error(text);
+    let tokens = draft_tokens(text).0;
     if !begins_with_word(text, &tokens) {
         return false;
     }
@@ -99,7 +99,7 @@ fn begins_with_word(text: &str, tokens: &[Token]) -> bool {
 /// Can the start of a file be that of a text in these languages, so that more of it is worth reading?
 pub(super) fn may_begin(start: &[u8]) -> bool {
     let text = String::from_utf8_lossy(start);
-    let tokens = lexer::tokens_until_error(&text);
+    let tokens = draft_tokens(&text).0;
     // A long comment hides the first word.
     text.trim_start().starts_with("/*") && !text.trim_start().starts_with("/* CTF") && tokens.is_empty()
         || begins_with_word(&text, &tokens)
@@ -123,22 +123,23 @@ enum Version {
 fn version(text: &str, tokens: &[Token]) -> Version {
     let word =
         |at: usize| tokens.get(at).filter(|token| token.kind == TokenKind::Word).map_or("", |t| t.span.text(text));
-    let is = |at: usize, symbol: u8| tokens.get(at).is_some_and(|token| token.kind == TokenKind::Symbol(symbol));
+    let is =
+        |at: usize, symbol: &'static str| tokens.get(at).is_some_and(|token| token.kind == TokenKind::Symbol(symbol));
     let (mut depth, mut at, mut is_11, mut has_block) = (0u32, 0, false, false);
     while at < tokens.len() {
-        if depth == 0 && word(at) == "trace" && is(at + 1, b'{') {
+        if depth == 0 && word(at) == "trace" && is(at + 1, "{") {
             let (mut major, mut minor) = (None, None);
             let mut inner = 0u32;
             for at in at + 1..tokens.len() {
-                if is(at, b'{') {
+                if is(at, "{") {
                     inner += 1;
-                } else if is(at, b'}') {
+                } else if is(at, "}") {
                     inner -= 1;
                     if inner == 0 {
                         break;
                     }
                 } else if inner == 1
-                    && is(at + 1, b'=')
+                    && is(at + 1, "=")
                     && let Some(TokenKind::Integer(value)) = tokens.get(at + 2).map(|token| token.kind)
                 {
                     match word(at) {
@@ -153,17 +154,17 @@ fn version(text: &str, tokens: &[Token]) -> Version {
                 _ => Version::Odd,
             };
         }
-        if is(at, b'{') {
+        if is(at, "{") {
             depth += 1;
-        } else if is(at, b'}') {
+        } else if is(at, "}") {
             depth = depth.saturating_sub(1);
         } else if depth == 0 {
             is_11 |= match word(at) {
-                "section" => is(at + 1, b'{'),
-                "abstract_type" | "type" => !word(at + 1).is_empty() && is(at + 2, b'{'),
+                "section" => is(at + 1, "{"),
+                "abstract_type" | "type" => !word(at + 1).is_empty() && is(at + 2, "{"),
                 _ => false,
             };
-            has_block |= matches!(word(at), "stream" | "event") && is(at + 1, b'{');
+            has_block |= matches!(word(at), "stream" | "event") && is(at + 1, "{");
         }
         at += 1;
     }
@@ -172,7 +173,7 @@ fn version(text: &str, tokens: &[Token]) -> Version {
 
 /// The dialect of a text, its minor version, and a warning.
 fn dialect(text: &str) -> Result<(Dialect, u32, Option<&'static str>)> {
-    let tokens = lexer::tokens_until_error(text);
+    let tokens = draft_tokens(text).0;
     let (major, minor) = match version(text, &tokens) {
         Version::Stated(major, minor) => (major, minor),
         Version::Odd => return Err(Error::malformed("the trace block does not give both `major` and `minor`")),
@@ -217,8 +218,7 @@ pub(super) fn load(bytes: &[u8], undo: &Undo) -> Result<Loaded> {
         let loaded = unpack(bytes, order, framing, undo).and_then(|packets| {
             let (found, ..) = dialect(&packets.text)?;
             // Bytes that are taken apart the wrong way make a text too, but none that states its version.
-            let is_stated =
-                !matches!(version(&packets.text, &lexer::tokens_until_error(&packets.text)), Version::Unstated { .. });
+            let is_stated = !matches!(version(&packets.text, &draft_tokens(&packets.text).0), Version::Unstated { .. });
             if found == framing && (framing == framings[0] || is_stated) {
                 return Ok(packets);
             }

@@ -10,7 +10,6 @@ mod cursor;
 mod files;
 mod header;
 mod keys;
-mod lexer;
 mod metadata;
 mod open;
 mod packet_fields;

@@ -3,7 +3,7 @@
 use tracemill_codec::text::Span;
 use tracemill_model::error::Error;
 
-use super::lexer::{self, Token, TokenKind};
+use crate::tsdl::{Token, TokenKind, draft_tokens};
 
 /// A declaration at the end that is not complete.
 pub(super) struct Tail {
@@ -30,8 +30,8 @@ const BLANK: [char; 7] = [' ', '\t', '\r', '\n', '\x0B', '\x0C', '\0'];
 /// The unfinished declaration at the end of a text, when it can be what `error` is about. A brace that is missing
 /// further up makes an unfinished end too: then other declarations stand in it, and the error is the user's to mend.
 pub(super) fn of(text: &str, error: &Error) -> Option<Tail> {
-    let tokens = lexer::tokens_until_error(text);
-    let is_whole = match lexer::tokens(text) {
+    let (tokens, end) = draft_tokens(text);
+    let is_whole = match end {
         Ok(_) => true,
         Err(error) if is_cut_off(text, &error) => false,
         Err(_) => return None,
@@ -65,15 +65,15 @@ fn first_open(text: &str, tokens: &[Token], is_whole: bool) -> Option<usize> {
     let (mut depth, mut first) = (0u32, 0);
     for (at, token) in tokens.iter().enumerate() {
         match token.kind {
-            TokenKind::Symbol(b'{') => depth += 1,
-            TokenKind::Symbol(b'}') => {
+            TokenKind::Symbol("{") => depth += 1,
+            TokenKind::Symbol("}") => {
                 depth = depth.saturating_sub(1);
                 let word = tokens.get(first).map_or("", |token| token.span.text(text));
                 if depth == 0 && !matches!(word, "typedef" | "struct" | "enum") {
                     first = at + 1;
                 }
             }
-            TokenKind::Symbol(b';') if depth == 0 => first = at + 1,
+            TokenKind::Symbol(";") if depth == 0 => first = at + 1,
             _ => {}
         }
     }
@@ -92,7 +92,7 @@ fn is_beginning(text: &str, tail: &[Token]) -> bool {
 /// Does another declaration begin inside?
 fn holds_others(text: &str, tail: &[Token]) -> bool {
     let word = |at: usize| tail.get(at).filter(|token| token.kind == TokenKind::Word).map_or("", |t| t.span.text(text));
-    let is_open = |at: usize| tail.get(at).is_some_and(|token| token.kind == TokenKind::Symbol(b'{'));
+    let is_open = |at: usize| tail.get(at).is_some_and(|token| token.kind == TokenKind::Symbol("{"));
     let has_events = matches!(word(0), "section" | "stream");
     (1..tail.len()).any(|at| match word(at) {
         "trace" | "section" | "stream" => is_open(at + 1),

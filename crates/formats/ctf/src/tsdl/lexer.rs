@@ -1,24 +1,24 @@
-//! Text to tokens (CTF 1.8.3, C.1).
+//! Text to tokens: TSDL (CTF 1.8.3, C.1) and the languages of the drafts (`drafts/SPEC.md`, D3).
 
 use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
-/// A piece of TSDL text.
+/// A piece of metadata text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Token {
+pub(crate) struct Token {
     /// Its kind.
-    pub(super) kind: TokenKind,
+    pub(crate) kind: TokenKind,
     /// Where it is.
-    pub(super) span: Span,
+    pub(crate) span: Span,
 }
 
 /// Kind of a token. Its text is looked up by its span when it is needed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum TokenKind {
+pub(crate) enum TokenKind {
     /// Keyword or identifier; the parser distinguishes them by their text.
     Word,
-    /// Integer constant.
-    Integer(u64),
+    /// Integer constant; in the drafts with its sign.
+    Integer(i128),
     /// String or character literal with its quotes.
     Quoted,
     /// Punctuator, as it is written.
@@ -37,24 +37,40 @@ pub(super) struct Lexer<'s> {
     source: &'s str,
     at: usize,
     end: usize,
+    /// Is it a text of a draft? Words are ASCII there, strings end on their line, and NUL is white space.
+    is_draft: bool,
+}
+
+/// All tokens of a text of a draft up to its end, or up to the first that cannot be read.
+pub(crate) fn draft_tokens(source: &str) -> (Vec<Token>, Result<Token>) {
+    let mut lexer = Lexer { is_draft: true, ..Lexer::new(source, Span::new(0, source.len())) };
+    let mut tokens = Vec::new();
+    loop {
+        match lexer.next() {
+            Ok(token) if token.kind != TokenKind::End => tokens.push(token),
+            end => return (tokens, end),
+        }
+    }
 }
 
 impl<'s> Lexer<'s> {
     /// A lexer of `part`, which starts and ends between two tokens of `source`.
     pub(super) fn new(source: &'s str, part: Span) -> Self {
-        Lexer { source, at: part.start, end: part.end }
+        Lexer { source, at: part.start, end: part.end, is_draft: false }
     }
 
     /// The next token; [`TokenKind::End`] for ever at the end.
     pub(super) fn next(&mut self) -> Result<Token> {
-        self.at = skip_blank(self.source, self.at, self.end, false)?;
+        self.at = skip_blank(self.source, self.at, self.end, self.is_draft)?;
         let start = self.at;
         let rest = &self.source.as_bytes()[start..self.end];
         let kind = match rest {
             [] => TokenKind::End,
-            [b'0'..=b'9', ..] => self.integer()?,
-            [b'"' | b'\'', ..] => self.quoted(start)?,
-            [b'L', b'"' | b'\'', ..] => self.quoted(start + 1)?,
+            [b'0'..=b'9', ..] => self.integer(0)?,
+            [b'-' | b'+', b'0'..=b'9', ..] if self.is_draft => self.integer(1)?,
+            [b'"', ..] => self.quoted(start)?,
+            [b'\'', ..] if !self.is_draft => self.quoted(start)?,
+            [b'L', b'"' | b'\'', ..] if !self.is_draft => self.quoted(start + 1)?,
             _ => match self.word_len() {
                 0 => self.symbol(rest)?,
                 len => {
@@ -85,6 +101,7 @@ impl<'s> Lexer<'s> {
             let step = match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'_' => 1,
                 b'0'..=b'9' if len > 0 => 1,
+                _ if self.is_draft => 0,
                 b'\\' => universal_name_len(&bytes[len..]),
                 0x80.. => text[len..].chars().next().filter(|c| c.is_alphanumeric()).map_or(0, char::len_utf8),
                 _ => 0,
@@ -97,13 +114,13 @@ impl<'s> Lexer<'s> {
         len
     }
 
-    fn integer(&mut self) -> Result<TokenKind> {
+    fn integer(&mut self, sign: usize) -> Result<TokenKind> {
         let start = self.at;
-        let bytes = &self.source.as_bytes()[start..self.end];
+        let bytes = &self.source.as_bytes()[start + sign..self.end];
         let len = bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
-        self.at += len;
+        self.at += sign + len;
         let span = Span::new(start, self.at);
-        let text = span.text(self.source);
+        let (sign, text) = span.text(self.source).split_at(sign);
         let (digits, radix) = digits_of(text).map_err(|radix| {
             let base = match radix {
                 16 => "a hexadecimal",
@@ -112,9 +129,10 @@ impl<'s> Lexer<'s> {
             };
             span.malformed(self.source, format!("`{text}` is not {base} number"))
         })?;
-        match u64::from_str_radix(digits, radix) {
-            Ok(value) => Ok(TokenKind::Integer(value)),
-            Err(_) => Err(span.malformed(self.source, "integer does not fit in 64 bits")),
+        match u64::from_str_radix(digits, radix).map(i128::from) {
+            Ok(value) if sign != "-" => Ok(TokenKind::Integer(value)),
+            Ok(value) if -value >= i128::from(i64::MIN) => Ok(TokenKind::Integer(-value)),
+            _ => Err(span.malformed(self.source, "integer does not fit in 64 bits")),
         }
     }
 
@@ -125,12 +143,18 @@ impl<'s> Lexer<'s> {
         while let Some(&byte) = bytes.get(at) {
             match byte {
                 b'\\' => at += 2,
+                b'\n' if self.is_draft => break,
                 _ if byte == quote => {
                     self.at = at + 1;
                     return Ok(TokenKind::Quoted);
                 }
                 _ => at += 1,
             }
+        }
+        if self.is_draft {
+            return Err(
+                Span::new(self.at, at.min(self.end)).malformed(self.source, "the string has no end on its line")
+            );
         }
         let message = format!("string is never closed with `{}`", char::from(quote));
         Err(Span::new(self.at, quote_at + 1).malformed(self.source, message))
@@ -149,7 +173,7 @@ fn universal_name_len(bytes: &[u8]) -> usize {
 }
 
 /// Where the white space and the comments that begin here end; `has_nuls` counts each NUL as white space.
-pub(crate) fn skip_blank(source: &str, mut at: usize, end: usize, has_nuls: bool) -> Result<usize> {
+fn skip_blank(source: &str, mut at: usize, end: usize, has_nuls: bool) -> Result<usize> {
     loop {
         at = match source.as_bytes().get(at..end).unwrap_or(&[]) {
             [b' ' | b'\t' | b'\r' | b'\n' | 0x0B | 0x0C, ..] => at + 1,
@@ -167,7 +191,7 @@ pub(crate) fn skip_blank(source: &str, mut at: usize, end: usize, has_nuls: bool
 }
 
 /// The digits of an integer constant of C and their base, which alone is known of a text that is none.
-pub(crate) fn digits_of(text: &str) -> std::result::Result<(&str, u32), u32> {
+fn digits_of(text: &str) -> std::result::Result<(&str, u32), u32> {
     let (body, radix) = match text.as_bytes() {
         [b'0', b'x' | b'X', ..] => (&text[2..], 16),
         [b'0', ..] => (text, 8),

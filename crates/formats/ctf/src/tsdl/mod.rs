@@ -25,6 +25,7 @@ mod resolve_blocks;
 mod resolve_streams;
 mod resolve_types;
 mod roles;
+mod tokens;
 mod types;
 
 #[cfg(test)]
@@ -35,10 +36,11 @@ use tracemill_model::schema::Schema;
 
 use crate::deep::with_room;
 
-pub(crate) use lexer::{digits_of, skip_blank, unquote};
+pub(crate) use lexer::{Token, TokenKind, draft_tokens, unquote};
 pub(crate) use packetized::order_of_magic;
 pub use packetized::{Flavour, Metadata, probe, read_text};
 pub(crate) use paths::PREFIXES;
+pub(crate) use tokens::{Tokens, walks};
 
 /// Turns a metadata text into a schema.
 ///

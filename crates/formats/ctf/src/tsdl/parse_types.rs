@@ -15,7 +15,7 @@ impl<'s> Parser<'s> {
     pub(super) fn declaration(&mut self) -> Result<Item<'s>> {
         let (spec, is_typedef) = self.specifier(true)?;
         let mut declarators = Vec::new();
-        if self.peek_symbol() != Some(";") {
+        if !self.is(";") {
             declarators.push(self.declarator()?);
             while self.accept(",") {
                 declarators.push(self.declarator()?);
@@ -36,7 +36,7 @@ impl<'s> Parser<'s> {
             match text {
                 "typedef" if allow_typedef && !is_typedef => {
                     is_typedef = true;
-                    self.advance();
+                    self.next();
                     // Errors about the type point to the type.
                     if compound.is_none() && words.is_empty() {
                         start = self.peek().span;
@@ -62,23 +62,23 @@ impl<'s> Parser<'s> {
             None if words.is_empty() => return Err(self.unexpected("a type")),
             None => SpecKind::Name(words),
         };
-        Ok((TypeSpec { kind, span: start.to(self.previous_span()) }, is_typedef))
+        Ok((TypeSpec { kind, span: start.to(self.previous().span) }, is_typedef))
     }
 
     fn second_continues_type(&self) -> bool {
-        match self.second_kind() {
-            TokenKind::Word => self.second_text() != "typedef",
+        match self.look(1).kind {
+            TokenKind::Word => self.text(self.look(1)) != "typedef",
             TokenKind::Symbol("*") => true,
             _ => false,
         }
     }
 
     fn compound(&mut self, keyword: &str) -> Result<SpecKind<'s>> {
-        self.advance();
+        self.next();
         Ok(match keyword {
             "integer" => SpecKind::Integer(self.braced_items()?),
             "floating_point" => SpecKind::Float(self.braced_items()?),
-            "string" if self.peek_symbol() == Some("{") => SpecKind::String(self.braced_items()?),
+            "string" if self.is("{") => SpecKind::String(self.braced_items()?),
             "string" => SpecKind::String(Vec::new()),
             "struct" => SpecKind::Struct(self.structure()?),
             "variant" => SpecKind::Variant(self.variant()?),
@@ -91,7 +91,7 @@ impl<'s> Parser<'s> {
     }
 
     fn optional_body(&mut self) -> Result<Option<Vec<Item<'s>>>> {
-        if self.peek_symbol() == Some("{") { self.braced_items().map(Some) } else { Ok(None) }
+        if self.is("{") { self.braced_items().map(Some) } else { Ok(None) }
     }
 
     fn structure(&mut self) -> Result<StructSpec<'s>> {
@@ -101,8 +101,8 @@ impl<'s> Parser<'s> {
             return Err(self.unexpected("a name or `{` after `struct`"));
         }
         let mut align = None;
-        if self.at_word("align") && self.second_kind() == TokenKind::Symbol("(") {
-            self.advance();
+        if self.is_word("align") && self.look(1).kind == TokenKind::Symbol("(") {
+            self.next();
             self.expect("(")?;
             align = Some(self.expr()?);
             self.expect(")")?;
@@ -128,8 +128,8 @@ impl<'s> Parser<'s> {
         let name = self.optional_name()?;
         let mut container = None;
         // `enum foo : 3` would be a bit field of type `enum foo`.
-        if self.peek_symbol() == Some(":") && self.second_kind() == TokenKind::Word {
-            self.advance();
+        if self.is(":") && self.look(1).kind == TokenKind::Word {
+            self.next();
             self.enter()?;
             container = Some(Box::new(self.specifier(false)?.0));
             self.leave();
@@ -148,7 +148,7 @@ impl<'s> Parser<'s> {
         let mut enumerators = Vec::new();
         while !self.accept("}") {
             enumerators.push(self.enumerator()?);
-            if !self.accept(",") && self.peek_symbol() != Some("}") {
+            if !self.accept(",") && !self.is("}") {
                 return Err(self.unexpected("`,` or `}`"));
             }
         }
@@ -177,7 +177,7 @@ impl<'s> Parser<'s> {
         if self.accept(":") {
             declarator.width = Some(self.expr()?);
         }
-        let end = self.previous_span();
+        let end = self.previous().span;
         if end.end > start.start {
             declarator.span = start.to(end);
         }
@@ -187,9 +187,9 @@ impl<'s> Parser<'s> {
     fn pointers(&mut self, pointers: &mut Vec<bool>) -> Result<()> {
         while self.accept("*") {
             let mut is_const = false;
-            while self.at_word("const") {
+            while self.is_word("const") {
                 is_const = true;
-                self.advance();
+                self.next();
             }
             pointers.push(is_const);
         }
@@ -199,7 +199,7 @@ impl<'s> Parser<'s> {
     fn direct_declarator(&mut self, declarator: &mut Declarator<'s>) -> Result<()> {
         if self.accept("(") {
             self.enter()?;
-            if self.peek_symbol() == Some("*") {
+            if self.is("*") {
                 return Err(self.peek().span.unsupported(self.source, "pointers inside parentheses are not supported"));
             }
             self.direct_declarator(declarator)?;
@@ -216,7 +216,7 @@ impl<'s> Parser<'s> {
     }
 
     fn length(&mut self) -> Result<Option<Expr<'s>>> {
-        if self.peek_symbol() == Some("]") { Ok(None) } else { self.expr().map(Some) }
+        if self.is("]") { Ok(None) } else { self.expr().map(Some) }
     }
 
     /// Parses the name behind the `:=` of a `typealias`: words and pointers.

@@ -1,19 +1,19 @@
 //! Tokens to syntax trees: declarations, assignments and expressions (CTF 1.8.3, C.2).
 
 use tracemill_codec::text::Span;
-use tracemill_model::error::{Error, Result};
+use tracemill_model::error::Result;
 
 use super::ast::{Alias, Expr, Item, Word};
 use super::blocks::MAX_NESTING;
 use super::lexer::{Lexer, Token, TokenKind, unescape, unquote};
+use super::tokens::{Tokens, walks};
 
 /// Parses one top-level declaration.
 pub(super) struct Parser<'s> {
-    pub(super) source: &'s str,
-    tokens: Vec<Token>,
-    at: usize,
-    depth: usize,
+    tokens: Tokens<'s>,
 }
+
+walks!(Parser);
 
 impl<'s> Parser<'s> {
     /// A parser of `part` of the source text.
@@ -22,17 +22,18 @@ impl<'s> Parser<'s> {
         // Four bytes of text make a token, roughly.
         let mut tokens = Vec::with_capacity((part.end - part.start) / 4 + 1);
         loop {
-            let token = lexer.next()?;
-            tokens.push(token);
-            if token.kind == TokenKind::End {
-                return Ok(Parser { source, tokens, at: 0, depth: 0 });
+            match lexer.next()? {
+                end @ Token { kind: TokenKind::End, .. } => {
+                    return Ok(Parser { tokens: Tokens::new(source, tokens, end, MAX_NESTING) });
+                }
+                token => tokens.push(token),
             }
         }
     }
 
     /// Parses `keyword { ... };` up to the end of the text.
     pub(super) fn block(mut self) -> Result<Vec<Item<'s>>> {
-        self.advance();
+        self.next();
         let items = self.braced_items()?;
         self.expect(";")?;
         self.expect_end()?;
@@ -56,13 +57,13 @@ impl<'s> Parser<'s> {
                 items.push(self.item()?);
             }
         }
-        self.depth -= 1;
+        self.leave();
         Ok(items)
     }
 
     fn item(&mut self) -> Result<Item<'s>> {
-        let item = if self.at_word("typealias") {
-            self.advance();
+        let item = if self.is_word("typealias") {
+            self.next();
             Item::Alias(Box::new(self.alias()?))
         } else if self.starts_assignment() {
             self.assignment()?
@@ -79,23 +80,23 @@ impl<'s> Parser<'s> {
         self.expect(":=")?;
         let start = self.peek().span;
         let name = self.alias_name()?;
-        let name_span = start.to(self.previous_span());
+        let name_span = start.to(self.previous().span);
         Ok(Alias { target, target_declarator, name, name_span })
     }
 
     /// Is this `path = ...` or `path := ...` and not a declaration? The left side never has two words in a row.
     fn starts_assignment(&self) -> bool {
-        let mut at = self.at;
+        let mut ahead = 0;
         loop {
-            match self.kind_at(at) {
-                TokenKind::Word | TokenKind::Quoted | TokenKind::Integer(_) => at += 1,
+            match self.look(ahead).kind {
+                TokenKind::Word | TokenKind::Quoted | TokenKind::Integer(_) => ahead += 1,
                 // A sign or a parenthesis cannot start a declaration.
-                TokenKind::Symbol("(" | "+" | "-") if at == self.at => return true,
+                TokenKind::Symbol("(" | "+" | "-") if ahead == 0 => return true,
                 _ => return false,
             }
-            match self.kind_at(at) {
+            match self.look(ahead).kind {
                 TokenKind::Symbol("=" | ":=") => return true,
-                TokenKind::Symbol("." | "->") => at += 1,
+                TokenKind::Symbol("." | "->") => ahead += 1,
                 TokenKind::Symbol("[") => return true,
                 _ => return false,
             }
@@ -118,11 +119,11 @@ impl<'s> Parser<'s> {
         let token = self.peek();
         match token.kind {
             TokenKind::Symbol("+") => {
-                self.advance();
+                self.next();
                 self.signed(token.span, 1)
             }
             TokenKind::Symbol("-") => {
-                self.advance();
+                self.next();
                 self.signed(token.span, -1)
             }
             _ => self.postfix(),
@@ -143,13 +144,13 @@ impl<'s> Parser<'s> {
             if self.accept(".") || self.accept("->") {
                 let word = self.word_or_literal("a name")?;
                 expr = join(expr, word);
-            } else if self.peek_symbol() == Some("[") {
-                self.advance();
+            } else if self.is("[") {
+                self.next();
                 self.enter()?;
                 self.expr()?;
-                self.depth -= 1;
+                self.leave();
                 self.expect("]")?;
-                expr = Expr::Other(expr.span().to(self.previous_span()));
+                expr = Expr::Other(expr.span().to(self.previous().span));
             } else {
                 return Ok(expr);
             }
@@ -160,14 +161,14 @@ impl<'s> Parser<'s> {
         let token = self.peek();
         match token.kind {
             TokenKind::Integer(value) => {
-                self.advance();
-                Ok(Expr::Integer(i128::from(value), token.span))
+                self.next();
+                Ok(Expr::Integer(value, token.span))
             }
             TokenKind::Symbol("(") => {
-                self.advance();
+                self.next();
                 self.enter()?;
                 let expr = self.expr()?;
-                self.depth -= 1;
+                self.leave();
                 self.expect(")")?;
                 Ok(expr)
             }
@@ -186,7 +187,7 @@ impl<'s> Parser<'s> {
             TokenKind::Quoted => unquote(self.source, token.span)?,
             _ => return Err(self.unexpected(expected)),
         };
-        self.advance();
+        self.next();
         Ok(Word { text, span: token.span })
     }
 
@@ -198,79 +199,10 @@ impl<'s> Parser<'s> {
         }
     }
 
-    /// Goes one level deeper. The levels are bounded because the parser calls itself.
-    pub(super) fn enter(&mut self) -> Result<()> {
-        self.depth += 1;
-        if self.depth > MAX_NESTING {
-            let message = format!("metadata nests more than {MAX_NESTING} levels");
-            return Err(self.previous_span().unsupported(self.source, message));
-        }
-        Ok(())
-    }
-
-    /// Comes back from [`Parser::enter`].
-    pub(super) fn leave(&mut self) {
-        self.depth -= 1;
-    }
-
-    /// The next token.
-    pub(super) fn peek(&self) -> Token {
-        // The last token is `End`, and `advance` never goes past it.
-        self.tokens[self.at]
-    }
-
-    /// The kind of the token after the next one.
-    pub(super) fn second_kind(&self) -> TokenKind {
-        self.kind_at(self.at + 1)
-    }
-
-    /// The text of the token after the next one.
-    pub(super) fn second_text(&self) -> &'s str {
-        self.tokens.get(self.at + 1).map_or("", |token| token.span.text(self.source))
-    }
-
-    fn kind_at(&self, at: usize) -> TokenKind {
-        self.tokens.get(at).map_or(TokenKind::End, |token| token.kind)
-    }
-
-    /// The next token, if it is a symbol.
-    pub(super) fn peek_symbol(&self) -> Option<&'static str> {
-        match self.peek().kind {
-            TokenKind::Symbol(symbol) => Some(symbol),
-            _ => None,
-        }
-    }
-
     /// The text of the next token, if it is a word.
     pub(super) fn peek_word(&self) -> Option<&'s str> {
         let token = self.peek();
         (token.kind == TokenKind::Word).then(|| token.span.text(self.source))
-    }
-
-    /// Is the next token this keyword?
-    pub(super) fn at_word(&self, word: &str) -> bool {
-        self.peek_word() == Some(word)
-    }
-
-    /// Goes past the next token.
-    pub(super) fn advance(&mut self) {
-        if self.at + 1 < self.tokens.len() {
-            self.at += 1;
-        }
-    }
-
-    /// Where the last token was.
-    pub(super) fn previous_span(&self) -> Span {
-        self.tokens[self.at.saturating_sub(1)].span
-    }
-
-    /// Takes a symbol when it is next.
-    pub(super) fn accept(&mut self, symbol: &str) -> bool {
-        let is_next = self.peek_symbol() == Some(symbol);
-        if is_next {
-            self.advance();
-        }
-        is_next
     }
 
     /// Takes a symbol or fails.
@@ -283,16 +215,6 @@ impl<'s> Parser<'s> {
             TokenKind::End => Ok(()),
             _ => Err(self.unexpected("the end of the declaration")),
         }
-    }
-
-    /// The error about the next token when something else is needed.
-    pub(super) fn unexpected(&self, expected: &str) -> Error {
-        let token = self.peek();
-        let found = match token.kind {
-            TokenKind::End => "the end of the declaration".to_owned(),
-            _ => format!("`{}`", token.span.text(self.source)),
-        };
-        token.span.malformed(self.source, format!("expected {expected}, found {found}"))
     }
 }
 

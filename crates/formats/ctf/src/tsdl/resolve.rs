@@ -17,6 +17,7 @@ use super::types::{Names, TypeRef, TypeScopes};
 const MAX_FIELD_CLASSES: usize = 1_000_000;
 
 /// Turns the declarations of a metadata text into a schema.
+#[derive(Default)]
 pub(super) struct Resolver<'s> {
     pub(super) source: &'s str,
     pub(super) schema: Schema,
@@ -59,22 +60,7 @@ impl<'s> Resolver<'s> {
     fn new(source: &'s str) -> Self {
         let mut scopes = TypeScopes::default();
         scopes.push(None);
-        Resolver {
-            source,
-            schema: Schema::new("ctf1.8").with_peer_text(),
-            byte_order: ByteOrder::Little,
-            scopes,
-            names: Names::default(),
-            env: HashMap::new(),
-            clocks: HashMap::new(),
-            packet_header: None,
-            streams: Vec::new(),
-            event_spans: HashMap::new(),
-            leaves: Leaves::default(),
-            labels: Labels::default(),
-            struct_count: 0,
-            charged: 0,
-        }
+        Resolver { source, schema: Schema::new("ctf1.8").with_peer_text(), scopes, ..Resolver::default() }
     }
 
     /// The order is that of the reference reader, so that blocks may stand in any order in the text.

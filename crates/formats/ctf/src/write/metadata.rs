@@ -13,7 +13,7 @@ use tracemill_codec::text::base64;
 use tracemill_model::schema::{
     BitsClass, ByteOrder, CallHalf, ClockClass, ClockOrigin, Encoding, EnvValue, EventClass, FieldClassId, FieldKind,
     FieldPath, IntegerClass, Length, Mapping, Member, OptionalClass, Origin, PathStep, Presence, Range, Role, Roles,
-    Schema, Scope, StreamClass, StringLength, VariantClass,
+    Schema, Scope, StreamClass, StringLength, StructClass, VariantClass,
 };
 
 use super::json::{Object, put_list, put_string};
@@ -338,24 +338,7 @@ impl Parts<'_> {
             }
             // Not of CTF 2: the mapping leaves none.
             FieldKind::Rendered(_) => object.string("type", "null-terminated-string"),
-            FieldKind::Struct(structure) => {
-                object.string("type", "structure");
-                put_list(object.key("member-classes"), structure.members.iter().enumerate(), |out, (at, member)| {
-                    let mut object = Object::begin(out);
-                    object.string("name", unique_name(member));
-                    if let Some(before) = at.checked_sub(1).and_then(|at| structure.members.get(at)) {
-                        self.before = unique_name(before).into();
-                    }
-                    self.class(object.key("field-class"), member.class);
-                    if unique_name(member) != &*member.name {
-                        own(&mut object, |own| own.string("name", &member.name));
-                    }
-                });
-                // Of the members or its own, whichever is larger.
-                if class.align_bits > self.schema.struct_align_bits(&structure.members, 1) {
-                    object.number("minimum-alignment", class.align_bits);
-                }
-            }
+            FieldKind::Struct(structure) => self.structure(&mut object, structure, class.align_bits),
             FieldKind::Array(array) => {
                 self.length(&mut object, "static-length-array", "dynamic-length-array", &array.length);
                 self.class(object.key("element-field-class"), array.element);
@@ -392,34 +375,58 @@ impl Parts<'_> {
             }
         }
         roles(&mut object, class.roles, self.scope);
-        match (self.marks.get(&id), &class.kind) {
-            (Some(Mark::WithLength), _) => own(&mut object, |own| own.number("with-length", true)),
-            (Some(Mark::BitMap), _) => own(&mut object, |own| own.number("bit-map", true)),
-            (Some(Mark::Mappings(labels)), _) => own(&mut object, |own| {
+        self.mark(&mut object, id, &class.kind);
+    }
+
+    fn structure(&mut self, object: &mut Object<'_>, structure: &StructClass, align_bits: u32) {
+        object.string("type", "structure");
+        put_list(object.key("member-classes"), structure.members.iter().enumerate(), |out, (at, member)| {
+            let mut object = Object::begin(out);
+            object.string("name", unique_name(member));
+            if let Some(before) = at.checked_sub(1).and_then(|at| structure.members.get(at)) {
+                self.before = unique_name(before).into();
+            }
+            self.class(object.key("field-class"), member.class);
+            if unique_name(member) != &*member.name {
+                own(&mut object, |own| own.string("name", &member.name));
+            }
+        });
+        // Of the members or its own, whichever is larger.
+        if align_bits > self.schema.struct_align_bits(&structure.members, 1) {
+            object.number("minimum-alignment", align_bits);
+        }
+    }
+
+    /// Says in attributes of our own what CTF 2 has no word for.
+    fn mark(&self, object: &mut Object<'_>, id: FieldClassId, kind: &FieldKind) {
+        match (self.marks.get(&id), kind) {
+            (Some(Mark::WithLength), _) => own(object, |own| own.number("with-length", true)),
+            (Some(Mark::BitMap), _) => own(object, |own| own.number("bit-map", true)),
+            (Some(Mark::Mappings(labels)), _) => own(object, |own| {
                 list(own.key("mappings"), labels, |object, label| {
                     object.string("label", &label.label);
                     ranges(object.key("ranges"), &label.ranges);
                 });
             }),
             (None, FieldKind::Boolean(_)) if self.selectors.contains(&id) => {
-                own(&mut object, |own| own.number("boolean", true));
+                own(object, |own| own.number("boolean", true));
             }
             (None, FieldKind::Optional(optional))
                 if optional.presence == Presence::Boolean && self.boolean_bits(&optional.selector).is_some() =>
             {
-                own(&mut object, |own| own.number("boolean", true));
+                own(object, |own| own.number("boolean", true));
             }
             (None, FieldKind::Optional(OptionalClass { selector, presence: Presence::Ranges(_), .. }))
             | (None, FieldKind::Variant(VariantClass { selector, .. }))
                 if self.is_boolean(selector) =>
             {
-                own(&mut object, |own| own.number(OF_BOOLEAN, true));
+                own(object, |own| own.number(OF_BOOLEAN, true));
             }
             (None, FieldKind::String(string)) if string.encoding == Encoding::Ascii => {
-                own(&mut object, |own| own.number("ascii", true));
+                own(object, |own| own.number("ascii", true));
             }
             (None, FieldKind::Struct(structure)) if structure.is_tuple() => {
-                own(&mut object, |own| own.number("tuple", true));
+                own(object, |own| own.number("tuple", true));
             }
             (None, _) => {}
         }

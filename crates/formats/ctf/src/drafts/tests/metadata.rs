@@ -233,7 +233,7 @@ fn errors_have_lines_and_columns() {
         ),
         ("event { name = x; id = 2; section = main; fields = uint8_t; }", "must be a struct", 1, 52),
         ("nonsense { }", "unknown declaration", 1, 1),
-        ("type t { parent = integer; size = 08; }", "not a number", 1, 35),
+        ("type t { parent = integer; size = 08; }", "not an octal number", 1, 35),
         ("/* open", "never closed", 1, 1),
         ("event { name = \"a\\q\"; }", "unknown escape", 1, 18),
         ("%", "unexpected character `%`", 1, 1),

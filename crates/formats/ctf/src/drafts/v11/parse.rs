@@ -14,7 +14,7 @@ pub(super) fn parse(source: &str) -> Result<(Vec<Entry>, Vec<Error>)> {
     let mut entries = Vec::new();
     while !parser.cursor.is_end() {
         // `;` behind any `}`.
-        if parser.cursor.accept(b';') {
+        if parser.cursor.accept(";") {
             continue;
         }
         entries.push(parser.entry()?);
@@ -45,7 +45,7 @@ struct Parser<'s> {
 }
 
 impl<'s> Attributes<'s> for Parser<'s> {
-    const MARK: Option<u8> = Some(b'.');
+    const MARK: Option<&'static str> = Some(".");
     const BLOCKS_END: bool = true;
 
     fn cursor(&mut self) -> &mut Cursor<'s> {
@@ -54,7 +54,7 @@ impl<'s> Attributes<'s> for Parser<'s> {
 
     /// `;`, which may be missing behind a `}`.
     fn end_of_value(&mut self) -> Result<()> {
-        match self.cursor.accept(b';') || self.cursor.is_behind_brace() {
+        match self.cursor.accept(";") || self.cursor.is_behind_brace() {
             true => Ok(()),
             false => Err(self.cursor.unexpected("`;` behind the value")),
         }
@@ -71,7 +71,7 @@ impl Parser<'_> {
             "event" => Entry::Event(self.event(&word)?),
             "abstract_type" | "type" => {
                 let name = cursor.identifier("the name of the type")?;
-                if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is(b'{') {
+                if word.value == "abstract_type" && BUILT_IN.contains(&name.value.as_str()) && cursor.is("{") {
                     // The texts list these with `value`, `OR` and `...` where values would stand (`SPEC.md`, D2).
                     cursor.skip_braces()?;
                     return Ok(Entry::Abstract(name.clone(), Body::new(name.span)));
@@ -179,7 +179,7 @@ impl Parser<'_> {
 
     fn type_ref(&mut self) -> Result<TypeRef> {
         let word = self.cursor.identifier("the name of a type, or `type {`")?;
-        if word.value == "type" && self.cursor.is(b'{') {
+        if word.value == "type" && self.cursor.is("{") {
             return Ok(TypeRef::Body(Box::new(self.body(word.span)?)));
         }
         Ok(TypeRef::Name(word))
@@ -212,16 +212,16 @@ impl Parser<'_> {
 
     /// `{ {...}, {...}, }`, with the commas left out where the writer pleases.
     fn elements<T>(&mut self, mut element: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
-        self.cursor.expect(b'{', "of the list")?;
+        self.cursor.expect("{", "of the list")?;
         let mut elements = Vec::new();
-        while !self.cursor.accept(b'}') {
-            self.cursor.expect(b'{', "of an element, or `}`")?;
+        while !self.cursor.accept("}") {
+            self.cursor.expect("{", "of an element, or `}`")?;
             elements.push(element(self)?);
-            self.cursor.accept(b',');
-            self.cursor.expect(b'}', "of the element")?;
+            self.cursor.accept(",");
+            self.cursor.expect("}", "of the element")?;
             // A `;` behind any `}`, then a comma.
-            self.cursor.accept(b';');
-            self.cursor.accept(b',');
+            self.cursor.accept(";");
+            self.cursor.accept(",");
         }
         Ok(elements)
     }
@@ -229,26 +229,26 @@ impl Parser<'_> {
     /// `VALUE, LABEL` or `{ FIRST, LAST }, LABEL`.
     fn pair(&mut self) -> Result<(Spanned<String>, i128, i128)> {
         let cursor = &mut self.cursor;
-        let (low, high) = if cursor.accept(b'{') {
+        let (low, high) = if cursor.accept("{") {
             let low = cursor.integer("the first value of a range")?.value;
-            cursor.expect(b',', "between the ends of a range")?;
+            cursor.expect(",", "between the ends of a range")?;
             let high = cursor.integer("the last value of a range")?.value;
-            cursor.accept(b',');
-            cursor.expect(b'}', "behind a range")?;
+            cursor.accept(",");
+            cursor.expect("}", "behind a range")?;
             (low, high)
         } else {
             let value = cursor.integer("a value, or a range in braces")?.value;
             (value, value)
         };
-        cursor.expect(b',', "behind the value")?;
+        cursor.expect(",", "behind the value")?;
         Ok((cursor.word("a label")?, low, high))
     }
 
     /// `TYPE, NAME`.
     fn field(&mut self) -> Result<(Spanned<String>, TypeRef)> {
         let class = self.type_ref()?;
-        self.cursor.accept(b';');
-        self.cursor.expect(b',', "between the type and the name of a field")?;
+        self.cursor.accept(";");
+        self.cursor.expect(",", "between the type and the name of a field")?;
         Ok((self.cursor.identifier("the name of the field")?, class))
     }
 }

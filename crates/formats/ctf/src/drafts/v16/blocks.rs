@@ -4,14 +4,14 @@ use tracemill_codec::text::{Span, uuid_of};
 use tracemill_model::error::Result;
 
 use super::super::cursor::{Attributes, Cursor, Spanned};
-use super::super::lexer::TokenKind;
 use super::super::packet_fields;
 use super::super::types::{Event, Form, Group, Kind, Type};
 use super::Parser;
 use super::specs::Start;
+use crate::tsdl::TokenKind;
 
 impl<'s> Attributes<'s> for Parser<'s> {
-    const MARK: Option<u8> = None;
+    const MARK: Option<&'static str> = None;
     const BLOCKS_END: bool = false;
 
     fn cursor(&mut self) -> &mut Cursor<'s> {
@@ -19,7 +19,7 @@ impl<'s> Attributes<'s> for Parser<'s> {
     }
 
     fn end_of_value(&mut self) -> Result<()> {
-        self.cursor.expect(b';', "behind the value").map(|_| ())
+        self.cursor.expect(";", "behind the value").map(|_| ())
     }
 }
 
@@ -33,9 +33,9 @@ impl Parser<'_> {
                 self.trace()?;
                 continue;
             }
-            if self.cursor.is(b'{') {
+            if self.cursor.is("{") {
                 open += 1;
-            } else if self.cursor.is(b'}') {
+            } else if self.cursor.is("}") {
                 open = open.saturating_sub(1);
             }
             self.cursor.next();
@@ -61,7 +61,7 @@ impl Parser<'_> {
             "typedef" => self.typedef(),
             "struct" | "enum" => match self.start()? {
                 Start::Skipped => Ok(()),
-                Start::Made { has_tag: true, .. } => self.cursor.expect(b';', "behind the declaration").map(|_| ()),
+                Start::Made { has_tag: true, .. } => self.cursor.expect(";", "behind the declaration").map(|_| ()),
                 Start::Made { .. } => {
                     Err(token.span.malformed(self.cursor.source, "a type without a tag declares nothing"))
                 }
@@ -142,7 +142,7 @@ impl Parser<'_> {
             return Err(span.malformed(self.cursor.source, format!("`{}` must be a struct", name.value)));
         }
         // `;` behind a body is optional.
-        if !self.cursor.accept(b';') && !self.cursor.is_behind_brace() {
+        if !self.cursor.accept(";") && !self.cursor.is_behind_brace() {
             return Err(self.cursor.unexpected("`;` behind the type"));
         }
         Ok(class)
@@ -255,4 +255,4 @@ impl Parser<'_> {
     }
 }
 
-const BRACE: TokenKind = TokenKind::Symbol(b'{');
+const BRACE: TokenKind = TokenKind::Symbol("{");

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use tracemill_model::error::Result;
 
 use super::super::cursor::Spanned;
-use super::super::lexer::TokenKind;
 use super::super::types::{Class, Int, Kind, Type};
 use super::specs::Start;
 use super::{Parser, Space};
+use crate::tsdl::TokenKind;
 
 /// A label with its first and last value.
 type Label = (Spanned<String>, i128, i128);
@@ -26,7 +26,7 @@ impl Parser<'_> {
         if container.is_none() {
             container = self.container()?;
         }
-        if !self.cursor.is(b'{') {
+        if !self.cursor.is("{") {
             if container.is_some() {
                 return Err(self.cursor.unexpected("`{` of the enumeration"));
             }
@@ -53,13 +53,13 @@ impl Parser<'_> {
 
     /// `<TYPE>`, when it is next: an integer and its alignment.
     fn container(&mut self) -> Result<Option<(Int, u32)>> {
-        if !self.cursor.is(b'<') {
+        if !self.cursor.is("<") {
             return Ok(None);
         }
         self.cursor.enter()?;
         let open = self.cursor.next();
         let class = self.plain_type()?;
-        self.cursor.expect(b'>', "behind the type of the enumeration")?;
+        self.cursor.expect(">", "behind the type of the enumeration")?;
         self.cursor.leave();
         match class.as_integer() {
             Some(int) => Ok(Some((int, class.align))),
@@ -85,18 +85,18 @@ impl Parser<'_> {
 
     /// `{ NAME [= FIRST [... LAST]], ... }`: at least one. Says whether one is a range.
     fn labels(&mut self) -> Result<(Vec<Label>, bool)> {
-        self.cursor.expect(b'{', "of the enumeration")?;
+        self.cursor.expect("{", "of the enumeration")?;
         let (mut labels, mut next, mut has_ranges) = (Vec::new(), 0i128, false);
         loop {
-            if self.cursor.is(b'}') && !labels.is_empty() {
+            if self.cursor.is("}") && !labels.is_empty() {
                 break;
             }
             let name = self.cursor.word("a label of the enumeration")?;
             let (mut from, mut to) = (next, next);
-            if self.cursor.accept(b'=') {
+            if self.cursor.accept("=") {
                 from = self.cursor.integer("the value of the label")?.value;
                 to = from;
-                if self.cursor.peek().kind == TokenKind::Ellipsis {
+                if self.cursor.peek().kind == TokenKind::Symbol("...") {
                     self.cursor.next();
                     to = self.cursor.integer("the last value of the range")?.value;
                     has_ranges = true;
@@ -104,11 +104,11 @@ impl Parser<'_> {
             }
             next = to + 1;
             labels.push((name, from, to));
-            if !self.cursor.accept(b',') {
+            if !self.cursor.accept(",") {
                 break;
             }
         }
-        self.cursor.expect(b'}', "of the enumeration")?;
+        self.cursor.expect("}", "of the enumeration")?;
         Ok((labels, has_ranges))
     }
 }

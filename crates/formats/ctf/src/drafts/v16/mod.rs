@@ -20,27 +20,17 @@ use super::types::{self, Class, Event, Group, Int, Metadata, Order, Type};
 /// # Errors
 /// With line and column of what is wrong.
 pub(super) fn read(source: &str) -> Result<Metadata> {
-    let mut parser = Parser {
-        cursor: Cursor::new(source)?,
-        typedefs: HashMap::new(),
-        structs: HashMap::new(),
-        enums: HashMap::new(),
-        open_structs: Vec::new(),
-        fallbacks: BTreeMap::new(),
-        word_size: 64,
-        uuid: None,
-        streams: Vec::new(),
-        events: Vec::new(),
-    };
+    let mut parser = Parser { cursor: Cursor::new(source)?, word_size: 64, ..Parser::default() };
     parser.find_trace()?;
     while !parser.cursor.is_end() {
-        if !parser.cursor.accept(b';') {
+        if !parser.cursor.accept(";") {
             parser.entry()?;
         }
     }
     parser.finish()
 }
 
+#[derive(Default)]
 struct Parser<'s> {
     cursor: Cursor<'s>,
     /// Types by the words of their names, one space between two words.

@@ -4,9 +4,9 @@ use tracemill_codec::text::Span;
 use tracemill_model::error::Result;
 
 use super::super::cursor::{Given, Spanned};
-use super::super::lexer::TokenKind;
 use super::super::types::{Class, Int, Order, Type};
 use super::{Parser, Space};
+use crate::tsdl::TokenKind;
 
 /// Names of the built-in event headers: a structure of such a name is documentation (`SPEC.md`, D22).
 const HEADERS: [&str; 4] = ["event_header_1", "event_header_2", "event_header_1_ext", "event_header_2_ext"];
@@ -28,7 +28,7 @@ impl<'s> Parser<'s> {
             self.cursor.next();
         }
         let token = self.cursor.peek();
-        let has_body = self.cursor.look(1).kind == TokenKind::Symbol(b'{');
+        let has_body = self.cursor.look(1).kind == TokenKind::Symbol("{");
         let basic = |class: Type| Ok(Start::Made { class, is_basic: true, has_tag: false });
         match self.cursor.text(token) {
             _ if token.kind != TokenKind::Word => Ok(Start::Words),
@@ -39,7 +39,7 @@ impl<'s> Parser<'s> {
             "struct" => {
                 let tag = (!has_body).then(|| self.cursor.look(1));
                 let brace = if has_body { 1 } else { 2 };
-                let is_body = self.cursor.look(brace).kind == TokenKind::Symbol(b'{');
+                let is_body = self.cursor.look(brace).kind == TokenKind::Symbol("{");
                 if !is_body || tag.is_some_and(|tag| tag.kind != TokenKind::Word) {
                     return Ok(Start::Words);
                 }
@@ -52,20 +52,20 @@ impl<'s> Parser<'s> {
     /// `struct [TAG] { ... }`
     fn structure(&mut self) -> Result<Start> {
         let word = self.cursor.next();
-        let tag = if self.cursor.is(b'{') { None } else { Some(self.cursor.identifier("a tag")?) };
+        let tag = if self.cursor.is("{") { None } else { Some(self.cursor.identifier("a tag")?) };
         if tag.as_ref().is_some_and(|tag| HEADERS.contains(&tag.value.as_str())) {
             self.cursor.skip_braces()?;
-            if self.cursor.is(b';') {
+            if self.cursor.is(";") {
                 return Ok(Start::Skipped);
             }
             return Err(self.cursor.unexpected("`;` behind the description of a built-in header"));
         }
-        self.cursor.expect(b'{', "of the struct")?;
+        self.cursor.expect("{", "of the struct")?;
         self.cursor.enter()?;
         self.open_structs.extend(tag.as_ref().map(|tag| tag.value.clone()));
         let mut fields = Vec::new();
-        while !self.cursor.accept(b'}') {
-            if !self.cursor.accept(b';') {
+        while !self.cursor.accept("}") {
+            if !self.cursor.accept(";") {
                 self.member(&mut fields)?;
             }
         }
@@ -87,7 +87,7 @@ impl<'s> Parser<'s> {
         let from = self.cursor.peek().span;
         let (class, first) = match self.start()? {
             Start::Skipped => return Ok(()),
-            Start::Made { has_tag: true, .. } if self.cursor.accept(b';') => return Ok(()),
+            Start::Made { has_tag: true, .. } if self.cursor.accept(";") => return Ok(()),
             Start::Made { class, .. } => (class, self.cursor.identifier("the name of the field")?),
             Start::Words => {
                 let mut words = self.words()?;
@@ -101,18 +101,18 @@ impl<'s> Parser<'s> {
         };
         let mut name = first;
         loop {
-            let field = if self.cursor.accept(b':') {
+            let field = if self.cursor.accept(":") {
                 self.bit_field(&class, &name)?
             } else {
                 self.brackets(class.clone(), name.span)?
             };
             fields.push((name, field));
-            if !self.cursor.accept(b',') {
+            if !self.cursor.accept(",") {
                 break;
             }
             name = self.cursor.identifier("the name of another field")?;
         }
-        self.cursor.expect(b';', "behind the field").map(|_| ())
+        self.cursor.expect(";", "behind the field").map(|_| ())
     }
 
     /// A bit-field of `class`, whose width is next.
@@ -150,7 +150,7 @@ impl<'s> Parser<'s> {
             }
         };
         let class = self.brackets(class, name.span)?;
-        self.cursor.expect(b';', "behind the name of the type")?;
+        self.cursor.expect(";", "behind the name of the type")?;
         self.declare(Space::Typedef, name.value, class, word.span.to(name.span))
     }
 
@@ -169,7 +169,7 @@ impl<'s> Parser<'s> {
     /// Words and `*`, as many as there are.
     fn words(&mut self) -> Result<Vec<(&'s str, Span)>> {
         let mut words = Vec::new();
-        while matches!(self.cursor.peek().kind, TokenKind::Word | TokenKind::Symbol(b'*')) {
+        while matches!(self.cursor.peek().kind, TokenKind::Word | TokenKind::Symbol("*")) {
             let token = self.cursor.next();
             words.push((self.cursor.text(token), token.span));
             if words.len() > MAX_WORDS {
@@ -205,18 +205,18 @@ impl<'s> Parser<'s> {
             Counted(Type),
         }
         let mut brackets = Vec::new();
-        while self.cursor.accept(b'[') {
+        while self.cursor.accept("[") {
             self.cursor.enter()?;
             let bracket = match self.cursor.peek().kind {
                 TokenKind::Integer(_) => {
                     Bracket::Fixed(self.cursor.number("the length of the array", 0, u64::MAX.into())?.value as u64)
                 }
-                TokenKind::Symbol(b']') => {
+                TokenKind::Symbol("]") => {
                     return Err(self.cursor.unexpected("a length, or the type of one"));
                 }
                 _ => Bracket::Counted(self.plain_type()?),
             };
-            self.cursor.expect(b']', "behind the length")?;
+            self.cursor.expect("]", "behind the length")?;
             brackets.push(bracket);
         }
         let mut class = class;
@@ -254,10 +254,10 @@ impl<'s> Parser<'s> {
         mut take: impl FnMut(&mut Self, &str) -> Result<()>,
     ) -> Result<Span> {
         let word = self.cursor.next();
-        self.cursor.expect(b'{', &format!("of the {what}"))?;
+        self.cursor.expect("{", &format!("of the {what}"))?;
         let mut given = Given::default();
-        while !self.cursor.accept(b'}') {
-            if self.cursor.accept(b';') {
+        while !self.cursor.accept("}") {
+            if self.cursor.accept(";") {
                 continue;
             }
             let name = self.cursor.identifier(&format!("an attribute of the {what}, or `}}`"))?;
@@ -268,7 +268,7 @@ impl<'s> Parser<'s> {
             }
             take(self, &name.value)?;
             given.add(name, self.cursor.source)?;
-            self.cursor.expect(b';', "behind the value")?;
+            self.cursor.expect(";", "behind the value")?;
         }
         Ok(word.span)
     }

@@ -59,25 +59,31 @@ static SETTINGS: &[Setting] = &[
     ),
 ];
 
+/// Losses of v1.1: those of its own, then those of both.
+const CANNOT_HOLD: &[Lost] = &[
+    Lost::TraceUuid,
+    Lost::PacketContexts,
+    Lost::CpuNumbers,
+    Lost::ClockFrequencies,
+    Lost::ClockOrigins,
+    Lost::Environment,
+    Lost::TraceNames,
+    Lost::Optionals,
+    Lost::Variants,
+    Lost::Blobs,
+    Lost::BitArrays,
+    Lost::Booleans,
+    Lost::WideNumbers,
+    Lost::EventHeaders,
+    Lost::UntimedClasses,
+];
+
 /// RFC v1.6.
 pub static CTF16: Target =
     Target::folder(&["ctf1.6"], "the draft RFC v1.6 of the Common Trace Format (2011)", |path, sources, options| {
         create(Dialect::V16, path, sources, options)
     })
-    .cannot_hold(&[
-        Lost::ClockFrequencies,
-        Lost::ClockOrigins,
-        Lost::Environment,
-        Lost::TraceNames,
-        Lost::Optionals,
-        Lost::Variants,
-        Lost::Blobs,
-        Lost::BitArrays,
-        Lost::Booleans,
-        Lost::WideNumbers,
-        Lost::EventHeaders,
-        Lost::UntimedClasses,
-    ])
+    .cannot_hold(CANNOT_HOLD.split_at(3).1)
     .with_settings(SETTINGS);
 
 /// RFC v1.1.
@@ -85,23 +91,7 @@ pub static CTF11: Target =
     Target::folder(&["ctf1.1"], "the draft RFC v1.1 of the Common Trace Format (2010)", |path, sources, options| {
         create(Dialect::V11, path, sources, options)
     })
-    .cannot_hold(&[
-        Lost::ClockFrequencies,
-        Lost::ClockOrigins,
-        Lost::Environment,
-        Lost::TraceNames,
-        Lost::TraceUuid,
-        Lost::PacketContexts,
-        Lost::CpuNumbers,
-        Lost::Optionals,
-        Lost::Variants,
-        Lost::Blobs,
-        Lost::BitArrays,
-        Lost::Booleans,
-        Lost::WideNumbers,
-        Lost::EventHeaders,
-        Lost::UntimedClasses,
-    ])
+    .cannot_hold(CANNOT_HOLD)
     .with_settings(SETTINGS);
 
 /// Names of the parts of a trace that a writer needs to make it again.
