@@ -30,61 +30,11 @@ pub(crate) struct AnalyzeOptions {
     #[arg(long, value_name = "S", help_heading = "Selection")]
     pub(crate) stream: Vec<String>,
 
-    /// Only these threads: 1,4-7
-    #[arg(long, value_name = "LIST", help_heading = "Selection")]
-    pub(crate) tid: Option<String>,
+    #[command(flatten)]
+    pub(crate) choice: SpanChoice,
 
-    /// Only threads of these processes
-    #[arg(long, value_name = "LIST", help_heading = "Selection")]
-    pub(crate) pid: Option<String>,
-
-    /// Only threads of this name; globs are allowed
-    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
-    pub(crate) comm: Option<String>,
-
-    /// Only these CPUs
-    #[arg(long, value_name = "LIST", help_heading = "Selection")]
-    pub(crate) cpu: Option<String>,
-
-    /// Only spans at least this long, such as 10us
-    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
-    pub(crate) min: Option<u64>,
-
-    /// Only spans at most this long
-    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
-    pub(crate) max: Option<u64>,
-
-    /// Only rows for which it is true: a filter over the columns, as CSV names them, such as 'count > 9 and errors == 0'
-    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
-    pub(crate) condition: Option<String>,
-
-    /// Group by this key; each analysis lists its own
-    #[arg(long, value_name = "KEY", help_heading = "Rows")]
-    pub(crate) by: Option<String>,
-
-    /// The spans themselves, in the order of their ends
-    #[arg(long, conflicts_with_all = ["top", "hist"], help_heading = "Rows")]
-    pub(crate) log: bool,
-
-    /// The N longest spans
-    #[arg(long, value_name = "N", conflicts_with = "hist", help_heading = "Rows")]
-    pub(crate) top: Option<usize>,
-
-    /// Durations in N buckets of equal width
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Rows")]
-    pub(crate) hist: Option<u32>,
-
-    /// Rows for each step of this length, instead of one for the whole time
-    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Rows")]
-    pub(crate) step: Option<u64>,
-
-    /// Sort by this column: amounts fall, names and times rise
-    #[arg(long, value_name = "COLUMN", help_heading = "Rows")]
-    pub(crate) sort: Option<String>,
-
-    /// Show at most N rows
-    #[arg(long, value_name = "N", help_heading = "Rows")]
-    pub(crate) limit: Option<usize>,
+    #[command(flatten)]
+    pub(crate) rows: RowOptions,
 
     /// With `states`: rows of these, of cpus, threads, disks, irqs; with `processes`: files
     #[arg(long, value_name = "KIND,..", value_delimiter = ',', help_heading = "One analysis")]
@@ -136,6 +86,70 @@ pub(crate) struct AnalyzeOptions {
     /// Show and read times in UTC instead of local time
     #[arg(long, help_heading = "Output")]
     pub(crate) clock_gmt: bool,
+}
+
+/// Options that choose threads, CPUs, spans and rows.
+#[derive(Args)]
+pub(crate) struct SpanChoice {
+    /// Only these threads: 1,4-7
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) tid: Option<String>,
+
+    /// Only threads of these processes
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) pid: Option<String>,
+
+    /// Only threads of this name; globs are allowed
+    #[arg(long, value_name = "GLOB", help_heading = "Selection")]
+    pub(crate) comm: Option<String>,
+
+    /// Only these CPUs
+    #[arg(long, value_name = "LIST", help_heading = "Selection")]
+    pub(crate) cpu: Option<String>,
+
+    /// Only spans at least this long, such as 10us
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
+    pub(crate) min: Option<u64>,
+
+    /// Only spans at most this long
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
+    pub(crate) max: Option<u64>,
+
+    /// Only rows for which it is true: a filter over the columns, as CSV names them, such as 'count > 9 and errors == 0'
+    #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
+    pub(crate) condition: Option<String>,
+}
+
+/// Options that say what a row is, and which rows are shown in which order.
+#[derive(Args)]
+pub(crate) struct RowOptions {
+    /// Group by this key; each analysis lists its own
+    #[arg(long, value_name = "KEY", help_heading = "Rows")]
+    pub(crate) by: Option<String>,
+
+    /// The spans themselves, in the order of their ends
+    #[arg(long, conflicts_with_all = ["top", "hist"], help_heading = "Rows")]
+    pub(crate) log: bool,
+
+    /// The N longest spans
+    #[arg(long, value_name = "N", conflicts_with = "hist", help_heading = "Rows")]
+    pub(crate) top: Option<usize>,
+
+    /// Durations in N buckets of equal width
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Rows")]
+    pub(crate) hist: Option<u32>,
+
+    /// Rows for each step of this length, instead of one for the whole time
+    #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Rows")]
+    pub(crate) step: Option<u64>,
+
+    /// Sort by this column: amounts fall, names and times rise
+    #[arg(long, value_name = "COLUMN", help_heading = "Rows")]
+    pub(crate) sort: Option<String>,
+
+    /// Show at most N rows
+    #[arg(long, value_name = "N", help_heading = "Rows")]
+    pub(crate) limit: Option<usize>,
 }
 
 /// Output formats of `analyze`.

@@ -42,7 +42,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let (names, input) = names(options)?;
     let asked = asked(options, &names)?;
     let definitions = periods::definitions(options, &names)?;
-    let condition = select::parse_option(&options.condition, Expression::parse, "--where")?;
+    let condition = select::parse_option(&options.choice.condition, Expression::parse, "--where")?;
     let events = EventOptions {
         begin: options.begin.clone(),
         end: options.end.clone(),
@@ -87,8 +87,8 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let streamed = Rc::new(RefCell::new(rows::Streamed::new(format)));
     let is_streamed = names.len() == 1
         && matches!(format, AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
-        && options.sort.is_none()
-        && options.limit.is_none()
+        && options.rows.sort.is_none()
+        && options.rows.limit.is_none()
         && options.per.is_none()
         && (asked.view == View::Log || names[0].name == "states");
     let mut stopped = false;
@@ -111,8 +111,8 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     // A table shows rows of `states` as they are, unless cells are asked for.
     let keeps_states = format == AnalyzeFormat::Table
         && condition.is_none()
-        && options.sort.is_none()
-        && options.limit.is_none()
+        && options.rows.sort.is_none()
+        && options.rows.limit.is_none()
         && options.per.is_none();
     let make = |(known, asked): &(&Known, Asked)| {
         let (sink, states) = (is_streamed.then(|| rows.clone()), is_streamed.then(|| states.clone()));
@@ -150,7 +150,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
 fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: Outcome) -> Result<Outcome, Error> {
     let mut found = Vec::new();
     for table in &mut tables {
-        if let Some(column) = &options.sort
+        if let Some(column) = &options.rows.sort
             && !table.sort_by(column)
         {
             let error = Error::misuse(format!("`{}` has no column `{column}`", table.analysis));
@@ -158,7 +158,7 @@ fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: 
             return Err(error.with_help(format!("its columns are {}", known.join(", "))));
         }
         found.push(table.states.as_ref().map_or(table.rows.len(), StateRows::len));
-        table.rows.truncate(options.limit.unwrap_or(usize::MAX));
+        table.rows.truncate(options.rows.limit.unwrap_or(usize::MAX));
     }
     let mut page = rows::Paged::new(sink);
     match format_of(options) {
@@ -209,7 +209,7 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         };
         text.as_deref().map(parse).transpose()
     };
-    if let Some(by) = &options.by
+    if let Some(by) = &options.rows.by
         && let Some(known) = names.iter().find(|known| !known.by.contains(&&**by))
     {
         let error = Error::misuse(format!("`{}` has no groups `{by}`", known.name));
@@ -219,12 +219,12 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         });
     }
     if names.iter().any(|known| known.name == "path")
-        && options.tid.as_deref().and_then(Numbers::parse).and_then(|tids| tids.single()).is_none()
+        && options.choice.tid.as_deref().and_then(Numbers::parse).and_then(|tids| tids.single()).is_none()
     {
         let error = Error::misuse("`path` is about one thread, and --tid does not name one");
         return Err(error.with_help("tracemill analyze path --tid 42 TRACE"));
     }
-    let view = match (options.log, options.top, options.hist) {
+    let view = match (options.rows.log, options.rows.top, options.rows.hist) {
         (true, _, _) => View::Log,
         (_, Some(most), _) => View::Top(most),
         (_, _, Some(buckets)) => View::Histogram(buckets as usize),
@@ -236,23 +236,23 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         return Err(Error::misuse(format!("`{}` has no spans for --log, --top and --hist", known.name)));
     }
     // Counts of switches and packets have no durations.
-    let counts = [(options.switches, "--switches"), (options.by.as_deref() == Some("net"), "--by net")];
+    let counts = [(options.switches, "--switches"), (options.rows.by.as_deref() == Some("net"), "--by net")];
     if let Some((_, counts)) = counts.into_iter().find(|(is_asked, _)| *is_asked)
         && view != View::Statistics
     {
         return Err(Error::misuse(format!("{counts} has no spans for --log, --top and --hist")));
     }
-    if (options.min.is_some() || options.max.is_some())
+    if (options.choice.min.is_some() || options.choice.max.is_some())
         && let Some(known) = names.iter().find(|known| !known.has_spans)
     {
         return Err(Error::misuse(format!("`{}` has no spans for --min and --max", known.name)));
     }
     if options.switches
-        && let Some(by) = options.by.as_deref().filter(|by| !matches!(*by, "thread" | "cpu"))
+        && let Some(by) = options.rows.by.as_deref().filter(|by| !matches!(*by, "thread" | "cpu"))
     {
         return Err(Error::misuse(format!("--switches has no groups `{by}`")).with_help("its groups are cpu, thread"));
     }
-    if options.step.is_some() {
+    if options.rows.step.is_some() {
         if view != View::Statistics {
             return Err(Error::misuse("--step divides statistics, and --log, --top and --hist show none"));
         }
@@ -276,15 +276,15 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         }
     }
     Ok(Asked {
-        by: options.by.clone(),
+        by: options.rows.by.clone(),
         view,
-        step: options.step.map(Into::into),
-        tids: numbers(&options.tid, "--tid")?,
-        pids: numbers(&options.pid, "--pid")?,
-        comms: options.comm.as_deref().map(Pattern::glob),
-        cpus: numbers(&options.cpu, "--cpu")?,
-        min: options.min,
-        max: options.max,
+        step: options.rows.step.map(Into::into),
+        tids: numbers(&options.choice.tid, "--tid")?,
+        pids: numbers(&options.choice.pid, "--pid")?,
+        comms: options.choice.comm.as_deref().map(Pattern::glob),
+        cpus: numbers(&options.choice.cpu, "--cpu")?,
+        min: options.choice.min,
+        max: options.choice.max,
         words,
         ..Asked::default()
     })
