@@ -13,7 +13,7 @@ use tracemill_model::error::Result;
 
 use crate::answers::ns;
 use crate::error::{Answer, ApiError};
-use crate::shared::{Input, Lasting, News, Shared, Stage};
+use crate::shared::{Input, Lasting, News, Shared, Stage, give_way};
 
 /// Opens the traces again, with clocks that were moved.
 pub type Reopener = Arc<dyn Fn(&[Move]) -> Result<Input> + Send + Sync>;
@@ -113,14 +113,14 @@ impl Current {
         self.put(shared.clone(), Stage::Counting, None);
         drop(moves);
         let generation = shared.generation();
-        // It is not waited for at the end.
-        std::thread::spawn(move || shared.read());
+        shared.read_behind();
         Ok(json!({ "generation": generation, "offset_ns": ns(offset_ns) }))
     }
 
     /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
     pub(crate) fn watch(&self) {
         let Some(reopen) = self.shared().input.reopen.clone() else { return };
+        give_way();
         let first = self.shared();
         let mut files = Files::of(&first.input);
         // What was written while they were opened may not have been seen.

@@ -223,6 +223,15 @@ impl Shared {
         }
     }
 
+    /// Reads the traces in a thread that nobody waits for: between two events that match a filter it looks at nothing else.
+    pub fn read_behind(self: &Arc<Self>) {
+        let shared = self.clone();
+        std::thread::spawn(move || {
+            give_way();
+            shared.read();
+        });
+    }
+
     /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
     pub fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
@@ -419,10 +428,37 @@ impl Shared {
     }
 }
 
+/// How much less than others a thread that reads ahead of questions is in a hurry, as `nice` counts it: of a core that both
+/// want it gets a tenth.
+#[cfg(target_os = "linux")]
+const NICENESS: i32 = 10;
+
+/// Lets others go before this thread and those that it begins: answers, and the browser that shows them. Elsewhere than on
+/// Linux that would be true of the whole process.
+pub(crate) fn give_way() {
+    // Nothing is lost when it stays as it is.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::nice(NICENESS);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::answers::{self, Query};
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn reading_lets_answers_go_first() {
+        let niceness = || rustix::process::nice(0).expect("it can be asked for");
+        let own = niceness();
+        let of_threads = std::thread::spawn(move || {
+            give_way();
+            (niceness(), std::thread::spawn(niceness).join().expect("it ends"))
+        });
+        let wanted = (own + NICENESS).min(19);
+        assert_eq!(of_threads.join().expect("it ends"), (wanted, wanted));
+        assert_eq!(niceness(), own);
+    }
 
     fn mill() -> Input {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");

@@ -105,9 +105,7 @@ impl Listening {
     /// When the system lets it not go on.
     pub fn run(self) -> Result<()> {
         let Listening { runtime, listener, shared, idle_exit, .. } = self;
-        // It is not waited for at the end: between two events that match a filter it looks at nothing else.
-        let reader = shared.clone();
-        std::thread::spawn(move || reader.read());
+        shared.read_behind();
         let current = Arc::new(Current::new(shared.clone()));
         let watcher = current.clone();
         std::thread::spawn(move || watcher.watch());

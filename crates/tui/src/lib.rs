@@ -54,9 +54,7 @@ pub fn run(input: Input, settings: Settings) -> Result<()> {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
     }
     let shared = Arc::new(Shared::alone(input)?);
-    let reader = shared.clone();
-    // It is not waited for at the end: between two events that match a filter it looks at nothing else.
-    std::thread::spawn(move || reader.read());
+    shared.read_behind();
     let app = App::new(shared.clone(), settings);
     let ended = match settings.is_plain {
         true => plain::run(app, std::io::stdin().lock(), std::io::stdout().lock()),
