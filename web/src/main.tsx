@@ -29,20 +29,20 @@ function held(): { worker: string; data: string } | null {
   return worker !== null && data !== null ? { worker, data } : null;
 }
 
+const SOON_MS = 80;
+
 async function main(): Promise<void> {
   const file = held();
   const token = file ? '' : await findToken();
   followLink();
   const root = document.getElementById('root');
   if (!root) return;
+  // A source that answers soon has its tracks in the first picture: what is drawn twice is there later.
+  if (token === null) phase.value = 'token';
+  else await Promise.race([start(file ? new Inside(file.worker, file.data) : new Server(token)), new Promise((resolve) => setTimeout(resolve, SOON_MS))]);
   render(<App />, root);
   listenToKeys();
-  if (token === null) {
-    phase.value = 'token';
-    undrawn.value = false;
-    return;
-  }
-  await start(file ? new Inside(file.worker, file.data) : new Server(token));
+  if (token === null) undrawn.value = false;
 }
 
 void main();

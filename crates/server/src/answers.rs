@@ -93,7 +93,14 @@ pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply
 fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     let set = || query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose();
     let value = match path {
-        "session" => Ok(session(shared)),
+        "session" => {
+            let mut value = session(shared);
+            // A page that opens would ask for them next.
+            if query.is_on("tracks") {
+                value["tracks"] = tracks(shared, None)?["tracks"].take();
+            }
+            Ok(value)
+        }
         "tracks" => match query.get("group") {
             Some(path) => groups::tracks(shared, path, query),
             None => tracks(shared, set()?.as_deref()),

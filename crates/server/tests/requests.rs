@@ -93,6 +93,18 @@ impl Served {
 }
 
 #[test]
+fn a_session_brings_its_tracks_when_it_is_asked_to() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    let parse = |target: &str| -> Value { serde_json::from_str(&served.ask("GET", target, "").1).expect("JSON") };
+    let (tracks, session) = (parse("/api/tracks"), parse("/api/session?tracks=1"));
+    assert!(tracks["tracks"].as_array().is_some_and(|tracks| tracks.len() > 1), "{tracks}");
+    assert_eq!((&session["tracks"], &session["generation"]), (&tracks["tracks"], &tracks["generation"]));
+    assert_eq!(parse("/api/session")["tracks"], Value::Null);
+    served.end();
+}
+
+#[test]
 fn odd_requests_have_answers() {
     let served = serve("traces/mill");
     served.when_counted();

@@ -15,6 +15,8 @@ export interface Session {
   index: IndexProgress;
   features: string[];
   command: string;
+  /** Where they were asked for. */
+  tracks?: Track[];
 }
 
 export interface TraceInfo {

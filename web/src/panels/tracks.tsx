@@ -14,7 +14,7 @@ import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
 import {
-  applyFilter, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesShown, titles, trackById, tracks, viewport, wakeupsAnswer,
+  applyFilter, awaitsTiles, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesLate, tilesShown, titles, trackById, tracks, viewport, wakeupsAnswer,
 } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
@@ -299,6 +299,8 @@ function Timeline(): JSX.Element {
     const stop = drawAtFrames(() => {
       const { width, height } = viewport.peek();
       if (width === 0 || height === 0 || !session.peek()) return;
+      // Rows without anything on them would only delay the first tiles.
+      if (!painted.current && awaitsTiles()) return;
       resize(over, width, height, devicePixelRatio);
       const { words: said, drawn, logs } = drawTimeline(painter, g, timelineInput(width, height, devicePixelRatio));
       if (!moving() && !sameWords(said, words.peek())) words.value = said;
@@ -308,7 +310,7 @@ function Timeline(): JSX.Element {
       if (phase.peek() === 'loading' && session.peek()?.events === 0) phase.value = 'ready';
     });
     const end = effect(() => {
-      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, sliceAnswer.value, titles.value, wakeupsAnswer.value, phase.value, session.value];
+      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, sliceAnswer.value, titles.value, wakeupsAnswer.value, phase.value, session.value, tilesLate.value];
       requestDraw();
     });
     const wheel = (e: WheelEvent): void => onWheel(e, target);

@@ -55,10 +55,19 @@ export const counted = (abort?: AbortSignal): Promise<void> => new Promise((reso
 
 export const filterError = signal<{ text: string; error: ErrorBody } | null>(null);
 
+/** Tracks that came with the session. */
+let broughtTracks: Track[] | null = null;
+
 const tracksAnswer = answer<{ tracks: Track[] }>(() => {
   if (!session.value || phase.value === 'token') return null;
   const filter = state.value.filter;
-  return { key: `${filter}\n${epoch.value}`, ask: (abort) => ask('tracks', { filter }, abort) };
+  return {
+    key: `${filter}\n${epoch.value}`,
+    ask(abort) {
+      const brought = filter === '' ? broughtTracks : null;
+      return brought ? Promise.resolve({ tracks: brought }) : ask('tracks', { filter }, abort);
+    },
+  };
 });
 
 /** Tracks as the filter leaves them. The answer before the present one stays until that is there. */
@@ -204,6 +213,12 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
     for (let i = 0; i < wanted.length; i += most) void fetchTiles(store, filter, wanted.slice(i, i + most), level, first, last, keep, exact);
   }
 }
+
+/** Whether the first tiles are on their way: no longer than for a moment. */
+export const awaitsTiles = (): boolean => tilesArrived.peek() === 0 && !tilesLate.peek() && flights.size > 0;
+const FIRST_MS = 250;
+/** Set when whoever waits for the first tiles has waited long enough. */
+export const tilesLate = signal(false);
 
 const flightKey = (filter: string, id: string, level: number, index: number, exact: boolean): string => `${filter}\n${id} ${level} ${index} ${exact ? 1 : 0}`;
 
@@ -520,12 +535,24 @@ export async function start(from: Source): Promise<void> {
   onLost((why) => { if (phase.peek() !== 'ended') phase.value = why === 'token' ? 'token' : 'ended'; });
   const end = hold();
   try {
-    session.value = await ask<Session>('session');
+    const now = await askSession();
+    bring(now, () => { session.value = now; });
+    setTimeout(() => { tilesLate.value = true; }, FIRST_MS);
   } catch (e) {
     fail(e);
     return;
   } finally { end(); }
   void watch();
+}
+
+/** What is known of the traces, with their tracks as no filter leaves them: a question less on the way to what is drawn. */
+const askSession = (): Promise<Session> => ask<Session>('session', { tracks: state.peek().filter === '' ? 1 : null });
+
+/** Lets a session take its place; the question for its tracks that follows has its answer already. */
+function bring(now: Session, put: () => void): void {
+  broughtTracks = now.tracks ?? null;
+  batch(put);
+  broughtTracks = null;
 }
 
 function fail(e: unknown): void {
@@ -597,10 +624,10 @@ function hearIndex(index: IndexProgress): void {
 /** Asks what is known now; everything else follows. When only what is not before a time changed, the rest is kept. */
 export async function refresh(since: bigint | null = null): Promise<void> {
   const before = session.peek();
-  const now = await ask<Session>('session');
+  const now = await askSession();
   const sameGeneration = before !== null && String(before.generation) === String(now.generation);
   if (sameGeneration && before.index.state === now.index.state && before.begin === now.begin) return;
-  batch(() => {
+  bring(now, () => {
     session.value = now;
     for (const store of [plainTiles, filteredTiles]) {
       // Tiles count from the origin.
