@@ -229,6 +229,31 @@ fn programs_run_to_their_end_whatever_becomes_of_the_recording() {
     assert_eq!(text.matches("[entry] leaf(").count(), 500, "{}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// The ring of a thread that is over goes to the next one; what it held stays that of the first.
+#[test]
+fn threads_that_come_and_go_share_rings() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "many.c", "-pg -O1 -fno-inline", "program") else { return };
+    fs::create_dir(folder.path("rings")).expect("a folder");
+    for (more, threads) in [(&[][..], 50), (&["-b", "4K", "--when-full", "lose", "-A", "leaf@arg1"], 50)] {
+        let arguments = [&["record", "-o", "o", "--ring-dir", "rings"], more, &["./program", "50", "rings"]].concat();
+        let output = ours(&folder, &arguments);
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{more:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "2\n", "{more:?}: one of main, one of the others");
+        assert_eq!((entries(&folder, "leaf"), entries(&folder, "work")), (3 * threads, threads), "{more:?}");
+        let files = fs::read_dir(folder.path("o")).expect("the folder").flatten();
+        let files = files.filter(|file| file.file_name().to_string_lossy().ends_with(".dat")).count();
+        assert_eq!(files, threads + 1, "{more:?}: a file of each task");
+        is_read_alike(&folder, &["replay", "graph", "dump"], "threads that come and go");
+    }
+    // Without a look at rings, as fast as threads come.
+    let threads = if std::env::var_os("TRACEMILL_LONG").is_some() { 10_000 } else { 1_000 };
+    let output = ours(&folder, &["record", "-o", "o", "./program", &threads.to_string(), "none"]);
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
+    assert_eq!((entries(&folder, "leaf"), entries(&folder, "work")), (3 * threads, threads));
+    assert_eq!(fs::read_dir(folder.path("rings")).expect("the folder").count(), 0, "rings are removed");
+}
+
 #[test]
 fn libraries_that_are_loaded_have_names() {
     let folder = Folder::new();

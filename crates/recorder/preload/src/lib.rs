@@ -20,6 +20,7 @@
 #![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod bell;
 mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::{self, Text};
-use crate::{full, patch, rules, stubs, thread};
+use crate::{bell, full, patch, ring, rules, stubs, thread};
 
 /// The settings that the environment has.
 pub(crate) struct Settings {
@@ -145,6 +145,7 @@ extern "C" fn after_fork() {
         .add(b" pid=")
         .number(pid as u64, 1);
     tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
+    ring::forget_kept();
     thread::after_fork();
 }
 
@@ -199,6 +200,8 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     if number("TRACEMILL_CALLS_OFF").is_some() {
         full::start_off();
     }
+    // SAFETY: this is the constructor.
+    unsafe { bell::find(RINGS.get()) };
     if let Some(session) = begin_session(&folder) {
         if number("TRACEMILL_CALLS_RULES").is_some() {
             rules::load(&folder, &session, has_recorder);

@@ -1,14 +1,37 @@
-//! The ring of a thread: its slots, and what had no room.
+//! The ring of a thread: its slots, and what had no room. A ring outlives its thread, and is given to another one.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::layout;
 use crate::process::{self, SETTINGS};
 use crate::system::{self, Text};
 use crate::thread::{LOST, RECORD, Thread};
+use crate::{bell, layout};
 
 /// Slots of a ring at first.
 pub(crate) const SLOTS: u64 = 8;
+
+/// Bytes of the rings that are kept for threads to come, at most.
+const KEPT_BYTES: usize = 65 << 20;
+
+/// Rings of threads that are over: where they are mapped, or 0. Whoever takes one out has it alone.
+static KEPT: [AtomicUsize; 64] = [const { AtomicUsize::new(0) }; 64];
+
+/// Forgets the rings of the parent.
+pub(crate) fn forget_kept() {
+    KEPT.iter().for_each(|place| place.store(0, Ordering::Relaxed));
+}
+
+/// Keeps a ring of `len` bytes. `false` when there are enough.
+fn keep(base: usize, len: usize) -> bool {
+    let mut places = KEPT.iter().take(KEPT_BYTES / len);
+    places.any(|place| place.compare_exchange(0, base, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+}
+
+/// A number of four bytes in the header of a ring.
+unsafe fn half(base: *mut u8, at: usize) -> &'static AtomicU32 {
+    // SAFETY: the caller has the ring, which is mapped; offsets are those of the header.
+    unsafe { AtomicU32::from_ptr(base.add(at).cast()) }
+}
 
 impl Thread {
     /// Counts records that are not there.
@@ -36,13 +59,8 @@ impl Thread {
     }
 
     fn begin_slot(&mut self) -> bool {
-        let mut done = self.ring(layout::DONE).load(Ordering::Relaxed);
-        if self.end != 0 {
-            done += 1;
-            self.ring(layout::DONE).store(done, Ordering::Release);
-            self.end = 0;
-            self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
-        }
+        self.end_slot();
+        let done = self.ring(layout::DONE).load(Ordering::Relaxed);
         let mut waited = 0;
         loop {
             let taken = self.ring(layout::TAKEN).load(Ordering::Acquire);
@@ -58,8 +76,7 @@ impl Thread {
                 SETTINGS.waits.store(false, Ordering::Relaxed);
                 return false;
             }
-            // SAFETY: the header of the ring is mapped.
-            unsafe { system::wait(self.base.add(layout::TAKEN).cast(), taken as u32) };
+            bell::wait(self.ring(layout::TAKEN), taken);
         }
         let at = layout::LEN as u64 + done % self.slots * self.slot_size;
         // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
@@ -76,6 +93,20 @@ impl Thread {
         true
     }
 
+    /// Ends the open slot, if there is one.
+    fn end_slot(&mut self) {
+        if self.end == 0 {
+            return;
+        }
+        let done = self.ring(layout::DONE).load(Ordering::Relaxed) + 1;
+        self.ring(layout::DONE).store(done, Ordering::Release);
+        self.end = 0;
+        self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
+        if done - self.ring(layout::TAKEN).load(Ordering::Relaxed) >= self.slots / 2 {
+            bell::ring();
+        }
+    }
+
     /// Goes on in a ring of twice the size, when that is allowed and there is memory. The recorder takes what is in the old
     /// one, and removes it.
     fn grow(&mut self) -> bool {
@@ -89,6 +120,54 @@ impl Thread {
             SETTINGS.largest.store(0, Ordering::Relaxed);
         }
         has_grown
+    }
+
+    /// Gives a thread that begins a ring.
+    pub(crate) fn take_ring(&mut self) -> bool {
+        self.take_kept() || self.make_ring(SLOTS)
+    }
+
+    /// Goes on in the ring of a thread that is over, if the recorder has taken everything out of one.
+    fn take_kept(&mut self) -> bool {
+        for place in &KEPT {
+            if place.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let base = place.swap(0, Ordering::AcqRel) as *mut u8;
+            if base.is_null() {
+                continue;
+            }
+            // SAFETY: the ring was taken out, so it is this thread's; what was kept is mapped.
+            unsafe {
+                let number = |at: usize| AtomicU64::from_ptr(base.add(at).cast());
+                let slots = number(layout::SLOTS).load(Ordering::Relaxed);
+                let slot_size = number(layout::SLOT_SIZE).load(Ordering::Relaxed);
+                let len = layout::LEN + (slots * slot_size) as usize;
+                if half(base, layout::STATE).load(Ordering::Acquire) != layout::FREE {
+                    if !keep(base as usize, len) {
+                        half(base, layout::STATE).store(layout::CLOSED, Ordering::Release);
+                        system::munmap(base.cast(), len);
+                    }
+                    continue;
+                }
+                (self.base, self.len, self.slots, self.slot_size) = (base, len, slots, slot_size);
+            }
+            (self.end, self.lost) = (0, 0);
+            self.ring(layout::DISCARDED).store(0, Ordering::Relaxed);
+            self.put_thread();
+            let is_ready = self.begin_slot();
+            // SAFETY: as above.
+            unsafe { half(self.base, layout::STATE).store(layout::WRITING, Ordering::Release) };
+            return is_ready;
+        }
+        false
+    }
+
+    /// Tells whose ring it is.
+    fn put_thread(&self) {
+        // SAFETY: it takes nothing and cannot fail.
+        let pid = unsafe { system::getpid() } as u64;
+        self.ring(layout::PID).store(pid | u64::from(system::gettid()) << 32, Ordering::Relaxed);
     }
 
     /// Makes a ring for this thread, and closes the one before it.
@@ -136,7 +215,7 @@ impl Thread {
             put(layout::SLOT_SIZE, slot_size);
             put(layout::SLOTS, slots);
             put(layout::MODE, 1);
-            put(layout::PID, system::getpid() as u64 | u64::from(system::gettid()) << 32);
+            self.put_thread();
             let name = Text::new().add(rings).add(b"/").number(number, 1).add(b".ring");
             (self.end, self.lost) = (0, 0);
             let is_ready = self.begin_slot();
@@ -145,11 +224,25 @@ impl Thread {
         }
     }
 
-    /// Tells the recorder that nothing more comes.
+    /// The thread is over: its ring is there for another one.
+    pub(crate) fn give_back_ring(&mut self) {
+        if self.slots != SLOTS {
+            return self.close_ring();
+        }
+        self.end_slot();
+        // SAFETY: the ring is mapped, and this thread's until it is kept.
+        unsafe { half(self.base, layout::STATE).store(layout::ENDED, Ordering::Release) };
+        if !keep(self.base as usize, self.len) {
+            self.close_ring();
+        }
+    }
+
+    /// Tells the recorder that nothing more comes, from nobody.
     pub(crate) fn close_ring(&mut self) {
+        self.end_slot();
         // SAFETY: the ring was mapped by this thread, which uses it no more.
         unsafe {
-            self.ring(layout::KIND).store(2 | u64::from(layout::ENDED) << 32, Ordering::Release);
+            half(self.base, layout::STATE).store(layout::CLOSED, Ordering::Release);
             system::munmap(self.base.cast(), self.len);
         }
     }

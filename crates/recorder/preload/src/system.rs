@@ -54,22 +54,30 @@ pub(crate) const MAP_SHARED: c_int = 1;
 pub(crate) const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 pub(crate) const MADV_POPULATE_WRITE: c_int = 23;
 pub(crate) const O_RDWR_CREAT_EXCL_CLOEXEC: c_int = 0o2 | 0o100 | 0o200 | 0o2_000_000;
+pub(crate) const O_RDWR_CLOEXEC: c_int = 0o2 | 0o2_000_000;
 pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
 pub(crate) const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 const SYS_GETTID: c_long = 186;
 const SYS_FUTEX: c_long = 202;
 const FUTEX_WAIT: c_int = 0;
+const FUTEX_WAKE: c_int = 1;
 
 pub(crate) fn gettid() -> u32 {
     // SAFETY: the call takes nothing.
     unsafe { syscall(SYS_GETTID) as u32 }
 }
 
-/// Waits until a word changes, a millisecond at most: the recorder has no way to wake.
+/// Waits until a word changes, a millisecond at most: the recorder may have no way to wake.
 pub(crate) unsafe fn wait(word: *const u32, value: u32) {
     let time: [i64; 2] = [0, 1_000_000];
     // SAFETY: the caller's word is mapped, and the time stands on this stack.
     unsafe { syscall(SYS_FUTEX, word, FUTEX_WAIT, value, &raw const time) };
+}
+
+/// Wakes who waits for a word to change.
+pub(crate) unsafe fn wake(word: *const u32) {
+    // SAFETY: the caller's word is mapped.
+    unsafe { syscall(SYS_FUTEX, word, FUTEX_WAKE, 1) };
 }
 
 /// Keeps `errno` as it is.

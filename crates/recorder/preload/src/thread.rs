@@ -549,7 +549,7 @@ unsafe fn begin() -> bool {
             own_len: len,
         });
         process::tell_task(system::clock_ns(SETTINGS.clock()));
-        if !(*thread).make_ring(SLOTS) {
+        if !(*thread).take_ring() {
             system::munmap(pages, len);
             return false;
         }
@@ -595,7 +595,7 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
             (*thread.frame(at)).put_back();
         }
         *local() = [0, OFF];
-        thread.close_ring();
+        thread.give_back_ring();
         system::munmap(pages, thread.own_len);
     }
 }

@@ -36,6 +36,7 @@
 #[cfg(target_endian = "big")]
 compile_error!("rings are little endian, and are written as they are in memory");
 
+mod bell;
 #[cfg(feature = "c")]
 #[doc(hidden)]
 pub mod c;
@@ -52,6 +53,8 @@ mod site;
 #[cfg(feature = "tracing")]
 pub mod tracing;
 
+#[doc(hidden)]
+pub use bell::Bell;
 pub use field::{Element, Field, FieldClass, Fields};
 pub use folder::{Recovered, recover, snapshot};
 pub use metadata::{Call, Format};

@@ -297,6 +297,16 @@ pub(crate) fn sleep_as_consumer(time: Duration) {
     SLEEPS.store(0, Ordering::SeqCst);
 }
 
+/// Waits so long, or until a word that processes share is not `value`.
+pub(crate) fn wait_shared(word: &AtomicU32, value: u32, time: Duration) {
+    futex(word.as_ptr(), libc::FUTEX_WAIT, value, Some(time));
+}
+
+/// Wakes those who wait for a word that processes share.
+pub(crate) fn wake_shared(word: &AtomicU32) {
+    futex(word.as_ptr(), libc::FUTEX_WAKE, u32::MAX >> 1, None);
+}
+
 /// The half of a number that changes first.
 fn low_half(number: &AtomicU64) -> *mut u32 {
     let pointer = number.as_ptr().cast::<u32>();

@@ -35,6 +35,7 @@ const PAGE: usize = 4096;
 const NO_SLOT: u64 = 1 << 63;
 
 /// A file of fixed size in memory, shared with whoever opens it.
+#[derive(Debug)]
 pub(crate) struct Mapping {
     base: *mut u8,
     len: usize,

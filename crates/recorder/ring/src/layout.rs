@@ -47,7 +47,20 @@ pub const SLOT_SIZES: std::ops::RangeInclusive<u64> = 4096..=16 << 20;
 pub const FREE: u32 = 0;
 /// State: a thread writes.
 pub const WRITING: u32 = 1;
-/// State: its thread ended.
+/// State: its thread ended; another one may get it once everything is taken.
 pub const ENDED: u32 = 2;
 /// State: closed in order.
 pub const CLOSED: u32 = 3;
+
+/// Name of the file beside rings of calls by which threads and the recorder wake each other: words of four bytes.
+pub const BELL: &str = "bell";
+/// Length of this file in bytes.
+pub const BELL_LEN: usize = 4096;
+/// Offset of the number of times that a thread wanted the recorder to look.
+pub const RUNG: usize = 0;
+/// Offset of whether the recorder sleeps.
+pub const SLEEPS: usize = 4;
+/// Offset of the number of slots that the recorder moved.
+pub const MOVED: usize = 8;
+/// Offset of the number of threads that wait for that.
+pub const WAITING: usize = 12;

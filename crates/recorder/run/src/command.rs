@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use tracemill_record::Bell;
+
 use crate::elf::Elf;
 use crate::folder::{self, Run};
 use crate::rings::Rings;
@@ -273,6 +275,8 @@ impl Recording {
             fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
         }
         let rings = ring_folder(&folder, options.rings.as_deref())?;
+        // Without it threads and the recorder look again after a while.
+        let _ = Bell::make(&rings);
         fs::write(folder.join(LIBRARY_NAME), LIBRARY)?;
         Ok(Recording { program, folder, rings, begin: Instant::now(), rate: rate(options) })
     }
@@ -324,6 +328,7 @@ impl Recording {
         options: &Options,
     ) -> io::Result<Recorded> {
         let mut watch = Watch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
+        watch.rings.find_bell();
         watch.read_clocks();
         let selection = &options.selection;
         let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size > 0, self.rate));
@@ -336,6 +341,7 @@ impl Recording {
                 status = end()?;
             }
             let was_over = status.is_some();
+            let rung = watch.rings.bell().map_or(0, Bell::rung);
             let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
                 // The program is to run to its end, and waits for nobody: the next look may succeed.
                 watch.rings.failed.get_or_insert(error);
@@ -345,7 +351,7 @@ impl Recording {
             if was_over && left == 0 {
                 break;
             }
-            std::thread::sleep(if is_busy { LOOK } else { IDLE });
+            watch.sleep(rung, if is_busy { LOOK } else { IDLE });
         }
         let run = Run {
             command: words(&self.program, arguments),
@@ -430,6 +436,14 @@ impl Watch {
         // What is known already must not wait for what cannot be opened.
         let drained = self.rings.drain(&self.times, is_dead);
         found.and(drained)
+    }
+
+    /// Waits for threads that have more: so long, or until a ring is half full.
+    fn sleep(&self, rung: u32, time: Duration) {
+        match self.rings.bell() {
+            Some(bell) => bell.sleep(rung, time),
+            None => std::thread::sleep(time),
+        }
     }
 
     fn finish(self, folder: &Path, run: &Run, status: Option<ExitStatus>) -> io::Result<Recorded> {

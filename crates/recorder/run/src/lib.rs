@@ -4,7 +4,8 @@
 //! | module | |
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
-//! | `rings` | records of rings to files of tasks |
+//! | `rings` | rings, and the files of tasks that their records go to |
+//! | `records` | the records of a slot |
 //! | `rules` | what is done at the calls of which functions |
 //! | `times` | clock values to times |
 //! | `elf` | symbols and build ids |
@@ -14,6 +15,7 @@
 mod command;
 mod elf;
 mod folder;
+mod records;
 mod rings;
 mod rules;
 #[allow(dead_code, reason = "the library that reads the table compiles it, too")]

@@ -5,21 +5,14 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use tracemill_record::Bell;
 use tracemill_ring::{self as ring, Header, Kind, Pair, header};
 
+use crate::records::{MARKER, MARKERS, RECORD, Records, Seen, number};
 use crate::times::Times;
 
-/// Length of a record in bytes.
-const RECORD: usize = 16;
-/// The kind of a record that counts lost ones.
-const LOST: u64 = 2;
-/// The marker that every record has in its second word.
-const MARKER: u64 = 5 << 3;
-/// The bits of the marker.
-const MARKERS: u64 = 7 << 3;
-/// Values follow, with their length before them, which the files of tasks do not have.
-const MORE: u64 = 4;
 /// Where this process notes in a ring how long the file of its task was before a slot, whose number stands before that, and
 /// the time of the last record before it.
 const NOTE: u64 = 96;
@@ -36,6 +29,15 @@ pub(crate) struct Rings {
     pub(crate) failed: Option<io::Error>,
     /// Does recording go on after such an error? What cannot be written is lost then; otherwise it stays in its ring.
     goes_on: bool,
+    /// Tells threads that there is room.
+    bell: Option<Bell>,
+    /// Number of the files of tasks that are open.
+    open_tasks: usize,
+    /// When it was asked which processes are over.
+    asked: Option<Instant>,
+    /// A slot, and the records of it.
+    slot: Vec<u8>,
+    records: Records,
 }
 
 struct Ring {
@@ -44,16 +46,54 @@ struct Ring {
     file: Option<File>,
     header: Header,
     taken: u64,
-    /// Clock of its last record.
-    clock: u64,
-    /// Lost records that its records count.
-    lost: u64,
+    /// Has everything been taken that a thread wrote that is over, and no other one has begun?
+    is_free: bool,
+    /// Does it hold no note of a recorder that died?
+    is_ours: bool,
+    seen: Seen,
+}
+
+/// A part of what is in a ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The next slot, which is full.
+    Slot,
+    /// The open slot of a thread that was killed, which may not even have been begun: what stands there from the round
+    /// before is older.
+    OpenSlot,
+    /// Only the number of those that had no room.
+    Lost,
+}
+
+/// What of the header of a ring changes while a thread writes.
+struct Now {
+    state: u32,
+    done: u64,
+    discarded: u64,
+    /// Process and thread.
+    who: [u32; 2],
+}
+
+impl Now {
+    fn of(file: &File) -> io::Result<Now> {
+        let mut bytes = [0; header::BEACON];
+        file.read_exact_at(&mut bytes, 0)?;
+        let half = |at: usize| (number(&bytes[at & !7..]) >> (at % 8 * 8)) as u32;
+        Ok(Now {
+            state: half(header::STATE),
+            done: number(&bytes[header::DONE..]),
+            discarded: number(&bytes[header::DISCARDED..]),
+            who: [half(header::PID), half(header::TID)],
+        })
+    }
 }
 
 struct Task {
     path: PathBuf,
     /// Open while something comes.
     file: Option<File>,
+    /// Length of the file in bytes.
+    len: u64,
     records: u64,
     /// Time of its last record.
     last: u64,
@@ -64,26 +104,40 @@ struct Task {
 /// Files of tasks, and rings, that are open at the same time, at most: processes may have thousands of threads.
 const OPEN_TASKS: usize = 60;
 const OPEN_RINGS: usize = 100;
+/// Time between two questions which processes are over.
+const ASK: Duration = Duration::from_millis(1);
 
 impl Task {
     fn new(path: PathBuf, last: u64) -> Task {
-        Task { path, file: None, records: 0, last, unwritten: 0 }
+        Task { path, file: None, len: 0, records: 0, last, unwritten: 0 }
     }
 
-    fn file(&mut self) -> io::Result<&File> {
+    fn file(&mut self) -> io::Result<&mut File> {
         match &mut self.file {
             Some(file) => Ok(file),
-            none => Ok(none.insert(File::options().append(true).create(true).open(&self.path)?)),
+            none => {
+                let file = File::options().append(true).create(true).open(&self.path)?;
+                self.len = file.metadata()?.len();
+                Ok(none.insert(file))
+            }
         }
     }
 
     /// Appends records, or nothing: a part of them would end inside of one.
     fn append(&mut self, records: &[u8]) -> io::Result<()> {
-        let mut file = self.file()?;
-        let before = file.metadata()?.len();
+        self.file()?;
+        let before = self.len;
+        let file = self.file()?;
         file.write_all(records).inspect_err(|_| {
             let _ = file.set_len(before);
-        })
+        })?;
+        self.len = before + records.len() as u64;
+        Ok(())
+    }
+
+    fn cut(&mut self, len: u64) -> io::Result<()> {
+        self.len = len;
+        self.file()?.set_len(len)
     }
 }
 
@@ -98,7 +152,21 @@ impl Rings {
             lost: 0,
             failed: None,
             goes_on,
+            bell: None,
+            open_tasks: 0,
+            asked: None,
+            slot: Vec::new(),
+            records: Records::default(),
         }
+    }
+
+    /// Finds the bell by which threads wake this process, and it them.
+    pub(crate) fn find_bell(&mut self) {
+        self.bell = Bell::open(&self.folder).ok();
+    }
+
+    pub(crate) fn bell(&self) -> Option<&Bell> {
+        self.bell.as_ref()
     }
 
     /// Finds new rings.
@@ -111,8 +179,9 @@ impl Rings {
             }
             let header = read_header(&open_ring(&entry.path())?)?;
             if header.kind == Kind::Calls {
-                let (path, taken) = (entry.path(), header.taken);
-                self.known.insert(number, Ring { path, file: None, taken, header, clock: 0, lost: 0 });
+                let (path, taken, is_free) = (entry.path(), header.taken, header.state == header::FREE);
+                let seen = Seen::default();
+                self.known.insert(number, Ring { path, file: None, taken, header, is_free, is_ours: false, seen });
             }
         }
         Ok(())
@@ -144,10 +213,14 @@ impl Rings {
     pub(crate) fn drain(&mut self, times: &Times, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {
         let numbers: Vec<u64> = self.known.keys().copied().collect();
         // After `exec` the thread of the same id has another ring.
-        let mut newest = BTreeMap::new();
-        for (number, ring) in &self.known {
-            newest.insert(ring.header.tid, *number);
+        let used = self.known.iter().filter(|(_, ring)| !ring.is_free);
+        let newest: BTreeMap<u32, u64> = used.map(|(number, ring)| (ring.header.tid, *number)).collect();
+        // Asking costs more than a look at a ring.
+        let asks = self.asked.is_none_or(|asked| asked.elapsed() >= ASK);
+        if asks {
+            self.asked = Some(Instant::now());
         }
+        let mut dead: BTreeMap<u32, bool> = BTreeMap::new();
         let mut is_busy = false;
         let mut open = self.known.values().filter(|ring| ring.file.is_some()).count();
         for number in numbers {
@@ -159,39 +232,73 @@ impl Rings {
                 }
                 None => open_ring(&ring.path)?,
             };
-            // Before the slots: what a thread wrote before it ended is there then.
-            let state = read_header(&file)?;
-            let is_over =
-                state.state != header::WRITING || newest[&ring.header.tid] != number || is_dead(ring.header.pid);
-            let done = read_header(&file)?.done;
-            while ring.taken < done {
-                self.take(&mut ring, &file, times, false)?;
-                ring.taken += 1;
-                file.write_all_at(&ring.taken.to_le_bytes(), header::TAKEN as u64)?;
-                is_busy = true;
-            }
-            if is_over {
-                self.take(&mut ring, &file, times, true)?;
-                fs::remove_file(&ring.path)?;
-                if let Some(task) = self.tasks.get_mut(&ring.header.tid) {
-                    task.file = None;
-                }
-            } else {
+            let is_over = asks && *dead.entry(ring.header.pid).or_insert_with_key(|pid| is_dead(*pid));
+            let is_newest = |tid: u32| newest.get(&tid).is_none_or(|newest| *newest == number);
+            let drained = self.drain_ring(&mut ring, &file, times, is_over, &is_newest);
+            let is_kept = !matches!(drained, Ok((_, true)));
+            if is_kept {
                 if open < OPEN_RINGS {
                     ring.file = Some(file);
                     open += 1;
                 }
                 self.known.insert(number, ring);
+            } else {
+                fs::remove_file(&ring.path)?;
             }
+            is_busy |= drained?.0;
         }
         Ok((self.known.len(), is_busy))
     }
 
-    /// Appends the records of the next slot to the file of its task: of a slot that is full, or of the last one, which may
-    /// not even have been begun. What stands there from the round before is older.
-    fn take(&mut self, ring: &mut Ring, file: &File, times: &Times, is_last: bool) -> io::Result<()> {
-        let mut slot = vec![0; ring.header.slot_size as usize];
-        file.read_exact_at(&mut slot, ring.header.slot_offset(ring.taken))?;
+    /// Takes what is in a ring, whose process may be over. Returns whether there was something, and whether nothing more
+    /// comes. A thread whose `exec` left the ring has a newer one.
+    fn drain_ring(
+        &mut self,
+        ring: &mut Ring,
+        file: &File,
+        times: &Times,
+        is_over: bool,
+        is_newest: &dyn Fn(u32) -> bool,
+    ) -> io::Result<(bool, bool)> {
+        // The state before the slots: what a thread wrote before it ended is there then.
+        let state = Now::of(file)?.state;
+        let now = Now::of(file)?;
+        if ring.is_free {
+            if matches!(state, header::FREE | header::CLOSED) {
+                return Ok((false, is_over || state == header::CLOSED));
+            }
+            // Another thread has it.
+            [ring.header.pid, ring.header.tid] = now.who;
+            (ring.is_free, ring.seen) = (false, Seen::default());
+        }
+        let mut is_busy = false;
+        while ring.taken < now.done {
+            self.take(ring, file, times, Part::Slot)?;
+            ring.taken += 1;
+            file.write_all_at(&ring.taken.to_le_bytes(), header::TAKEN as u64)?;
+            if let Some(bell) = &self.bell {
+                bell.tell_room();
+            }
+            is_busy = true;
+        }
+        if state == header::WRITING && !is_over && is_newest(ring.header.tid) {
+            return Ok((is_busy, false));
+        }
+        // A thread that ends in order ends its slot.
+        self.take(ring, file, times, if state == header::WRITING { Part::OpenSlot } else { Part::Lost })?;
+        if let Some(task) = self.tasks.get_mut(&ring.header.tid) {
+            self.open_tasks -= usize::from(task.file.take().is_some());
+        }
+        if is_over || state != header::ENDED {
+            return Ok((is_busy, true));
+        }
+        ring.is_free = true;
+        file.write_all_at(&header::FREE.to_le_bytes(), header::STATE as u64)?;
+        Ok((true, false))
+    }
+
+    /// Appends the records of a part of a ring to the file of its task.
+    fn take(&mut self, ring: &mut Ring, file: &File, times: &Times, part: Part) -> io::Result<()> {
         let tid = ring.header.tid;
         let mut last = match self.tasks.get(&tid) {
             Some(task) => task.last,
@@ -202,104 +309,72 @@ impl Rings {
                 if number(&noted) > 0 { number(&noted) } else { last_time(&path)? }
             }
         };
-        let unwritten = self.tasks.get(&tid).map_or(0, |task| task.unwritten);
         let before_slot = last;
-        let mut kept = Vec::with_capacity(slot.len());
-        let mut records = 0;
-        let mut keep = |time: u64, word: u64, values: &[u8]| {
-            kept.extend_from_slice(&time.to_le_bytes());
-            kept.extend_from_slice(&word.to_le_bytes());
-            kept.extend_from_slice(values);
-            records += 1;
-        };
-        // Records of lost ones, and how many those are.
-        let mut told = (0, 0);
-        if unwritten > 0 {
-            told = (1, unwritten);
-            keep(0, LOST | MARKER | unwritten << 16, &[]);
+        let unwritten = self.tasks.get(&tid).map_or(0, |task| task.unwritten);
+        self.records.clear();
+        self.records.lose(unwritten);
+        if part != Part::Lost {
+            self.slot.resize(ring.header.slot_size as usize, 0);
+            file.read_exact_at(&mut self.slot, ring.header.slot_offset(ring.taken))?;
+            self.records.add(&self.slot, times, part == Part::OpenSlot, &mut ring.seen, &mut last);
         }
-        let mut rest = slot.as_slice();
-        while let Some((record, behind)) = rest.split_at_checked(RECORD) {
-            rest = behind;
-            let (clock, word) = (number(&record[..8]), number(&record[8..]));
-            // A record that was being written when its thread died: without a marker, but with its length when it is longer.
-            if word & MARKERS != MARKER {
-                let len = usize::try_from(word >> 16).unwrap_or(0).saturating_sub(1).saturating_mul(RECORD);
-                rest = rest.get(len..).unwrap_or_default();
-                continue;
-            }
-            let values = match word & MORE {
-                0 => &[][..],
-                _ => {
-                    let len = rest.get(..8).map_or(0, number) as usize;
-                    let Some(values) = rest.get(8..).and_then(|values| values.get(..len)) else { break };
-                    rest = rest.get((8 + len).next_multiple_of(RECORD)..).unwrap_or_default();
-                    values
-                }
-            };
-            if is_last && clock < ring.clock {
-                break;
-            }
-            ring.clock = clock;
-            if word & 3 == LOST {
-                ring.lost += word >> 16;
-                told = (told.0 + 1, told.1 + (word >> 16));
-                keep(0, word, &[]);
-            } else {
-                // Lines between other readings of the clocks may differ by some ns.
-                last = last.max(times.ns(clock));
-                keep(last, word, values);
-            }
+        if part != Part::Slot {
+            // What was lost since is counted in the header only.
+            let uncounted = Now::of(file)?.discarded.saturating_sub(ring.seen.lost);
+            self.records.lose(uncounted);
+            ring.seen.lost += uncounted;
+            self.lost += ring.seen.lost;
         }
-        // What was lost since is counted in the header only.
-        let uncounted = if is_last { read_header(file)?.discarded.saturating_sub(ring.lost) } else { 0 };
-        if uncounted > 0 {
-            keep(0, LOST | MARKER | uncounted << 16, &[]);
-            told = (told.0 + 1, told.1 + uncounted);
-            ring.lost += uncounted;
-        }
-        if is_last {
-            self.lost += ring.lost;
-        }
-        if kept.is_empty() {
+        if self.records.bytes.is_empty() {
             return Ok(());
         }
-        if !self.tasks.contains_key(&tid) {
-            if self.tasks.values().filter(|task| task.file.is_some()).count() >= OPEN_TASKS {
-                self.tasks.values_mut().for_each(|task| task.file = None);
-            }
-            self.tasks.insert(tid, Task::new(self.output.join(format!("{tid}.dat")), last));
-        }
-        let Some(task) = self.tasks.get_mut(&tid) else { return Ok(()) };
-        let mut write = || {
-            let mut note = [0; 24];
-            file.read_exact_at(&mut note, NOTE)?;
-            let len = task.file()?.metadata()?.len();
-            match (number(&note[..8]), number(&note[8..16])) {
-                // A recorder that died had begun with this slot.
-                (slot, before) if slot == ring.taken + 1 && before <= len => task.file()?.set_len(before)?,
-                _ => {
-                    let note = [(ring.taken + 1).to_le_bytes(), len.to_le_bytes(), before_slot.to_le_bytes()].concat();
-                    file.write_all_at(&note, NOTE)?;
+        match self.write(ring, file, before_slot) {
+            Ok(()) => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    (task.unwritten, task.last) = (0, last);
+                    task.records += self.records.count;
                 }
             }
-            task.append(&kept)
-        };
-        match write() {
-            Ok(()) => {
-                task.unwritten = 0;
-                task.last = last;
-                task.records += records;
-            }
             Err(error) if self.goes_on => {
-                let records = records - told.0;
-                task.unwritten = told.1 + records;
+                let records = self.records.count - self.records.told.0;
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.unwritten = self.records.told.1 + records;
+                }
                 self.lost += records;
                 self.failed.get_or_insert(error);
             }
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// Appends the records that were found to the file of the ring's task.
+    fn write(&mut self, ring: &mut Ring, file: &File, before_slot: u64) -> io::Result<()> {
+        let tid = ring.header.tid;
+        if self.tasks.get(&tid).is_none_or(|task| task.file.is_none()) && self.open_tasks >= OPEN_TASKS {
+            self.tasks.values_mut().for_each(|task| task.file = None);
+            self.open_tasks = 0;
+        }
+        let task = self.tasks.entry(tid);
+        let task = task.or_insert_with(|| Task::new(self.output.join(format!("{tid}.dat")), before_slot));
+        if task.file.is_none() {
+            task.file()?;
+            self.open_tasks += 1;
+        }
+        let mut noted = [0; 16];
+        if !ring.is_ours {
+            file.read_exact_at(&mut noted, NOTE)?;
+            ring.is_ours = true;
+        }
+        match (number(&noted[..8]), number(&noted[8..])) {
+            // A recorder that died had begun with this slot.
+            (slot, before) if slot == ring.taken + 1 && before <= task.len => task.cut(before)?,
+            _ => {
+                let note = [(ring.taken + 1).to_le_bytes(), task.len.to_le_bytes(), before_slot.to_le_bytes()].concat();
+                file.write_all_at(&note, NOTE)?;
+            }
+        }
+        task.append(&self.records.bytes)
     }
 
     /// Records that were written.
@@ -324,10 +399,6 @@ fn last_time(path: &Path) -> io::Result<u64> {
         }
     }
     Ok(0)
-}
-
-fn number(bytes: &[u8]) -> u64 {
-    bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
 fn read_header(file: &File) -> io::Result<Header> {

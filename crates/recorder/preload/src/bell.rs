@@ -1,0 +1,57 @@
+//! The word by which threads wake the recorder, and that by which it wakes them. Without it both look again after a while.
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::layout;
+use crate::system::{self, Text};
+
+static BELL: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Finds the bell in the folder of rings.
+pub(crate) unsafe fn find(rings: &[u8]) {
+    let name = Text::new().add(rings).add(b"/").add(layout::BELL.as_bytes());
+    // SAFETY: the name is a whole text; a file of the recorder of this length is mapped.
+    unsafe {
+        let file = system::open(name.as_ptr(), system::O_RDWR_CLOEXEC);
+        if file < 0 {
+            return;
+        }
+        let protection = system::PROT_READ_WRITE;
+        let base = system::mmap(std::ptr::null_mut(), layout::BELL_LEN, protection, system::MAP_SHARED, file, 0);
+        system::close(file);
+        if base as isize != -1 {
+            BELL.store(base.cast(), Ordering::Release);
+        }
+    }
+}
+
+fn word(at: usize) -> Option<&'static AtomicU32> {
+    let base = BELL.load(Ordering::Acquire);
+    // SAFETY: the mapping is as long as the constants say, and stays.
+    (!base.is_null()).then(|| unsafe { AtomicU32::from_ptr(base.add(at).cast()) })
+}
+
+/// Has the recorder look at once.
+pub(crate) fn ring() {
+    let (Some(rung), Some(sleeps)) = (word(layout::RUNG), word(layout::SLEEPS)) else { return };
+    rung.fetch_add(1, Ordering::SeqCst);
+    if sleeps.load(Ordering::SeqCst) != 0 {
+        // SAFETY: the mapping stays.
+        unsafe { system::wake(rung.as_ptr()) };
+    }
+}
+
+/// Waits until the recorder has taken more than `before` of a ring, a millisecond at most.
+pub(crate) fn wait(taken: &AtomicU64, before: u64) {
+    let (Some(moved), Some(waiting)) = (word(layout::MOVED), word(layout::WAITING)) else {
+        // SAFETY: the caller's number lives; its first half is the one that changes.
+        return unsafe { system::wait(taken.as_ptr().cast(), before as u32) };
+    };
+    waiting.fetch_add(1, Ordering::SeqCst);
+    let known = moved.load(Ordering::SeqCst);
+    if taken.load(Ordering::SeqCst) == before {
+        // SAFETY: the mapping stays.
+        unsafe { system::wait(moved.as_ptr(), known) };
+    }
+    waiting.fetch_sub(1, Ordering::SeqCst);
+}

@@ -1,0 +1,97 @@
+//! The word by which threads of other processes wake who empties their rings, and that by which it wakes them.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tracemill_ring::header;
+
+use crate::local;
+use crate::ring::Mapping;
+
+/// A bell, in a file of a folder of rings.
+#[derive(Debug)]
+pub struct Bell(Mapping);
+
+impl Bell {
+    /// Makes one in a folder of rings.
+    ///
+    /// # Errors
+    /// When the file cannot be made; then there is none. A file without a block would end programs that write to it.
+    pub fn make(folder: &Path) -> io::Result<()> {
+        let path = folder.join(header::BELL);
+        let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+        let made = Mapping::new(&file, header::BELL_LEN as u64).map(drop);
+        made.inspect_err(|_| {
+            let _ = std::fs::remove_file(path);
+        })
+    }
+
+    /// Finds that of a folder of rings.
+    ///
+    /// # Errors
+    /// When there is none, or no memory.
+    pub fn open(folder: &Path) -> io::Result<Bell> {
+        let file = File::options().read(true).write(true).open(folder.join(header::BELL))?;
+        Ok(Bell(Mapping::new(&file, header::BELL_LEN as u64)?))
+    }
+
+    /// How often it rang.
+    pub fn rung(&self) -> u32 {
+        self.0.u32(header::RUNG).load(Ordering::SeqCst)
+    }
+
+    /// Sleeps so long, or until it has rung more than `rung` times.
+    pub fn sleep(&self, rung: u32, time: Duration) {
+        let sleeps = self.0.u32(header::SLEEPS);
+        sleeps.store(1, Ordering::SeqCst);
+        local::wait_shared(self.0.u32(header::RUNG), rung, time);
+        sleeps.store(0, Ordering::SeqCst);
+    }
+
+    /// Tells threads that wait that there is room.
+    pub fn tell_room(&self) {
+        let moved = self.0.u32(header::MOVED);
+        moved.fetch_add(1, Ordering::SeqCst);
+        if self.0.u32(header::WAITING).load(Ordering::SeqCst) != 0 {
+            local::wake_shared(moved);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_rang_before_the_sleep_is_heard() -> io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("tracemill-bell-{}", std::process::id()));
+        std::fs::create_dir_all(&folder)?;
+        assert!(Bell::open(&folder).is_err() && Bell::make(&folder.join("none")).is_err());
+        Bell::make(&folder)?;
+        assert!(Bell::make(&folder).is_err());
+        let (bell, theirs) = (Bell::open(&folder)?, Bell::open(&folder)?);
+        let rung = bell.rung();
+        theirs.0.u32(header::RUNG).fetch_add(1, Ordering::SeqCst);
+        // It would be an hour.
+        bell.sleep(rung, Duration::from_secs(3600));
+        assert_eq!((bell.rung(), theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst)), (rung + 1, 0));
+        let thread = std::thread::spawn(move || {
+            while theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            // Until it wakes: it says that it sleeps a moment before it does.
+            while theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst) == 1 {
+                theirs.0.u32(header::RUNG).fetch_add(1, Ordering::SeqCst);
+                local::wake_shared(theirs.0.u32(header::RUNG));
+            }
+        });
+        bell.sleep(bell.rung(), Duration::from_secs(3600));
+        assert!(thread.join().is_ok() && bell.rung() > rung + 1);
+        bell.tell_room();
+        assert_eq!(bell.0.u32(header::MOVED).load(Ordering::SeqCst), 1);
+        std::fs::remove_dir_all(folder)
+    }
+}
