@@ -241,6 +241,12 @@ impl Rules {
         self.is_opt_in
     }
 
+    /// Is a function with this rule for its source file hidden, though not what it calls?
+    #[inline]
+    pub fn is_elsewhere(&self, location: Option<Filter>) -> bool {
+        location.map_or(self.is_location_opt_in, |filter| filter == Filter::Out)
+    }
+
     /// The rule of a symbol.
     #[inline]
     pub fn of(&self, symbol: u32) -> Option<&Rule> {

@@ -139,10 +139,7 @@ impl Follower<'_> {
             None => {}
         }
         let is_outside = rule.filter.is_none() && rules.is_opt_in && task.in_count == 0;
-        let is_elsewhere = match rule.location {
-            None => rules.is_location_opt_in,
-            Some(filter) => filter == Filter::Out,
-        };
+        let is_elsewhere = rules.is_elsewhere(rule.location);
         if let Some(frame) = task.frame(place) {
             frame.filter = rule.filter;
         }

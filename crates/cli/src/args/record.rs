@@ -107,12 +107,12 @@ pub(crate) struct RecordCalls {
     pub(crate) time_filter: Option<u64>,
 
     /// Record arguments of these functions, as in 'copy@arg1/s,arg2/i32,fparg1': FORMAT is d, i, u, x, c, f, s, S or p,
-    /// with a size in bits
-    #[arg(long, short = 'A', value_name = "FUNC@argN[/FORMAT],...")]
+    /// with a size in bits. FUNC alone: those whose types debugging information tells
+    #[arg(long, short = 'A', value_name = "FUNC[@argN[/FORMAT],...]")]
     pub(crate) argument: Vec<String>,
 
-    /// Record return values of these functions, as in 'copy@retval/i32'
-    #[arg(long, short = 'R', value_name = "FUNC@retval[/FORMAT]")]
+    /// Record return values of these functions, as in 'copy@retval/i32', or of FUNC alone as -A does it
+    #[arg(long, short = 'R', value_name = "FUNC[@retval[/FORMAT]]")]
     pub(crate) retval: Vec<String>,
 
     /// Record arguments and return values of all functions of which debugging information tells the types

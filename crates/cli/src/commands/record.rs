@@ -183,6 +183,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
     let patches = RuleTexts { filters, patterns: calls.rules.0.patterns, ..RuleTexts::default() };
     how.selection.has_auto_values = has_auto_values(options);
     how.selection.has_lines = calls.srcline;
+    how.selection.has_named_types = selection::names_types(&values);
     let has_values = !values.arguments.is_empty() || !values.results.is_empty() || how.selection.has_auto_values;
     how.selection.only_patches = calls.rules.0.is_empty() && !has_values;
     how.selection.decide = selection::decide(&calls.rules.0, &values, &patches, how.selection.has_auto_values);
@@ -196,8 +197,9 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
 fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     selection::check(&options.calls.rules.0)?;
     selection::check_values(&options.calls.argument, &options.calls.retval)?;
-    debug::check(has_auto_values(options), options.calls.srcline)?;
     let how = how(options);
+    let has_files = !options.calls.rules.0.locations.is_empty();
+    debug::check(has_files || how.selection.describe.is_some())?;
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);
     if options.calls.keep_pid && options.calls.beside.is_none() {

@@ -1,4 +1,4 @@
-//! Debugging information of the functions that `tracemill record` records: `-a`, `--srcline`.
+//! Debugging information of the functions that `tracemill record` records: `-a`, `-A NAME`, `--srcline`, `-L`.
 
 use std::path::Path;
 
@@ -6,9 +6,9 @@ use tracemill_model::error::Error;
 use tracemill_run::{Describe, Selection};
 
 /// Refuses what this program was built without.
-pub(crate) fn check(has_auto_values: bool, has_lines: bool) -> Result<(), Error> {
-    match cfg!(not(feature = "debug-info")) && (has_auto_values || has_lines) {
-        true => Err(Error::unsupported("--auto-args and --srcline cannot be had: this program does not read DWARF")
+pub(crate) fn check(is_wanted: bool) -> Result<(), Error> {
+    match cfg!(not(feature = "debug-info")) && is_wanted {
+        true => Err(Error::unsupported("types and lines of functions cannot be had: this program does not read DWARF")
             .with_help("build it with the feature debug-info")),
         false => Ok(()),
     }
@@ -16,13 +16,18 @@ pub(crate) fn check(has_auto_values: bool, has_lines: bool) -> Result<(), Error>
 
 /// Describes files as a selection wants it.
 pub(crate) fn of(selection: &Selection) -> Option<Describe> {
-    let (has_auto_values, has_lines) = (selection.has_auto_values, selection.has_lines);
-    (has_auto_values || has_lines).then(|| read::describe(has_auto_values, has_lines))
+    let (has_types, has_lines) = (selection.has_auto_values || selection.has_named_types, selection.has_lines);
+    (has_types || has_lines).then(|| read::describe(has_types, has_lines))
 }
 
 /// The specifications of a function's arguments and of its return value, at this address of a file.
 pub(crate) fn specs(path: &Path, address: u64) -> [String; 2] {
     read::specs(path, address)
+}
+
+/// The source file of a function.
+pub(crate) fn source_file(path: &Path, address: u64) -> Option<String> {
+    read::source_file(path, address)
 }
 
 #[cfg(feature = "debug-info")]
@@ -53,11 +58,15 @@ mod read {
         function.map_or_else(Default::default, |function| [function.arguments.clone(), function.result.clone()])
     }
 
-    pub(super) fn describe(has_auto_values: bool, has_lines: bool) -> Describe {
+    pub(super) fn source_file(path: &Path, address: u64) -> Option<String> {
+        Some(signatures(path).functions.get(&address)?.line.as_ref()?.1.clone())
+    }
+
+    pub(super) fn describe(has_types: bool, has_lines: bool) -> Describe {
         Describe(Arc::new(move |path| {
             let signatures = signatures(path);
             let mut description = Description::default();
-            for (name, labels) in signatures.enumerations.iter().filter(|_| has_auto_values) {
+            for (name, labels) in signatures.enumerations.iter().filter(|_| has_types) {
                 let labels: Vec<_> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
                 description.enumerations.push(format!("enum {name} {{{}}}", labels.join(",")));
             }
@@ -67,7 +76,7 @@ mod read {
                     lines.push(format!("L: {number} {path}"));
                 }
                 let specs = [("A", &function.arguments), ("R", &function.result)];
-                for (letter, specs) in specs.into_iter().filter(|(_, specs)| has_auto_values && !specs.is_empty()) {
+                for (letter, specs) in specs.into_iter().filter(|(_, specs)| has_types && !specs.is_empty()) {
                     lines.push(format!("{letter}: @{specs}"));
                 }
                 description.functions.insert(*address, (simple_name(&function.name), lines));
@@ -86,6 +95,10 @@ mod read {
 
     pub(super) fn specs(_: &Path, _: u64) -> [String; 2] {
         Default::default()
+    }
+
+    pub(super) fn source_file(_: &Path, _: u64) -> Option<String> {
+        None
     }
 
     pub(super) fn describe(_: bool, _: bool) -> Describe {

@@ -25,10 +25,6 @@ pub(crate) fn check(texts: &RuleTexts) -> Result<(), Error> {
             !texts.hides.is_empty(),
             "--hide cannot be had: functions are not hidden while recording; `replay -H` hides them",
         ),
-        (
-            !texts.locations.is_empty(),
-            "--loc-filter cannot be had: recording does not select by files; `replay -L` does",
-        ),
         (acts("read="), "the trigger `read=` cannot be had: no counters are read while recording"),
     ];
     match refused.into_iter().find(|(is, _)| *is) {
@@ -53,7 +49,9 @@ pub(crate) fn decide(texts: &RuleTexts, values: &Values, patches: &RuleTexts, is
         for (action, patch) in actions.of.iter_mut().zip(patched.of) {
             action.is_patched = patch.filter == Some(true);
         }
-        add_values(&mut actions, functions, &values, texts.patterns == PatternKind::Glob);
+        let has_globs = texts.patterns == PatternKind::Glob;
+        add_values(&mut actions, functions, &values, has_globs);
+        add_named_types(&mut actions, functions, &values, has_globs);
         if is_auto {
             add_auto_values(&mut actions, functions);
         }
@@ -79,10 +77,17 @@ fn actions(functions: &[Function], texts: &RuleTexts, warnings: &mut Vec<String>
         symbols: (0..).zip(functions.iter().map(symbol)).collect(),
         programs: functions.iter().take(1).map(|function| function.module.as_str()).collect(),
         shown_name: &|name| simple_name(name),
-        source_file: &|_| None,
+        source_file: &|id| {
+            let function = functions.get(id as usize).filter(|_| !texts.locations.is_empty())?;
+            debug::source_file(&function.path, function.address)
+        },
     };
     let rules = Rules::of_functions(&known, texts, warnings);
-    let of = (0..functions.len() as u32).map(|id| rules.of(id).map_or_else(Action::default, action)).collect();
+    let action = |id| {
+        let rule = rules.of(id).copied().unwrap_or_default();
+        Action { is_alone: rules.is_elsewhere(rule.location), ..action(&rule) }
+    };
+    let of = (0..functions.len() as u32).map(action).collect();
     Actions { of, is_opt_in: rules.is_opt_in() }
 }
 
@@ -104,7 +109,8 @@ fn action(rule: &Rule) -> Action {
 pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(), Error> {
     for (texts, at) in [(arguments, 0), (results, 1)] {
         for text in texts.iter().flat_map(|text| text.split(';')) {
-            let specs = text.split_once('@').map_or("", |(_, specs)| specs);
+            // Without values: those of which debugging information tells.
+            let Some((_, specs)) = text.split_once('@') else { continue };
             let joined = format!("f@{specs}");
             let lists = wanted_values([&joined, &joined], false, &mut [("", "f")].into_iter());
             // uftrace 0.13 would not read the folder.
@@ -134,6 +140,46 @@ fn add_values(actions: &mut Actions, functions: &[Function], values: &Values, ha
     for (action, [arguments, results]) in actions.of.iter_mut().zip(wanted) {
         action.arguments = arguments.iter().filter_map(value).collect();
         action.results = results.iter().filter_map(value).collect();
+    }
+}
+
+/// Functions that a text of options names without values.
+fn named(text: &str) -> impl Iterator<Item = &str> {
+    text.split(';').map(str::trim).filter(|item| !item.is_empty() && !item.contains('@'))
+}
+
+/// Are there functions that are named without values?
+pub(crate) fn names_types(values: &Values) -> bool {
+    [&values.arguments, &values.results].into_iter().any(|text| named(text).next().is_some())
+}
+
+/// Adds the values of which debugging information tells to functions that are named without values, in the order in which
+/// what reads the recording finds them.
+fn add_named_types(actions: &mut Actions, functions: &[Function], values: &Values, has_globs: bool) {
+    let names: Vec<_> = functions.iter().map(|function| simple_name(&function.name)).collect();
+    for (at, text) in [&values.arguments, &values.results].into_iter().enumerate() {
+        let wanted = |text: &str, of: &mut dyn Iterator<Item = usize>| {
+            let mut of = of.map(|number| (functions[number].module.as_str(), names[number].as_str()));
+            wanted_values([text, text], has_globs, &mut of)
+        };
+        let any: Vec<_> = named(text).map(|item| format!("{item}@{}", ["arg1", "retval"][at])).collect();
+        if any.is_empty() {
+            continue;
+        }
+        let is_named = wanted(&any.join(";"), &mut (0..functions.len()));
+        for (number, _) in is_named.iter().enumerate().filter(|(_, lists)| !lists[at].is_empty()) {
+            let (function, action) = (&functions[number], &mut actions.of[number]);
+            let specs = &debug::specs(&function.path, function.address)[at];
+            let items = text.split(';').map(|item| match item.contains('@') {
+                true => item.to_string(),
+                false if specs.is_empty() => String::new(),
+                false => format!("{}@{specs}", item.trim()),
+            });
+            let items: Vec<_> = items.collect();
+            let lists = wanted(&items.join(";"), &mut std::iter::once(number));
+            let list = lists.iter().flat_map(|lists| &lists[at]).filter_map(value).collect();
+            *if at == 0 { &mut action.arguments } else { &mut action.results } = list;
+        }
     }
 }
 

@@ -180,11 +180,12 @@ pub(crate) unsafe fn enter(
             state.size = action.size;
         }
         is_on = (is_on || is(table::ON)) && !is(table::OFF);
-        if state.depth == 0 || action.own_size < state.size {
+        let is_filter = is(table::FILTER_IN | table::FILTER_OUT | table::DEPTH | table::TIME | table::SIZE);
+        if state.depth == 0 || action.own_size < state.size || is(table::ALONE) && !is_filter {
             break 'skipped true;
         }
         // Without a limit nobody counts: neither do the stubs.
-        state.depth -= u64::from(thread.way != Way::Selected);
+        state.depth -= u64::from(thread.way != Way::Selected && !is(table::ALONE));
         false
     };
     if is_skipped && hook != Hook::Told {
@@ -194,7 +195,7 @@ pub(crate) unsafe fn enter(
         }
         return 0;
     }
-    let is_recorded = !is_skipped && state.outs == 0 && is_let_in(&state);
+    let is_recorded = !is_skipped && state.outs == 0 && is_let_in(&state) && !is(table::ALONE);
     let is_written = is_recorded && is_on && (!is_late() || is(table::FINISH));
     let arguments = rules::values(action.arguments);
     if is_written && !thread.has_room(if arguments.is_empty() { RECORD } else { WITH_VALUES }) {

@@ -31,6 +31,9 @@ pub(crate) const CALLER: u64 = 256;
 /// Recording ends with it.
 pub(crate) const FINISH: u64 = 512;
 
+/// It is not recorded itself; what it calls is.
+pub(crate) const ALONE: u64 = 2048;
+
 /// Its entry is patched, where that can be.
 pub(crate) const PATCH: u64 = 1024;
 

@@ -39,6 +39,7 @@ const RECORDING: &str = ".recording";
 pub(crate) fn begin(folder: &Path, depth: u16, selection: &Selection, command: &[String]) -> io::Result<()> {
     let flags = [
         (selection.has_auto_values, "auto"),
+        (selection.has_named_types, "types"),
         (selection.has_lines, "lines"),
         (selection.has_globs, "globs"),
         (selection.guesses_ends, "guesses"),
@@ -63,6 +64,7 @@ pub(crate) fn left(folder: &Path) -> Run {
     let selection = Selection {
         values,
         has_auto_values: has("auto"),
+        has_named_types: has("types"),
         has_lines: has("lines"),
         has_globs: has("globs"),
         guesses_ends: has("guesses"),

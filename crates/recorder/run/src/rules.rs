@@ -44,6 +44,8 @@ pub struct Action {
     pub is_caller: bool,
     /// Recording ends with it.
     pub is_last: bool,
+    /// It is left out itself; what it calls is recorded.
+    pub is_alone: bool,
     /// Its entry is patched, where that can be.
     pub is_patched: bool,
     /// Its arguments that are recorded.
@@ -184,6 +186,8 @@ pub struct Selection {
     pub describe: Option<Describe>,
     /// Are the values recorded of which these files tell?
     pub has_auto_values: bool,
+    /// Are they those of functions that are named without values?
+    pub has_named_types: bool,
     /// Do these files tell source lines?
     pub has_lines: bool,
     /// Are patterns globs? `info` says so.
@@ -292,6 +296,7 @@ impl Tables {
             (action.is_traced, table::TRACED),
             (action.is_caller, table::CALLER),
             (action.is_last, table::FINISH),
+            (action.is_alone, table::ALONE),
             (action.is_patched, table::PATCH),
         ];
         table::Action {

@@ -1,0 +1,6 @@
+/* The functions of the second file of `files.c`. */
+void bleaf(int n) { work += n; }
+void bmid(int n) {
+    bleaf(n);
+    aleaf(n);
+}
