@@ -50,50 +50,94 @@ const KINDS: [FieldClass; 5] =
 struct Values {
     kinds: [(u8, Kind); MAX_FIELDS],
     count: usize,
-    bytes: Vec<u8>,
+    bytes: Bytes,
 }
 
+/// Bytes that are few in nearly all events: those need no memory but the stack.
+#[derive(Clone)]
+struct Bytes {
+    few: [u8; FEW],
+    len: usize,
+    /// All of them, where they are more.
+    many: Vec<u8>,
+}
+
+const FEW: usize = 64;
+
 thread_local! {
-    /// Bytes for the next event. A signal handler that interrupts an event finds none, and takes its own.
-    static BYTES: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+    /// Memory for the next event with many bytes. A signal handler that interrupts an event finds none, and takes its own.
+    static MANY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Bytes {
+    const fn new() -> Bytes {
+        Bytes { few: [0; FEW], len: 0, many: Vec::new() }
+    }
+
+    #[inline(always)]
+    fn extend(&mut self, bytes: &[u8]) {
+        match self.few.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
+            Some(place) if self.many.is_empty() => place.copy_from_slice(bytes),
+            _ => self.extend_many(bytes),
+        }
+        self.len += bytes.len();
+    }
+
+    #[cold]
+    fn extend_many(&mut self, bytes: &[u8]) {
+        if self.many.is_empty() {
+            self.many = MANY.take();
+            self.many.clear();
+            self.many.extend_from_slice(&self.few[..self.len]);
+        }
+        self.many.extend_from_slice(bytes);
+    }
+
+    #[inline(always)]
+    fn all(&self) -> &[u8] {
+        if self.many.is_empty() { &self.few[..self.len] } else { &self.many }
+    }
+
+    /// Changes bytes that are there.
+    fn put(&mut self, at: usize, bytes: [u8; 4]) {
+        let all = if self.many.is_empty() { &mut self.few[..self.len] } else { self.many.as_mut_slice() };
+        all[at..at + 4].copy_from_slice(&bytes);
+    }
 }
 
 impl Values {
-    /// The values that something has.
-    fn of(record: impl FnOnce(&mut Values)) -> Values {
-        let mut bytes = BYTES.take();
-        bytes.clear();
-        let mut values = Values { kinds: [(0, 0); MAX_FIELDS], count: 0, bytes };
-        record(&mut values);
-        values
+    const fn new() -> Values {
+        Values { kinds: [(0, 0); MAX_FIELDS], count: 0, bytes: Bytes::new() }
     }
 
     fn kinds(&self) -> &[(u8, Kind)] {
         &self.kinds[..self.count]
     }
 
-    /// Keeps the bytes for the next event of the thread.
-    fn give_back(self) {
-        BYTES.set(self.bytes);
+    /// Keeps memory for the next event of the thread.
+    fn give_back(&mut self) {
+        if !self.bytes.many.is_empty() {
+            MANY.set(std::mem::take(&mut self.bytes.many));
+        }
     }
 
+    #[inline(always)]
     fn add(&mut self, field: &Field, kind: Kind, bytes: &[u8]) {
         if let Some(place) = self.kinds.get_mut(self.count) {
             *place = (field.index() as u8, kind);
             self.count += 1;
-            self.bytes.extend_from_slice(bytes);
+            self.bytes.extend(bytes);
         }
     }
 
-    fn add_text(&mut self, field: &Field, write: impl FnOnce(&mut Vec<u8>)) {
+    fn add_text(&mut self, field: &Field, text: &str) {
         if self.count == MAX_FIELDS {
             return;
         }
         self.add(field, 4, &[0; 4]);
-        let begin = self.bytes.len();
-        write(&mut self.bytes);
-        let len = (self.bytes.len() - begin) as u32;
-        self.bytes[begin - 4..begin].copy_from_slice(&len.to_le_bytes());
+        let (at, text) = (self.bytes.len - 4, cut(text));
+        self.bytes.put(at, (text.len() as u32).to_le_bytes());
+        self.bytes.extend(text);
     }
 }
 
@@ -115,16 +159,14 @@ impl Visit for Values {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add_text(field, |bytes| bytes.extend_from_slice(cut(value)));
+        self.add_text(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.add_text(field, |bytes| {
-            let mut text = String::new();
-            // What cannot be shown ends where it failed.
-            let _ = write!(text, "{value:?}");
-            bytes.extend_from_slice(cut(&text));
-        });
+        let mut text = String::new();
+        // What cannot be shown ends where it failed.
+        let _ = write!(text, "{value:?}");
+        self.add_text(field, &text);
     }
 }
 
@@ -147,7 +189,7 @@ impl Variants {
         loop {
             let variant = list.0.get_or_init(|| Box::new(Variant::new(place, suffix, call, values)));
             if *variant.kinds == *values.kinds() {
-                return variant.site.record_encoded(variant.classes, &values.bytes);
+                return variant.site.record_encoded(variant.classes, values.bytes.all());
             }
             list = &variant.next;
         }
@@ -200,12 +242,13 @@ impl Place {
     }
 
     fn exit(&'static self) {
-        static NONE: Values = Values { kinds: [(0, 0); MAX_FIELDS], count: 0, bytes: Vec::new() };
+        static NONE: Values = Values::new();
         self.exit.record(self.metadata, "", Call::Exit, &NONE);
     }
 
     fn record_late(&'static self, record: &Record<'_>) {
-        let values = Values::of(|values| record.record(values));
+        let mut values = Values::new();
+        record.record(&mut values);
         self.late.record(self.metadata, "_record", Call::None, &values);
         values.give_back();
     }
@@ -233,7 +276,9 @@ fn place(metadata: &'static Metadata<'static>) -> &'static Place {
 
 fn record_event(event: &Event<'_>) {
     let place = place(event.metadata());
-    let values = Values::of(|values| event.record(values));
+    // Never moved: that would cost as much as the clock.
+    let mut values = Values::new();
+    event.record(&mut values);
     place.event.record(place.metadata, "", Call::None, &values);
     values.give_back();
 }
@@ -246,7 +291,8 @@ struct Opened {
 
 impl Opened {
     fn new(attributes: &Attributes<'_>) -> Opened {
-        let values = Values::of(|values| attributes.record(values));
+        let mut values = Values::new();
+        attributes.record(&mut values);
         // It has its bytes for as long as it lives; the next event gets others.
         Opened { place: place(attributes.metadata()), values }
     }
