@@ -76,8 +76,8 @@ fn main() -> ExitCode {
 }
 
 /// Prints the `--help` of a command: each option in a line or two as `-h` does, and those of rare formats at the end. The
-/// form that clap has for it takes twice as many lines. Behind `--help` or `-h`, `report` takes a word for what its help is
-/// about. Returns when other help was asked for.
+/// form that clap has for it takes twice as many lines. Behind `--help` or `-h`, a word may say what the help is about.
+/// Returns when other help was asked for.
 fn help() {
     let words: Vec<String> = std::env::args().skip(1).take_while(|word| word != "--").collect();
     let Some(at) = words.iter().position(|word| word == "--help" || word == "-h") else { return };
@@ -86,19 +86,14 @@ fn help() {
     let named =
         words.iter().find_map(|word| program.find_subcommand(word).map(|command| command.get_name().to_string()));
     let Some(command) = named.and_then(|name| program.find_subcommand_mut(name)) else { return };
-    let mut command = std::mem::take(command);
-    let is_of_calls = command.get_name() == "report" && words.get(at + 1).is_some_and(|topic| topic == "calls");
-    if words[at] == "-h" && !is_of_calls {
-        return;
-    }
-    if command.get_name() == "report" {
-        command = args::report_help(command, is_of_calls);
-        command.build();
-    }
-    let command = command.mut_args(|arg| arg.hide_short_help(false));
-    let mut command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
-    if let Some(more) = command.get_after_long_help().cloned() {
-        command = command.after_help(more);
+    let command = std::mem::take(command);
+    let of_topic = words.get(at + 1).and_then(|topic| args::help_of_topic(&command, topic));
+    let is_short = words[at] == "-h" && of_topic.is_none();
+    let mut command = of_topic.unwrap_or_else(|| args::help_without_topics(command));
+    command.build();
+    if !is_short {
+        command = command.mut_args(|arg| arg.hide_short_help(false));
+        command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
     }
     std::process::exit(i32::from(command.print_help().is_err()));
 }

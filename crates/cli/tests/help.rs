@@ -167,17 +167,50 @@ fn a_mistyped_command_or_option_is_answered_with_a_hint() {
 
 #[test]
 fn help_of_reading_commands_is_short_and_rare_options_stand_at_its_end() {
-    for command in ["info", "print", "check", "replay", "graph", "flame", "dump"] {
+    for command in ["info", "print", "check", "convert", "report", "replay", "graph", "flame", "dump", "view", "tui"] {
         let [short, long] = ["-h", "--help"].map(|help| stdout(&format!("{command} {help}"), &[]));
         assert!(short.lines().count() < 75 && long.lines().count() < 100, "{command}");
     }
+    assert!(stdout("analyze --help", &[]).lines().count() < 100);
     for command in ["info", "print", "check", "convert", "report"] {
         let [short, long] = ["-h", "--help"].map(|help| stdout(&format!("{command} {help}"), &[]));
         assert!(!short.contains("--ticks-per-us"), "{command}");
         let (common, rare) = long.split_once("Options of input formats:").expect("they have a heading");
         assert!(common.contains("--strict") && rare.contains("--ticks-per-us"), "{command}");
     }
-    assert!(stdout("convert --help", &[]).contains("Limits of the output formats"));
+}
+
+#[test]
+fn help_of_convert_and_analyze_has_pages_for_what_is_long() {
+    let page = |help: &str| stdout(help, &[]);
+    let (convert, limits) = (page("convert --help"), page("convert --help limits"));
+    assert!(
+        convert.contains("`tracemill convert --help limits`") && !convert.contains("origins of clocks"),
+        "{convert}"
+    );
+    assert!(limits.starts_with("Limits of the output formats") && limits.contains("  ctf1.1: "), "{limits}");
+    assert_eq!(page("convert -h limits"), limits);
+    let analyze = page("analyze --help");
+    assert!(!analyze.contains("--period-begin") && !analyze.contains("--same-host") && analyze.contains("--where"));
+    let [periods, analyses] = ["periods", "analyses"].map(|topic| {
+        assert!(analyze.contains(&format!("--help {topic}`")), "{analyze}");
+        page(&format!("analyze --help {topic}"))
+    });
+    assert!(
+        periods.contains("--period-begin") && periods.contains("--per ") && !periods.contains("--where"),
+        "{periods}"
+    );
+    assert!(analyses.contains("--switches") && analyses.contains("--same-host") && !analyses.contains("--jobs"));
+    // Manual pages have everything.
+    let folder = Folder::new();
+    folder.run("man --dir pages").ends(0, &[]);
+    for (command, text) in
+        [("convert", "origins of clocks"), ("analyze", "\\-\\-period\\-begin"), ("analyze", "\\-\\-switches")]
+    {
+        let page =
+            std::fs::read_to_string(folder.path(&format!("pages/tracemill-{command}.1"))).expect("it was written");
+        assert!(page.contains(text), "{command}: {text}");
+    }
 }
 
 #[test]

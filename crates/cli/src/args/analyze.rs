@@ -11,7 +11,9 @@ use super::{InputOptions, PeriodOptions, When, parse_duration};
 #[command(
     mut_arg("traces", |arg| arg.required(false)),
     override_usage = "tracemill analyze [NAME,..] [OPTIONS] TRACE...",
-    after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it."
+    after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it.\n\n`tracemill \
+analyze --help analyses` lists the options of single analyses and those that give events their meaning, `--help periods` those \
+that define periods."
 )]
 pub(crate) struct AnalyzeOptions {
     #[command(flatten)]

@@ -12,6 +12,7 @@ mod record;
 mod report;
 mod settings;
 mod sql;
+mod topics;
 mod tui;
 mod view;
 
@@ -31,11 +32,12 @@ pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::{ClockArg, RecordMode, RecordOptions, WhenFull};
-pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions, report_help};
+pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
 pub(crate) use self::settings::{FormatSettings, TargetSettings};
 pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 #[cfg(feature = "sql")]
 pub(crate) use self::sql::{SqlFormat, Text};
+pub(crate) use self::topics::{help_of_topic, help_without_topics};
 pub(crate) use self::tui::TuiOptions;
 pub(crate) use self::view::{CacheAction, CacheCommand, CacheOptions, ViewOptions};
 
@@ -358,7 +360,7 @@ pub(crate) struct ConvertOptions {
     #[arg(long)]
     pub(crate) merge: bool,
 
-    /// End packets at this size, such as 256K, instead of where the packets of the input end
+    /// Size of packets, such as 256K, instead of that in the input
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     pub(crate) packet_size: Option<usize>,
 

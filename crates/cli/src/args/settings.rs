@@ -34,7 +34,7 @@ impl<const OF_TARGETS: bool> DeclaredSettings<OF_TARGETS> {
                 None => arg.action(ArgAction::SetTrue),
             })
         });
-        if OF_TARGETS { command.after_long_help(losses_of_targets()) } else { command }
+        if OF_TARGETS { command.after_help(ABOUT_LIMITS).after_long_help(losses_of_targets()) } else { command }
     }
 
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
@@ -53,7 +53,10 @@ impl<const OF_TARGETS: bool> DeclaredSettings<OF_TARGETS> {
 by_hand!(FormatSettings);
 by_hand!(TargetSettings);
 
-/// Help text with the limits of each output format.
+/// Where the limits of output formats are listed, for the help of `convert`.
+const ABOUT_LIMITS: &str = "`tracemill convert --help limits` lists what each output format cannot hold.";
+
+/// Limits of each output format: a page of the help, and the end of the manual page.
 fn losses_of_targets() -> String {
     let mut text = String::from(
         "Limits of the output formats (convert counts and reports what it cannot write; --strict refuses it):\n",

@@ -50,7 +50,7 @@ static SETTINGS: &[Setting] = &[
     Setting::with_value(
         seal::KEY,
         "FILE",
-        "Encrypt packets of the CTF drafts with the key in a file: 16, 24 or 32 bytes, or hexadecimal digits",
+        "Encrypt packets of the CTF drafts with the key in a file, as --key-file reads it",
     ),
     Setting::with_value(
         seal::PASSPHRASE,
