@@ -1,10 +1,14 @@
 //! Keys of events as small integers.
 
 use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
 
+use tracemill_codec::chunk::Chunk;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{KeyBy, KeyReader, KeyValue};
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
+use tracemill_engine::stretches::Marker;
 
 /// Cheap keys that are remembered, a power of two.
 const CACHE_LOG2: u32 = 12;
@@ -18,6 +22,8 @@ pub struct Groups {
     numbers: HashMap<Box<[u8]>, u32>,
     found: Vec<Group>,
     key: Vec<u8>,
+    /// Encoded keys that were met since somebody asked, when somebody does.
+    fresh: Option<Vec<Box<[u8]>>>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,7 +51,18 @@ impl Groups {
             numbers: HashMap::new(),
             found: Vec::new(),
             key: Vec::new(),
+            fresh: None,
         }
+    }
+
+    /// As [`Groups::new`], for one of several lists: [`Groups::fresh`] gives the keys by which they are compared.
+    pub(crate) fn one_of_many(session: &Session, by: &KeyBy) -> Self {
+        Groups { fresh: Some(Vec::new()), ..Groups::new(session, by) }
+    }
+
+    /// The encoded keys that were met since the last call, in the order of their numbers.
+    pub(crate) fn fresh(&mut self) -> Vec<Box<[u8]>> {
+        self.fresh.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// The number of the event's key.
@@ -72,11 +89,48 @@ impl Groups {
         let number = self.found.len() as u32;
         self.found.push(Group { key: KeyReader::decode(&self.key), label: self.reader.label(event) });
         self.numbers.insert(self.key.as_slice().into(), number);
+        self.fresh.iter_mut().for_each(|fresh| fresh.push(self.key.as_slice().into()));
         number
     }
 
     /// The names of the values of keys, and all keys by their numbers.
     pub fn into_parts(self) -> (Vec<String>, Vec<Group>) {
         (self.reader.names().to_vec(), self.found)
+    }
+}
+
+/// Marks events with numbers of their keys, for several threads. Which number a key has depends on which thread meets it
+/// first: equal keys have equal ones, and nothing else follows from them.
+pub(crate) struct Marks {
+    numbers: Mutex<HashMap<Box<[u8]>, u32>>,
+    /// A list for each thread that reads, with the numbers of its keys among all.
+    lists: Vec<Mutex<(Groups, Vec<u32>)>>,
+}
+
+impl Marks {
+    /// Marks for so many threads.
+    pub(crate) fn new(session: &Session, by: &KeyBy, threads: usize) -> Self {
+        let list = |_| Mutex::new((Groups::one_of_many(session, by), Vec::new()));
+        Marks { numbers: Mutex::default(), lists: (0..threads.max(1)).map(list).collect() }
+    }
+}
+
+impl Marker for Marks {
+    fn marks(&self, of: &StreamOf, chunk: &Chunk) -> Vec<u32> {
+        let free = self.lists.iter().find_map(|list| list.try_lock().ok());
+        let mut list = free.unwrap_or_else(|| self.lists[0].lock().unwrap_or_else(PoisonError::into_inner));
+        let (groups, all) = &mut *list;
+        let mark = |at| {
+            let number = groups.number(&of.event(chunk.event(at))) as usize;
+            if number >= all.len() {
+                let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
+                for key in groups.fresh() {
+                    let next = numbers.len() as u32;
+                    all.push(*numbers.entry(key).or_insert(next));
+                }
+            }
+            all[number]
+        };
+        (0..chunk.len()).map(mark).collect()
     }
 }

@@ -1,13 +1,14 @@
 //! Durations from one event to another of the same key.
 
+use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
-use crate::report::Report;
-use crate::run::{Input, Wanted, run_of};
-use crate::stats::{Table, entry};
+use crate::report::{LeftOut, Report};
+use crate::run::{Input, Part, Role, Wanted, run_of, run_parts};
+use crate::stats::{Joined, Table, entry};
 use crate::target::Target;
 
 /// Parameters of the analysis.
@@ -28,7 +29,7 @@ pub struct Question<'a> {
 /// # Errors
 /// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
-    report_of(input, question, None, note, |_, _| {})
+    measure(input, (question.from, Some(question.to)), question.by, question.regress, note)
 }
 
 /// As [`report`], of some events only; `each` is told when each pair begins and ends, in the order of their ends.
@@ -43,27 +44,113 @@ pub fn report_of(
     mut each: impl FnMut(i128, i128),
 ) -> Result<Report> {
     let mut table = Table::new(input.session, question.by, question.regress);
-    // Time of the open beginning, by group.
     let mut open: Vec<Option<i128>> = Vec::new();
     let targets = (question.from, Some(question.to));
     let untimed = run_of(input, targets, wanted, note, |role, ns, event| {
         let group = table.group(event);
-        let begun = entry(&mut open, group);
-        if role.ends {
-            match begun.take() {
-                Some(from) => {
-                    table.add(group, ns - from);
-                    each(from, ns);
-                }
-                // An event that is both has nothing to end the first time.
-                None => table.left_out.only_ends += u64::from(!role.begins),
-            }
-        }
-        if role.begins && begun.replace(ns).is_some() {
-            table.left_out.restarted += 1;
+        if let Some(from) = step(entry(&mut open, group), role, ns, &mut table.left_out) {
+            table.add(group, ns - from);
+            each(from, ns);
         }
     })?;
     table.left_out.untimed = untimed;
     table.left_out.unfinished = open.iter().flatten().count() as u64;
     Ok(table.report())
+}
+
+/// Measures pairs with all jobs.
+pub(crate) fn measure(
+    input: &Input<'_>,
+    targets: (&Target, Option<&Target>),
+    by: &KeyBy,
+    regress: bool,
+    note: &mut dyn FnMut(Note) -> Flow,
+) -> Result<Report> {
+    let mut joined = Joined::default();
+    let mut open: Vec<Option<i128>> = Vec::new();
+    let make = || {
+        let table = Table::of_part(input, by, regress);
+        Pairs { table, groups: Vec::new(), met: Vec::new(), stretch: 1 }
+    };
+    let (parts, untimed) = run_parts(input, targets, (by, regress), note, make, |part, edge: Edge| {
+        joined.meet(part, edge.fresh);
+        for (group, of) in edge.groups {
+            let group = joined.group(part, group);
+            let begun = entry(&mut open, group);
+            if let Some(from) = step(begun, of.role, of.first_ns, &mut joined.left_out) {
+                joined.add(group, of.first_ns - from);
+            }
+            *begun = of.open;
+        }
+    })?;
+    joined.left_out.untimed = untimed;
+    joined.left_out.unfinished = open.iter().flatten().count() as u64;
+    Ok(joined.report(parts.into_iter().map(|part| part.table).collect()))
+}
+
+/// Takes the next event of a group: gives the beginning of the pair that it ends. `open` is the time of the beginning
+/// that is open.
+#[inline]
+fn step(open: &mut Option<i128>, role: Role, ns: i128, left_out: &mut LeftOut) -> Option<i128> {
+    let mut from = None;
+    if role.ends {
+        from = open.take();
+        // An event that is both has nothing to end the first time.
+        left_out.only_ends += u64::from(from.is_none() && !role.begins);
+    }
+    if role.begins && open.replace(ns).is_some() {
+        left_out.restarted += 1;
+    }
+    from
+}
+
+/// The pairs of stretches.
+struct Pairs {
+    table: Table,
+    groups: Vec<OfStretch>,
+    /// Groups of this stretch.
+    met: Vec<u32>,
+    /// Number of the stretch, from 1.
+    stretch: u64,
+}
+
+/// A group in a stretch.
+#[derive(Clone, Copy, Default)]
+struct OfStretch {
+    stretch: u64,
+    /// Role and time of its first event, which those before the stretch decide about.
+    role: Role,
+    first_ns: i128,
+    /// Time of the beginning that is open.
+    open: Option<i128>,
+}
+
+/// The groups of a stretch, and which are new in it.
+struct Edge {
+    groups: Vec<(u32, OfStretch)>,
+    fresh: Vec<Box<[u8]>>,
+}
+
+impl Part for Pairs {
+    type Edge = Edge;
+
+    #[inline]
+    fn take(&mut self, role: Role, ns: i128, event: &Event, mark: Option<u32>) {
+        let group = self.table.marked_group(event, mark);
+        let of = entry(&mut self.groups, group);
+        if of.stretch != self.stretch {
+            *of = OfStretch { stretch: self.stretch, role, first_ns: ns, open: role.begins.then_some(ns) };
+            self.met.push(group);
+            return;
+        }
+        if let Some(from) = step(&mut of.open, role, ns, &mut self.table.left_out) {
+            self.table.add(group, ns - from);
+        }
+    }
+
+    fn end(&mut self) -> Edge {
+        self.stretch += 1;
+        let groups = self.met.drain(..).map(|group| (group, self.groups[group as usize])).collect();
+        Edge { groups, fresh: self.table.fresh() }
+    }
 }

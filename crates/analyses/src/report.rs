@@ -47,6 +47,30 @@ pub struct LeftOut {
     pub too_many: u64,
 }
 
+impl LeftOut {
+    /// A duration as it is added up; one that is left out is counted.
+    #[inline]
+    pub(crate) fn duration(&mut self, ns: i128) -> Option<u64> {
+        let duration = u64::try_from(ns).ok();
+        if duration.is_none() {
+            *(if ns < 0 { &mut self.negative } else { &mut self.too_long }) += 1;
+        }
+        duration
+    }
+
+    /// Adds the counts of other events.
+    pub(crate) fn add(&mut self, other: &LeftOut) {
+        let LeftOut { untimed, negative, too_long, only_ends, restarted, unfinished, too_many } = other;
+        self.untimed += untimed;
+        self.negative += negative;
+        self.too_long += too_long;
+        self.only_ends += only_ends;
+        self.restarted += restarted;
+        self.unfinished += unfinished;
+        self.too_many += too_many;
+    }
+}
+
 /// Orders of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {

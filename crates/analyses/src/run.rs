@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
-use tracemill_engine::filter::Filter;
+use tracemill_engine::filter::{Filter, KeyBy};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::{ClassSet, StreamOf};
 use tracemill_engine::session::Session;
+use tracemill_engine::stretches::{self, Follower};
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 
+use crate::groups::Marks;
 use crate::target::{Target, Verdict};
 
 /// Input of an analysis.
@@ -59,6 +61,56 @@ impl From<Meant> for Is {
     }
 }
 
+/// The roles of the events of a session.
+struct Roles<'a> {
+    /// By trace and event class.
+    classes: Vec<Vec<Is>>,
+    begins: &'a Target,
+    ends: Option<&'a Target>,
+}
+
+impl<'a> Roles<'a> {
+    /// The roles by the targets, and the selection of those events that may have one.
+    fn new(input: &Input<'_>, begins: &'a Target, ends: Option<&'a Target>) -> Result<(Roles<'a>, Selection)> {
+        let of_begins = begins.bind(input.session)?;
+        let of_ends = ends.map(|ends| ends.bind(input.session)).transpose()?;
+        let meant = input.session.traces.iter().enumerate().map(|(trace, opened)| {
+            let classes = opened.schema.events().iter().enumerate().map(|(at, _)| Meant {
+                begins: of_begins[trace][at],
+                ends: of_ends.as_ref().map_or(Verdict::No, |of_ends| of_ends[trace][at]),
+            });
+            classes.collect()
+        });
+        let meant: Vec<Vec<Meant>> = meant.collect();
+        let classes = meant.iter().enumerate().map(|(trace, classes)| {
+            let known = input.selection.classes.get(trace).cloned().flatten();
+            let is_wanted = |class: usize| {
+                (classes[class].begins, classes[class].ends) != (Verdict::No, Verdict::No)
+                    && known.as_ref().is_none_or(|known| known.has(class as u32))
+            };
+            (!(0..classes.len()).all(is_wanted)).then(|| Arc::new(ClassSet::new(classes.len(), is_wanted)))
+        });
+        let selection = Selection { classes: classes.collect(), ..input.selection.clone() };
+        let classes = meant.iter().map(|classes| classes.iter().copied().map(Is::from).collect()).collect();
+        Ok((Roles { classes, begins, ends }, selection))
+    }
+
+    /// The role of an event; `name` is storage.
+    #[inline]
+    fn of(&self, event: &Event, name: &mut Vec<u8>) -> Role {
+        match self.classes[event.trace][event.raw.class().0 as usize] {
+            Is::Always(role) => role,
+            Is::Asked(meant) => {
+                let mut is = |verdict, target: Option<&Target>| match verdict {
+                    Verdict::Ask => target.is_some_and(|target| target.asks(event, name)),
+                    verdict => verdict == Verdict::Yes,
+                };
+                Role { begins: is(meant.begins, Some(self.begins)), ends: is(meant.ends, self.ends) }
+            }
+        }
+    }
+}
+
 /// Shows `take` every event that one of the targets means, in the order of time, with its time in ns: the first target
 /// begins, the second ends. Notes go to `note`, which says whether to go on. Gives the number of events without time.
 pub(crate) fn run(
@@ -82,47 +134,19 @@ pub(crate) fn run_of(
     note: &mut dyn FnMut(Note) -> Flow,
     mut take: impl FnMut(Role, i128, &Event),
 ) -> Result<u64> {
-    let of_begins = begins.bind(input.session)?;
-    let of_ends = ends.map(|ends| ends.bind(input.session)).transpose()?;
-    let meant = input.session.traces.iter().enumerate().map(|(trace, opened)| {
-        let classes = opened.schema.events().iter().enumerate().map(|(at, _)| Meant {
-            begins: of_begins[trace][at],
-            ends: of_ends.as_ref().map_or(Verdict::No, |of_ends| of_ends[trace][at]),
-        });
-        classes.collect()
-    });
-    let meant: Vec<Vec<Meant>> = meant.collect();
-    let mut selection = input.selection.clone();
-    let classes = meant.iter().enumerate().map(|(trace, classes)| {
-        let known = input.selection.classes.get(trace).cloned().flatten();
-        let is_wanted = |class: usize| {
-            (classes[class].begins, classes[class].ends) != (Verdict::No, Verdict::No)
-                && known.as_ref().is_none_or(|known| known.has(class as u32))
-        };
-        (!(0..classes.len()).all(is_wanted)).then(|| Arc::new(ClassSet::new(classes.len(), is_wanted)))
-    });
-    if wanted.is_none() {
-        selection.classes = classes.collect();
+    let (roles, mut selection) = Roles::new(input, begins, ends)?;
+    if wanted.is_some() {
+        selection = input.selection.clone();
     }
     let (mut untimed, mut number) = (0, 0);
     let mut name = Vec::new();
-    let roles: Vec<Vec<Is>> = meant.iter().map(|classes| classes.iter().copied().map(Is::from).collect()).collect();
     let events = Events::new(input.session, input.streams, &selection, input.filter.as_ref());
     let take_event = |event: &Event| {
         number += 1;
         if wanted.is_some_and(|wanted| !wanted(number - 1)) {
             return;
         }
-        let role = match roles[event.trace][event.raw.class().0 as usize] {
-            Is::Always(role) => role,
-            Is::Asked(meant) => {
-                let mut is = |verdict, target: Option<&Target>| match verdict {
-                    Verdict::Ask => target.is_some_and(|target| target.asks(event, &mut name)),
-                    verdict => verdict == Verdict::Yes,
-                };
-                Role { begins: is(meant.begins, Some(begins)), ends: is(meant.ends, ends) }
-            }
-        };
+        let role = roles.of(event, &mut name);
         match event.ns {
             _ if role == Role::default() => {}
             Some(ns) => take(role, ns, event),
@@ -131,4 +155,70 @@ pub(crate) fn run_of(
     };
     events.for_each(take_event, note);
     Ok(untimed)
+}
+
+/// An analysis of stretches of the timeline, for one thread.
+pub(crate) trait Part: Send {
+    /// The part of a stretch that those beside it need.
+    type Edge: Send;
+
+    /// Takes the next event of the stretch that has a role, with its time in ns and its mark: see [`Marks`].
+    fn take(&mut self, role: Role, ns: i128, event: &Event, mark: Option<u32>);
+
+    /// Ends the stretch.
+    fn end(&mut self) -> Self::Edge;
+}
+
+/// As [`run`], by several threads where there are several jobs: each has a part of its own, and `join` gets the edges of all
+/// stretches in the order of time, with the number of their part. Gives the parts, too. Events are marked with their keys. One part takes everything as one
+/// stretch where it is to be in order.
+pub(crate) fn run_parts<P: Part>(
+    input: &Input<'_>,
+    (begins, ends): (&Target, Option<&Target>),
+    (by, in_order): (&KeyBy, bool),
+    note: &mut dyn FnMut(Note) -> Flow,
+    make: impl Fn() -> P + Sync,
+    join: impl FnMut(usize, P::Edge),
+) -> Result<(Vec<P>, u64)> {
+    let (roles, mut selection) = Roles::new(input, begins, ends)?;
+    let mut filter = input.filter.as_ref();
+    if selection.jobs > 1 {
+        // Whoever reads looks at the fields, and nobody else.
+        if selection.filter.is_none() {
+            selection.filter = filter.take().cloned();
+        }
+        selection.marker = Some(Arc::new(Marks::new(input.session, by, selection.jobs)));
+    }
+    let make = || Following { part: make(), roles: &roles, name: Vec::new(), untimed: 0 };
+    let events = (input.streams, &selection, filter);
+    let following = stretches::follow(input.session, events, in_order, make, join, note);
+    let untimed = following.iter().map(|of| of.untimed).sum();
+    Ok((following.into_iter().map(|of| of.part).collect(), untimed))
+}
+
+/// A part that gets the events of the engine.
+struct Following<'a, P> {
+    part: P,
+    roles: &'a Roles<'a>,
+    /// Storage.
+    name: Vec<u8>,
+    untimed: u64,
+}
+
+impl<P: Part> Follower for Following<'_, P> {
+    type Edge = P::Edge;
+
+    #[inline]
+    fn event(&mut self, event: &Event<'_>, mark: Option<u32>) {
+        let role = self.roles.of(event, &mut self.name);
+        match event.ns {
+            _ if role == Role::default() => {}
+            Some(ns) => self.part.take(role, ns, event, mark),
+            None => self.untimed += 1,
+        }
+    }
+
+    fn end(&mut self) -> P::Edge {
+        self.part.end()
+    }
 }

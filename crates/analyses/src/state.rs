@@ -1,13 +1,15 @@
 //! Time between occurrences of an event: how long the state lasts that it begins.
 
+use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_model::error::Result;
 
+use crate::pairs;
 use crate::report::Report;
-use crate::run::{Input, run};
-use crate::stats::{Table, entry};
+use crate::run::{Input, Part, Role, run_parts};
+use crate::stats::{Joined, Table};
 use crate::target::Target;
 
 /// Parameters of the analysis.
@@ -27,20 +29,60 @@ pub struct Question<'a> {
 /// # Errors
 /// Errors of [`Target::bind`].
 pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Report> {
-    let mut table = Table::new(input.session, question.by, question.regress);
-    // Group and time of the last occurrence, and times by group.
+    if question.within {
+        // In each group, every occurrence ends the state before and begins one.
+        let targets = (question.event, Some(question.event));
+        let mut report = pairs::measure(input, targets, question.by, question.regress, note)?;
+        report.left_out.unfinished = 0;
+        return Ok(report);
+    }
+    let mut joined = Joined::default();
+    // Group and time of the last occurrence.
     let mut last: Option<(u32, i128)> = None;
-    let mut lasts: Vec<Option<i128>> = Vec::new();
-    let untimed = run(input, question.event, None, note, |_, ns, event| {
-        let group = table.group(event);
-        let before = match question.within {
-            true => entry(&mut lasts, group).replace(ns).map(|from| (group, from)),
-            false => last.replace((group, ns)),
-        };
-        if let Some((group, from)) = before {
-            table.add(group, ns - from);
+    let make =
+        || Occurrences { table: Table::of_part(input, question.by, question.regress), first_ns: None, last: None };
+    let (targets, keys) = ((question.event, None), (question.by, question.regress));
+    let (parts, untimed) = run_parts(input, targets, keys, note, make, |part, edge: Edge| {
+        joined.meet(part, edge.fresh);
+        let (Some(first_ns), Some((group, from))) = (edge.first_ns, edge.last) else { return };
+        let own = joined.group(part, group);
+        if let Some((before, begun)) = last.replace((own, from)) {
+            joined.add(before, first_ns - begun);
         }
     })?;
-    table.left_out.untimed = untimed;
-    Ok(table.report())
+    joined.left_out.untimed = untimed;
+    Ok(joined.report(parts.into_iter().map(|part| part.table).collect()))
+}
+
+/// The occurrences of stretches.
+struct Occurrences {
+    table: Table,
+    /// Time of the first one of the stretch.
+    first_ns: Option<i128>,
+    /// Group and time of its last one so far.
+    last: Option<(u32, i128)>,
+}
+
+/// The first and the last occurrence of a stretch, and the groups that are new in it.
+struct Edge {
+    first_ns: Option<i128>,
+    last: Option<(u32, i128)>,
+    fresh: Vec<Box<[u8]>>,
+}
+
+impl Part for Occurrences {
+    type Edge = Edge;
+
+    #[inline]
+    fn take(&mut self, _: Role, ns: i128, event: &Event, mark: Option<u32>) {
+        let group = self.table.marked_group(event, mark);
+        match self.last.replace((group, ns)) {
+            Some((before, from)) => self.table.add(before, ns - from),
+            None => self.first_ns = Some(ns),
+        }
+    }
+
+    fn end(&mut self) -> Edge {
+        Edge { first_ns: self.first_ns.take(), last: self.last.take(), fresh: self.table.fresh() }
+    }
 }

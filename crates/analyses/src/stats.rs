@@ -1,5 +1,7 @@
 //! Durations by the number of their group.
 
+use std::collections::HashMap;
+
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::KeyBy;
 use tracemill_engine::session::Session;
@@ -8,6 +10,7 @@ use crate::durations::Durations;
 use crate::groups::Groups;
 use crate::line::Line;
 use crate::report::{LeftOut, Report, Row};
+use crate::run::Input;
 
 /// The entry of a group in a list that grows with the groups.
 #[inline]
@@ -24,12 +27,29 @@ pub(crate) struct Table {
     groups: Groups,
     durations: Vec<(Durations, Line)>,
     regress: bool,
+    /// By mark, the number of its group and 1; 0 where it is not known.
+    of_marks: Vec<u32>,
     pub(crate) left_out: LeftOut,
 }
 
 impl Table {
     pub(crate) fn new(session: &Session, by: &KeyBy, regress: bool) -> Self {
-        Table { groups: Groups::new(session, by), durations: Vec::new(), regress, left_out: LeftOut::default() }
+        let (durations, of_marks) = (Vec::new(), Vec::new());
+        Table { groups: Groups::new(session, by), durations, regress, of_marks, left_out: LeftOut::default() }
+    }
+
+    /// A table for a part of the input's events, of which there may be others.
+    pub(crate) fn of_part(input: &Input<'_>, by: &KeyBy, regress: bool) -> Self {
+        let mut table = Table::new(input.session, by, regress);
+        if input.selection.jobs > 1 && !regress {
+            table.groups = Groups::one_of_many(input.session, by);
+        }
+        table
+    }
+
+    /// See [`Groups::fresh`].
+    pub(crate) fn fresh(&mut self) -> Vec<Box<[u8]>> {
+        self.groups.fresh()
     }
 
     /// The number of the event's group.
@@ -38,14 +58,21 @@ impl Table {
         self.groups.number(event)
     }
 
+    /// The number of the event's group, by the mark of the event if it has one.
+    #[inline]
+    pub(crate) fn marked_group(&mut self, event: &Event, mark: Option<u32>) -> u32 {
+        let Some(mark) = mark else { return self.group(event) };
+        let next = entry(&mut self.of_marks, mark);
+        if *next == 0 {
+            *next = self.groups.number(event) + 1;
+        }
+        *next - 1
+    }
+
     /// Adds a duration. Those below zero and those over 64 bits are only counted.
     #[inline]
     pub(crate) fn add(&mut self, group: u32, ns: i128) {
-        let Ok(ns) = u64::try_from(ns) else {
-            let count = if ns < 0 { &mut self.left_out.negative } else { &mut self.left_out.too_long };
-            *count += 1;
-            return;
-        };
+        let Some(ns) = self.left_out.duration(ns) else { return };
         let (durations, line) = entry(&mut self.durations, group);
         if self.regress {
             line.add(durations.moments.count, ns);
@@ -62,6 +89,77 @@ impl Table {
             label: group.label,
             durations,
             line: self.regress.then_some(line),
+        });
+        Report { names, rows: rows.collect(), left_out: self.left_out }
+    }
+}
+
+/// The tables of several threads as one, whose groups have their numbers in the order in which the timeline has them.
+#[derive(Default)]
+pub(crate) struct Joined {
+    numbers: HashMap<Box<[u8]>, u32>,
+    /// By table, the numbers of its groups. None of a table that is alone.
+    of_tables: Vec<Vec<u32>>,
+    /// By group, the table that has met it first, and its number there.
+    first: Vec<(usize, u32)>,
+    /// By group, the durations that no table has: those from one stretch into another.
+    across: Vec<Durations>,
+    pub(crate) left_out: LeftOut,
+}
+
+impl Joined {
+    /// Numbers the groups that a table has met in its last stretch.
+    pub(crate) fn meet(&mut self, table: usize, fresh: Vec<Box<[u8]>>) {
+        let of_table = entry(&mut self.of_tables, table as u32);
+        for key in fresh {
+            let next = self.first.len() as u32;
+            let number = *self.numbers.entry(key).or_insert(next);
+            if number == next {
+                self.first.push((table, of_table.len() as u32));
+            }
+            of_table.push(number);
+        }
+    }
+
+    /// The number of a group of a table.
+    pub(crate) fn group(&self, table: usize, group: u32) -> u32 {
+        self.of_tables[table].get(group as usize).copied().unwrap_or(group)
+    }
+
+    /// Adds a duration from one stretch into another.
+    pub(crate) fn add(&mut self, group: u32, ns: i128) {
+        if let Some(ns) = self.left_out.duration(ns) {
+            entry(&mut self.across, group).add(ns);
+        }
+    }
+
+    /// The report of all tables.
+    pub(crate) fn report(mut self, mut tables: Vec<Table>) -> Report {
+        self.left_out.add(&tables.iter().fold(LeftOut::default(), |mut sum, table| {
+            sum.add(&table.left_out);
+            sum
+        }));
+        if let [_] = &tables[..]
+            && let Some(mut table) = tables.pop()
+        {
+            table.left_out = self.left_out;
+            return table.report();
+        }
+        let mut durations = self.across;
+        durations.resize_with(self.first.len(), Durations::default);
+        let (mut names, mut found) = (Vec::new(), Vec::new());
+        for (table, numbers) in tables.into_iter().zip(&self.of_tables) {
+            let keys;
+            (names, keys) = table.groups.into_parts();
+            found.push(keys.into_iter().map(Some).collect::<Vec<_>>());
+            for ((of_group, _), number) in table.durations.into_iter().zip(numbers) {
+                durations[*number as usize].append(of_group);
+            }
+        }
+        let keys = self.first.iter().map(|(table, group)| found.get_mut(*table)?.get_mut(*group as usize)?.take());
+        let rows = keys.zip(durations).filter(|(_, durations)| durations.moments.count > 0);
+        let rows = rows.filter_map(|(group, durations)| {
+            group.map(|group| Row { key: group.key, label: group.label, durations, line: None })
         });
         Report { names, rows: rows.collect(), left_out: self.left_out }
     }

@@ -56,6 +56,31 @@ fn calls_of_tasks() {
     }
 }
 
+/// The times between events are measured in stretches of the timeline; with little memory there are many.
+#[test]
+fn times_between_events() {
+    let kernel = "../kernel/bakery --memory 16K";
+    let commands = [
+        format!("--state sched_switch --by cpu {kernel}"),
+        format!("--state sched_switch --by payload.next_tid --within {kernel}"),
+        format!("--state * --by name --filter cpu==0 {kernel}"),
+        format!("--from sched_waking --to sched_switch --by cpu {kernel}"),
+        format!("--from * --to s*_* --by stream --begin +1ms {kernel}"),
+        format!("--state sched_switch --by cpu --regress {kernel}"),
+        format!("--from *entry* --to *exit* --regress {kernel}"),
+        "--state * --by name mill orders losses overwritten --verbose --memory 64K".to_string(),
+        "--state mill:* --within mill losses --format json".to_string(),
+    ];
+    for command in commands {
+        let [one, two, nine] = [1, 2, 9].map(|jobs| {
+            let run = run(&format!("report {command} --jobs {jobs}"));
+            (run.code, run.stdout, run.stderr)
+        });
+        assert!(one.0 == Some(0) && one.1.len() > 200, "{command}: {one:?}");
+        assert!(one == two && one == nine, "{command}");
+    }
+}
+
 #[test]
 fn analyses_of_kernel_traces() {
     for names in ["cpu,sched,irq,syscalls,io,memory,locks,processes,stats", "states", "sched --log", "path --tid 641"] {
@@ -89,9 +114,15 @@ fn damaged_streams_and_tiny_packets() {
         };
         folder.file(&format!("t/s{stream}"), (0..300).flat_map(packet).collect::<Vec<u8>>());
     }
-    for command in
-        ["print t", "print --verbose t", "check t", "convert --to ctf2 --packet-size 1K -o OUT t --loss-report -"]
-    {
+    for command in [
+        "print t",
+        "print --verbose t",
+        "check t",
+        "convert --to ctf2 --packet-size 1K -o OUT t --loss-report -",
+        "report --state * --by stream --verbose t",
+        "report --state * --within --by payload.n t --memory 4K",
+        "report --from * --to * --by stream,payload.n t",
+    ] {
         let results = [1, 2, 5].map(|jobs| {
             let out = format!("out{jobs}");
             let run = folder.run(&format!("{} --jobs {jobs}", command.replace("OUT", &out)));

@@ -3,7 +3,7 @@
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Flow, Place};
-use crate::merge::{Batch, Merger, Note};
+use crate::merge::{Batch, Merger, Note, Run};
 use crate::selection::StreamOf;
 use crate::session::Session;
 use crate::timeline::{self, Selection};
@@ -98,20 +98,22 @@ impl<'a> Events<'a> {
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
     /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
-    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
+    pub fn for_each(self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
+        self.for_each_marked(|event, _| take(event), note);
+    }
+
+    /// As [`Events::for_each`], with the mark of each event.
+    #[inline]
+    pub(crate) fn for_each_marked(
+        mut self,
+        mut take: impl FnMut(&Event<'_>, Option<u32>),
+        note: impl FnMut(Note) -> Flow,
+    ) {
         let (streams, mut matcher) = (self.streams, self.matcher.take());
         let take_all = |batch: &Batch, run: usize, at: u32| {
-            let mut skipped = at;
-            for run in batch.runs.get(run..).unwrap_or_default() {
-                let (stream, ready) = &batch.chunks[run.chunk as usize];
-                let of = &streams[stream.0 as usize];
-                for at in (run.from + std::mem::take(&mut skipped)) as usize..run.to as usize {
-                    let event = of.event(ready.chunk.event(at));
-                    if matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
-                        take(&event);
-                    }
-                }
-            }
+            let runs = batch.runs.get(run..).unwrap_or_default();
+            let from = runs.first().map_or(0, |run| run.from + at);
+            each_of(streams, batch, (runs, from), &mut matcher, &mut take);
         };
         self.rest(take_all, note);
     }
@@ -158,5 +160,27 @@ impl<'a> Events<'a> {
                 }
             }
         });
+    }
+}
+
+/// Hands on the matching events of some runs of a batch, with their marks; of the first run, those from `from` on.
+#[inline]
+pub(crate) fn each_of(
+    streams: &[StreamOf],
+    batch: &Batch,
+    (runs, from): (&[Run], u32),
+    matcher: &mut Option<Matcher>,
+    take: &mut impl FnMut(&Event<'_>, Option<u32>),
+) {
+    let mut from = Some(from);
+    for run in runs {
+        let (stream, ready) = &batch.chunks[run.chunk as usize];
+        let of = &streams[stream.0 as usize];
+        for at in from.take().unwrap_or(run.from) as usize..run.to as usize {
+            let event = of.event(ready.chunk.event(at));
+            if matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
+                take(&event, ready.marks.as_ref().map(|marks| marks[at]));
+            }
+        }
     }
 }

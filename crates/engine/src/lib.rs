@@ -26,6 +26,7 @@ pub mod selection;
 pub mod session;
 pub mod source;
 pub mod split;
+pub mod stretches;
 pub mod survey;
 pub mod timeline;
 pub mod trace_calls;

@@ -15,6 +15,7 @@ use crate::filter::{Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
 use crate::selection::StreamOf;
 use crate::session::Session;
+use crate::stretches::Marker;
 
 /// The redaction of each trace of a session.
 pub struct Redactions {
@@ -100,7 +101,7 @@ impl StreamReader {
     pub(crate) fn new(
         mut cursor: Cursor,
         redactions: Option<&Redactions>,
-        choice: Option<&Arc<Choice>>,
+        (choice, marker): (Option<&Arc<Choice>>, Option<&Arc<dyn Marker>>),
         of: &StreamOf,
     ) -> Self {
         let redaction = redactions.and_then(|redactions| redactions.traces[of.trace].clone());
@@ -108,14 +109,16 @@ impl StreamReader {
             cursor.read_by(redaction.from());
         }
         let redactor = redaction.map(Redactor::new);
-        let is_other = redactor.is_some() || choice.is_some();
-        let changed = is_other.then(|| Changed::new(redactor, choice, of));
+        let is_other = redactor.is_some() || choice.is_some() || marker.is_some();
+        let changed = is_other.then(|| Changed::new(redactor, (choice, marker), of));
         StreamReader { cursor, changed }
     }
 
     /// Reads some of the packets alone, if that can be done.
     pub(crate) fn part(&self, packets: Range<usize>) -> StreamReader {
-        let changed = self.changed.as_ref().map(|changed| Changed::new(None, changed.choice.as_ref(), &changed.of));
+        let again =
+            |changed: &Changed| Changed::new(None, (changed.choice.as_ref(), changed.marker.as_ref()), &changed.of);
+        let changed = self.changed.as_deref().map(again);
         StreamReader { cursor: self.cursor.part(packets), changed }
     }
 
@@ -197,6 +200,7 @@ impl Choice {
 struct Changed {
     redactor: Option<Redactor>,
     choice: Option<Arc<Choice>>,
+    marker: Option<Arc<dyn Marker>>,
     /// By event of a chunk: is it wanted?
     kept: Vec<bool>,
     of: StreamOf,
@@ -207,9 +211,13 @@ struct Changed {
 }
 
 impl Changed {
-    fn new(redactor: Option<Redactor>, choice: Option<&Arc<Choice>>, of: &StreamOf) -> Box<Changed> {
-        let choice = choice.cloned();
-        Box::new(Changed { redactor, choice, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
+    fn new(
+        redactor: Option<Redactor>,
+        (choice, marker): (Option<&Arc<Choice>>, Option<&Arc<dyn Marker>>),
+        of: &StreamOf,
+    ) -> Box<Changed> {
+        let (choice, marker) = (choice.cloned(), marker.cloned());
+        Box::new(Changed { redactor, choice, marker, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
     }
 
     fn next(&mut self, cursor: &mut Cursor) -> Option<Item> {
@@ -218,8 +226,9 @@ impl Changed {
                 return Some(Item::Fault(fault));
             }
             if let Some((ready, from)) = self.waiting.take() {
-                let ready = self.rewritten(ready, from);
+                let mut ready = self.rewritten(ready, from);
                 if !ready.chunk.is_empty() {
+                    ready.marks = self.marker.as_ref().map(|marker| marker.marks(&self.of, &ready.chunk));
                     return Some(Item::Chunk(ready));
                 }
                 continue;
@@ -254,6 +263,6 @@ impl Changed {
         if next < ready.chunk.len() {
             self.waiting = Some((ready, next));
         }
-        ReadyChunk { chunk, floors, place: None }
+        ReadyChunk { chunk, floors, marks: None, place: None }
     }
 }

@@ -16,6 +16,7 @@ use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Choice, Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf, streams};
 use crate::session::Session;
+use crate::stretches::Marker;
 
 /// The events of streams that are read: by time, by class, and without fields that are hidden.
 #[derive(Clone, Default)]
@@ -37,6 +38,8 @@ pub struct Selection {
     pub faults_in_place: bool,
     /// The wanted events, as far as the classes do not decide. Who reads decides it, so with several jobs many do.
     pub filter: Option<Filter>,
+    /// Notes a number of each event where it is read.
+    pub marker: Option<Arc<dyn Marker>>,
     /// The redaction of the traces.
     pub redactions: Option<Arc<Redactions>>,
     /// Set by whoever does not want the rest any more: all streams end at their next chunk then.
@@ -106,7 +109,8 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         }
         let mut cursor = cursor.with_progress(session.progress.clone());
         selection.stop.iter().for_each(|stop| cursor.stop_at(stop.clone()));
-        StreamReader::new(cursor, selection.redactions.as_deref(), choice.as_ref(), of)
+        let changes = (choice.as_ref(), selection.marker.as_ref());
+        StreamReader::new(cursor, selection.redactions.as_deref(), changes, of)
     };
     streams.iter().map(cursor).collect()
 }
