@@ -258,7 +258,9 @@ pub fn each_record(
                 continue;
             }
         };
-        check_page(&page, layout, bytes, base, places, faults);
+        if let Some(fault) = page_fault(&page, layout, bytes, base, places) {
+            faults.tell(|| fault);
+        }
         if let Some(missed) = page.missed {
             let count = match missed {
                 Missed::Some => None,
@@ -345,20 +347,16 @@ pub fn no_format(id: u16, count: u64, places: &Places, at: usize) -> Error {
     places.place(Error::malformed(format!("no format describes the event {id}, of which there are {count}")), at)
 }
 
-/// Tells what is wrong with the header of a page.
-fn check_page(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, places: &Places, faults: &mut Faults) {
+/// What is wrong with the header of a page, or with its end.
+pub fn page_fault(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, places: &Places) -> Option<Error> {
     if let Some(used) = page.bad_commit {
-        faults.tell(|| {
-            let room = layout.page_bytes - layout.data_offset;
-            let message = format!("a page says that it holds {used} bytes, and has room for {room}");
-            let error = places.place(Error::malformed(message), base);
-            error.with_help("what looks like records in it is read")
-        });
-    } else if bytes.len() < layout.page_bytes {
-        faults.tell(|| {
-            let message =
-                format!("the data ends inside a page, {} of its {} bytes are there", bytes.len(), layout.page_bytes);
-            places.place(Error::truncated(message), base)
-        });
+        let room = layout.page_bytes - layout.data_offset;
+        let error = Error::malformed(format!("a page says that it holds {used} bytes, and has room for {room}"));
+        return Some(places.place(error, base).with_help("what looks like records in it is read"));
     }
+    (bytes.len() < layout.page_bytes).then(|| {
+        let (here, all) = (bytes.len(), layout.page_bytes);
+        let message = format!("the data ends inside a page, {here} of its {all} bytes are there");
+        places.place(Error::truncated(message), base)
+    })
 }

@@ -22,7 +22,7 @@ use super::layout::MAX_ERRORS;
 use super::slices;
 use tracemill_ftrace::container::CpuData;
 use tracemill_ftrace::event_format::{Content, EventFormat, Field, Machine, Place};
-use tracemill_ftrace::packets::{self, StreamInfo};
+use tracemill_ftrace::packets::{self, Places, StreamInfo};
 use tracemill_ftrace::print_format::PrintFormat;
 use tracemill_ftrace::ring_buffer::{MAX_PAGE_BYTES, Missed, PageLayout, Record, Records};
 
@@ -437,14 +437,8 @@ impl<'a> CpuRecords<'a> {
                     });
                 }
                 self.records = Some(layout.records(&page));
-                if let Some(used) = page.bad_commit {
-                    let message = format!("a page says that it holds {used} bytes, which it cannot");
-                    let error = Error::malformed(message).at_offset(self.base as u64);
-                    self.fault(error.with_help("what looks like records in it is read"));
-                } else if bytes.len() < layout.page_bytes {
-                    let message = format!("the file ends inside a page, {} bytes of it are there", bytes.len());
-                    self.fault(Error::truncated(message).at_offset(self.base as u64));
-                }
+                let fault = packets::page_fault(&page, layout, bytes, self.base, &Places::InFile(0));
+                fault.into_iter().for_each(|fault| self.fault(fault));
             }
             Err(error) => self.fault(error.at_offset(self.base as u64)),
         }

@@ -219,7 +219,8 @@ impl PacketReader for Reader {
         let opened = PacketData::found(plans, &data.bytes, packet, (decoded, base_bytes), found.spine);
         let mut opened = OpenedPacket::new(PacketData { cpu: Some(file.cpu), ..opened });
         let place = |at: u64, error: Error| error.at_offset(block.offset + at);
-        opened.faults.extend(found.errors.into_iter().map(|(at, error)| place(at, error)));
+        let faults = found.faults.finish("events of the block have faults like these").into_iter();
+        opened.faults.extend(faults.map(|error| place(error.place().offset.unwrap_or(0), error)));
         let mut seen = HashSet::new();
         for (at, oddity) in found.oddities {
             if seen.insert(oddity) && self.is_first(oddity, (file.number, index)) {

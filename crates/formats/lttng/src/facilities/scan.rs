@@ -8,13 +8,14 @@ use super::block::{Block, TraceHeader};
 use super::classes::{EventInfo, Mode, Table};
 use super::layout::Short;
 use super::loads::{CORE, CoreEvent};
+use tracemill_format::Faults;
 
 /// `event_size` of an event whose size is computed from its fields.
 const COMPUTED: u16 = u16::MAX;
 /// Bytes that the events of a packet may take when they are written anew.
 const MAX_COPIED: usize = 64 << 20;
 /// Damaged events of a packet that are reported one by one.
-const MAX_ERRORS: u32 = 100;
+const MAX_ERRORS: usize = 100;
 
 /// Where a scan stands in a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,12 +46,10 @@ pub(super) struct Found {
     pub(super) spine: Spine,
     /// Fields that were written anew.
     pub(super) copied: Vec<u8>,
-    /// Damage, with offsets in the block.
-    pub(super) errors: Vec<(u64, Error)>,
+    /// Damage, at offsets in the block.
+    pub(super) faults: Faults<MAX_ERRORS>,
     /// Oddities, with offsets in the block.
     pub(super) oddities: Vec<(u64, Oddity)>,
-    /// Damaged events so far.
-    event_errors: u32,
 }
 
 impl Found {
@@ -115,11 +114,6 @@ impl<'a> Scanner<'a> {
                 place.offset = limit;
                 break;
             }
-        }
-        if found.event_errors > MAX_ERRORS {
-            let message =
-                format!("{} more events of the block have faults like these", found.event_errors - MAX_ERRORS);
-            found.errors.push((limit, Error::malformed(message)));
         }
         false
     }
@@ -297,23 +291,21 @@ impl<'a> Scanner<'a> {
     fn stop(&self, at: u64, limit: u64, found: &mut Found, message: String) -> Result<(), Stop> {
         let left = limit.saturating_sub(at);
         let error = Error::malformed(message).with_help(format!("the rest of the block, {left} bytes, is skipped"));
-        found.errors.push((at, error));
+        found.faults.tell(|| error.at_offset(at));
         Err(Stop)
     }
 
     #[cold]
     fn event_error(&self, start: u64, info: &EventInfo, own: &[u8], short: Short, found: &mut Found) {
-        found.event_errors += 1;
-        if found.event_errors > MAX_ERRORS {
-            return;
-        }
-        let mut at = 0;
-        let fields = info.layout.fields().iter();
-        let whole = fields.map_while(|field| field.end(own, at).ok().map(|end| at = end)).count();
-        let name = info.names.get(whole).map_or("?", |name| name);
-        let message = format!("an event of {} bytes of data is too short for its fields: {short}", own.len());
-        let error = Error::malformed(message).in_field(name);
-        found.errors.push((start, error.with_help("the fields before it are shown, the others are null")));
+        found.faults.tell(|| {
+            let mut at = 0;
+            let fields = info.layout.fields().iter();
+            let whole = fields.map_while(|field| field.end(own, at).ok().map(|end| at = end)).count();
+            let name = info.names.get(whole).map_or("?", |name| name);
+            let message = format!("an event of {} bytes of data is too short for its fields: {short}", own.len());
+            let error = Error::malformed(message).in_field(name).at_offset(start);
+            error.with_help("the fields before it are shown, the others are null")
+        });
     }
 
     fn is_late(&self, tsc: u64) -> bool {
