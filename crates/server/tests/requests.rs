@@ -427,6 +427,55 @@ fn a_field_is_a_counter() {
 }
 
 #[test]
+fn counters_that_a_trace_names_show_its_numbers() {
+    let folder = std::env::temp_dir().join(format!("tracemill-counters-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("it can be made");
+    let (mut random, mut text, mut time) = (7u64, String::new(), 1_000_000u64);
+    // By the part of the name that a track of them has: times since the first event, and values.
+    let mut wanted: HashMap<&str, Vec<(i128, f64)>> = HashMap::new();
+    for at in 0..900 {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (value, step) = (random >> 40, 1 + (random >> 33) % 5000);
+        let (name, payload, track) = match at % 3 {
+            0 => ("power_cpu_frequency", format!("\"state\":{value},\"cpu_id\":0"), ", CPU 0"),
+            1 => ("power_cpu_frequency", format!("\"state\":{value},\"cpu_id\":1"), ", CPU 1"),
+            _ => ("oven_gauge", format!("\"waiting_bytes\":{value}"), "waiting_bytes"),
+        };
+        text += &format!("{{\"ns\":{time},\"cycles\":{time},\"name\":\"{name}\",\"payload\":{{{payload}}}}}\n");
+        wanted.entry(track).or_default().push((i128::from(time) - 1_000_000, value as f64));
+        time += step;
+    }
+    let file = folder.join("lines.jsonl");
+    std::fs::write(&file, text).expect("it can be written");
+    let served = served(&[file]);
+    served.when_counted();
+    let all = served.json("tracks");
+    let counters = all["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "counter");
+    let counters: Vec<&Value> = counters.collect();
+    assert_eq!(counters.len(), wanted.len(), "{counters:?}");
+    for (name, values) in &wanted {
+        let is_it = |track: &&&Value| track["name"].as_str().is_some_and(|own| own.ends_with(name));
+        let track = *counters.iter().find(is_it).expect("each has a track");
+        let unit = if name.contains("CPU") { "kHz" } else { "B" };
+        assert_eq!(track["unit"], unit, "{track}");
+        let id = track["id"].as_str().expect("a text");
+        for level in [0, 7, 13, 20] {
+            let last = values[values.len() - 1].0 >> level >> 10;
+            let answer = served.json(&format!("tiles?tracks={id}&level={level}&from=0&to={last}&exact=1"));
+            let column = |name: &str| -> Vec<f64> {
+                let list = answer["tracks"][0][name].as_array().expect("a list");
+                list.iter().filter_map(Value::as_f64).collect()
+            };
+            let [at, min, max, last] = ["at", "min", "max", "last"].map(column);
+            let shown: Vec<_> = (0..at.len()).map(|row| (at[row] as i64, min[row], max[row], last[row])).collect();
+            assert_eq!(shown, buckets(values, level), "{id} at level {level}");
+        }
+    }
+    served.end();
+    std::fs::remove_dir_all(&folder).expect("it was made");
+}
+
+#[test]
 fn a_clock_is_moved() {
     let served = served(&[demo("traces/mill"), demo("traces/orders")]);
     served.when_counted();
