@@ -4,7 +4,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tracemill_ring::{self as ring_file, Header, Kind, Pair, header, packet};
 
@@ -45,6 +45,48 @@ pub fn recover(folder: &Path) -> io::Result<Recovered> {
     let pairs = rings.iter().map(|ring| &ring.header.pairs).max_by_key(|pairs| pairs.last().map(|pair| pair.cycles));
     let clock = pairs.and_then(|pairs| estimated(pairs));
     finish_rings(folder, folder, rings, clock, problems)
+}
+
+/// Makes the folder of a new recording, and those above it.
+pub(crate) fn make(folder: &Path) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder.parent().unwrap_or(Path::new("")))?;
+    let made = match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let next = after_exec(folder)?.ok_or(error)?;
+            fs::create_dir(&next)?;
+            next
+        }
+        made => made.map(|()| folder.to_path_buf())?,
+    };
+    made.canonicalize()
+}
+
+/// The folder in which a program goes on recording after `exec`, `FIRST.2`, `FIRST.3` and so on, when the program before it
+/// in this process left rings: they are finished, as at its end (R15). `None` when the folder is of somebody else.
+fn after_exec(first: &Path) -> io::Result<Option<PathBuf>> {
+    let mut last = first.to_path_buf();
+    for number in 2_u64.. {
+        let mut next = first.as_os_str().to_owned();
+        next.push(format!(".{number}"));
+        let next = PathBuf::from(next);
+        if next.try_exists()? {
+            last = next;
+            continue;
+        }
+        let rings = match read_rings(&last, &mut Vec::new()) {
+            Ok(rings) => rings,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if rings.iter().all(|ring| ring.header.pid != std::process::id()) {
+            return Ok(None);
+        }
+        for damage in recover(&last)?.damaged {
+            let _ = writeln!(io::stderr(), "tracemill-record: {}: {damage}", last.display());
+        }
+        return Ok(Some(next));
+    }
+    Ok(None)
 }
 
 /// Finishes a trace, when its recorder has ended.

@@ -280,9 +280,7 @@ impl Running {
         let failed = |error| StartError::Io(folder.clone(), error);
         local::prepare();
         clock::choose();
-        fs::create_dir_all(folder.parent().unwrap_or(Path::new(""))).map_err(failed)?;
-        fs::create_dir(&folder).map_err(failed)?;
-        let folder = folder.canonicalize().map_err(failed)?;
+        let folder = folder::make(&folder).map_err(failed)?;
         fs::create_dir(folder.join(ring_file::FOLDER)).map_err(failed)?;
         let first = clock::pair();
         std::thread::sleep(FIRST_PAIRS);

@@ -4,6 +4,7 @@
 
 mod util;
 
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Child;
 use std::sync::Mutex;
@@ -510,4 +511,30 @@ fn children_record_when_they_should() {
     let kept: Vec<_> = names.iter().map(|path| numbers(path)).collect();
     assert_eq!(kept, [vec![1, 3], vec![1, 3], vec![2]], "{names:?}");
     assert!(names.iter().all(|path| !path.join(".ring").exists()));
+}
+
+#[test]
+fn exec_ends_a_recording_in_order_and_begins_the_next() {
+    const NAME: &str = "exec_ends_a_recording_in_order_and_begins_the_next";
+    if let Some(folder) = argument() {
+        let turn: u64 = std::env::var("TURN").map_or(1, |turn| turn.parse().expect("a number"));
+        event!(target: "t", "tick", i = turn);
+        if turn < 3 {
+            let error = again(NAME, &folder).env("TURN", (turn + 1).to_string()).exec();
+            panic!("exec: {error}");
+        }
+        return;
+    }
+    for mode in ["stream", "flight"] {
+        let folder = Folder::new(&format!("exec-{mode}"));
+        let mut child = again(NAME, &folder.0);
+        child.env("TRACEMILL_RECORD", folder.join("t")).env("TRACEMILL_RECORD_MODE", mode);
+        let output = child.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !said.contains("tracemill-record"), "{said}");
+        for (name, turn) in [("t", 1), ("t.2", 2), ("t.3", 3)] {
+            assert_eq!(numbers(&folder.join(name)), [turn], "{mode} {name}");
+            assert!(!folder.join(name).join(".ring").exists(), "{mode} {name}");
+        }
+    }
 }
