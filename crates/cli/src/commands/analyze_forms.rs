@@ -171,6 +171,7 @@ fn total(widths: &[usize]) -> usize {
 fn fit(widths: &mut Vec<usize>, columns: &[(usize, &Column)], most: usize) -> Vec<String> {
     let mut left_out = Vec::new();
     let is_left: Vec<bool> = columns.iter().map(|(_, column)| column.unit == Unit::Name).collect();
+    let widest = widths.clone();
     while total(widths) > most {
         let longest = (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
         match longest {
@@ -181,6 +182,10 @@ fn fit(widths: &mut Vec<usize>, columns: &[(usize, &Column)], most: usize) -> Ve
             }
             None => break,
         }
+    }
+    // Names that were cut for columns that are left out now.
+    for at in (0..widths.len()).filter(|at| is_left[*at]) {
+        widths[at] += (widest[at] - widths[at]).min(most.saturating_sub(total(widths)));
     }
     left_out
 }
@@ -309,8 +314,7 @@ impl<'t> Lines<'t> {
         }
         let (width, mut chars) = (widths[at], count(cell.written()));
         if chars > width {
-            let short: String =
-                String::from_utf8_lossy(cell.written()).chars().take(width.saturating_sub(1)).chain(['…']).collect();
+            let short = shortened(&String::from_utf8_lossy(cell.written()), chars, width);
             cell.clear();
             cell.put(short.as_bytes());
             chars = short.chars().count();
@@ -334,6 +338,15 @@ impl<'t> Lines<'t> {
         let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
         out.truncate(out.len() - blanks);
         out.put_byte(b'\n');
+    }
+}
+
+/// A text of so many characters, cut to a width: of a path, the end says more.
+fn shortened(text: &str, chars: usize, width: usize) -> String {
+    let kept = width.saturating_sub(1);
+    match text.starts_with('/') {
+        true => ['…'].into_iter().chain(text.chars().skip(chars - kept)).collect(),
+        false => text.chars().take(kept).chain(['…']).collect(),
     }
 }
 
@@ -612,6 +625,27 @@ mod tests {
         // A chain does not move out of sight.
         let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
         assert!(deepest.is_some_and(|width| width < 80));
+    }
+
+    #[test]
+    fn names_take_the_room_of_columns_that_are_left_out() {
+        let columns = [("name", Unit::Name), ("count", Unit::Count), ("bytes", Unit::Count)];
+        let row = |name: &'static str| vec![Cell::name(name), Cell::from(1u64), Cell::Integer(1 << 40)];
+        let table = Table {
+            columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
+            rows: vec![row("/var/log/bakery/orders.log"), row("clock_nanosleep"), row("read")].into(),
+            ..Table::default()
+        };
+        let at = |width: usize| {
+            let mut page = Paged::default();
+            tables(&mut page, &[table.clone()], &[3], &Look { is_colored: false, width: Some(width) });
+            String::from_utf8(page.out.written().to_vec()).expect("text")
+        };
+        let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
+                      too wide for the terminal, left out: bytes\n";
+        assert_eq!(at(23), narrow);
+        assert!(at(80).starts_with("name                        count          bytes\n/var/log/bakery/orders.log  "));
+        assert!(at(40).contains("\n…bakery/orders.log      1  1099511627776\n"), "{}", at(40));
     }
 
     #[test]
