@@ -267,3 +267,52 @@ impl Analysis for Cpu {
         if self.is_by_cpu() { self.cpu_rows(machines, range) } else { self.thread_rows(machines, range) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::*;
+
+    const STREAM: &str = "100 0 irq_entry nr=1
+        120 0 irq_exit nr=1
+        200 0 switch prev=5 next=6 state=0
+        250 0 sys_entry name=read
+        300 0 sys_exit ret=0
+        350 0 irq_entry nr=1
+        370 0 irq_exit nr=1
+        400 0 switch prev=6 next=0 state=1
+        500 0 switch prev=0 next=5
+        600 0 -";
+
+    #[test]
+    fn the_first_switch_credits_who_ran_and_modes_are_not_guessed() {
+        let columns = ["tid", "time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns", "share", "switches"];
+        let found = rows(&played(&KNOWN, &Asked::default(), STREAM), &columns);
+        assert_eq!(found, ["5 200 0 0 0 200 0.4 1", "6 200 80 50 20 50 0.4 1"]);
+        let process = Asked { by: Some("process".to_string()), ..Asked::default() };
+        assert_eq!(rows(&played(&KNOWN, &process, STREAM), &["pid", "threads", "time_ns"]), ["- 2 400"]);
+    }
+
+    #[test]
+    fn what_a_cpu_does_adds_up_to_the_range() {
+        let cpus = Asked { by: Some("cpu".to_string()), ..Asked::default() };
+        let columns =
+            ["cpu", "task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "share"];
+        assert_eq!(rows(&played(&KNOWN, &cpus, STREAM), &columns), ["0 400 80 50 40 0 100 230 0.8"]);
+    }
+
+    #[test]
+    fn a_run_on_another_cpu_than_the_last_is_a_migration() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 switch prev=5 next=0 state=1
+            160 0 wake tid=5 cpu=1
+            200 1 switch prev=0 next=5
+            250 1 switch prev=5 next=0 state=0
+            300 1 switch prev=0 next=5
+            400 1 -";
+        let found = rows(&played(&KNOWN, &Asked::default(), stream), &["tid", "time_ns", "switches", "migrations"]);
+        assert_eq!(found, ["5 200 3 1"]);
+        let cpu = Asked { cpus: super::super::Numbers::parse("1"), ..Asked::default() };
+        assert_eq!(rows(&played(&KNOWN, &cpu, stream), &["tid", "time_ns"]), ["5 150"]);
+    }
+}

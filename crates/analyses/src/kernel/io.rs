@@ -522,6 +522,7 @@ impl Analysis for Net {
 
 #[cfg(test)]
 mod tests {
+    use super::super::played::{played, rows};
     use super::*;
 
     #[test]
@@ -554,5 +555,19 @@ mod tests {
         assert_eq!((Class::Write.bytes("write", Some(-28)), Class::Write.bytes("write", None)), (0, 0));
         assert_eq!((Class::Read.bytes("recvmmsg", Some(3)), Class::Write.bytes("sendmmsg", Some(3))), (0, 0));
         assert_eq!((Class::Open.bytes("open", Some(3)), Class::Sync.bytes("msync", Some(3))), (0, 0));
+    }
+
+    #[test]
+    fn requests_without_sectors_are_left_out() {
+        let stream = "100 0 rq_insert dev=8 sector=1 nr_sector=8 rwbs=1
+            110 0 rq_issue dev=8 sector=1 nr_sector=8 rwbs=1
+            150 0 rq_complete dev=8 sector=1 nr_sector=8 rwbs=1
+            160 0 rq_issue dev=8 sector=9 nr_sector=0 rwbs=1
+            170 0 rq_complete dev=8 sector=9 nr_sector=0 rwbs=1
+            180 0 rq_complete dev=8 sector=99 nr_sector=2 rwbs=1
+            190 0 -";
+        let disks = Asked { by: Some("disk".to_string()), ..Asked::default() };
+        let columns = ["dev", "op", "count", "total_ns", "completed", "bytes", "queue_total_ns", "queue_max_ns"];
+        assert_eq!(rows(&played(&KNOWN, &disks, stream), &columns), ["8 write 1 40 2 5120 10 10"]);
     }
 }

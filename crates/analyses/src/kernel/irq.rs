@@ -126,3 +126,53 @@ const LOG: Listed<'_> = &[
     (Unit::Duration, &["duration_ns"]),
     (Unit::Time, &["raise_ns"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::played::{played, rows};
+    use super::super::{Asked, View};
+    use super::*;
+
+    const STREAM: &str = "100 0 soft_raise nr=3
+        110 0 irq_entry nr=5 name=eth0
+        115 0 irq_entry nr=6 name=disk
+        125 0 irq_exit nr=6
+        130 0 irq_exit nr=5
+        140 0 soft_entry nr=3
+        170 0 soft_exit nr=3
+        200 1 irq_entry nr=5 name=usb
+        210 1 irq_exit nr=5
+        220 0 -";
+
+    #[test]
+    fn outer_interrupts_include_inner_ones_and_each_handler_has_a_row() {
+        let table = played(&KNOWN, &Asked::default(), STREAM);
+        let columns = ["kind", "nr", "name", "count", "total_ns", "raises", "raise_total_ns"];
+        let expected =
+            ["softirq 3 NET_RX 1 30 1 40", "irq 5 eth0 1 20 - -", "irq 5 usb 1 10 - -", "irq 6 disk 1 10 - -"];
+        assert_eq!(rows(&table, &columns), expected);
+        let cpus = Asked { by: Some("cpu".to_string()), ..Asked::default() };
+        let found = rows(&played(&KNOWN, &cpus, STREAM), &["kind", "nr", "cpu", "total_ns"]);
+        assert_eq!(found, ["softirq 3 0 30", "irq 5 0 20", "irq 5 1 10", "irq 6 0 10"]);
+    }
+
+    #[test]
+    fn equal_spans_stand_in_the_order_of_their_ends() {
+        let top = Asked { view: View::Top(3), ..Asked::default() };
+        let found = rows(&played(&KNOWN, &top, STREAM), &["kind", "nr", "from", "to", "raise_ns"]);
+        assert_eq!(found, ["softirq 3 140 170 100", "irq 5 110 130 -", "irq 6 115 125 -"]);
+    }
+
+    #[test]
+    fn buckets_are_equally_wide() {
+        let buckets = |count| Asked { view: View::Histogram(count), ..Asked::default() };
+        let columns = ["from_ns", "to_ns", "count"];
+        let found = rows(&played(&KNOWN, &buckets(4), STREAM), &columns);
+        assert_eq!(found, ["10 15 2", "15 20 0", "20 25 1", "25 30 1"]);
+        let found = rows(&played(&KNOWN, &buckets(3), STREAM), &columns);
+        assert_eq!(found, ["10 16 2", "16 23 1", "23 30 1"]);
+        // The shortest is the longest: all are in the first bucket.
+        let one = "100 0 irq_entry nr=5\n110 0 irq_exit nr=5\n120 0 irq_entry nr=5\n130 0 irq_exit nr=5";
+        assert_eq!(rows(&played(&KNOWN, &buckets(2), one), &columns), ["10 10 2", "10 10 0"]);
+    }
+}

@@ -420,4 +420,38 @@ mod tests {
             assert_eq!(found[1..], [format!("150 200 {tid} blocked")]);
         }
     }
+
+    #[test]
+    fn a_wait_is_what_its_waker_did_meanwhile() {
+        let stream = "100 0 switch prev=0 next=7
+            120 1 switch prev=0 next=5
+            130 1 switch prev=5 next=0 state=1
+            200 0 wake tid=5 cpu=1
+            210 1 switch prev=0 next=5
+            300 1 -";
+        let before = ["100 120 5 unknown", "120 130 5 running"];
+        let behind = ["200 210 5 wait_cpu", "210 300 5 running"];
+        // What the waker did before the wait began cannot have prolonged it.
+        let found = path(5, stream);
+        assert_eq!((&found[..2], &found[3..]), (&before.map(String::from)[..], &behind.map(String::from)[..]));
+        assert_eq!(found[2], "130 200 7 running");
+        for (entry, state) in [
+            ("timer_entry", "timer"),
+            ("ipi_entry", "ipi"),
+            ("irq_entry nr=4", "irq"),
+            ("soft_entry nr=1", "timer"),
+            ("soft_entry nr=3", "network"),
+            ("soft_entry nr=4", "disk"),
+            ("soft_entry nr=9", "softirq"),
+        ] {
+            let woken = stream.replace("200 0 wake", &format!("199 0 {entry}\n200 0 wake"));
+            assert_eq!(path(5, &woken)[2], format!("130 200 5 {state}"));
+        }
+        // Nothing tells who will end a wait that the range cuts.
+        let cut = Asked { tids: Numbers::parse("5"), end: Some(180), ..Asked::default() };
+        assert_eq!(rows(&played(&KNOWN, &cut, stream), &["from", "to", "state"])[2], "130 180 blocked");
+        // Nor who ended one when the waker is the thread itself.
+        let own = stream.replace("200 0 wake", "190 0 switch prev=7 next=0 state=0\n200 0 wake");
+        assert_eq!(path(5, &own)[2], "130 200 5 blocked");
+    }
 }

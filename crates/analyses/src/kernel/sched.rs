@@ -244,4 +244,24 @@ mod tests {
         let columns = ["from", "tid", "runs", "preempted", "blocked", "wait_cpu_ns"];
         assert_eq!(rows(&by_thread, &columns), ["100 5 1 0 0 0", "100 6 0 0 0 50", "200 5 1 1 0 50", "200 6 1 0 1 50"]);
     }
+
+    #[test]
+    fn a_wait_begins_with_the_first_wake_and_preemption_is_none() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 wake tid=6 cpu=0
+            160 0 wake tid=6 cpu=0
+            200 0 switch prev=5 next=6 state=0
+            300 0 switch prev=6 next=5 state=1
+            350 0 switch prev=5 next=0 state=1
+            360 0 wake tid=6 cpu=0
+            400 0 switch prev=0 next=6 prio=120
+            500 0 -";
+        let log = Asked { view: super::super::View::Log, ..Asked::default() };
+        let columns = ["wake_ns", "run_ns", "latency_ns", "tid", "prio", "cpu", "waker", "reason"];
+        let found = rows(&played(&KNOWN, &log, stream), &columns);
+        assert_eq!(found, ["150 200 50 6 - 0 5 thread", "360 400 40 6 120 0 - unknown"]);
+        // A span counts where it ends, and as a whole.
+        let late = Asked { begin: Some(380), ..log };
+        assert_eq!(rows(&played(&KNOWN, &late, stream), &["latency_ns"]), ["40"]);
+    }
 }

@@ -179,3 +179,28 @@ const LOG: Listed<'_> = &[
     (Unit::Duration, &["duration_ns"]),
     (Unit::Name, &["ret"]),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::super::Asked;
+    use super::super::played::{played, rows};
+    use super::*;
+
+    #[test]
+    fn results_from_minus_4095_to_minus_1_are_errors() {
+        let stream = "100 0 switch prev=0 next=5
+            110 0 sys_entry name=open
+            120 0 sys_exit ret=-2
+            130 0 sys_entry name=mmap
+            140 0 sys_exit ret=-4096
+            150 0 sys_entry name=open
+            160 0 sys_exit ret=-4095
+            170 0 sys_entry name=open
+            180 0 sys_exit ret=3
+            190 0 sys_entry name=read
+            200 0 -";
+        let table = played(&KNOWN, &Asked::default(), stream);
+        assert_eq!(rows(&table, &["name", "count", "total_ns", "errors"]), ["open 3 30 2", "mmap 1 10 0"]);
+        assert!(table.notes.contains(&("unfinished", 1)), "{:?}", table.notes);
+    }
+}
