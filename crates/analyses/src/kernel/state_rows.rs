@@ -232,8 +232,8 @@ pub struct StateRows {
     rows: Vec<Packed>,
     /// Rows that are not packed.
     others: Vec<StateRow>,
-    /// The beginning of the first row: others count from it.
-    origin: Option<Ns>,
+    /// The time that others count from, [`ROOM`] before the beginning of the first row.
+    begin: Option<Ns>,
     order: Vec<u32>,
     /// Their columns.
     pub form: RowForm,
@@ -290,8 +290,8 @@ impl StateRows {
     /// Appends a row.
     #[inline]
     pub(super) fn push(&mut self, row: StateRow) {
-        self.measure(&row);
-        let origin = *self.origin.get_or_insert(row.from);
+        // Rows are found by their ends: one that is found later may begin before the first one.
+        let begin = *self.begin.get_or_insert(row.from.saturating_sub(Ns::from(ROOM)));
         let (what, other) = match row.of {
             StateOf::Cpu { tid: Some(tid), status } => (What::Cpu(status), tid),
             StateOf::Cpu { tid: None, status } => (What::Unknown(status), 0),
@@ -300,14 +300,13 @@ impl StateRows {
             StateOf::Disk { .. } => (What::Other, 0),
         };
         let StateRow { number, machine, .. } = row;
-        // Rows are found by their ends: one that is found later may begin before the first one.
-        let since = |at: Ns| u64::try_from(at.saturating_sub(origin).saturating_add(Ns::from(ROOM)));
+        let since = |at: Ns| u64::try_from(at.checked_sub(begin)?).ok();
         match (since(row.from), since(row.to)) {
-            (Ok(from), Ok(to)) if what.kind().is_some() => {
+            (Some(from), Some(to)) if what.kind().is_some() => {
                 self.rows.push(Packed { from, to, number, other, machine, what });
             }
             (from, _) => {
-                let from = from.unwrap_or(if row.from < origin { 0 } else { u64::MAX });
+                let from = from.unwrap_or(if row.from < begin { 0 } else { u64::MAX });
                 let other = self.others.len() as i64;
                 self.rows.push(Packed { from, to: from, number, other, machine, what: What::Other });
                 self.others.push(row);
@@ -315,39 +314,66 @@ impl StateRows {
         }
     }
 
-    #[inline]
-    fn measure(&mut self, row: &StateRow) {
-        let extents = &mut self.extents;
-        let mut widen = |key: StateKey, number: i128| {
-            let (low, high) = extents[key as usize].get_or_insert((number, number));
+    /// Looks for the smallest and the largest numbers.
+    fn measure(&mut self) {
+        let mut times: [Range<u64>; 2] = Default::default();
+        // By the kinds of rows that are packed: those that the rows are about, and the others.
+        let (mut numbers, mut others): ([Range<i64>; STATE_KINDS], [Range<i64>; STATE_KINDS]) = Default::default();
+        let (mut statuses, mut states) = (0, 0);
+        for Packed { from, to, number, other, what, .. } in &self.rows {
+            match what {
+                What::Cpu(status) | What::Unknown(status) => statuses |= 1 << *status as u32,
+                What::Thread(state) => states |= 1 << *state as u32,
+                What::Irq(_) => {}
+                What::Other => continue,
+            }
+            let kind = what.kind().unwrap_or_default();
+            times[0].widen(*from);
+            times[1].widen(*to);
+            numbers[kind].widen(*number);
+            others[kind].widen(*other);
+        }
+        (self.statuses, self.states) = (statuses, states);
+        let mut found: Vec<(StateKey, i128)> = Vec::new();
+        for (key, times) in [StateKey::From, StateKey::To].into_iter().zip(times) {
+            found.extend(times.edges().map(|since| (key, self.time(since))));
+        }
+        // Numbers of CPUs have no sign.
+        found.extend(numbers[CPU].edges().map(|cpu| (StateKey::Cpu, (cpu as u64).into())));
+        found.extend(others[IRQ].edges().map(|cpu| (StateKey::Cpu, (cpu as u64).into())));
+        found.extend(others[CPU].edges().chain(numbers[THREAD].edges()).map(|tid| (StateKey::Tid, tid.into())));
+        found.extend(numbers[IRQ].edges().map(|number| (StateKey::Nr, number.into())));
+        for row in &self.others {
+            found.extend([(StateKey::From, row.from), (StateKey::To, row.to)]);
+            match &row.of {
+                StateOf::Cpu { tid, status } => {
+                    let cpu = (row.number as u64).into();
+                    found.extend([(StateKey::Cpu, cpu), (StateKey::Tid, tid.unwrap_or(0).into())]);
+                    self.statuses |= 1 << *status as u32;
+                }
+                StateOf::Thread(state) => {
+                    found.push((StateKey::Tid, row.number.into()));
+                    self.states |= 1 << *state as u32;
+                }
+                StateOf::Disk { waiting, driver, .. } => {
+                    found.push((StateKey::Dev, row.number.into()));
+                    found.extend([(StateKey::Waiting, (*waiting).into()), (StateKey::Driver, (*driver).into())]);
+                }
+                StateOf::Irq { cpu, .. } => {
+                    found.extend([(StateKey::Nr, row.number.into()), (StateKey::Cpu, (*cpu).into())]);
+                }
+            }
+        }
+        self.extents = Default::default();
+        for (key, number) in found {
+            let (low, high) = self.extents[key as usize].get_or_insert((number, number));
             (*low, *high) = ((*low).min(number), (*high).max(number));
-        };
-        widen(StateKey::From, row.from);
-        widen(StateKey::To, row.to);
-        match &row.of {
-            StateOf::Cpu { tid, status } => {
-                widen(StateKey::Cpu, (row.number as u64).into());
-                widen(StateKey::Tid, tid.unwrap_or(0).into());
-                self.statuses |= 1 << *status as u32;
-            }
-            StateOf::Thread(state) => {
-                widen(StateKey::Tid, row.number.into());
-                self.states |= 1 << *state as u32;
-            }
-            StateOf::Disk { waiting, driver, .. } => {
-                widen(StateKey::Dev, row.number.into());
-                widen(StateKey::Waiting, (*waiting).into());
-                widen(StateKey::Driver, (*driver).into());
-            }
-            StateOf::Irq { cpu, .. } => {
-                widen(StateKey::Nr, row.number.into());
-                widen(StateKey::Cpu, (*cpu).into());
-            }
         }
     }
 
     /// Brings the rows into their order.
     pub(super) fn sort(&mut self) {
+        self.measure();
         self.order = self.order_of();
     }
 
@@ -442,7 +468,25 @@ impl StateRows {
 
     #[inline]
     fn time(&self, since: u64) -> Ns {
-        self.origin.unwrap_or(0) - Ns::from(ROOM) + Ns::from(since)
+        self.begin.unwrap_or(0) + Ns::from(since)
+    }
+}
+
+/// The smallest and the largest of some numbers.
+#[derive(Clone, Copy, Default)]
+struct Range<T>(Option<(T, T)>);
+
+impl<T: Copy + Ord> Range<T> {
+    #[inline]
+    fn widen(&mut self, number: T) {
+        match &mut self.0 {
+            Some((low, high)) => (*low, *high) = ((*low).min(number), (*high).max(number)),
+            None => self.0 = Some((number, number)),
+        }
+    }
+
+    fn edges(self) -> impl Iterator<Item = T> {
+        self.0.into_iter().flat_map(|(low, high)| [low, high])
     }
 }
 

@@ -1,8 +1,9 @@
 //! Rows of `states` as text, without cells between: there are more of them than events.
 
 use tracemill_analyses::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
-use tracemill_codec::text::out::{Out, Piece};
+use tracemill_codec::text::out::{BLOCK, Out};
 use tracemill_codec::text::strings::put_json;
+use tracemill_codec::text::{nine_digits, put_digits};
 use tracemill_render::csv::put_cell;
 use tracemill_semantics::states::{CpuStatus, ThreadState};
 
@@ -149,24 +150,23 @@ fn is_right(key: StateKey) -> bool {
 struct Template {
     parts: Vec<Part>,
     /// By the number of the state or status.
-    ends: Vec<Piece>,
+    ends: Vec<Block>,
 }
 
 /// A number in a line.
 struct Part {
     what: What,
-    /// The text before it, and that text with the seconds of a time.
-    before: Piece,
-    timed: Piece,
-    /// The second of that time.
+    /// The text before it.
+    before: Block,
+    /// That text, and the seconds of the time that was last.
+    timed: Block,
     second: u64,
     /// Text between the seconds and their fraction, when it is a time.
     point: &'static str,
     /// Width of the column, 0 for none.
     width: usize,
     /// The text in place of a value that is not known.
-    nothing: Piece,
-    text: String,
+    nothing: Block,
 }
 
 #[derive(Clone, Copy)]
@@ -177,6 +177,48 @@ enum What {
     Number,
     /// The thread of a CPU.
     Tid,
+}
+
+/// A text that is copied as one block.
+#[derive(Clone)]
+struct Block {
+    bytes: [u8; BLOCK],
+    len: usize,
+}
+
+impl Block {
+    /// The block of a text; `None` when it is too long for one.
+    fn new(text: &str) -> Option<Block> {
+        let mut bytes = [0; BLOCK];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        Some(Block { bytes, len: text.len() })
+    }
+}
+
+/// Numbers of a line at most, and the room that is looked for once for all of it: each number has a block before it and one
+/// of its own, and behind them is the last block.
+const PARTS: usize = 4;
+const LINE: usize = (2 * PARTS + 1) * BLOCK;
+
+/// A line on its way. Places are below [`LINE`] by what a [`Template`] is.
+struct Line<'o> {
+    to: &'o mut [u8; LINE],
+    at: usize,
+}
+
+impl Line<'_> {
+    #[inline]
+    fn put<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
+        if let Some(to) = self.to.get_mut(self.at..).and_then(|to| to.first_chunk_mut()) {
+            *to = bytes;
+        }
+        self.at += len;
+    }
+
+    #[inline]
+    fn put_block(&mut self, block: &Block) {
+        self.put(block.bytes, block.len);
+    }
 }
 
 impl Template {
@@ -221,20 +263,18 @@ impl Template {
                     continue;
                 }
             };
-            // A number behind the word.
-            if words.is_some() {
+            // A number behind the word, or wider than its room.
+            if words.is_some() || width > BLOCK {
                 return None;
             }
-            let text = std::mem::take(&mut text);
             parts.push(Part {
                 what,
-                before: Piece::new(&text),
-                timed: Piece::new(""),
+                before: Block::new(&std::mem::take(&mut text))?,
+                timed: Block::new("")?,
                 second: u64::MAX,
                 point: if width > 0 { "." } else { "" },
                 width,
-                nothing: Piece::new(format!("{:width$}", nothing(style))),
-                text,
+                nothing: Block::new(&format!("{:width$}", nothing(style)))?,
             });
         }
         let (before, width) = words?;
@@ -242,81 +282,93 @@ impl Template {
         let line_end = |name: &str| {
             let line = format!("{before}{:width$}{text}", format!("{quote}{name}{quote}"));
             let line = if width > 0 { line.trim_end() } else { &line };
-            Piece::new(format!("{line}{}", end(style)))
+            Block::new(&format!("{line}{}", end(style)))
         };
         let ends = match is_cpu {
-            true => CpuStatus::ALL.iter().map(|status| line_end(status.name())).collect(),
-            false => ThreadState::ALL.iter().map(|state| line_end(state.name())).collect(),
+            true => CpuStatus::ALL.iter().map(|status| line_end(status.name())).collect::<Option<_>>()?,
+            false => ThreadState::ALL.iter().map(|state| line_end(state.name())).collect::<Option<_>>()?,
         };
-        Some(Template { parts, ends })
+        (parts.len() <= PARTS).then_some(Template { parts, ends })
     }
 
     /// Appends a line; false, and nothing appended, when it is one of large or negative numbers.
     #[inline]
     fn put(&mut self, out: &mut Out, row: &StateRow) -> bool {
-        let begin = out.len();
         let (tid, word) = match row.of {
             StateOf::Cpu { tid, status } => (tid, status as usize),
             StateOf::Thread(state) => (None, state as usize),
             _ => return false,
         };
+        let mut line = Line { to: out.room(), at: 0 };
         for part in &mut self.parts {
             let is_put = match part.what {
-                What::From => part.put_time(out, row.from),
-                What::To => part.put_time(out, row.to),
-                What::Number => part.put_number(out, Some(row.number)),
-                What::Tid => part.put_number(out, tid),
+                What::From => part.put_time(&mut line, row.from),
+                What::To => part.put_time(&mut line, row.to),
+                What::Number => part.put_number(&mut line, row.number),
+                What::Tid => match tid {
+                    Some(tid) => part.put_number(&mut line, tid),
+                    None => part.put_nothing(&mut line),
+                },
             };
             if !is_put {
-                out.truncate(begin);
                 return false;
             }
         }
-        out.put_piece(&self.ends[word]);
+        line.put_block(&self.ends[word]);
+        let len = line.at;
+        out.advance(len);
         true
     }
 }
 
 impl Part {
-    /// Appends a number in base 10, unless it is negative.
     #[inline]
-    fn put_number(&self, out: &mut Out, number: Option<i64>) -> bool {
-        let Some(number) = number else {
-            out.put_piece(&self.before);
-            out.put_piece(&self.nothing);
-            return true;
-        };
-        let Ok(number) = u64::try_from(number) else { return false };
-        out.put_piece_u64(&self.before, number);
-        if self.width > 0 {
-            put_blanks(out, self.width.saturating_sub(digits(number.into())));
+    fn put_nothing(&self, line: &mut Line<'_>) -> bool {
+        line.put_block(&self.before);
+        line.put_block(&self.nothing);
+        true
+    }
+
+    /// Appends a number in base 10, unless it is negative or has more than eight digits.
+    #[inline]
+    fn put_number(&self, line: &mut Line<'_>, number: i64) -> bool {
+        let Some(number) = u32::try_from(number).ok().filter(|number| *number < 100_000_000) else { return false };
+        line.put_block(&self.before);
+        // What stands behind its digits is blank, in a table.
+        let mut room = [b' '; BLOCK];
+        let len = room.first_chunk_mut().map_or(0, |room| put_digits(room, number));
+        line.put(room, len);
+        if self.width > len {
+            line.put([b' '; BLOCK], self.width - len);
         }
         true
     }
 
     /// Appends a time, unless it is before the second second of the clock or does not fit 64 bits.
     #[inline]
-    fn put_time(&mut self, out: &mut Out, ns: i128) -> bool {
+    fn put_time(&mut self, line: &mut Line<'_>, ns: i128) -> bool {
         let Ok(ns) = u64::try_from(ns) else { return false };
         // Most times are of the second of the time before.
-        let since = ns.wrapping_sub(self.second.wrapping_mul(NANOS));
+        let mut since = ns.wrapping_sub(self.second.wrapping_mul(NANOS));
         if since >= NANOS || self.second == u64::MAX {
-            return self.enter(out, ns);
+            since = ns % NANOS;
+            if !self.turn_to(ns / NANOS) {
+                return false;
+            }
         }
-        out.put_piece_nine(&self.timed, since as u32);
+        line.put_block(&self.timed);
+        line.put(nine_digits(since as u32), 9);
         true
     }
 
+    /// Writes down the text before the fractions of a second; false for the first second of the clock.
     #[cold]
-    fn enter(&mut self, out: &mut Out, ns: u64) -> bool {
-        let second = ns / NANOS;
-        if second == 0 {
-            return false;
-        }
+    fn turn_to(&mut self, second: u64) -> bool {
         let text = format!("{second}{}", self.point);
         let width = self.width.saturating_sub(9);
-        (self.second, self.timed) = (second, Piece::new(format!("{}{text:>width$}", self.text)));
-        out.put_piece_nine(&self.timed, (ns % NANOS) as u32);
+        let before = String::from_utf8_lossy(&self.before.bytes[..self.before.len]);
+        let Some(timed) = Block::new(&format!("{before}{text:>width$}")).filter(|_| second > 0) else { return false };
+        (self.second, self.timed) = (second, timed);
         true
     }
 }

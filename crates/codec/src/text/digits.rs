@@ -18,9 +18,9 @@ pub(super) fn pair(value: u32) -> &'static [u8; 2] {
 /// Digits that [`put_digits`] writes at most.
 pub(super) const DIGITS: usize = 8;
 
-/// Writes a number below 10^8 in base 10; how many digits it has.
+/// Writes a number below 10^8 in base 10; how many digits it has. What it writes behind them does not count.
 #[inline]
-pub(super) fn put_digits(to: &mut [u8; DIGITS], value: u32) -> usize {
+pub fn put_digits(to: &mut [u8; 8], value: u32) -> usize {
     // Most numbers of traces are short: how many digits they have costs more than the digits.
     if value < 100 {
         let two = pair(value);

@@ -10,7 +10,7 @@ pub mod printf;
 mod span;
 pub mod strings;
 
-pub use digits::{nine_digits, put_back};
+pub use digits::{nine_digits, put_back, put_digits};
 pub use names::{edit_distance, meant, nearest, suggest};
 pub use span::Span;
 
