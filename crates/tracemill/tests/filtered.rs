@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tracemill_engine::events::Events;
 use tracemill_engine::filter::{Expression, Filter, TimeContext};
 use tracemill_engine::item::Flow;
 use tracemill_engine::selection::streams;
@@ -58,4 +59,28 @@ fn reading_less_is_showing_less() {
         }
     }
     assert!(some > 3, "filters that leave some events are needed, not {some}");
+}
+
+#[test]
+fn a_reader_that_stops_early_has_seen_the_same_with_any_number_of_jobs() {
+    let demo = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/losses");
+    let options = OpenOptions::new(tracemill_formats::FORMATS);
+    let session = Session::open(&FileSystem, &[demo], &options).expect("the options are right");
+    let streams = streams(&session, &[]).expect("all streams are wanted");
+    let read = |jobs: usize, notes: usize| {
+        let selection = Selection { jobs, ..Selection::default() };
+        let (mut times, mut left) = (Vec::new(), notes);
+        Events::new(&session, &streams, &selection, None).for_each(
+            |event| times.push(event.ns),
+            |_| {
+                left = left.saturating_sub(1);
+                if left == 0 { Flow::Stop } else { Flow::Continue }
+            },
+        );
+        times
+    };
+    let all = read(1, usize::MAX);
+    assert!(!all.is_empty() && all == read(2, usize::MAX) && all == read(5, usize::MAX));
+    let some = read(1, 1);
+    assert!(some.len() < all.len() && some == read(2, 1) && some == read(5, 1));
 }
