@@ -160,6 +160,9 @@ pub fn put_fixed(out: &mut Vec<u8>, value: u64, len_bits: u8, order: ByteOrder) 
         (64, ByteOrder::Little) => out.extend_from_slice(&value.to_le_bytes()),
         (32, ByteOrder::Little) => out.extend_from_slice(&(value as u32).to_le_bytes()),
         (16, ByteOrder::Little) => out.extend_from_slice(&(value as u16).to_le_bytes()),
+        (64, ByteOrder::Big) => out.extend_from_slice(&value.to_be_bytes()),
+        (32, ByteOrder::Big) => out.extend_from_slice(&(value as u32).to_be_bytes()),
+        (16, ByteOrder::Big) => out.extend_from_slice(&(value as u16).to_be_bytes()),
         (8, _) => out.push(value as u8),
         _ => {
             let len_bits = u32::from(len_bits.clamp(1, 64));
