@@ -139,7 +139,13 @@ fn an_output_never_replaces_an_input() {
     let mut before = Vec::new();
     contents(&folder.path("."), &mut before);
     let commands = ["print", "print --format jsonl", "replay", "report", "report --task", "graph", "dump", "flame"];
-    let others = ["report --state work_begin", "convert --to jsonl --force", "convert --to chrome --force"];
+    let others = [
+        "info",
+        "check --json",
+        "report --state work_begin",
+        "convert --to jsonl --force",
+        "convert --to chrome --force",
+    ];
     for command in commands.iter().chain(&others) {
         for (input, output) in [
             ("t", "t/metadata"),
@@ -170,6 +176,8 @@ fn files_get_their_name_when_they_are_complete() {
     trace_with_calls(&folder, "calls");
     let program = util::command().get_program().to_os_string();
     for (command, trace) in [
+        ("info", "mill"),
+        ("check --json", "mill"),
         ("print", "mill"),
         ("print --format csv", "mill"),
         ("report --state mill:grind --format csv --by payload", "mill"),
@@ -186,6 +194,18 @@ fn files_get_their_name_when_they_are_complete() {
         assert!(!run.stderr.contains(".part"), "{command}: {}", run.stderr);
         assert_eq!(names(&folder, "there"), ["out"], "{command}");
         assert_eq!(fs::read_to_string(folder.path("there/out")).expect("it is there"), "dear", "{command}");
+    }
+}
+
+#[test]
+fn descriptions_and_findings_go_to_a_file_as_to_stdout() {
+    let folder = Folder::new();
+    for command in ["info --count", "info --json", "check", "check --json"] {
+        let stdout = folder.run_with(command, &[&demo("losses")]).stdout;
+        assert!(stdout.len() > 20, "{command}: {stdout}");
+        let run = folder.run_with(&format!("{command} -o out"), &[&demo("losses")]);
+        assert_eq!(run.stdout, "", "{command}");
+        assert_eq!(fs::read_to_string(folder.path("out")).expect("it is there"), stdout, "{command}");
     }
 }
 

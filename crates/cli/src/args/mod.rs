@@ -218,6 +218,10 @@ pub(crate) struct InfoOptions {
     /// List the packets of each trace, too
     #[arg(long)]
     pub(crate) packets: bool,
+
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `tracemill print`.
@@ -401,6 +405,10 @@ pub(crate) struct CheckOptions {
     /// Print one JSON object instead of text
     #[arg(long)]
     pub(crate) json: bool,
+
+    /// Write to this file instead of stdout, replacing it; it gets its name when it is complete
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
 }
 
 /// `tracemill formats`.

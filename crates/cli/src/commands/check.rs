@@ -20,7 +20,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         session.failures.iter().for_each(report::error);
         return Ok(Outcome::Nothing);
     }
-    let mut sink = Sink::stdout();
+    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
     let shown = progress::show(&options.input, &session.progress, false);
     let (mut counts, mut list, mut failed) = ([0u64; 3], Vec::new(), None);
     let events = check(&session, jobs(options.input.jobs), |finding| {
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
         let losses = format!("{losses} loss{}", if losses == 1 { "" } else { "es" });
         sink.write(format!("{traces}, {events}: {faults}, {warnings}, {losses}\n").as_bytes())?;
     }
-    sink.flush()?;
+    sink.end()?;
     if sink.is_closed {
         return Ok(Outcome::Done);
     }

@@ -23,7 +23,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
             return Ok(Outcome::Nothing);
         }
     }
-    let mut sink = Sink::stdout();
+    let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
     if options.json {
         sink.write(b"{\"traces\":[")?;
     }
@@ -39,7 +39,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     if options.json {
         sink.write(b"]}\n")?;
     }
-    sink.flush()?;
+    sink.end()?;
     if sink.is_closed {
         return Ok(Outcome::Done);
     }
