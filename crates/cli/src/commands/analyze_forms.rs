@@ -638,7 +638,7 @@ mod tests {
         };
         let at = |width: usize| {
             let mut page = Paged::default();
-            tables(&mut page, &[table.clone()], &[3], &Look { is_colored: false, width: Some(width) });
+            tables(&mut page, std::slice::from_ref(&table), &[3], &Look { is_colored: false, width: Some(width) });
             String::from_utf8(page.out.written().to_vec()).expect("text")
         };
         let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
