@@ -625,7 +625,7 @@ fn hold_page(page: &Path, mark: &str, head: &str, entries: &str) {
 fn the_pages_on_formats_are_those_of_the_program() {
     let list: Value = serde_json::from_str(&stdout("formats --json", &[])).expect("it is JSON");
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let help = unwrapped(&stdout("convert --help", &[]));
+    let help = unwrapped(&stdout("convert --help limits", &[]));
     let (mut table, mut limits) = (String::new(), String::new());
     for format in list["formats"].as_array().expect("a list") {
         let name = format["name"].as_str().unwrap_or("");

@@ -264,7 +264,10 @@ impl Rings {
         let state = Now::of(file)?.state;
         let now = Now::of(file)?;
         if ring.is_free {
-            if matches!(state, header::FREE | header::CLOSED) {
+            // Another thread may have had it since, all its life.
+            let was_given =
+                state != header::FREE && (now.done > ring.taken || now.who != [ring.header.pid, ring.header.tid]);
+            if state == header::FREE || state == header::CLOSED && !was_given {
                 return Ok((false, is_over || state == header::CLOSED));
             }
             // Another thread has it.
@@ -405,4 +408,47 @@ fn read_header(file: &File) -> io::Result<Header> {
     let mut bytes = [0; header::LEN];
     file.read_exact_at(&mut bytes, 0)?;
     Header::read(&bytes, file.metadata()?.len()).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_that_two_threads_had_between_two_looks_is_emptied() {
+        let folder = std::env::temp_dir().join(format!("tracemill-rings-{}", std::process::id()));
+        fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(ring::file_name(1));
+        let mut bytes = vec![0; header::LEN + 2 * 4096];
+        let put = |bytes: &mut [u8], at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        let state = |state: u32| 2 | u64::from(state) << 32;
+        let who = |tid: u64| u64::from(std::process::id()) | tid << 32;
+        put(&mut bytes, 0, u64::from_le_bytes(header::MAGIC));
+        for (at, value) in [
+            (header::KIND, state(header::ENDED)),
+            (header::SLOT_SIZE, 4096),
+            (header::SLOTS, 2),
+            (header::PID, who(7)),
+            (header::MODE, 1),
+        ] {
+            put(&mut bytes, at, value);
+        }
+        fs::write(&path, &bytes).expect("a ring");
+        let (times, is_dead) = (Times::default(), |_| false);
+        let mut rings = Rings::new(&folder, &folder, false);
+        rings.look().expect("it is found");
+        assert_eq!(rings.drain(&times, &is_dead).expect("it is read"), (1, true));
+        // The next thread gets the ring, which is closed at its end: there are enough.
+        let file = open_ring(&path).expect("it is there");
+        assert_eq!(Now::of(&file).expect("a header").state, header::FREE);
+        let record = [10_u64.to_le_bytes(), (7 << 16 | MARKER).to_le_bytes()].concat();
+        file.write_all_at(&record, header::LEN as u64).expect("a record");
+        for (at, value) in [(header::PID, who(8)), (header::DONE, 1), (header::KIND, state(header::CLOSED))] {
+            file.write_all_at(&value.to_le_bytes(), at as u64).expect("a header");
+        }
+        assert_eq!(rings.drain(&times, &is_dead).expect("it is read"), (0, true));
+        assert_eq!(fs::read(folder.join("8.dat")).expect("the file of its task").len(), RECORD);
+        assert!(!path.exists() && rings.records() == 1);
+        fs::remove_dir_all(&folder).expect("it is removed");
+    }
 }
