@@ -118,7 +118,8 @@ impl Header {
             uuid,
             mode,
             frequency: u64_at(bytes, FREQUENCY),
-            pairs: (count.saturating_sub(PAIRS_KEPT)..count).map(pair).collect(),
+            // Readings from before the ring was there are not in it.
+            pairs: (count.saturating_sub(PAIRS_KEPT)..count).map(pair).filter(|pair| pair.cycles > 0).collect(),
         })
     }
 

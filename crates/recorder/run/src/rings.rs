@@ -33,6 +33,8 @@ pub(crate) struct Rings {
     bell: Option<Bell>,
     /// Number of the files of tasks that are open.
     open_tasks: usize,
+    /// The last readings of the clocks, with their numbers: rings that come later have them, too.
+    readings: Vec<(u64, Pair)>,
     /// When it was asked which processes are over.
     asked: Option<Instant>,
     /// A slot, and the records of it.
@@ -104,6 +106,8 @@ struct Task {
 /// Files of tasks, and rings, that are open at the same time, at most: processes may have thousands of threads.
 const OPEN_TASKS: usize = 60;
 const OPEN_RINGS: usize = 100;
+/// Readings of the clocks that new rings get: a line takes two.
+const READINGS: usize = 4;
 /// Time between two questions which processes are over.
 const ASK: Duration = Duration::from_millis(1);
 
@@ -154,6 +158,7 @@ impl Rings {
             goes_on,
             bell: None,
             open_tasks: 0,
+            readings: Vec::new(),
             asked: None,
             slot: Vec::new(),
             records: Records::default(),
@@ -177,8 +182,12 @@ impl Rings {
             if self.known.contains_key(&number) {
                 continue;
             }
-            let header = read_header(&open_ring(&entry.path())?)?;
+            let file = open_ring(&entry.path())?;
+            let header = read_header(&file)?;
             if header.kind == Kind::Calls {
+                for (number, pair) in &self.readings {
+                    let _ = put_pair(&file, *number, *pair);
+                }
                 let (path, taken, is_free) = (entry.path(), header.taken, header.state == header::FREE);
                 let seen = Seen::default();
                 self.known.insert(number, Ring { path, file: None, taken, header, is_free, is_ours: false, seen });
@@ -195,17 +204,17 @@ impl Rings {
     }
 
     /// Writes a reading of the clocks to all rings, for the case that this process dies.
-    pub(crate) fn keep_pair(&self, number: u64, pair: Pair) {
+    pub(crate) fn keep_pair(&mut self, number: u64, pair: Pair) {
         for ring in self.known.values() {
             // Without it times are less exact after a crash, no more.
             let opened = if ring.file.is_none() { open_ring(&ring.path).ok() } else { None };
             let Some(file) = ring.file.as_ref().or(opened.as_ref()) else { continue };
-            let at = header::PAIRS as u64 + number % header::PAIRS_KEPT * header::PAIR_LEN as u64;
-            let values = [pair.cycles, pair.monotonic_ns, pair.realtime_ns as u64];
-            let bytes: Vec<u8> = values.into_iter().flat_map(u64::to_le_bytes).collect();
-            let kept = file.write_all_at(&bytes, at);
-            let _ = kept.and_then(|()| file.write_all_at(&(number + 1).to_le_bytes(), header::PAIR_COUNT as u64));
+            let _ = put_pair(file, number, pair);
         }
+        if self.readings.len() == READINGS {
+            self.readings.remove(0);
+        }
+        self.readings.push((number, pair));
     }
 
     /// Takes all slots that are full, and the open ones of threads that are over. Returns how many rings are left, and
@@ -386,6 +395,15 @@ impl Rings {
     }
 }
 
+/// Writes a reading of the clocks into a ring.
+fn put_pair(file: &File, number: u64, pair: Pair) -> io::Result<()> {
+    let at = header::PAIRS as u64 + number % header::PAIRS_KEPT * header::PAIR_LEN as u64;
+    let values = [pair.cycles, pair.monotonic_ns, pair.realtime_ns as u64];
+    let bytes: Vec<u8> = values.into_iter().flat_map(u64::to_le_bytes).collect();
+    file.write_all_at(&bytes, at)?;
+    file.write_all_at(&(number + 1).to_le_bytes(), header::PAIR_COUNT as u64)
+}
+
 fn open_ring(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
@@ -415,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ring_that_two_threads_had_between_two_looks_is_emptied() {
+    fn a_ring_has_the_last_readings_and_is_emptied_of_two_threads_between_two_looks() {
         let folder = std::env::temp_dir().join(format!("tracemill-rings-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         let path = folder.join(ring::file_name(1));
@@ -436,8 +454,12 @@ mod tests {
         fs::write(&path, &bytes).expect("a ring");
         let (times, is_dead) = (Times::default(), |_| false);
         let mut rings = Rings::new(&folder, &folder, false);
+        let readings = [5, 6].map(|at| Pair { cycles: at * 100, monotonic_ns: at * 10, realtime_ns: at as i64 });
+        (5..).zip(readings).for_each(|(number, pair)| rings.keep_pair(number, pair));
         rings.look().expect("it is found");
         assert_eq!(rings.drain(&times, &is_dead).expect("it is read"), (1, true));
+        // A recorder may die before it reads the clocks again.
+        assert_eq!(read_header(&open_ring(&path).expect("it is there")).expect("a header").pairs, readings);
         // The next thread gets the ring, which is closed at its end: there are enough.
         let file = open_ring(&path).expect("it is there");
         assert_eq!(Now::of(&file).expect("a header").state, header::FREE);
