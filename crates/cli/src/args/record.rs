@@ -95,6 +95,27 @@ pub(crate) struct RecordOptions {
 const EVENTS: &str = "Events of the program";
 const KERNEL: &str = "Events of the kernel";
 
+/// Rings of calls: their place, their size, and what happens when they are full.
+#[derive(Args)]
+#[command(next_help_heading = "Calls")]
+pub(crate) struct RingArgs {
+    /// Size of a slot of the ring of calls, of which each thread has eight
+    #[arg(long, short, value_name = "SIZE", default_value = "128K", value_parser = parse_size)]
+    pub(crate) buffer: usize,
+
+    /// What happens when a thread's ring of calls is full
+    #[arg(long, value_name = "WHAT", default_value = "wait")]
+    pub(crate) when_full: WhenFull,
+
+    /// With --when-full grow: size of the ring of a thread, at most
+    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
+    pub(crate) max_buffer: usize,
+
+    /// Keep the rings of calls in this folder, not in memory
+    #[arg(long, value_name = "DIR")]
+    pub(crate) ring_dir: Option<PathBuf>,
+}
+
 /// How calls are recorded.
 #[derive(Args)]
 #[command(next_help_heading = "Calls")]
@@ -151,21 +172,8 @@ pub(crate) struct RecordCalls {
     #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) max_stack: u16,
 
-    /// Size of a slot of the ring of calls, of which each thread has eight
-    #[arg(long, short, value_name = "SIZE", default_value = "128K", value_parser = parse_size)]
-    pub(crate) buffer: usize,
-
-    /// What happens when a thread's ring of calls is full
-    #[arg(long, value_name = "WHAT", default_value = "wait")]
-    pub(crate) when_full: WhenFull,
-
-    /// With --when-full grow: size of the ring of a thread, at most
-    #[arg(long, value_name = "SIZE", default_value = "256M", value_parser = parse_size)]
-    pub(crate) max_buffer: usize,
-
-    /// Keep the rings of calls in this folder, not in memory
-    #[arg(long, value_name = "DIR")]
-    pub(crate) ring_dir: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) rings: RingArgs,
 
     /// Clock of the times
     #[arg(long, value_name = "CLOCK", default_value = "mono")]

@@ -156,15 +156,15 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
         how.folder.clone_from(folder);
     }
     let calls = &options.calls;
-    how.rings.clone_from(&calls.ring_dir);
-    how.slot_bytes = calls.buffer;
+    how.rings.clone_from(&calls.rings.ring_dir);
+    how.slot_bytes = calls.rings.buffer;
     how.depth = calls.max_stack.min(1024);
-    how.when_full = match calls.when_full {
+    how.when_full = match calls.rings.when_full {
         WhenFull::Wait => tracemill_run::WhenFull::Wait,
         WhenFull::Lose => tracemill_run::WhenFull::Lose,
         WhenFull::Grow => tracemill_run::WhenFull::Grow,
     };
-    how.largest_bytes = calls.max_buffer;
+    how.largest_bytes = calls.rings.max_buffer;
     how.clock = match calls.clock {
         ClockArg::Mono => tracemill_run::Clock::Mono,
         ClockArg::MonoRaw => tracemill_run::Clock::MonoRaw,
