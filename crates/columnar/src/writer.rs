@@ -120,13 +120,13 @@ struct Grown {
     events: Option<Table>,
     losses: Option<Table>,
     packets: HashMap<(usize, StreamClassId), Table>,
-    /// Those of classes.
+    /// Tables of classes.
     tables: Vec<Table>,
     /// Paths of their files.
     taken: HashSet<PathBuf>,
     /// Encoded bytes that wait in them.
     waiting: usize,
-    /// Those whose files are open, the oldest first.
+    /// Tables whose files are open, the oldest first.
     open: VecDeque<usize>,
     count: u64,
     packet_count: u64,

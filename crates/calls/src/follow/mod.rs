@@ -66,14 +66,14 @@ pub struct Follower<'a> {
 /// Records that were read and not followed yet.
 #[derive(Default)]
 struct Ahead {
-    /// Those that are taken out of the merged ones, and which of them is the next.
+    /// Records taken out of the merged ones, and the place of the next of them.
     run: Vec<CallRecord>,
     at: usize,
     /// The record that was looked at last and its stream, where exits are guesses.
     peeked: Option<(usize, CallRecord)>,
 }
 
-/// What counts for all tasks, whichever it comes from.
+/// State that counts for all tasks, whichever it comes from.
 #[derive(Default)]
 struct OfAny {
     /// Display depth and open calls at the last `setjmp`.

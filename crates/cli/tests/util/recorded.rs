@@ -36,7 +36,7 @@ pub(crate) fn ours(folder: &Folder, arguments: &[&str]) -> Output {
     command().current_dir(folder.path("")).args(arguments).output().expect("it runs")
 }
 
-/// What both print about the folder `o` is equal, and uftrace warns of nothing.
+/// Both print the same about the folder `o`, and uftrace warns of nothing.
 pub(crate) fn is_read_alike(folder: &Folder, commands: &[&str], what: &str) {
     if !is_there("uftrace") {
         return;
