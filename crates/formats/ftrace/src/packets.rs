@@ -25,7 +25,7 @@ const PACKET_BYTES: usize = 64 << 10;
 const PART_BYTES: usize = 1 << 20;
 /// Faults that are told one by one for a packet.
 pub type Faults = tracemill_format::Faults<16>;
-/// What is said of those that are not told one by one.
+/// The words for faults that are counted instead of told one by one.
 pub const MORE_FAULTS: &str = "faults like these in the packet";
 
 /// Opens the packets of a file.
@@ -347,7 +347,7 @@ pub fn no_format(id: u16, count: u64, places: &Places, at: usize) -> Error {
     places.place(Error::malformed(format!("no format describes the event {id}, of which there are {count}")), at)
 }
 
-/// What is wrong with the header of a page, or with its end.
+/// The fault of the header of a page, or of its end.
 pub fn page_fault(page: &Page<'_>, layout: &PageLayout, bytes: &[u8], base: usize, places: &Places) -> Option<Error> {
     if let Some(used) = page.bad_commit {
         let room = layout.page_bytes - layout.data_offset;

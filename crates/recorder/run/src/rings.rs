@@ -67,7 +67,7 @@ enum Part {
     Lost,
 }
 
-/// What of the header of a ring changes while a thread writes.
+/// The part of the header of a ring that changes while a thread writes.
 struct Now {
     state: u32,
     done: u64,
