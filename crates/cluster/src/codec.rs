@@ -18,10 +18,13 @@ use datafusion_proto::physical_plan::to_proto::serialize_physical_expr;
 use datafusion_proto::physical_plan::{PhysicalExtensionCodec, PhysicalProtoConverterExtension};
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaMessage};
 use prost::Message;
-use tracemill_sql::elsewhere::{Functions, Opens, Sent, SentPart, functions};
+use tracemill_sql::elsewhere::{Functions, Opens, OverlapExec, Sent, SentPart, functions};
 
 /// How the bytes of a scan begin; those of Ballista's plans do not.
 const MAGIC: &[u8] = b"\0tracemill scan\0";
+
+/// How the bytes of an `overlap` begin; the number of its keys follows.
+const OVERLAP: &[u8] = b"\0tracemill overlap\0";
 
 /// The version that both sides must have: their functions are the same then.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -204,9 +207,15 @@ impl PhysicalExtensionCodec for Codec {
         context: &TaskContext,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        match bytes.strip_prefix(MAGIC) {
-            Some(scan) => self.decoded(scan, context),
-            None => self.inner.try_decode(bytes, inputs, context, converter),
+        if let Some(scan) = bytes.strip_prefix(MAGIC) {
+            return self.decoded(scan, context);
+        }
+        match (bytes.strip_prefix(OVERLAP), inputs) {
+            (Some(keys), [a, b]) => {
+                let keys = keys.try_into().map(u64::from_le_bytes).map_err(wrong)?;
+                Ok(Arc::new(OverlapExec::new(a.clone(), b.clone(), keys as usize)))
+            }
+            _ => self.inner.try_decode(bytes, inputs, context, converter),
         }
     }
 
@@ -216,6 +225,11 @@ impl PhysicalExtensionCodec for Codec {
         bytes: &mut Vec<u8>,
         converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
+        if let Some(overlap) = node.downcast_ref::<OverlapExec>() {
+            bytes.extend_from_slice(OVERLAP);
+            bytes.extend((overlap.keys() as u64).to_le_bytes());
+            return Ok(());
+        }
         let Some((sent, traces)) = Sent::of(node.as_ref()) else {
             return self.inner.try_encode(node, bytes, converter);
         };

@@ -17,6 +17,7 @@ use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
 use crate::catalog::own_names;
+use crate::read::Part;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.
@@ -54,7 +55,12 @@ pub struct Database {
     headers: OnceLock<Vec<TraceSurvey>>,
     counted: OnceLock<Vec<TraceSurvey>>,
     checked: OnceLock<Vec<Error>>,
+    /// Rows of the parts of tables that were read to their ends without damage.
+    rows_of_parts: Mutex<HashMap<TableKey, HashMap<Part, usize>>>,
 }
+
+/// A table of events: is it one of classes, and its name?
+type TableKey = (bool, String);
 
 /// Values that columns cannot hold, counted.
 #[derive(Default)]
@@ -174,6 +180,7 @@ impl Database {
             headers: OnceLock::new(),
             counted: OnceLock::new(),
             checked: OnceLock::new(),
+            rows_of_parts: Mutex::default(),
             session,
         }
     }
@@ -248,6 +255,47 @@ impl Database {
 
     /// How many rows a table has, when all of its events were counted before and none was unreadable.
     pub(crate) fn known_rows(&self, table: &EventTable) -> Option<usize> {
+        self.rows_that_were_read(table).or_else(|| self.rows_that_were_counted(table))
+    }
+
+    /// Notes how many rows a part of a table has.
+    pub(crate) fn note_rows(&self, table: &EventTable, part: Part, rows: usize) {
+        let mut all = self.rows_of_parts.lock().unwrap_or_else(PoisonError::into_inner);
+        all.entry((table.classes.is_some(), table.name.clone())).or_default().insert(part, rows);
+    }
+
+    /// The rows of a table all of whose parts were read before.
+    fn rows_that_were_read(&self, table: &EventTable) -> Option<usize> {
+        let all = self.rows_of_parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let parts = all.get(&(table.classes.is_some(), table.name.clone()))?;
+        if let Some(&rows) = parts.get(&Part::Merged) {
+            return Some(rows);
+        }
+        let mut ranges: Vec<(usize, std::ops::Range<usize>, usize)> = Vec::new();
+        for (part, &rows) in parts {
+            if let Part::Packets { stream, packets } = part {
+                ranges.push((*stream, packets.clone(), rows));
+            }
+        }
+        ranges.sort_unstable_by_key(|(stream, packets, _)| (*stream, packets.start, packets.end));
+        let mut rows = 0;
+        for (at, of) in self.streams.iter().enumerate() {
+            let mut next = 0;
+            // Another number of threads cuts other ranges: those that fit together count.
+            for (_, packets, own) in ranges.iter().filter(|(stream, ..)| *stream == at) {
+                if packets.start == next && packets.end > next {
+                    next = packets.end;
+                    rows += own;
+                }
+            }
+            if next < of.stream.packets.len() {
+                return None;
+            }
+        }
+        Some(rows)
+    }
+
+    fn rows_that_were_counted(&self, table: &EventTable) -> Option<usize> {
         let surveys = self.counted.get()?;
         let all: usize = self.session.traces.iter().map(|trace| trace.streams.len()).sum();
         let selection = &self.selection;

@@ -35,6 +35,7 @@ use crate::database::Database;
 use crate::read::Part;
 use crate::scan::TraceSource;
 
+pub use crate::overlap::OverlapExec;
 pub use crate::read::OUT_OF_ORDER;
 
 /// Runs plans of queries elsewhere.

@@ -22,6 +22,7 @@ mod functions;
 mod gather;
 mod kinds;
 pub mod output;
+mod overlap;
 pub mod page;
 mod pairs;
 pub mod query;

@@ -221,6 +221,7 @@ impl Pairs {
             condition: None,
             is_numbered: false,
             is_ordered: false,
+            whole: None,
             verifies: false,
             batch_size: 8192,
             metrics: ExecutionPlanMetricsSet::new(),

@@ -14,7 +14,7 @@ use datafusion::common::{DataFusionError, ScalarValue, extensions_options};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
-use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_plan::execute_stream;
@@ -29,6 +29,7 @@ use crate::database::Database;
 use crate::elsewhere::Elsewhere;
 use crate::errors::{Wrong, explained};
 use crate::functions;
+use crate::overlap::{Known, is_overlap};
 use crate::read::{OUT_OF_ORDER, OutOfOrder};
 use crate::rewrite::rewritten;
 
@@ -93,16 +94,28 @@ pub enum Failure {
     Failed(Error),
 }
 
+/// Knows where things lie that memory has no room for. They go with the last thread of their query; a program that ends sooner
+/// removes them.
+pub struct Spilled(Arc<RuntimeEnv>);
+
+impl Spilled {
+    /// The folders, so far.
+    pub fn folders(&self) -> Vec<std::path::PathBuf> {
+        self.0.disk_manager.temp_dir_paths()
+    }
+}
+
 /// Asks a database.
 pub struct Queries {
     database: Arc<Database>,
     pub(crate) context: SessionContext,
     pub(crate) runtime: Threads,
+    pub(crate) overlaps: Known,
     parameters: HashMap<String, ScalarValue>,
     /// When it becomes true, the query that runs ends.
     pub stop: &'static AtomicBool,
     /// Where plans are run, when that is not here.
-    elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub(crate) elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 /// How much memory groups, joins and sorts have together.
@@ -181,6 +194,9 @@ impl Queries {
         options.sql_parser.collect_spans = true;
         options.sql_parser.map_string_types_to_utf8view = false;
         options.optimizer.enable_dynamic_filter_pushdown = false;
+        // Each sort keeps as much for merging what it wrote: with little memory the usual 10 MB would be all there is.
+        let of_each = limits.memory_bytes / (8 * database.jobs.max(1));
+        options.execution.sort_spill_reservation_bytes = options.execution.sort_spill_reservation_bytes.min(of_each);
         options.extensions.insert(Settings::default());
         let unready = |error| Error::unsupported(format!("memory for queries cannot be set up: {error}"));
         let mode = if limits.spills { DiskManagerMode::OsTmpDirectory } else { DiskManagerMode::Disabled };
@@ -195,11 +211,14 @@ impl Queries {
         functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
         context.register_udwf(crate::since::since_last());
         crate::pairs::register(&database, &context);
+        let overlaps = Known::default();
+        crate::overlap::register(&context, &overlaps);
         crate::files::register(&context)
             .map_err(|error| Error::unsupported(format!("files cannot be made known: {error}")))?;
         let registered = crate::exact::register(&context);
         registered.map_err(|error| Error::unsupported(format!("functions cannot be made known: {error}")))?;
-        Ok(Queries { database, context, runtime, parameters: HashMap::new(), stop: &NEVER, elsewhere: None })
+        let parameters = HashMap::new();
+        Ok(Queries { database, context, runtime, overlaps, parameters, stop: &NEVER, elsewhere: None })
     }
 
     /// Has the rows of queries made elsewhere from now on.
@@ -219,6 +238,11 @@ impl Queries {
     /// The database, for those who read it longer than they ask.
     pub(crate) fn database_of_rows(&self) -> Arc<Database> {
         self.database.clone()
+    }
+
+    /// What knows where things lie that memory has no room for.
+    pub fn spilled(&self) -> Spilled {
+        Spilled(self.context.runtime_env())
     }
 
     /// Gives the value of `$name`: a number, `true`, `false`, `null`, otherwise a text.
@@ -264,7 +288,7 @@ impl Queries {
     ) -> std::result::Result<(), Failure> {
         let wrong = |error| Failure::Wrong(explained(&self.database, text, error, Wrong::Text));
         let failed = |error| Failure::Failed(explained(&self.database, text, error, Wrong::Way));
-        let statement = rewritten(&self.context, statement, &self.parameters).await.map_err(wrong)?;
+        let statement = rewritten(&self.context, &self.overlaps, statement, &self.parameters).await.map_err(wrong)?;
         let plan = self.context.state().statement_to_plan(statement).await.map_err(wrong)?;
         if is_command(&plan) {
             self.context.execute_logical_plan(plan).await.map_err(wrong)?;
@@ -274,11 +298,7 @@ impl Queries {
         let mut has_rows = false;
         loop {
             let mut state = self.context.state();
-            asked.configure(&mut state);
-            if self.elsewhere.is_some() {
-                // There, each of the tasks of a scan would read the parts of all.
-                state.config_mut().options_mut().execution.enable_file_stream_work_stealing = false;
-            }
+            asked.configure(&mut state, self.elsewhere.is_some());
             let frame = DataFrame::new(state.clone(), plan.clone());
             let physical = frame.create_physical_plan().await.map_err(wrong)?;
             let schema = physical.schema();
@@ -358,7 +378,7 @@ impl Queries {
         let mut is_ordered = false;
         // A plan without a walk is one without an order.
         let _ = plan.apply_with_subqueries(|part| {
-            is_ordered |= matches!(part, LogicalPlan::Sort(_) | LogicalPlan::Window(_));
+            is_ordered |= matches!(part, LogicalPlan::Sort(_) | LogicalPlan::Window(_)) || is_overlap(part);
             Ok(TreeNodeRecursion::Continue)
         });
         let state = self.context.state_ref();
@@ -369,11 +389,11 @@ impl Queries {
 
 impl QueryContext {
     /// Tells the scans of a plan that this state makes.
-    pub(crate) fn configure(self, state: &mut SessionState) {
+    pub(crate) fn configure(self, state: &mut SessionState, is_elsewhere: bool) {
         let config = state.config_mut();
         // A limit lets a scan forget that its parts are in order; then a part may go to another stream than its own, whose
-        // rows are not in order any more.
-        config.options_mut().execution.enable_file_stream_work_stealing = !self.is_ordered;
+        // rows are not in order any more. And elsewhere, each of the tasks of a scan would read the parts of all.
+        config.options_mut().execution.enable_file_stream_work_stealing = !self.is_ordered && !is_elsewhere;
         config.set_extension(Arc::new(self));
     }
 }
@@ -381,7 +401,7 @@ impl QueryContext {
 /// Is it a query of one table with only conditions, expressions and a limit?
 fn is_plain(plan: &LogicalPlan) -> bool {
     match plan {
-        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::TableScan(_) => !is_overlap(plan),
         LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Limit(_) | LogicalPlan::SubqueryAlias(_) => {
             let has_subquery = plan.expressions().iter().any(|expression| {
                 let is_query =

@@ -1,5 +1,6 @@
 //! Reading the events of a scan: from packets to batches of rows.
 
+use std::collections::{HashSet, VecDeque};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,10 +25,10 @@ use tracemill_model::error::{Error, ErrorKind};
 use crate::database::Database;
 use crate::filters::{Condition, Decided, StreamScan, matches};
 use crate::gather::{Gatherer, Picked};
-use crate::table::Column;
+use crate::table::{Column, EventTable};
 
 /// The part of a trace that one file of a scan stands for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Part {
     /// A range of the packets of a stream of the database.
     Packets { stream: usize, packets: Range<usize> },
@@ -66,6 +67,8 @@ pub(crate) struct Opener {
     pub(crate) is_numbered: bool,
     /// Must events come in the order of time?
     pub(crate) is_ordered: bool,
+    /// The table whose rows are read, when nothing but the selection of the database leaves any out.
+    pub(crate) whole: Option<Arc<EventTable>>,
     /// Are their times looked at before the first row is given, so that the query can be planned again?
     pub(crate) verifies: bool,
     pub(crate) batch_size: usize,
@@ -116,6 +119,10 @@ const WAITING_CHUNKS: usize = 256;
 /// Reads a part.
 struct Reader {
     opener: Opener,
+    part: Part,
+    /// Rows so far.
+    rows: usize,
+    has_faults: bool,
     source: Source,
     matcher: Option<Matcher>,
     gatherer: Gatherer,
@@ -133,6 +140,7 @@ struct Reader {
     decoded: Count,
     /// Stream, file and place of the packet that was read last.
     packet: Option<(usize, u32, u64)>,
+    turned: Turned,
     /// Which columns are fields.
     fields: Vec<bool>,
 }
@@ -149,8 +157,9 @@ struct Merged {
     streams: Vec<Option<usize>>,
     all: Vec<StreamOf>,
     next: i64,
+    has_faults: bool,
     /// Events of a batch that were not given yet.
-    ready: std::collections::VecDeque<Waiting>,
+    ready: VecDeque<Waiting>,
 }
 
 /// Events of a chunk.
@@ -164,6 +173,7 @@ struct Waiting {
 impl Reader {
     fn new(opener: Opener, part: &Part) -> Result<Reader> {
         let database = opener.database.clone();
+        let mut turned = Turned::default();
         let source = match part {
             Part::Merged => Source::Merged(Box::new(Merged::new(&opener)?)),
             Part::Packets { stream, packets } => {
@@ -175,7 +185,7 @@ impl Reader {
                 if opener.verifies
                     && let Some(cursor) = part()
                 {
-                    verify(&database.streams[*stream], cursor)?;
+                    turned.packets = verify(&database.streams[*stream], cursor)?;
                 }
                 match part() {
                     Some(cursor) => Source::Stream(*stream, Box::new(cursor)),
@@ -207,6 +217,9 @@ impl Reader {
             waiting: Vec::new(),
             waiting_rows: 0,
             last: 0,
+            part: part.clone(),
+            rows: 0,
+            has_faults: false,
             is_over: false,
             scanned: count("events_scanned"),
             matched: count("events_matched"),
@@ -214,6 +227,7 @@ impl Reader {
             bytes: count("bytes_read"),
             decoded: count("fields_decoded"),
             packet: None,
+            turned,
             fields: opener.columns.iter().map(|column| matches!(column, Column::Field(_))).collect(),
             opener,
         })
@@ -227,6 +241,10 @@ impl Reader {
                 None => {
                     self.is_over = true;
                     self.decide()?;
+                    if let Some(table) = self.opener.whole.as_ref().filter(|_| !self.has_faults) {
+                        let rows = self.rows + self.gatherer.rows();
+                        self.opener.database.note_rows(table, self.part.clone(), rows);
+                    }
                 }
             }
         }
@@ -234,26 +252,46 @@ impl Reader {
             return Ok(None);
         }
         self.matched.add(self.gatherer.rows());
+        self.rows += self.gatherer.rows();
         Ok(Some(self.gatherer.take()?))
     }
 
     /// The next events.
     fn next(&mut self) -> Result<Option<Waiting>> {
         loop {
+            if let Some(sorted) = self.turned.sorted.pop_front() {
+                return Ok(Some(sorted));
+            }
             let (stream, item) = match &mut self.source {
                 Source::Nothing => return Ok(None),
                 Source::Stream(stream, cursor) => match cursor.next() {
                     Some(item) => (*stream, item),
-                    None => return Ok(None),
+                    None if self.turned.held.is_empty() => return Ok(None),
+                    None => {
+                        self.turned.sort();
+                        continue;
+                    }
                 },
-                Source::Merged(merged) => return Ok(merged.next(&self.opener)),
+                Source::Merged(merged) => {
+                    let next = merged.next(&self.opener);
+                    self.has_faults |= merged.has_faults;
+                    return Ok(next);
+                }
             };
             match item {
                 Item::Chunk(ready) => {
                     let events = (0..ready.chunk.len() as u32).collect();
-                    return Ok(Some(Waiting { stream, ready: Arc::new(ready), events, numbers: Vec::new() }));
+                    let waiting = Waiting { stream, ready: Arc::new(ready), events, numbers: Vec::new() };
+                    match self.turned.hold(waiting) {
+                        Some(waiting) if self.turned.sorted.is_empty() => return Ok(Some(waiting)),
+                        // Behind the packet before.
+                        waiting => self.turned.sorted.extend(waiting),
+                    }
                 }
-                Item::Fault(fault) => self.opener.database.collector.fault(fault),
+                Item::Fault(fault) => {
+                    self.has_faults = true;
+                    self.opener.database.collector.fault(fault);
+                }
                 Item::Warning(warning) => self.opener.database.collector.warning(warning),
                 Item::Packet(..) | Item::Gap(_) => {}
             }
@@ -264,7 +302,8 @@ impl Reader {
     fn take(&mut self, mut waiting: Waiting) -> Result<()> {
         self.scanned.add(waiting.events.len());
         let packet = &waiting.ready.chunk.packet.packet;
-        let place = (waiting.stream, packet.file, packet.offset_bytes);
+        let (file, offset) = waiting.place();
+        let place = (waiting.stream, file, offset);
         if self.packet.replace(place) != Some(place) {
             self.packets.add(1);
             self.bytes.add((packet.total_bits / 8) as usize);
@@ -294,15 +333,13 @@ impl Reader {
     }
 
     fn check_order(&mut self, waiting: &Waiting) -> Result<()> {
-        let (Some(&first), Some(&last)) = (waiting.ready.chunk.cycles.first(), waiting.ready.chunk.cycles.last())
-        else {
-            return Ok(());
-        };
-        if self.opener.is_ordered {
-            let of = &self.opener.database.streams[waiting.stream];
-            follows(of, &waiting.ready, first, self.last)?;
+        let of = &self.opener.database.streams[waiting.stream];
+        // Those of a packet that was sorted were looked at before.
+        if self.opener.is_ordered && !self.turned.packets.contains(&waiting.place()) {
+            follows(of, &waiting.ready, self.last)?;
         }
-        self.last = last;
+        let last = waiting.ready.chunk.cycles.iter().max();
+        self.last = last.map_or(self.last, |&last| last.max(self.last));
         Ok(())
     }
 
@@ -357,33 +394,110 @@ impl Reader {
     }
 }
 
-/// Looks at the times of all events of a part.
+/// A packet: its file, and where it stands there.
+type Place = (u32, u64);
+
+/// Packets inside of which time goes back. The next one begins behind all of their events, so sorting each is enough.
+#[derive(Default)]
+struct Turned {
+    packets: HashSet<Place>,
+    /// Events of the packet that is read.
+    held: Vec<Waiting>,
+    /// Those of one that was read.
+    sorted: VecDeque<Waiting>,
+}
+
+/// Events of packets that are sorted at once; more are left to the sort of a plan, which may write them to a disk.
+const SORTED_EVENTS: usize = 1 << 18;
+
+impl Turned {
+    /// Keeps events of packets that are to be sorted, and gives others back.
+    fn hold(&mut self, waiting: Waiting) -> Option<Waiting> {
+        if self.held.first().is_some_and(|first| first.place() != waiting.place()) {
+            self.sort();
+        }
+        if !self.packets.contains(&waiting.place()) {
+            return Some(waiting);
+        }
+        self.held.push(waiting);
+        None
+    }
+
+    fn sort(&mut self) {
+        let held = std::mem::take(&mut self.held);
+        let mut order: Vec<(usize, u32)> = Vec::new();
+        for (chunk, waiting) in held.iter().enumerate() {
+            order.extend(waiting.events.iter().map(|&event| (chunk, event)));
+        }
+        // Events of one time stay as they are written.
+        order.sort_by_key(|&(chunk, event)| held[chunk].ready.chunk.cycles[event as usize]);
+        for of_chunk in order.chunk_by(|a, b| a.0 == b.0) {
+            let Waiting { stream, ready, .. } = &held[of_chunk[0].0];
+            let events = of_chunk.iter().map(|&(_, event)| event).collect();
+            self.sorted.push_back(Waiting { stream: *stream, ready: ready.clone(), events, numbers: Vec::new() });
+        }
+    }
+}
+
+/// Looks at the times of all events of a part; the packets inside of which they go back.
 ///
 /// # Errors
-/// [`OutOfOrder`] when they go back.
-fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<()> {
-    let mut before = 0;
+/// [`OutOfOrder`] when they go back from one packet to another.
+fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<Place>> {
+    let (mut turned, mut turned_events) = (HashSet::new(), 0);
+    // Of all packets that were left, and of the one that is looked at.
+    let (mut before, mut last) = (0, 0);
+    let (mut place, mut events) = (None, 0);
     while let Some(item) = cursor.next() {
         // What cannot be read is told when it is read for its rows.
         let Item::Chunk(ready) = item else { continue };
-        if let (Some(&first), Some(&last)) = (ready.chunk.cycles.first(), ready.chunk.cycles.last()) {
-            follows(of, &ready, first, before)?;
+        let packet = &ready.chunk.packet.packet;
+        let own = (packet.file, packet.offset_bytes);
+        if place.replace(own) != Some(own) {
             before = last;
+            events = 0;
         }
+        let (Some(&least), Some(&most)) = (ready.chunk.cycles.iter().min(), ready.chunk.cycles.iter().max()) else {
+            continue;
+        };
+        if least < before || is_before_all(of, least) {
+            return Err(DataFusionError::External(Box::new(OutOfOrder)));
+        }
+        events += ready.chunk.len();
+        if turned.contains(&own) {
+            turned_events += ready.chunk.len();
+        } else if ready.floors.is_some() || least < last {
+            turned.insert(own);
+            turned_events += events;
+        }
+        if turned_events > SORTED_EVENTS {
+            return Err(DataFusionError::External(Box::new(OutOfOrder)));
+        }
+        last = last.max(most);
     }
-    Ok(())
+    Ok(turned)
+}
+
+/// Would a time be NULL?
+fn is_before_all(of: &StreamOf, cycles: u64) -> bool {
+    of.clock.is_some_and(|clock| clock.ns(cycles) < i64::MIN.into())
 }
 
 /// Does a chunk follow an event in time?
-fn follows(of: &StreamOf, ready: &ReadyChunk, first: u64, before: u64) -> Result<()> {
-    let is_before_all = || of.clock.is_some_and(|clock| clock.ns(first) < i64::MIN.into());
-    if ready.floors.is_some() || first < before || is_before_all() {
+fn follows(of: &StreamOf, ready: &ReadyChunk, before: u64) -> Result<()> {
+    let first = ready.chunk.cycles.first();
+    if ready.floors.is_some() || first.is_some_and(|&first| first < before || is_before_all(of, first)) {
         return Err(DataFusionError::External(Box::new(OutOfOrder)));
     }
     Ok(())
 }
 
 impl Waiting {
+    fn place(&self) -> Place {
+        let packet = &self.ready.chunk.packet.packet;
+        (packet.file, packet.offset_bytes)
+    }
+
     fn picked(&self) -> Picked<'_> {
         Picked { stream: self.stream, chunk: &self.ready.chunk, events: &self.events, numbers: &self.numbers }
     }
@@ -432,7 +546,7 @@ impl Merged {
             wanted.map(|at| (database.streams[at].clone(), Some(at))).unzip()
         };
         let merger = merger(&database.session, &all, &selection);
-        Ok(Merged { merger, streams, all, next: 0, ready: std::collections::VecDeque::new() })
+        Ok(Merged { merger, streams, all, next: 0, has_faults: false, ready: VecDeque::new() })
     }
 
     /// The next events that are wanted.
@@ -444,7 +558,10 @@ impl Merged {
             let batch = self.merger.next_batch(opener.batch_size.min(4096))?;
             for note in batch.notes {
                 match note {
-                    Note::Fault(fault) => opener.database.collector.fault(fault),
+                    Note::Fault(fault) => {
+                        self.has_faults = true;
+                        opener.database.collector.fault(fault);
+                    }
                     Note::Warning(warning) => opener.database.collector.warning(warning),
                     Note::Gap(..) => {}
                 }

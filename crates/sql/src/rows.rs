@@ -20,6 +20,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tracemill_model::error::Error;
 
+use crate::elsewhere::Elsewhere;
 pub use crate::errors::Explained;
 use crate::errors::{Wrong, in_parts};
 use crate::output::unique;
@@ -121,7 +122,8 @@ impl Queries {
                     let error = "only the last statement may give rows, as there is one answer";
                     return Err(wrong(DataFusionError::Plan(error.into())));
                 }
-                let statement = rewritten(&self.context, statement, &parameters).await.map_err(wrong)?;
+                let statement =
+                    rewritten(&self.context, &self.overlaps, statement, &parameters).await.map_err(wrong)?;
                 let plan = self.context.state().statement_to_plan(statement).await.map_err(wrong)?;
                 if self.database().reads_only && writes(&plan) {
                     let error = "only queries are answered here: nothing may be written, made or set";
@@ -169,6 +171,7 @@ impl Queries {
             asked,
             physical: None,
             schema: Arc::new(Schema::empty()),
+            elsewhere: self.elsewhere.clone(),
         };
         let wrong = |error| in_parts(self.database(), &prepared.text, error, Wrong::Text);
         self.runtime.block_on(run.plan()).map_err(wrong)?;
@@ -287,11 +290,12 @@ struct Run {
     asked: QueryContext,
     physical: Option<Arc<dyn ExecutionPlan>>,
     schema: SchemaRef,
+    elsewhere: Option<Arc<dyn Elsewhere>>,
 }
 
 impl Run {
     async fn plan(&mut self) -> Result<(), DataFusionError> {
-        self.asked.configure(&mut self.state);
+        self.asked.configure(&mut self.state, self.elsewhere.is_some());
         let physical = DataFrame::new(self.state.clone(), self.plan.clone()).create_physical_plan().await?;
         self.schema = named(&physical.schema());
         self.physical = Some(physical);
@@ -314,7 +318,17 @@ impl Run {
                 self.plan().await?;
             }
             let Some(physical) = self.physical.take() else { return Ok(()) };
-            let mut stream = execute_stream(physical, self.state.task_ctx())?;
+            let stream = match &self.elsewhere {
+                None => execute_stream(physical, self.state.task_ctx()),
+                Some(elsewhere) => elsewhere.run(physical, &self.state, &self.database).await,
+            };
+            let mut stream = match stream {
+                Err(error) if is_out_of_order(&error) && self.asked.is_ordered => {
+                    self.asked.is_ordered = false;
+                    continue;
+                }
+                stream => stream?,
+            };
             let error = loop {
                 match stream.next().await {
                     None => return Ok(()),

@@ -342,6 +342,7 @@ impl FileSource for TraceSource {
             condition: (!left.is_empty()).then(|| conjunction(left)),
             is_numbered: own.is_numbered,
             is_ordered: own.is_ordered,
+            whole: own.conditions.is_empty().then(|| own.table.clone()),
             // An answer of one batch is planned again before it leaves.
             verifies: own.is_ordered && base_config.limit.is_none_or(|limit| limit > own.batch_size),
             batch_size: base_config.limit.unwrap_or(usize::MAX).clamp(1, own.batch_size),

@@ -115,6 +115,131 @@ fn times_that_contradict_their_headers_are_sorted() {
 }
 
 #[test]
+fn a_packet_inside_of_which_time_goes_back_is_sorted_where_it_is_read() {
+    let mut made = packets(6, 9000);
+    // Far apart, so that they are decoded at different times; and neighbours, with one of equal time.
+    made[1].1.swap(3, 8990);
+    made[4].1.swap(10, 11);
+    made[4].1[12].1 = made[4].1[13].1;
+    let trace = Trace::new("turned", &made);
+    let mut all: Vec<Made> = made.into_iter().flat_map(|(_, events)| events).collect();
+    // Those of one time stay as they are written.
+    all.sort_by_key(|event| event.1);
+    let rows: Vec<String> = all.iter().map(|event| format!("{},{},{}", event.1, event.2, event.3)).collect();
+    let sql = "select ns, field(payload, 'lane') as lane, field(payload, 's.b') as b from events order by ns";
+    let chosen = "select ns, lane, s['b'] as b from \"in\" where lane <> 2 order by ns";
+    let of_lane: Vec<String> = (all.iter().filter(|event| !event.0 && event.2 != 2))
+        .map(|event| format!("{},{},{}", event.1, event.2, event.3))
+        .collect();
+    for jobs in [1, 3] {
+        let mut queries = trace.queries(jobs);
+        assert!(asked(&mut queries, sql) == rows, "with {jobs} jobs");
+        assert!(asked(&mut queries, chosen) == of_lane, "with {jobs} jobs and a condition");
+        let plan = asked(&mut queries, &format!("explain analyze {sql}")).join("\n");
+        assert!(!plan.contains("SortExec") && plan.contains("output_ordering=[ns@"), "{plan}");
+    }
+    // Between packets it is the plan that sorts.
+    let mut made = packets(40, 100);
+    made[39].1[50].1 = 3_510;
+    let mut queries = Trace::new("turned-away", &made).queries(1);
+    let plan = asked(&mut queries, "explain analyze select ns from events order by ns").join("\n");
+    assert!(plan.contains("SortExec"), "{plan}");
+}
+
+#[test]
+fn rows_that_share_time_are_paired() {
+    let mut queries = Trace::new("overlap", &packets(1, 10)).queries(2);
+    // Of both sides rows that overlap each other, that touch, without time, without an end; and equal names.
+    let views = "create view a as select * from (values (10, 10, 1, 'x', 1), (12, 3, 1, 'y', 2), (15, 100, 2, 'z', 3), (null, 5, 1, 'n', 4), \
+                 (20, null, 1, 'm', 5), (30, 0, 1, 'o', 6), (19, 2, null, 'k', 7)) as t(ns, dur, k, name, n); \
+                 create view b as select * from (values (0, 11, 1, 'p', 1), (14, 1, 1, 'q', 2), (20, 5, 1, 'r', 3), (18, 1, 2, 's', 4), \
+                 (19, 1, null, 't', 5)) as t(ns, dur, k, name, n)";
+    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    let sql = "select ns, dur, k, name, name_2, n, n_2 from overlap('a', 'b', 'k') order by ns, name";
+    assert_eq!(asked(&mut queries, sql), ["10,1,1,x,p,1,1", "14,1,1,x,q,1,2", "14,1,1,y,q,2,2", "18,1,2,z,s,3,4"]);
+    let sql = "select ns, dur, name, name_2, k, k_2 from overlap('a', 'b') where n <> 7 order by ns, name, name_2";
+    let rows = [
+        "10,1,x,p,1,1",
+        "14,1,x,q,1,1",
+        "14,1,y,q,1,1",
+        "18,1,x,s,1,2",
+        "18,1,z,s,2,2",
+        "19,1,x,t,1,",
+        "19,1,z,t,2,",
+        "20,5,z,r,2,1",
+    ];
+    assert_eq!(asked(&mut queries, sql), rows);
+    assert_eq!(asked(&mut queries, "select count(*), sum(dur) from overlap('b', 'a') o"), ["10,14"]);
+    assert_eq!(asked(&mut queries, "select name from overlap('a', 'b', 'name, k')"), [""; 0]);
+    // Keys of other kinds, and of any.
+    queries
+        .run("create view c as select ns, dur, cast(k as double) as k, [name] as names from b; create view d as select ns, dur, \
+              k, ['q'] as names from a", &mut Writer::new(Form::Csv, Vec::new(), None))
+        .expect("views");
+    assert_eq!(
+        asked(&mut queries, "select ns, k from overlap('a', 'c', 'k') order by ns, name"),
+        ["10,1", "14,1", "14,1", "18,2"]
+    );
+    assert_eq!(
+        asked(&mut queries, "select ns, names from overlap('c', 'd', 'names, k') order by ns"),
+        ["14,\"[\"\"q\"\"]\""; 2]
+    );
+    let plan = asked(&mut queries, "explain select count(*) from overlap('a', 'b', 'k')").join("\n");
+    assert!(plan.contains("OverlapExec: keys=1") && !plan.contains("JoinExec"), "{plan}");
+}
+
+/// Many rows, few of which are open at a time, in little memory; and the pairs are those of a join.
+#[test]
+fn pairs_of_long_tables_need_room_for_open_rows_only() {
+    let trace = Trace::new("overlap-long", &packets(1, 10));
+    let database = Database::new(trace.session(), &[], Selection::default(), None, 2).expect("all streams");
+    let mut queries = Queries::new(database, Limits { memory_bytes: 24 << 20, spills: false }).expect("threads");
+    let views = "create view a as select value as ns, value % 7 + 1 as dur, value % 5 as k from generate_series(1, 300000); \
+                 create view b as select value * 3 as ns, value % 11 as dur, value % 5 as k from generate_series(1, 100000)";
+    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    let pairs = asked(&mut queries, "select count(*), sum(dur), min(ns), max(ns), sum(k) from overlap('a', 'b', 'k')");
+    // By hand: for each row of b the rows of a around it.
+    let (mut count, mut shared, mut first, mut last, mut keys) = (0u64, 0u64, u64::MAX, 0, 0);
+    for value in 1..=100_000u64 {
+        let (ns, dur) = (value * 3, value % 11);
+        for other in (ns.saturating_sub(7).max(1)..ns + dur).filter(|&other| other <= 300_000 && other % 5 == value % 5)
+        {
+            let (begin, end) = (ns.max(other), (ns + dur).min(other + other % 7 + 1));
+            if begin < end {
+                (count, shared, keys) = (count + 1, shared + end - begin, keys + value % 5);
+                (first, last) = (first.min(begin), last.max(begin));
+            }
+        }
+    }
+    assert_eq!(pairs, [format!("{count},{shared},{first},{last},{keys}")]);
+}
+
+#[test]
+fn rows_that_were_read_are_not_counted_again() {
+    let trace = Trace::new("counted", &packets(9, 500));
+    for jobs in [1, 3] {
+        let mut queries = trace.queries(jobs);
+        for (table, rows) in [("events", 4500), ("\"in\"", 3000)] {
+            let count = format!("select count(*) from {table}");
+            let reads = |queries: &mut Queries| {
+                asked(queries, &format!("explain {count}")).join("\n").contains("DataSourceExec")
+            };
+            // Not all rows are read, or it is not known how many there are.
+            asked(&mut queries, &format!("select ns from {table} limit 5"));
+            asked(&mut queries, &format!("select count(*) from {table} where ns = 1"));
+            assert!(reads(&mut queries), "{table}");
+            assert_eq!(asked(&mut queries, &count), [rows.to_string()]);
+            assert!(!reads(&mut queries), "{table}");
+            assert_eq!(asked(&mut queries, &count), [rows.to_string()]);
+            assert_eq!(
+                asked(&mut queries, &format!("select count(*) from {table} where ns < 3")),
+                [(rows / 1500).to_string()]
+            );
+        }
+    }
+}
+
+#[test]
 fn pairs_nest_in_lanes() {
     let times = [
         (false, 10, 1, 1),

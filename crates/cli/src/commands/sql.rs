@@ -30,7 +30,7 @@ mod asked {
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
     use tracemill_sql::output::{Form, Writer};
-    use tracemill_sql::query::{Failure, Limits, Queries};
+    use tracemill_sql::query::{Failure, Limits, Queries, Spilled};
     use tracemill_sql::saved;
 
     use super::super::open::{jobs, open};
@@ -93,6 +93,8 @@ mod asked {
             spills: options.spill.is_none(),
         };
         let mut queries = Queries::new(database, limits)?;
+        // Behind the queries, some of whose threads may still be at work.
+        let cleaned = Cleaned(queries.spilled());
         queries.stop = interrupt::stop();
         for parameter in &options.parameters {
             let Some((name, value)) = parameter.split_once('=') else {
@@ -117,8 +119,7 @@ mod asked {
         for text in &texts {
             let asked = output.ask(&mut queries, text);
             if let Err(Failure::Stopped) = asked {
-                // What was written for want of memory is removed with the queries.
-                interrupt::end_if_stopped(queries);
+                interrupt::end_if_stopped((queries, cleaned));
                 return Ok(Outcome::Nothing);
             }
             tell(&queries, &mut reporter);
@@ -143,6 +144,24 @@ mod asked {
             reporter.warning(&lost);
         }
         Ok(if is_closed { Outcome::Done } else { reporter.outcome() })
+    }
+
+    /// Removes what was written for want of memory.
+    struct Cleaned(Spilled);
+
+    impl Drop for Cleaned {
+        fn drop(&mut self) {
+            for folder in self.0.folders() {
+                // A thread of a query that was left may still write: its folder is not empty then.
+                for _ in 0..50 {
+                    let is_left = std::fs::remove_dir_all(&folder).is_err() && folder.exists();
+                    if !is_left {
+                        break;
+                    }
+                    std::thread::sleep(std::time::Duration::from_millis(1));
+                }
+            }
+        }
     }
 
     /// Where answers go, and in which form.
