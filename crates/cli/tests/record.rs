@@ -177,9 +177,29 @@ fn spans_are_calls() {
         assert!(graph.contains("app:inner"), "{graph}");
         let flame = folder.run(&format!("flame {trace}")).ends(0, &[]).stdout;
         assert!(flame.contains("app:outer") && flame.contains("app:inner"), "{flame}");
+        #[cfg(feature = "sql")]
+        spans_have_fields(&folder, trace);
     }
     // The other dialect cannot say it.
     folder.run("replay old").ends(1, &["the trace has no function calls"]);
+}
+
+/// The fields of spans are the arguments of their calls.
+#[cfg(feature = "sql")]
+fn spans_have_fields(folder: &Folder, trace: &str) {
+    let asked = |words: &[&str], of: &str| {
+        let sql = format!("select name, args, retval, dur is not null as ends from calls {of} order by args");
+        let mut command = command();
+        command.current_dir(folder.path("")).args(["sql", "--format", "csv", trace, "-c", &sql]).args(words);
+        util::Run::of(command.output().expect("it runs")).ends(0, &[]).stdout
+    };
+    let inner = |i: u8| format!("app:inner,\"{{\"\"i\"\":{i}}}\",,true\n");
+    let outer = |item: u8| format!("app:outer,\"{{\"\"item\"\":{item}}}\",,true\n");
+    let rows = [inner(0), inner(0), inner(1), inner(1), outer(1), outer(2)].concat();
+    assert_eq!(asked(&[], ""), format!("name,args,retval,ends\n{rows}"));
+    // Others than those of the selection are not looked for.
+    let of_item = asked(&["--filter", "payload.item == 2"], "where name = 'app:outer'");
+    assert_eq!(of_item, format!("name,args,retval,ends\n{}", outer(2).replace("true", "false")));
 }
 
 /// A section of the page, without its heading.

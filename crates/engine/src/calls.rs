@@ -74,6 +74,16 @@ pub struct EventCalls {
     base_ns: i128,
 }
 
+/// A half of a call.
+#[derive(Clone, Copy)]
+pub(crate) struct Half {
+    pub(crate) task: u32,
+    pub(crate) time: u64,
+    pub(crate) symbol: u32,
+    pub(crate) address: u64,
+    pub(crate) is_exit: bool,
+}
+
 /// Contents of an event.
 struct Said {
     task: i128,
@@ -287,6 +297,30 @@ impl EventCalls {
         self.base_ns = base_ns;
     }
 
+    /// What is read of each event.
+    pub(crate) fn fields(&self) -> &KeyBy {
+        &self.fields
+    }
+
+    /// The classes of a trace of which events are read.
+    pub(crate) fn classes(&self, trace: usize) -> Option<Arc<ClassSet>> {
+        self.selection.classes.get(trace).cloned().flatten()
+    }
+
+    /// The half of a call that an event is, as the record that is made of it says it; `None` for other events.
+    pub(crate) fn half(&self, event: &Event<'_>, values: &[(usize, KeyValue)]) -> Option<Half> {
+        let (Meaning::Call { is_exit, symbol }, ns) = self.meaning(event)? else { return None };
+        let said = Said::of(event, values);
+        let task = *self.by_task.get(&(said.process, said.task))?;
+        let symbol = match symbol {
+            0 => self.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
+            symbol => symbol,
+        };
+        // Names have no address: their number identifies them.
+        let address = if said.address > 0 { said.address } else { symbol.into() };
+        Some(Half { task, time: since(self.base_ns, ns), symbol, address, is_exit })
+    }
+
     /// The meaning of an event and its time; `None` when it has none of them.
     fn meaning(&self, event: &Event) -> Option<(Meaning, i128)> {
         let meaning = *self.meanings[event.trace].get(event.raw.class().0 as usize)?;
@@ -479,22 +513,14 @@ impl CallStream for Records<'_> {
                     return false;
                 }
             };
-            let Some((Meaning::Call { is_exit, symbol }, ns)) = calls.meaning(&event) else { continue };
-            let said = Said::of(&event, &keys.values(&event, key));
-            let Some(&task) = calls.by_task.get(&(said.process, said.task)) else { continue };
+            let half = calls.half(&event, &keys.values(&event, key));
+            let Some(Half { task, time, symbol, address, is_exit }) = half else { continue };
             let open = &mut open[task as usize];
-            let symbol = match symbol {
-                0 => calls.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
-                symbol => symbol,
-            };
-            let time = since(calls.base_ns, ns);
             let cpu = cpus.of(stream, &event.raw.chunk.packet).and_then(|cpu| u16::try_from(cpu).ok());
             let mut put = |(symbol, address): (u32, u64), depth: usize, kind| {
                 let call = CallRecord::new(time, task, kind, CallOrigin::Task, address);
                 out.push(CallRecord { symbol, depth: depth.min(MAX_DEPTH) as u16, cpu, ..call });
             };
-            // Names have no address: their number identifies them.
-            let address = if said.address > 0 { said.address } else { symbol.into() };
             let call = (symbol, address);
             if !is_exit {
                 begun[task as usize] = true;

@@ -90,13 +90,13 @@ impl<'a> TraceCalls<'a> {
         }
     }
 
-    /// Decides which records are wanted. `values` makes a text of the event of a record, for formats that give records; the
-    /// index is that of its stream in the trace.
+    /// Decides which records are wanted. `values` makes a text of the event of a record.
     pub fn wanted<'v>(&'v self, values: Option<Values<'v>>) -> WantedRecords<'v> {
         let all = self.session.traces[self.trace].streams.len();
         let has_all_classes = self.selection.classes.get(self.trace).is_none_or(Option::is_none);
         let is_whole = self.streams.len() == all && has_all_classes && self.filter.is_none();
-        let needs_events = matches!(self.source, Source::Records(_)) && (!is_whole || values.is_some());
+        // Records that are made of events are those of the wanted ones.
+        let needs_events = values.is_some() || matches!(self.source, Source::Records(_)) && !is_whole;
         WantedRecords { calls: self, halves: needs_events.then(|| Halves::new(self, values)) }
     }
 }
@@ -155,6 +155,8 @@ struct Halves<'a> {
     tids: Vec<i64>,
     /// Exits have times that no event has.
     is_estimated: bool,
+    /// What makes the records of events, where they are made of these.
+    of_events: Option<&'a EventCalls>,
     /// Those that were read and have not met their record, with their texts.
     ready: HashMap<Key, VecDeque<Option<String>>>,
     /// The latest time that was read.
@@ -170,7 +172,8 @@ struct Half {
     is_of_kernel: bool,
 }
 
-/// A half of a call: task, time, depth, and whether it is an exit and one of the kernel's.
+/// A half of a call: task, time, depth (for records that are made of events: the symbol), and whether it is an exit and one of
+/// the kernel's.
 type Key = (i64, u64, Option<i128>, bool, bool);
 
 const TASK: usize = 0;
@@ -202,14 +205,22 @@ impl<'a> Halves<'a> {
         let mut all = vec![Vec::new(); traces];
         all[calls.trace] = fields;
         let source = calls.source();
+        let (of_events, fields) = match &calls.source {
+            Source::Events(of) => (Some(&**of), of.fields().clone()),
+            Source::Records(_) => (None, KeyBy::Fields(Arc::new(all))),
+        };
+        if let Some(of) = of_events {
+            selection.classes[calls.trace] = of.classes(calls.trace);
+        }
         Halves {
             events: Events::new(calls.session, &calls.streams, &selection, calls.filter.as_ref()),
-            keys: KeyReader::new(calls.session, &KeyBy::Fields(Arc::new(all))),
+            keys: KeyReader::new(calls.session, &fields),
             key: Vec::new(),
             values,
             classes: halves,
             tids: source.tasks().iter().map(|task| task.tid).collect(),
             is_estimated: source.is_estimated(),
+            of_events,
             ready: HashMap::new(),
             read_to: 0,
             is_over: false,
@@ -225,18 +236,28 @@ impl<'a> Halves<'a> {
             return Some(None);
         }
         self.read(record.time);
+        if self.of_events.is_some() {
+            let key = (record.task.into(), record.time, Some(record.symbol.into()), is_exit, false);
+            // A call that ends with an outer one has no event of its own.
+            return Some(self.pop(&key).flatten());
+        }
         let tid = self.tids.get(record.task as usize).copied().unwrap_or(-1);
         let is_of_kernel = record.origin == CallOrigin::Kernel;
         for depth in [Some(record.depth.into()), None] {
-            let key = (tid, record.time, depth, is_exit, is_of_kernel);
-            let Some(found) = self.ready.get_mut(&key) else { continue };
-            let text = found.pop_front().flatten();
-            if found.is_empty() {
-                self.ready.remove(&key);
+            if let Some(text) = self.pop(&(tid, record.time, depth, is_exit, is_of_kernel)) {
+                return Some(text);
             }
-            return Some(text);
         }
         None
+    }
+
+    fn pop(&mut self, key: &Key) -> Option<Option<String>> {
+        let found = self.ready.get_mut(key)?;
+        let text = found.pop_front().flatten();
+        if found.is_empty() {
+            self.ready.remove(key);
+        }
+        Some(text)
     }
 
     /// Reads events up to a time, and those of that time.
@@ -255,6 +276,17 @@ impl<'a> Halves<'a> {
                     return;
                 }
             };
+            if let Some(calls) = self.of_events {
+                let half = calls.half(&event, &self.keys.values(&event, &mut self.key));
+                let Some(half) = half else { continue };
+                self.read_to = self.read_to.max(half.time);
+                // Others have no text, and nobody looks for them.
+                if let Some(text) = self.values.as_mut().and_then(|values| values(&event)) {
+                    let key = (half.task.into(), half.time, Some(half.symbol.into()), half.is_exit, false);
+                    self.ready.entry(key).or_default().push_back(Some(text));
+                }
+                continue;
+            }
             let cycles = event.raw.cycles();
             self.read_to = self.read_to.max(cycles);
             let Some(half) = self.classes[event.raw.class().0 as usize] else { continue };

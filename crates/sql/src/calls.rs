@@ -226,7 +226,8 @@ fn follow(
     true
 }
 
-/// Arguments and return values of calls, as the JSON lines of their events have them.
+/// Arguments and return values of calls, as the JSON lines of their events have them. The fields of a class that says that it
+/// is a call, as those of spans do, are its arguments, or what it gives back.
 fn values_of(database: &Database, trace: usize) -> Values<'_> {
     let schema = database.session.traces[trace].schema.clone();
     let mut json = JsonTrace::new(schema.clone());
@@ -234,13 +235,19 @@ fn values_of(database: &Database, trace: usize) -> Values<'_> {
     Box::new(move |event| {
         let payload = event.class().payload;
         let has_values = |name: &&str| member(&schema, Scope::Payload, payload, name).is_some();
-        let name = ["args", "retval"].into_iter().find(has_values)?;
+        let name = ["args", "retval"].into_iter().find(has_values);
+        if name.is_none() && event.class().call.is_none() {
+            return None;
+        }
         out.clear();
         let shown = json.scope(&mut out, event.stream, event.raw, &mut Fields::default(), Scope::Payload, b"");
         // An event that cannot be read again was told when its record was.
         shown.ok()?;
         let mut payload: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(out.written()).ok()?;
-        payload.remove(name).filter(|value| !value.is_null()).map(|value| value.to_string())
+        match name {
+            Some(name) => payload.remove(name).filter(|value| !value.is_null()).map(|value| value.to_string()),
+            None => (!payload.is_empty()).then(|| serde_json::Value::Object(payload).to_string()),
+        }
     })
 }
 
