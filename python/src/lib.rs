@@ -7,6 +7,8 @@
 
 mod answer;
 mod cells;
+#[cfg(feature = "distributed")]
+mod cluster;
 mod errors;
 mod event;
 mod events;

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
+#[cfg(feature = "distributed")]
+use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString};
@@ -32,6 +34,9 @@ pub(crate) struct Shared {
     pub(crate) queries: Queries,
     pub(crate) found: Arc<Found>,
     wishes: Wishes,
+    /// The same traces where queries are run elsewhere, by address.
+    #[cfg(feature = "distributed")]
+    elsewhere: Mutex<HashMap<String, Arc<Shared>>>,
 }
 
 /// Which events are wanted of all, and with what they are read.
@@ -43,6 +48,12 @@ struct Wishes {
     streams: Vec<String>,
     jobs: usize,
     memory: Option<usize>,
+    /// What else executors of a cluster must know: the paths, and options as words of the command line.
+    #[cfg(feature = "distributed")]
+    opened: (Vec<PathBuf>, Vec<String>),
+    /// Were clocks corrected by messages?
+    #[cfg(feature = "distributed")]
+    is_correlated: bool,
 }
 
 impl Wishes {
@@ -87,6 +98,45 @@ impl Shared {
     fn session(&self) -> &Arc<Session> {
         self.queries.database().session()
     }
+
+    /// The traces as a cluster reads them.
+    #[cfg(feature = "distributed")]
+    fn elsewhere(&self, address: &str) -> Result<Arc<Shared>, Error> {
+        let mut all = self.elsewhere.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = all.get(address) {
+            return Ok(known.clone());
+        }
+        let (session, wishes) = (self.session(), &self.wishes);
+        if wishes.is_correlated {
+            let error = Error::unsupported("clocks that `correlate` corrected are not for clusters");
+            return Err(error.with_help("leave `cluster` or `correlate` out"));
+        }
+        let (paths, words) = &wishes.opened;
+        if let Some(word) =
+            words.iter().find(|word| word.starts_with("--clock-offset") && word.matches('=').count() > 1)
+        {
+            let error =
+                Error::unsupported(format!("on a cluster, the clock of one trace cannot be moved alone: {word}"));
+            return Err(error.with_help("leave `cluster` out, or the name of the trace"));
+        }
+        let named = tracemill_cluster::Named::new(session, paths, words.clone())?;
+        let cluster = crate::cluster::connect(address, &named, wishes.jobs)?;
+        let (selection, filter) = wishes.bind(session, &[])?;
+        let database = Database::new(session.clone(), &wishes.streams, selection, filter, wishes.jobs)?;
+        let memory_bytes = wishes.memory.unwrap_or_else(default_query_memory);
+        let mut queries = Queries::new(database, Limits { memory_bytes, spills: true })?;
+        queries.run_elsewhere(cluster);
+        let (found, wishes) = (self.found.clone(), wishes.clone());
+        let shared = Arc::new(Shared { queries, found, wishes, elsewhere: Mutex::default() });
+        all.insert(address.to_string(), shared.clone());
+        Ok(shared)
+    }
+
+    #[cfg(not(feature = "distributed"))]
+    fn elsewhere(&self, _: &str) -> Result<Arc<Shared>, Error> {
+        let error = Error::unsupported("this module was built without `distributed`");
+        Err(error.with_help("leave `cluster` out, or build it with that feature"))
+    }
 }
 
 /// Options of opening, as `tracemill.open` passes them on.
@@ -112,6 +162,28 @@ struct Options {
     settings: BTreeMap<String, String>,
 }
 
+#[cfg(feature = "distributed")]
+impl Options {
+    /// The options that executors open traces with, as words of the command line, but for those of formats.
+    fn words(&self) -> Vec<String> {
+        let one = |name: &str, value: &String| format!("--{name}={value}");
+        let single = [
+            ("begin", &self.begin),
+            ("end", &self.end),
+            ("filter", &self.filter),
+            ("input-format", &self.input_format),
+            ("max-unpacked", &self.max_unpacked),
+        ];
+        let lists = [
+            ("stream", &self.stream),
+            ("clock-offset", &self.clock_offset),
+            ("clock-offset-ns", &self.clock_offset_ns),
+        ];
+        let single = single.into_iter().filter_map(|(name, value)| Some(one(name, value.as_ref()?)));
+        single.chain(lists.into_iter().flat_map(|(name, all)| all.iter().map(move |value| one(name, value)))).collect()
+    }
+}
+
 /// Traces that were opened.
 #[pyclass(frozen, module = "tracemill")]
 pub(crate) struct Opened(Arc<Shared>);
@@ -123,6 +195,8 @@ fn bytes(text: &Option<String>, name: &str) -> Result<Option<usize>, Error> {
 
 impl Opened {
     fn open(paths: &[PathBuf], options: Options) -> Result<Shared, Error> {
+        #[cfg(feature = "distributed")]
+        let words = options.words();
         let mut open = OpenOptions::new(FORMATS);
         open.input_format = options.input_format;
         open.strict = options.strict;
@@ -150,6 +224,13 @@ impl Opened {
             streams: options.stream,
             jobs: options.jobs.unwrap_or_else(default_jobs).max(1),
             memory: bytes(&options.memory, "memory")?,
+            #[cfg(feature = "distributed")]
+            opened: (paths.to_vec(), {
+                let settings = tracemill_cluster::setting_words(FORMATS, &open.settings);
+                words.into_iter().chain(settings).collect()
+            }),
+            #[cfg(feature = "distributed")]
+            is_correlated: options.correlate.is_some(),
         };
         let found = Found::new(options.strict, options.quiet);
         let mut session = match paths {
@@ -172,7 +253,13 @@ impl Opened {
         let database = Database::new(session, &wishes.streams, selection, filter, wishes.jobs)?;
         let memory_bytes = wishes.memory.unwrap_or_else(default_query_memory);
         let queries = Queries::new(database, Limits { memory_bytes, spills: options.spill })?;
-        Ok(Shared { queries, found: Arc::new(found), wishes })
+        Ok(Shared {
+            queries,
+            found: Arc::new(found),
+            wishes,
+            #[cfg(feature = "distributed")]
+            elsewhere: Mutex::default(),
+        })
     }
 }
 
@@ -185,11 +272,20 @@ impl Opened {
         Ok(Opened(Arc::new(shared)))
     }
 
-    /// Plans a query.
-    fn prepare(&self, py: Python<'_>, text: &str, parameters: HashMap<String, Bound<'_, PyAny>>) -> PyResult<Answer> {
+    /// Plans a query, which a cluster runs where there is an address.
+    fn prepare(
+        &self,
+        py: Python<'_>,
+        text: &str,
+        parameters: HashMap<String, Bound<'_, PyAny>>,
+        cluster: Option<&str>,
+    ) -> PyResult<Answer> {
         let of = |(name, value): (String, Bound<'_, PyAny>)| Ok((name.clone(), parameter(&name, &value)?));
         let parameters = parameters.into_iter().map(of).collect::<PyResult<HashMap<_, _>>>()?;
-        let shared = self.0.clone();
+        let shared = match cluster {
+            None => self.0.clone(),
+            Some(address) => py.detach(|| self.0.elsewhere(address)).map_err(|error| raised(py, &error))?,
+        };
         let prepared = py.detach(|| {
             let prepared = shared.queries.prepare(text, &parameters);
             let damage = shared.collect(false);
@@ -198,7 +294,7 @@ impl Opened {
         self.0.found.tell(py)?;
         prepared.1.map_err(|error| raised(py, &error))?;
         let prepared = prepared.0.map_err(|error| refused(py, &error))?;
-        Ok(Answer { shared: self.0.clone(), prepared })
+        Ok(Answer { shared, prepared })
     }
 
     /// Events of classes with these names, or of all.

@@ -168,11 +168,6 @@ def test_closed():
             ask()
 
 
-def test_cluster_is_not_there(mill):
-    with pytest.raises(tracemill.Error, match="distributed"):
-        mill.sql("select 1", cluster="df://127.0.0.1:50050")
-
-
 def test_types_are_right(tmp_path):
     """The package says the types that it has."""
     pytest.importorskip("mypy")

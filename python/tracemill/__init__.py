@@ -149,14 +149,14 @@ class Traces:
         Statements before the last one may be such without rows (``create view``, ``set``). ``$name`` in the query is the
         value of ``name``: a number, a text, a time, ``True``, ``False`` or ``None``.
 
-        :raises Error: when the query is wrong
+        :param cluster: the scheduler of a cluster that runs the query, such as ``"df://127.0.0.1:50050"``; its executors open
+            the traces under the same paths. Views that statements make are known to queries of the same cluster.
+        :raises Error: when the query is wrong, or the module was built without clusters
         """
-        if cluster is not None:
-            raise Error("this module was built without `distributed`", help="leave `cluster` out")
         values = {
             name: value.isoformat() if isinstance(value, datetime.date) else value for name, value in parameters.items()
         }
-        return Result(self._open().prepare(query, values))
+        return Result(self._open().prepare(query, values, cluster))
 
     def table(
         self, name: str, columns: Optional[Sequence[str]] = None, where: Optional[str] = None, limit: Optional[int] = None

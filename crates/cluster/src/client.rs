@@ -10,7 +10,7 @@ use ballista_core::serde::protobuf::operator_metric::Metric;
 use ballista_core::serde::protobuf::scheduler_grpc_client::SchedulerGrpcClient;
 use ballista_core::serde::protobuf::{
     CancelJobParams, ExecuteQueryParams, GetJobMetricsParams, GetJobStatusParams, KeyValuePair, PartitionLocation,
-    execute_query_params::Query, execute_query_result, job_status,
+    SuccessfulJob, execute_query_params::Query, execute_query_result, job_status,
 };
 use ballista_core::utils::create_grpc_client_endpoint;
 use ballista_core::version::insert_version_header;
@@ -43,6 +43,15 @@ use crate::serve::{standalone, with_ours};
 
 /// How often the scheduler is asked whether a query is done.
 const PAUSE: Duration = Duration::from_millis(15);
+
+/// How often a query is asked when executors go.
+const TRIES: usize = 3;
+
+/// What the scheduler says of a job that was cancelled.
+const GIVEN_UP: &str = "Cancelled";
+
+/// An answer of another process that takes longer does not come. Rows lie in files when they are asked for.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A cluster that queries are run on.
 #[derive(Debug)]
@@ -116,7 +125,7 @@ impl Cluster {
 impl Remote {
     async fn scheduler(&self) -> Result<SchedulerGrpcClient<Channel>> {
         let endpoint = create_grpc_client_endpoint(self.url.clone(), None).map_err(outer)?;
-        let channel = endpoint.connect().await.map_err(outer)?;
+        let channel = endpoint.connect_timeout(PATIENCE).timeout(PATIENCE).connect().await.map_err(outer)?;
         let client = SchedulerGrpcClient::new(channel);
         Ok(client.max_encoding_message_size(MESSAGE_BYTES).max_decoding_message_size(MESSAGE_BYTES))
     }
@@ -233,28 +242,18 @@ impl Remote {
             operation_id: String::new(),
         };
         let mut scheduler = self.scheduler().await?;
-        let mut request = tonic::Request::new(query);
-        insert_version_header(request.metadata_mut());
-        let answer = scheduler.execute_query(request).await.map_err(|status| outer(status.message()))?;
-        let id = match answer.into_inner().result {
-            Some(execute_query_result::Result::Success(success)) => success.job_id,
-            Some(execute_query_result::Result::Failure(failure)) => return Err(outer(format!("{failure:?}"))),
-            None => return Err(outer("no answer")),
-        };
-        let mut job = Job { id: id.clone(), scheduler: scheduler.clone(), is_done: false };
-        let done = loop {
-            let params = GetJobStatusParams { job_id: id.clone() };
-            let answer = scheduler.get_job_status(params).await.map_err(|status| outer(status.message()))?;
-            match answer.into_inner().status.and_then(|status| status.status) {
-                Some(job_status::Status::Successful(done)) => break done,
-                Some(job_status::Status::Failed(failed)) => {
-                    job.is_done = true;
-                    return Err(DataFusionError::Execution(failed.error));
-                }
-                _ => tokio::time::sleep(PAUSE).await,
+        let mut tries = 0;
+        let (id, done) = loop {
+            if let Some(done) = asked(&mut scheduler, query.clone()).await? {
+                break done;
+            }
+            tries += 1;
+            if tries == TRIES {
+                let error =
+                    format!("it gave the query up {TRIES} times: an executor ended while it ran, or there is none");
+                return Err(outer(error));
             }
         };
-        job.is_done = true;
         // Before any row: nobody takes them for all of them.
         let params = GetJobMetricsParams { job_id: id };
         let metrics = scheduler.get_job_metrics(params).await.map_err(|status| outer(status.message()))?;
@@ -270,6 +269,41 @@ impl Remote {
     }
 }
 
+/// Has a query run to its end; the name of the job, and where its rows are. `None` when the scheduler gave it up, as it does
+/// when an executor has gone.
+async fn asked(
+    scheduler: &mut SchedulerGrpcClient<Channel>,
+    query: ExecuteQueryParams,
+) -> Result<Option<(String, SuccessfulJob)>> {
+    let mut request = tonic::Request::new(query);
+    insert_version_header(request.metadata_mut());
+    let answer = scheduler.execute_query(request).await.map_err(|status| outer(status.message()))?;
+    let id = match answer.into_inner().result {
+        Some(execute_query_result::Result::Success(success)) => success.job_id,
+        Some(execute_query_result::Result::Failure(failure)) => return Err(outer(format!("{failure:?}"))),
+        None => return Err(outer("no answer")),
+    };
+    let mut job = Job { id: id.clone(), scheduler: scheduler.clone(), is_done: false };
+    loop {
+        let params = GetJobStatusParams { job_id: id.clone() };
+        let answer = scheduler.get_job_status(params).await.map_err(|status| outer(status.message()))?;
+        match answer.into_inner().status.and_then(|status| status.status) {
+            Some(job_status::Status::Successful(done)) => {
+                job.is_done = true;
+                return Ok(Some((id, done)));
+            }
+            Some(job_status::Status::Failed(failed)) => {
+                job.is_done = true;
+                return match failed.error == GIVEN_UP {
+                    true => Ok(None),
+                    false => Err(DataFusionError::Execution(failed.error)),
+                };
+            }
+            _ => tokio::time::sleep(PAUSE).await,
+        }
+    }
+}
+
 /// The rows of a partition of the result.
 async fn fetched(part: PartitionLocation) -> Result<SendableRecordBatchStream> {
     let layout = part.layout();
@@ -277,11 +311,25 @@ async fn fetched(part: PartitionLocation) -> Result<SendableRecordBatchStream> {
         return Err(outer("a part of the result is nowhere"));
     };
     let port = host.port as u16;
-    let client = BallistaClient::try_new(&host.host, port, MESSAGE_BYTES, false, None, 3, 200, 0, 0).await;
-    let mut client = client.map_err(outer)?;
+    let address = format!("{}:{port}", host.host);
+    let gone = move |_| outer(format!("the executor at {address} gives no rows any more"));
     let id = id.into();
-    let rows = client.fetch_partition_proxied(&host.id, &id, part.file_id, layout, &host.host, port, true);
-    rows.await.map_err(outer)
+    let begun = async {
+        let client = BallistaClient::try_new(&host.host, port, MESSAGE_BYTES, false, None, 3, 200, 0, 0).await;
+        let mut client = client.map_err(outer)?;
+        let rows = client.fetch_partition_proxied(&host.id, &id, part.file_id, layout, &host.host, port, true);
+        rows.await.map_err(outer)
+    };
+    let rows = tokio::time::timeout(PATIENCE, begun).await.map_err(&gone)??;
+    let schema = rows.schema();
+    let rows = futures::stream::try_unfold(rows, move |mut rows| {
+        let gone = gone.clone();
+        async move {
+            let next = tokio::time::timeout(PATIENCE, rows.next()).await.map_err(gone)?;
+            Ok(next.transpose()?.map(|next| (next, rows)))
+        }
+    });
+    Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
 }
 
 /// The plan with the rows of leaves that other processes cannot make.

@@ -11,10 +11,13 @@
 mod allow;
 mod client;
 mod codec;
+mod named;
 mod serve;
+mod watch;
 
 pub use allow::Allow;
 pub use client::Cluster;
+pub use named::{Named, names_file, setting_words};
 pub use serve::{Executor, executor, scheduler};
 
 /// Largest message between processes: tables that are no events are in the plan.

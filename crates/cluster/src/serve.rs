@@ -15,7 +15,7 @@ use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_
 use ballista_executor::new_standalone_executor_from_builder;
 use ballista_scheduler::cluster::BallistaCluster;
 use ballista_scheduler::config::SchedulerConfig;
-use ballista_scheduler::scheduler_process::start_server;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service};
 use ballista_scheduler::standalone::new_standalone_scheduler_with_builder;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
@@ -32,6 +32,7 @@ use tracemill_sql::elsewhere::{Functions, Opens, SentSource, functions};
 use crate::MESSAGE_BYTES;
 use crate::allow::Allow;
 use crate::codec::Codec;
+use crate::watch::Watch;
 
 /// The settings that all parts of a cluster share.
 pub(crate) fn with_ours(mut config: SessionConfig) -> SessionConfig {
@@ -92,12 +93,16 @@ pub async fn scheduler(bind: SocketAddr, opens: Arc<dyn Opens>) -> std::result::
         grpc_server_max_decoding_message_size: MESSAGE_BYTES as u32,
         grpc_server_max_encoding_message_size: MESSAGE_BYTES as u32,
         grpc_client_max_message_size: MESSAGE_BYTES as u32,
-        executor_timeout_seconds: 30,
+        executor_timeout_seconds: 15,
         expire_dead_executor_interval_seconds: 5,
+        no_executors_grace_period_seconds: 15,
         ..SchedulerConfig::default()
     };
+    config.validate().map_err(failed)?;
     let cluster = BallistaCluster::new_from_config(&config).await.map_err(failed)?;
-    start_server(cluster, bind, Arc::new(config)).await.map_err(failed)
+    let server = create_scheduler(cluster.clone(), Arc::new(config)).await.map_err(failed)?;
+    tokio::spawn(Watch::new(&cluster, server.clone()).run());
+    start_grpc_service(bind, server).await.map_err(failed)
 }
 
 /// How an executor is set up.
@@ -157,7 +162,8 @@ pub async fn executor(own: Executor, opens: Arc<dyn Opens>) -> std::result::Resu
         scheduler_connect_timeout_seconds: 10,
         vcores: own.jobs,
         memory_pool_size: Some(own.memory_bytes as u64),
-        executor_heartbeat_interval_seconds: 5,
+        // It is counted anew with the next one when another executor has gone.
+        executor_heartbeat_interval_seconds: 2,
         job_data_ttl_seconds: 3600,
         job_data_clean_up_interval_seconds: 600,
         grpc_max_decoding_message_size: MESSAGE_BYTES as u32,

@@ -38,7 +38,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("server", &["lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
     ("tui", &["server", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
-    ("python", &["sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
+    ("python", &["cluster", "sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];
 
 /// Crates that may use every other one, but not each other, save `cli`, which may use the library too.

@@ -30,16 +30,14 @@ mod parts {
     use std::collections::VecDeque;
     use std::path::{Path, PathBuf};
     use std::sync::{Arc, Mutex, PoisonError};
-    use std::time::UNIX_EPOCH;
 
     use clap::Parser;
-    use serde_json::{Value, json};
-    use tracemill_cluster::{Allow, Cluster, Executor, executor, scheduler};
+    use tracemill_cluster::{Allow, Cluster, Executor, Named, executor, names_file, scheduler, setting_words};
     use tracemill_engine::choice::Choice;
     use tracemill_engine::session::Session;
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::typed::{default_jobs, default_query_memory};
-    use tracemill_format::{Settings, settings_of};
+    use tracemill_format::Settings;
     use tracemill_formats::FORMATS;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
@@ -120,50 +118,8 @@ mod parts {
                 Error::unsupported("--correlate is not for clusters: each executor would look for messages anew");
             return Err(error.with_help("leave --cluster out"));
         }
-        for (name, value) in &input.formats.0.0 {
-            match names_file(name) {
-                true => {}
-                false if value.is_empty() => words.push(format!("--{name}")),
-                false => words.push(format!("--{name}={value}")),
-            }
-        }
-        let absolute = |path: &PathBuf| {
-            let path = std::path::absolute(path).map_err(|error| Error::io("find the path", path, &error))?;
-            let text = path.to_str().map(str::to_string);
-            text.ok_or_else(|| Error::unsupported("the path is no text, as one that travels must be").in_file(&path))
-        };
-        let paths = input.traces.iter().map(absolute).collect::<Result<Vec<_>, _>>()?;
-        let names: Vec<_> = session.traces.iter().map(|trace| &trace.name).collect();
-        let stamps = stamps(session)?;
-        Ok(json!({ "words": words, "paths": paths, "names": names, "stamps": stamps }).to_string())
-    }
-
-    /// Does an option name a file? Such options hold secrets, and do not travel: executors have their own.
-    fn names_file(name: &str) -> bool {
-        let mut all = settings_of(FORMATS).into_iter();
-        all.any(|setting| setting.name == name && matches!(setting.value, Some("FILE" | "DIR")))
-    }
-
-    /// Marks by which another trace under the same path is found out: ids, and sizes and times of change of files.
-    fn stamps(session: &Session) -> Result<Value, Error> {
-        let mut all = Vec::new();
-        for trace in &session.traces {
-            let uuid = trace.schema.uuid.map(|uuid| tracemill_codec::text::uuid_text(&uuid).to_string());
-            let mut files: Vec<&Path> =
-                trace.streams.iter().flat_map(|stream| stream.files.iter().map(|file| &*file.path)).collect();
-            files.push(&trace.path);
-            files.sort_unstable();
-            files.dedup();
-            for file in files {
-                let path = std::path::absolute(file).map_err(|error| Error::io("find the path", file, &error))?;
-                // A folder changes with what is beside the trace; files in archives have no times of their own.
-                let Some(known) = std::fs::metadata(&path).ok().filter(std::fs::Metadata::is_file) else { continue };
-                let since = known.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
-                let ns = since.map(|since| since.as_nanos().to_string());
-                all.push(json!([path.to_string_lossy(), known.len(), ns, uuid]));
-            }
-        }
-        Ok(Value::Array(all))
+        words.extend(setting_words(FORMATS, &input.formats.0));
+        Ok(Named::new(session, &input.traces, words)?.text())
     }
 
     /// Opens traces that a text names, and keeps the last ones open.
@@ -207,37 +163,21 @@ mod parts {
 
     impl Traces {
         fn opened(&self, text: &str) -> Result<Arc<Opened>, Error> {
-            let known: Value =
-                serde_json::from_str(text).map_err(|_| Error::unsupported("the traces are not named"))?;
-            let texts = |key: &str| -> Vec<String> {
-                let all = known[key].as_array().map(Vec::as_slice).unwrap_or_default();
-                all.iter().filter_map(Value::as_str).map(str::to_string).collect()
-            };
-            let same = |session: &Session| -> Result<(), Error> {
-                let (theirs, own) = (known["stamps"].as_array(), stamps(session)?);
-                let (theirs, own) = (theirs.into_iter().flatten(), own.as_array().into_iter().flatten());
-                let (theirs, own): (Vec<&Value>, Vec<&Value>) = (theirs.collect(), own.collect());
-                let differs = theirs.iter().find(|stamp| !own.contains(stamp));
-                let differs = differs.or_else(|| own.iter().find(|stamp| !theirs.contains(stamp)));
-                let Some(stamp) = differs else { return Ok(()) };
-                let file = stamp[0].as_str().unwrap_or_default();
-                let error = Error::unsupported("the file is another one here than where the query was asked");
-                Err(error.in_file(Path::new(file)))
-            };
+            let known = Named::parse(text)?;
             let mut kept = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(at) = kept.iter().position(|(own, _)| own == text) {
                 if let Some((_, opened)) = kept.get(at)
-                    && same(&opened.session).is_ok()
+                    && known.check(&opened.session).is_ok()
                 {
                     return Ok(opened.clone());
                 }
                 kept.remove(at);
             }
-            let paths = texts("paths");
-            for path in &paths {
+            let paths = &known.paths;
+            for path in paths {
                 self.allow.check(Path::new(path))?;
             }
-            let words = ["tracemill", "sql"].map(str::to_string).into_iter().chain(texts("words"));
+            let words = ["tracemill", "sql"].map(str::to_string).into_iter().chain(known.words.iter().cloned());
             let words = words.chain(["--".to_string()]).chain(paths.iter().cloned());
             let wrong = |_| Error::unsupported("the options of the traces are not known here");
             let Command::Sql(command) = Cli::try_parse_from(words).map_err(wrong)?.command else {
@@ -248,21 +188,21 @@ mod parts {
             if !options.input.traces.iter().map(PathBuf::as_path).eq(paths.iter().map(Path::new)) {
                 return Err(Error::unsupported("the options of the traces name other traces"));
             }
-            options.input.formats.0.0.retain(|name, _| !names_file(name));
-            let own = self.settings.0.iter().filter(|(name, _)| names_file(name));
+            options.input.formats.0.0.retain(|name, _| !names_file(FORMATS, name));
+            let own = self.settings.0.iter().filter(|(name, _)| names_file(FORMATS, name));
             options.input.formats.0.0.extend(own.map(|(name, value)| (*name, value.clone())));
             let mut session = if paths.is_empty() {
                 Session::default()
             } else {
                 Session::open(&FileSystem, &options.input.traces, &open_options(&options.input)?)?
             };
-            let names = texts("names");
+            let names = &known.names;
             if names.len() != session.traces.len() {
                 let error = format!("{} traces are here, and {} were meant", session.traces.len(), names.len());
                 return Err(Error::unsupported(error));
             }
             for (trace, name) in session.traces.iter_mut().zip(names) {
-                trace.name = name;
+                trace.name.clone_from(name);
             }
             for file in session.traces.iter().flat_map(|trace| &trace.streams).flat_map(|stream| &stream.files) {
                 // What stands in an archive is where the archive is.
@@ -270,7 +210,7 @@ mod parts {
                     self.allow.check(&file.path)?;
                 }
             }
-            same(&session)?;
+            known.check(&session)?;
             let choice = select::parse(&options.events)?;
             let opened = Arc::new(Opened { session: Arc::new(session), options, choice });
             kept.push_back((text.to_string(), opened.clone()));

@@ -1,0 +1,114 @@
+//! Looks after the executors of a scheduler.
+//!
+//! Ballista notices after a while that an executor has gone, and then mends the plans of its queries in part; but the room that
+//! others kept for tasks of such a plan is not always given back, so that a query waits for ever. Here nothing is mended: when
+//! an executor has gone, the queries that run are given up, and asked anew by those who asked them; and the executors that are
+//! left are counted anew when they next say that they are there.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ballista_core::serde::protobuf::scheduler_grpc_server::SchedulerGrpc;
+use ballista_core::serde::protobuf::{CancelJobParams, ExecutorStoppedParams, job_status};
+use ballista_core::serde::scheduler::ExecutorMetadata;
+use ballista_scheduler::cluster::{BallistaCluster, ClusterState, JobState};
+use ballista_scheduler::scheduler_server::SchedulerServer;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use tokio::net::TcpStream;
+use tonic::Request;
+
+/// How often executors are looked at.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// An executor that takes longer to be reached has gone.
+const REACH: Duration = Duration::from_secs(5);
+
+/// Queries wait this long for the first executor.
+const WITHOUT: Duration = Duration::from_secs(15);
+
+pub(crate) type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
+
+/// What is looked after.
+pub(crate) struct Watch {
+    executors: Arc<dyn ClusterState>,
+    jobs: Arc<dyn JobState>,
+    server: Server,
+    /// Those that were there when it was last looked.
+    known: HashMap<String, ExecutorMetadata>,
+    /// Since when there is none.
+    alone: Option<Instant>,
+}
+
+impl Watch {
+    pub(crate) fn new(cluster: &BallistaCluster, server: Server) -> Watch {
+        Watch {
+            executors: cluster.cluster_state(),
+            jobs: cluster.job_state(),
+            server,
+            known: HashMap::new(),
+            alone: None,
+        }
+    }
+
+    /// Goes on until the process ends.
+    pub(crate) async fn run(mut self) {
+        loop {
+            tokio::time::sleep(PAUSE).await;
+            self.look().await;
+        }
+    }
+
+    async fn look(&mut self) {
+        let there = self.executors.registered_executor_metadata().await;
+        let there: HashMap<String, ExecutorMetadata> = there.into_iter().map(|one| (one.id.clone(), one)).collect();
+        // One that says itself that it ends is no longer in the list.
+        let mut lost = self.known.keys().find(|id| !there.contains_key(*id)).cloned();
+        if lost.is_none() {
+            let reached = there.values().map(|one| async move { (one, is_reached(one).await) });
+            let reached = futures::future::join_all(reached).await;
+            lost = reached.into_iter().find(|(_, is_there)| !is_there).map(|(one, _)| one.id.clone());
+        }
+        if let Some(lost) = lost {
+            self.give_up(&there, &lost).await;
+            return;
+        }
+        self.known = there;
+        if !self.known.is_empty() {
+            self.alone = None;
+        } else if self.alone.get_or_insert_with(Instant::now).elapsed() > WITHOUT {
+            self.cancel_all().await;
+            self.alone = None;
+        }
+    }
+
+    async fn give_up(&mut self, there: &HashMap<String, ExecutorMetadata>, lost: &str) {
+        // Before any executor is taken out, which would have their plans mended.
+        self.cancel_all().await;
+        for id in there.keys() {
+            let reason = format!("the executor {lost} has gone");
+            let params = ExecutorStoppedParams { executor_id: id.clone(), reason };
+            // It fails only when the scheduler itself ends.
+            let _ = self.server.executor_stopped(Request::new(params)).await;
+        }
+        self.known.clear();
+    }
+
+    /// Gives up all queries that run. Those that are being planned have no tasks yet.
+    async fn cancel_all(&self) {
+        for job in self.jobs.get_all_jobs().await.unwrap_or_default() {
+            let status = self.jobs.get_job_status(&job).await.ok().flatten().and_then(|status| status.status);
+            if matches!(status, Some(job_status::Status::Running(_))) {
+                let params = CancelJobParams { job_id: job.to_string() };
+                // It fails only when the scheduler itself ends.
+                let _ = SchedulerGrpc::cancel_job(&self.server, Request::new(params)).await;
+            }
+        }
+    }
+}
+
+/// Does an executor listen?
+async fn is_reached(one: &ExecutorMetadata) -> bool {
+    let connected = TcpStream::connect((one.host.as_str(), one.grpc_port));
+    matches!(tokio::time::timeout(REACH, connected).await, Ok(Ok(_)))
+}
