@@ -16,7 +16,7 @@ use tracemill_format::calls::{
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{CallHalf, EventClassId, Scope};
-use tracemill_semantics::{CpuOf, Semantics, member, names};
+use tracemill_semantics::{CpuOf, Semantics, Shape, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
@@ -95,15 +95,21 @@ struct Said {
 impl EventCalls {
     /// The calls of a session, `None` when it has no events that are calls.
     pub fn open(session: &Arc<Session>) -> Option<EventCalls> {
-        Self::of(session, |_| true)
+        Self::of(session, |_| true, false)
     }
 
     /// The calls of one of its traces, as if it stood alone: threads of other traces are other threads.
     pub fn of_trace(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
-        Self::of(session, |at| at == trace)
+        Self::of(session, |at| at == trace, false)
     }
 
-    fn of(session: &Arc<Session>, is_meant: impl Fn(usize) -> bool) -> Option<EventCalls> {
+    /// As [`EventCalls::of_trace`], with what only names say to be a call: pairs of classes such as `X_entry` and `X_exit`, or
+    /// `X_begin` and `X_end`. Where events tell the states of threads, these say what begins and ends.
+    pub fn with_pairs(session: &Arc<Session>, trace: usize) -> Option<EventCalls> {
+        Self::of(session, |at| at == trace, true)
+    }
+
+    fn of(session: &Arc<Session>, is_meant: impl Fn(usize) -> bool, with_pairs: bool) -> Option<EventCalls> {
         let (mut symbols, mut fields) = (Vec::new(), Vec::new());
         let mut by_name: HashMap<String, u32> = HashMap::new();
         // Id 0 is no symbol.
@@ -115,6 +121,7 @@ impl EventCalls {
                 false => Default::default(),
             };
             let semantics = Semantics::new(&trace.schema);
+            let with_pairs = with_pairs && is_meant(at) && semantics.has_pairs() && !semantics.has_states();
             let mut of_trace = vec![Vec::new(); trace.schema.events().len()];
             let classes = trace.schema.events().iter().enumerate().map(|(at_class, class)| {
                 let Some(name) = class.name.as_deref().filter(|_| !class.is_untimed) else { return Meaning::None };
@@ -152,6 +159,11 @@ impl EventCalls {
                         return Meaning::Call { is_exit, symbol: 0 };
                     }
                     return Meaning::Call { is_exit, symbol: symbol_named(function) };
+                }
+                if with_pairs && let Some((is_exit, title)) = half_of(semantics.shape(EventClassId(at_class as u32))) {
+                    has_calls = true;
+                    of_trace[at_class] = fields(&[]);
+                    return Meaning::Call { is_exit, symbol: title.map_or(0, |title| symbol_named(&title)) };
                 }
                 let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
                 let [base, size, path] = module.fields;
@@ -326,6 +338,16 @@ impl EventCalls {
         let meaning = *self.meanings[event.trace].get(event.raw.class().0 as usize)?;
         Some((meaning, event.ns.filter(|_| meaning != Meaning::None)?))
     }
+}
+
+/// Whether something ends, and what it is called; `None` when nothing begins or ends that has a name.
+fn half_of((shape, title): (Shape, String)) -> Option<(bool, Option<String>)> {
+    match shape {
+        Shape::Instant => None,
+        Shape::Begin => Some((false, Some(title))),
+        Shape::End { says_title } => Some((true, Some(title).filter(|_| says_title))),
+    }
+    .filter(|(_, title)| title.as_deref() != Some(""))
 }
 
 /// A symbol of which nothing but its name is known, and maybe its module.

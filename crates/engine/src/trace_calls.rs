@@ -50,11 +50,31 @@ impl<'a> TraceCalls<'a> {
         selection: &Selection,
         filter: Option<&Filter>,
     ) -> Option<TraceCalls<'a>> {
+        TraceCalls::of(session, trace, (streams, selection, filter), EventCalls::of_trace)
+    }
+
+    /// As [`TraceCalls::open`], with pairs of events that only their names say to be calls: see [`EventCalls::with_pairs`].
+    pub fn with_pairs(
+        session: &'a Arc<Session>,
+        trace: usize,
+        streams: &[StreamOf],
+        selection: &Selection,
+        filter: Option<&Filter>,
+    ) -> Option<TraceCalls<'a>> {
+        TraceCalls::of(session, trace, (streams, selection, filter), EventCalls::with_pairs)
+    }
+
+    fn of(
+        session: &'a Arc<Session>,
+        trace: usize,
+        (streams, selection, filter): (&[StreamOf], &Selection, Option<&Filter>),
+        calls: impl FnOnce(&Arc<Session>, usize) -> Option<EventCalls>,
+    ) -> Option<TraceCalls<'a>> {
         let of = &session.traces[trace];
         let source = match of.reader.calls() {
             Some(source) => Source::Records(source),
             None => {
-                let calls = EventCalls::of_trace(session, trace)?;
+                let calls = calls(session, trace)?;
                 Source::Events(Box::new(calls.narrowed(streams, &selection.classes, filter)))
             }
         };
@@ -71,6 +91,18 @@ impl<'a> TraceCalls<'a> {
             filter: filter.cloned(),
             between: (begin.unwrap_or(i128::MIN), end.unwrap_or(i128::MAX)),
         })
+    }
+
+    /// The first and the last wanted time in ns.
+    pub fn between(&self) -> (i128, i128) {
+        self.between
+    }
+
+    /// All that is wanted but for the times: also what begins before and ends behind them.
+    #[must_use]
+    pub fn of_any_time(mut self) -> Self {
+        self.between = (i128::MIN, i128::MAX);
+        self
     }
 
     /// Their records, also those that are not wanted.

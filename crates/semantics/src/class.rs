@@ -90,6 +90,15 @@ impl Semantics {
         self.class_names.iter().any(|name| shape(name, exists).0 == Shape::Begin)
     }
 
+    /// Do its events tell what CPUs and threads do? What begins and ends there changes their states.
+    pub fn has_states(&self) -> bool {
+        let tells = |class: u32| {
+            let tie = Concepts::built_in().tie(&self.schema, EventClassId(class));
+            tie.is_some_and(|tie| matches!(tie.concept, Concept::Switch | Concept::IrqEntry | Concept::SoftEntry))
+        };
+        (0..self.schema.events().len() as u32).any(tells)
+    }
+
     /// The call that the events of a class are.
     pub fn call(&self, class: EventClassId) -> Option<Call> {
         self.call_named(class, self.schema.event(class).name.as_deref()?)

@@ -462,7 +462,7 @@ impl Dump<'_> {
 
     fn perf(&mut self) -> io::Result<()> {
         for (file, path) in self.calls.files.iter().zip(&self.calls.paths) {
-            let CallFile::Perf(bytes) = file else { continue };
+            let CallFile::Perf(_, bytes) = file else { continue };
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             if name == "perf-cpu0.dat" {
                 self.text.push('\n');

@@ -147,7 +147,7 @@ impl Folder<'_> {
                     CallFile::Task(number, bytes)
                 }
                 Source::Kernel(info) => CallFile::Kernel(info.cpu, bytes),
-                Source::Perf { .. } => CallFile::Perf(bytes),
+                Source::Perf { cpu, .. } => CallFile::Perf(*cpu, bytes),
                 Source::Messages => CallFile::Messages(bytes),
             }
         };

@@ -22,9 +22,10 @@ use tracemill_format::calls::{CallKind, CallOrigin, CallProgram, CallRecord, Cal
 pub(super) enum CallFile {
     /// Of the task of this number.
     Task(usize, Arc<dyn Bytes>),
-    /// Of the processor of this number.
+    /// Of the kernel on the processor of this number.
     Kernel(u32, Arc<dyn Bytes>),
-    Perf(Arc<dyn Bytes>),
+    /// Of the system, about what that processor runs.
+    Perf(u32, Arc<dyn Bytes>),
     Messages(Arc<dyn Bytes>),
 }
 
@@ -60,7 +61,7 @@ impl Calls {
             (CallFile::Task(task, bytes), CallOrigin::Task) if *task == record.task as usize => Some(bytes),
             (CallFile::Messages(bytes), CallOrigin::Outside) => Some(bytes),
             (CallFile::Kernel(_, bytes), CallOrigin::Kernel) => Some(bytes),
-            (CallFile::Perf(bytes), CallOrigin::System) => Some(bytes),
+            (CallFile::Perf(_, bytes), CallOrigin::System) => Some(bytes),
             _ => None,
         });
         let bytes =

@@ -43,10 +43,11 @@ impl Calls {
                     findings: Findings::default(),
                 })
             }
-            CallFile::Perf(bytes) => {
-                let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(_))).count();
+            CallFile::Perf(cpu, bytes) => {
+                let before = self.files[..stream].iter().filter(|file| matches!(file, CallFile::Perf(..))).count();
                 Box::new(PerfCalls {
                     bytes: bytes.bytes(),
+                    cpu: u16::try_from(*cpu).ok(),
                     order: self.definitions.order,
                     numbers: &self.numbers,
                     at: start,
@@ -93,7 +94,7 @@ impl CallSource for Calls {
         let tids = self.tasks.iter().enumerate().map(|(at, task)| (task.tid, at));
         let tids: HashMap<i64, usize> = tids.collect();
         let files = self.files.iter().filter_map(|file| match file {
-            CallFile::Perf(bytes) => Some(bytes.bytes()),
+            CallFile::Perf(_, bytes) => Some(bytes.bytes()),
             _ => None,
         });
         for bytes in files {
@@ -132,7 +133,7 @@ impl CallSource for Calls {
     fn holds(&self, stream: usize) -> StreamHolds {
         match &self.files[self.file_of(stream)] {
             CallFile::Task(task, bytes) => StreamHolds::Task { task: *task, bytes: bytes.bytes().len() as u64 },
-            CallFile::Perf(bytes) => StreamHolds::System { bytes: bytes.bytes().len() as u64 },
+            CallFile::Perf(_, bytes) => StreamHolds::System { bytes: bytes.bytes().len() as u64 },
             CallFile::Kernel(..) | CallFile::Messages(_) => StreamHolds::Mixed,
         }
     }
@@ -150,7 +151,7 @@ impl CallSource for Calls {
         if let CallFile::Task(task, bytes) = &self.files[stream] {
             let mut task = self.definitions.task(bytes.bytes(), self.tasks[*task].tid);
             (start, end) = slices::around(&mut task, from, to);
-        } else if let CallFile::Perf(bytes) = &self.files[stream] {
+        } else if let CallFile::Perf(_, bytes) = &self.files[stream] {
             (start, end) = perf::around(bytes.bytes(), self.definitions.order, from, to);
         }
         self.open_at(stream, start, end)

@@ -128,6 +128,7 @@ impl CallStream for TaskCalls<'_> {
 /// The records of a processor.
 pub(super) struct PerfCalls<'a> {
     pub bytes: &'a [u8],
+    pub cpu: Option<u16>,
     pub order: ByteOrder,
     pub numbers: &'a HashMap<i64, u32>,
     pub at: usize,
@@ -157,6 +158,7 @@ impl CallStream for PerfCalls<'_> {
                 values: from as u64 | self.file << 48,
                 values_len: len as u32,
                 has_values: id == event_id::TASK_NAME,
+                cpu: self.cpu,
                 ..CallRecord::new(found.time, task, CallKind::Event, CallOrigin::System, id)
             });
         }
