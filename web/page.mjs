@@ -5,6 +5,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import os from 'node:os';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 
@@ -91,6 +92,56 @@ test('bars and boxes of points are filters', MILL, 'tab=selection', async (page)
   await page.locator(id('tab-events')).click();
   await rest(page);
   assert.equal(await filteredEvents(page), curves, 'a box around all points');
+});
+
+test('durations of calls: bars hold all of them, and one is a filter', ['demo/calls/tasting'], 'tab=calls', async (page) => {
+  await page.locator(`${id('call-row')}[data-name="usleep"]`).click();
+  await page.locator(id('tab-selection')).click();
+  await page.locator('.bars[role=listbox]').waitFor();
+  await rest(page);
+  const counts = await bars(page);
+  const whole = Number(await page.locator(`${id('call-row')}[data-name="usleep"] [data-column=calls]`).first().getAttribute('data-value'));
+  assert.equal(counts.reduce((a, b) => a + b, 0), whole, 'each call is in a bar');
+  await page.locator('.bars[role=listbox]').focus();
+  await page.keyboard.press('Home');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.match(await page.locator(id('filter')).inputValue(), /^ns (in|==)/);
+});
+
+/** A copy of a trace in which a part of a file cannot be read. */
+const broken = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-broken-'));
+fs.cpSync(path.join(root, MILL[0]), broken, { recursive: true });
+{
+  const file = path.join(broken, 'work_0');
+  const bytes = fs.readFileSync(file);
+  bytes.fill(0xff, Math.floor(bytes.length * 0.4), Math.floor(bytes.length * 0.4) + 400);
+  fs.writeFileSync(file, bytes);
+}
+process.on('exit', () => fs.rmSync(broken, { recursive: true, force: true }));
+
+test('damage stands on its track, and in its words', [broken], '', async (page) => {
+  const words = await page.$$eval(`${id('track')}[data-kind=events] [role=gridcell]`, (cells) => cells.map((c) => c.textContent));
+  assert.equal(words.filter((w) => /\d places? damaged/.test(w)).length, 1, words.join(' | '));
+  assert.match(await page.locator('.stat').innerText(), /damaged/);
+  await page.locator(id('tab-problems')).click();
+  await page.getByRole('button', { name: /^Show the damage/ }).first().click();
+  await rest(page);
+});
+
+test('the table as CSV has every row', MILL, '', async (page, server) => {
+  const download = page.waitForEvent('download');
+  await page.locator('button', { hasText: 'Export' }).click();
+  await page.getByRole('menuitem', { name: 'Table of events, CSV' }).click();
+  const lines = fs.readFileSync(await (await download).path(), 'utf8').trimEnd().split('\n');
+  assert.equal(lines[0], 'event,ns,since,name,cpu,trace,track,text');
+  const printed = execFileSync(bin, ['print', '--format', 'jsonl', ...MILL], { cwd: root, maxBuffer: 1 << 28, encoding: 'utf8' }).trimEnd().split('\n');
+  assert.equal(lines.length - 1, printed.length);
+  for (const [i, line] of printed.entries()) {
+    const { ns, name } = /"ns":"?(?<ns>\d+)"?.*?"name":"(?<name>[^"]*)"/.exec(line).groups;
+    const cells = lines[i + 1].split(',');
+    assert.deepEqual([cells[0], cells[1], cells[3]], [String(i), ns, name]);
+  }
 });
 
 test('tables by keys: names, and the way from them to the timeline', MILL, 'tab=selection', async (page) => {

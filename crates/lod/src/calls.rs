@@ -6,18 +6,18 @@ use std::sync::atomic::Ordering;
 
 use tracemill_calls::CallOptions;
 use tracemill_calls::follow::Follower;
-use tracemill_engine::calls::EventCalls;
 use tracemill_engine::collector::Collector;
-use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_format::calls::{CallKind, CallOrigin, CallSource};
+use tracemill_engine::trace_calls::TraceCalls;
+use tracemill_format::calls::{CallKind, CallOrigin};
 use tracemill_format::open_calls::{Level, OpenCalls};
 use tracemill_model::error::Error;
 
-use crate::index::Progress;
-use crate::lane::{End, Frame, Lane, Step};
+use crate::lane::{End, Frame, Kept, Lane, Step};
+use crate::progress::Progress;
 use crate::ranks::Ranks;
 use crate::search::Direction;
+use crate::segments::Segments;
 use crate::slices::{self, Levels};
 use crate::timeline::Source;
 
@@ -39,7 +39,8 @@ pub struct Task {
     pub depth: u64,
 }
 
-/// The calls of a session. They take some five bytes each, and what shows them from far away a little more.
+/// The calls of a session. They take some five bytes each, most of them in a file when there are many, and what shows them from
+/// far away a little more.
 #[derive(Default)]
 pub struct Calls {
     /// The tasks.
@@ -57,53 +58,37 @@ pub struct Calls {
     /// Warnings about them.
     pub warnings: Vec<Error>,
     lanes: Vec<Lane>,
+    /// The steps of lanes.
+    segments: Segments,
     levels: Vec<Option<Levels>>,
 }
 
 /// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
 /// when [`Progress::stop`] was set. Begins and ends that are not within the times of the selection are as if they were not
-/// there, but for the begins of calls that are open when it begins; so are those of other streams, and events that do not match
-/// the filter. Where calls are no events of their own, a filter leaves none. Wide buckets are counted from `origin`.
+/// there, but for the begins of calls that are open when it begins; so are those of other streams, and of events that do not
+/// match the filter. Wide buckets are counted from `origin`.
 pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progress: &Progress) -> Option<Calls> {
     let Source { selection, streams, filter, .. } = *source;
-    let between = (selection.begin_ns.unwrap_or(i128::MIN), selection.end_ns.unwrap_or(i128::MAX));
     let collector = &Collector::default();
     let mut calls = Calls::default();
-    let mut has_source = false;
-    for (trace, of) in session.traces.iter().enumerate() {
-        if let Some(source) = of.reader.calls() {
-            has_source = true;
-            if filter.is_some() || selection.classes.iter().any(Option::is_some) {
-                let text = format!("calls of `{}` are not shown: a filter is about events", of.name);
-                collector.warning(Error::unsupported(text));
-                continue;
-            }
-            let own: Vec<&StreamOf> = streams.iter().filter(|own| own.trace == trace).collect();
-            let is_all = own.len() == of.streams.len();
-            let is_wanted = |tid: i64| is_all || own.iter().any(|of| is_of_task(&of.stream.name, tid));
-            let clock = of.streams.first().and_then(|stream| session.clock_map(trace, stream.class));
-            let ns = |time: u64| clock.as_ref().map_or(i128::from(time), |clock| clock.ns(time));
-            calls.add((source, trace, between), is_wanted, ns, collector, progress)?;
-        } else if !of.reader.call_events().is_empty()
-            && let Some(source) = EventCalls::of_trace(session, trace)
-        {
-            has_source = true;
-            let source = source.narrowed(streams, &selection.classes, filter);
-            let base = source.base_ns();
-            calls.add((&source, trace, between), |_| true, |time| base + i128::from(time), collector, progress)?;
-        }
+    let (mut has_source, mut first) = (false, i64::MAX);
+    for trace in 0..session.traces.len() {
+        let Some(own) = TraceCalls::with_pairs(session, trace, streams, selection, filter) else { continue };
+        has_source = true;
+        let between = own.between();
+        first = first.min(between.0.clamp(i64::MIN.into(), i64::MAX.into()) as i64);
+        calls.add((&own.of_any_time(), trace, between), collector, progress)?;
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let Calls { tasks, lanes, levels, .. } = &mut calls;
+    let Calls { tasks, lanes, segments, levels, .. } = &mut calls;
     for (task, lane) in tasks.iter_mut().zip(lanes) {
-        lane.finish();
+        lane.finish(segments);
         task.calls = lane.calls();
-        levels.push(Levels::new(lane, origin));
+        levels.push(Levels::new(lane.kept_in(segments), origin));
     }
     let ranges = || calls.lanes.iter().filter_map(Lane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
     // What was open before all that is wanted is open when that begins.
-    let first = between.0.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     calls.end = ranges().map(|(_, last)| last.max(first)).max().unwrap_or(0);
     (calls.faults, calls.warnings) = collector.take();
     has_source.then_some(calls)
@@ -117,12 +102,11 @@ pub fn is_of_task(stream: &str, tid: i64) -> bool {
 impl Calls {
     fn add(
         &mut self,
-        (source, trace, (first, last)): (&dyn CallSource, usize, (i128, i128)),
-        is_wanted: impl Fn(i64) -> bool,
-        ns: impl Fn(u64) -> i128,
+        (of, trace, (first, last)): (&TraceCalls<'_>, usize, (i128, i128)),
         collector: &Collector,
         progress: &Progress,
     ) -> Option<()> {
+        let (source, mut wanted) = (of.source(), of.wanted(None));
         let first_task = self.tasks.len();
         let names = source.last_names();
         self.tasks.extend(source.tasks().iter().zip(&names).map(|(task, name)| {
@@ -130,7 +114,6 @@ impl Calls {
             Task { trace, tid: task.tid, name, calls: 0, depth: 0 }
         }));
         self.lanes.resize_with(self.tasks.len(), Lane::default);
-        let wanted: Vec<bool> = source.tasks().iter().map(|task| is_wanted(task.tid)).collect();
         // Of each open call, whether it is shown.
         let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
@@ -144,29 +127,33 @@ impl Calls {
         let mut count = 0u64;
         while let Some(record) = follower.next() {
             count += 1;
-            if count.is_multiple_of(4096) && progress.stop.load(Ordering::Relaxed) {
-                return None;
+            if count.is_multiple_of(4096) {
+                progress.wait();
+                if progress.stop.load(Ordering::Relaxed) {
+                    return None;
+                }
             }
             let is_shown = follower.step(&record).is_some();
             let at = record.task as usize;
-            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call() && wanted[at]) else { continue };
+            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call() && wanted.has(&record)) else { continue };
             let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
+            let segments = &mut self.segments;
             let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
-            let time = ns(record.time);
+            let time = of.ns(record.time);
             if time > last {
                 continue;
             }
             let is_early = time < first;
             let time = time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
             if !is_early {
-                early[at].drain(..).for_each(|(begin, name)| lane.begin(begin, name));
+                early[at].drain(..).for_each(|(begin, name)| lane.begin(begin, name, segments));
                 task.depth = task.depth.max(depths[at]);
             }
             for _ in 0..of_task.abandoned_at(Some(level)) {
                 if of_task.pop() == Some(true) {
                     depths[at] -= 1;
                     if early[at].pop().is_none() {
-                        lane.end(time);
+                        lane.end(time, segments);
                     }
                 }
             }
@@ -194,16 +181,18 @@ impl Calls {
             if is_early {
                 early[at].push((time, name));
             } else {
-                lane.begin(time, name);
+                lane.begin(time, name, segments);
                 task.depth = task.depth.max(depths[at]);
             }
         }
         for (at, early) in early.into_iter().enumerate() {
             let depth = early.len() as u64;
-            early.into_iter().for_each(|(begin, name)| self.lanes[first_task + at].begin(begin, name));
+            let lane = &mut self.lanes[first_task + at];
+            early.into_iter().for_each(|(begin, name)| lane.begin(begin, name, &mut self.segments));
             let task = &mut self.tasks[first_task + at];
             task.depth = task.depth.max(depth);
         }
+        wanted.take_faults().into_iter().for_each(|fault| collector.fault(fault));
         let findings = follower.take_findings();
         findings.faults.into_iter().for_each(|fault| collector.fault(fault));
         findings.warnings.into_iter().for_each(|warning| collector.warning(warning));
@@ -213,7 +202,17 @@ impl Calls {
     /// Memory that they take, in bytes.
     pub fn bytes(&self) -> usize {
         let levels: usize = self.levels.iter().flatten().map(Levels::bytes).sum();
-        self.lanes.iter().map(Lane::bytes).sum::<usize>() + levels
+        self.lanes.iter().map(Lane::bytes).sum::<usize>() + self.segments.kept() + levels
+    }
+
+    /// Could what waits in a file not be read any more? Then answers lack some.
+    pub fn is_broken(&self) -> bool {
+        self.segments.is_broken()
+    }
+
+    /// The calls of a task, to be followed.
+    fn lane(&self, task: usize) -> Option<Kept<'_>> {
+        Some(self.lanes.get(task)?.kept_in(&self.segments))
     }
 
     /// Shows what happens in some tasks from before a range to its end: the task, and what.
@@ -228,7 +227,7 @@ impl Calls {
         let (mut steps, mut goes_on) = (0u64, true);
         for (task, lane) in self.lanes.iter().enumerate() {
             if tasks.is_none_or(|tasks| tasks.contains(&task)) {
-                lane.each(range, |step| {
+                lane.kept_in(&self.segments).each(range, |step| {
                     see(task, step);
                     steps += 1;
                     goes_on = !steps.is_multiple_of(4096) || !is_over();
@@ -293,6 +292,26 @@ impl Calls {
         Some(rows)
     }
 
+    /// Shows begin and duration of the calls of a name that begin and end inside of a range. `None` when nobody wants to know
+    /// any more, which is asked on the way.
+    pub fn durations(
+        &self,
+        name: u32,
+        range: (i64, i64),
+        tasks: Option<&[usize]>,
+        is_over: &dyn Fn() -> bool,
+        mut see: impl FnMut(i64, i64),
+    ) -> Option<()> {
+        self.each(range, tasks, is_over, |_, step| {
+            if let Step::End(frame, _, end) = step
+                && frame.name == name
+                && let Some(duration) = whole(&frame, end, range)
+            {
+                see(frame.begin, duration);
+            }
+        })
+    }
+
     /// The stacks inside of a range, and what they took. The first one is the root, below all. `None` when nobody wants to know
     /// any more, which is asked on the way.
     pub fn stacks(
@@ -338,14 +357,14 @@ impl Calls {
 
     /// A call of a task by its number.
     pub fn call(&self, task: usize, number: u64) -> Option<Call> {
-        self.lanes.get(task)?.call(number)
+        self.lane(task)?.call(number)
     }
 
     /// All calls of a task, by their numbers.
     pub fn list(&self, task: usize) -> Vec<Call> {
         let mut calls: Vec<Call> = Vec::new();
         let mut open: Vec<usize> = Vec::new();
-        let Some(lane) = self.lanes.get(task) else { return calls };
+        let Some(lane) = self.lane(task) else { return calls };
         lane.each((i64::MIN, i64::MAX), |step| {
             match step {
                 Step::Begin(Frame { begin, name, number }) => {
@@ -368,7 +387,7 @@ impl Calls {
     /// The call of a task that is next to a time: the first that begins behind it, the last that begins before it, or the
     /// innermost one that is open then, or else one of those.
     pub fn locate(&self, task: usize, time: i64, direction: Direction) -> Option<Call> {
-        let lane = self.lanes.get(task)?;
+        let lane = self.lane(task)?;
         let number = match direction {
             Direction::Next => lane.next(time),
             Direction::Previous => lane.previous(time),
@@ -382,7 +401,7 @@ impl Calls {
     pub fn slices(&self, tasks: &[usize], level: u32, range: (i64, i64)) -> Vec<Vec<Slice>> {
         let of = |task: &usize| {
             let levels = self.levels.get(*task).and_then(Option::as_ref);
-            self.lanes.get(*task).map_or(Vec::new(), |lane| slices::slices(lane, levels, level, range))
+            self.lane(*task).map_or(Vec::new(), |lane| slices::slices(lane, levels, level, range))
         };
         tasks.iter().map(of).collect()
     }

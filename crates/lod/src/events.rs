@@ -27,6 +27,8 @@ pub(crate) struct Columns {
     len: usize,
     /// Kinds are below this.
     kinds: u32,
+    /// Does no block have a time before those of the block before it? It is known when no more come.
+    is_ordered: bool,
     /// The block that single events were looked up in last.
     looked_at: Mutex<Option<(usize, Decoded)>>,
 }
@@ -39,6 +41,22 @@ struct Head {
     segment: u32,
     /// Where it begins there.
     from: u32,
+    /// The kinds of its events.
+    kinds: KindMask,
+}
+
+/// A set of kinds, in which those are not told apart that are 64 apart.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct KindMask(u64);
+
+impl KindMask {
+    pub(crate) fn of(kinds: impl Iterator<Item = u32>) -> KindMask {
+        KindMask(kinds.fold(0, |mask, kind| mask | 1 << (kind % 64)))
+    }
+
+    fn meets(self, other: KindMask) -> bool {
+        self.0 & other.0 != 0
+    }
 }
 
 /// Stands for no time.
@@ -134,7 +152,8 @@ impl Columns {
         }
         let from = self.filled.len() as u32;
         let (first, last) = encode(&times, &kinds, &mut self.filled);
-        self.heads.push(Head { first, last, segment: self.segments.len() as u32, from });
+        let segment = self.segments.len() as u32;
+        self.heads.push(Head { first, last, segment, from, kinds: KindMask::of(kinds.iter().copied()) });
         self.kinds = kinds.iter().fold(self.kinds, |most, kind| most.max(kind + 1));
         if self.filled.len() >= SEGMENT {
             self.close_segment();
@@ -157,6 +176,12 @@ impl Columns {
         self.close_segment();
         (self.filled, self.open) = Default::default();
         self.heads.shrink_to_fit();
+        self.look_at_order();
+    }
+
+    fn look_at_order(&mut self) {
+        let has_times = self.heads.iter().all(|head| head.first <= head.last);
+        self.is_ordered = has_times && self.heads.windows(2).all(|two| two[0].last <= two[1].first);
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -193,13 +218,12 @@ impl Columns {
     /// Time and kind of an event.
     fn look_up(&self, at: usize) -> Option<(i64, u32)> {
         let number = at / BLOCK;
-        let head = self.heads.get(number)?;
+        self.heads.get(number)?;
         let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
         if looked_at.as_ref().is_none_or(|(own, _)| *own != number) {
             let mut block = looked_at.take().map(|(_, block)| block).unwrap_or_default();
             let mut buffer = std::mem::take(&mut block.bytes);
-            let bytes = self.segments.part(head.segment as usize, self.place(number), &mut buffer)?;
-            self.decode(bytes, &mut block)?;
+            self.take_apart(number, &mut block, &mut buffer)?;
             block.bytes = buffer;
             *looked_at = Some((number, block));
         }
@@ -264,6 +288,105 @@ impl Columns {
         Some(())
     }
 
+    /// The blocks that have events of some kinds in some stretches of time, which are in order and apart.
+    fn blocks_in<'c>(&'c self, stretches: &'c [(i64, i64)], kinds: KindMask) -> impl Iterator<Item = usize> + 'c {
+        let is_inside = move |head: &Head| {
+            let next = stretches.partition_point(|(_, end)| *end < head.first);
+            head.first <= head.last && stretches.get(next).is_some_and(|(begin, _)| *begin <= head.last)
+        };
+        let all = match (stretches.first(), stretches.last()) {
+            (Some((begin, _)), Some((_, end))) if self.is_ordered => {
+                let from = self.heads.partition_point(|head| head.last < *begin);
+                from..self.heads.partition_point(|head| head.first <= *end).max(from)
+            }
+            _ => 0..self.heads.len(),
+        };
+        all.filter(move |at| self.heads[*at].kinds.meets(kinds) && is_inside(&self.heads[*at]))
+    }
+
+    /// How many events are looked at to see those of some kinds in some stretches of time.
+    pub(crate) fn cost_of(&self, stretches: &[(i64, i64)], kinds: KindMask) -> u64 {
+        self.blocks_in(stretches, kinds).count() as u64 * BLOCK as u64
+    }
+
+    /// Shows time and kind of each event in some stretches of time, both ends included, in order; among them are all of some
+    /// kinds. The stretches are in order and apart.
+    pub(crate) fn for_each_in(&self, stretches: &[(i64, i64)], kinds: KindMask, mut each: impl FnMut(i64, u32)) {
+        let (mut block, mut bytes) = (Decoded::default(), Vec::new());
+        for number in self.blocks_in(stretches, kinds) {
+            if self.take_apart(number, &mut block, &mut bytes).is_none() {
+                continue;
+            }
+            let mut at = 0;
+            for (&time, &kind) in block.times.iter().zip(&block.kinds) {
+                // Mostly in the order of time.
+                while at > 0 && time <= stretches[at - 1].1 {
+                    at -= 1;
+                }
+                while at < stretches.len() && time > stretches[at].1 {
+                    at += 1;
+                }
+                if time != UNTIMED && stretches.get(at).is_some_and(|(begin, _)| *begin <= time) {
+                    each(time, kind);
+                }
+            }
+        }
+    }
+
+    /// The events next to a time, on either side and then, among those that are wanted: number and time. Of several at one time
+    /// before it that is the last one, else the first. What is wanted is of some kinds, and somewhere among events between
+    /// which `may_hold` says it may be.
+    pub(crate) fn around(
+        &self,
+        at: i64,
+        kinds: KindMask,
+        may_hold: impl Fn(std::ops::Range<usize>) -> bool,
+        is_wanted: impl Fn(usize, u32) -> bool,
+    ) -> [Option<(usize, i64)>; 3] {
+        let [mut before, mut here, mut behind]: [Option<(usize, i64)>; 3] = [None; 3];
+        let (mut block, mut bytes) = (Decoded::default(), Vec::new());
+        let is_candidate = |number: usize, head: &Head| {
+            let events = number * BLOCK..self.len.min((number + 1) * BLOCK);
+            head.first <= head.last && head.kinds.meets(kinds) && may_hold(events)
+        };
+        for (number, head) in self.heads.iter().enumerate().rev() {
+            // A block further ahead holds none that is nearer.
+            if head.first >= at || before.is_some_and(|(_, time)| head.last <= time) || !is_candidate(number, head) {
+                continue;
+            }
+            let Some(()) = self.take_apart(number, &mut block, &mut bytes) else { continue };
+            for (place, (&time, &kind)) in block.times.iter().zip(&block.kinds).enumerate().rev() {
+                let event = number * BLOCK + place;
+                let is_nearer = time != UNTIMED && time < at && before.is_none_or(|(_, own)| time > own);
+                if is_nearer && is_wanted(event, kind) {
+                    before = Some((event, time));
+                }
+            }
+        }
+        for (number, head) in self.heads.iter().enumerate() {
+            let has_one_here = here.is_none() && head.first <= at && head.last >= at;
+            let has_one_behind = head.last > at && behind.is_none_or(|(_, time)| head.first < time);
+            if !(has_one_here || has_one_behind) || !is_candidate(number, head) {
+                continue;
+            }
+            let Some(()) = self.take_apart(number, &mut block, &mut bytes) else { continue };
+            for (place, (&time, &kind)) in block.times.iter().zip(&block.kinds).enumerate() {
+                let event = number * BLOCK + place;
+                let found = if time == at { &mut here } else { &mut behind };
+                if time >= at && found.is_none_or(|(_, own)| time < own) && is_wanted(event, kind) {
+                    *found = Some((event, time));
+                }
+            }
+        }
+        [before, here, behind]
+    }
+
+    /// Reads a block and takes it apart.
+    fn take_apart(&self, number: usize, block: &mut Decoded, buffer: &mut Vec<u8>) -> Option<()> {
+        let bytes = self.segments.part(self.heads[number].segment as usize, self.place(number), buffer)?;
+        self.decode(bytes, block)
+    }
+
     /// The number of the first event that has a time, and one that is not before this one.
     pub(crate) fn first_from(&self, time: i64) -> Option<usize> {
         let block = self.heads.iter().position(|head| head.first <= head.last && head.last >= time)?;
@@ -300,7 +423,8 @@ impl Columns {
                 let timed = || block.times.iter().copied().filter(|time| *time != UNTIMED);
                 let (first, last) = timed().min().zip(timed().max()).unwrap_or((i64::MAX, i64::MIN));
                 let from = (bytes.len() - rest.len()) as u32;
-                columns.heads.push(Head { first, last, segment: u32::try_from(segment).ok()?, from });
+                let (segment, kinds) = (u32::try_from(segment).ok()?, KindMask::of(block.kinds.iter().copied()));
+                columns.heads.push(Head { first, last, segment, from, kinds });
                 columns.len += block.times.len();
                 rest = behind;
             }
@@ -309,6 +433,7 @@ impl Columns {
                 None => columns.segments.push(&bytes),
             }
         }
+        columns.look_at_order();
         Some(columns)
     }
 }
@@ -336,136 +461,9 @@ fn little(bytes: &[u8]) -> u32 {
     bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
-/// A set of events, by number.
-#[derive(Clone, Default)]
-pub struct EventSet {
-    words: Vec<u64>,
-    len: usize,
-    /// Events in the set before each 64 words.
-    before: Vec<usize>,
-}
-
-/// Words between counts.
-const STEP: usize = 64;
-
-impl EventSet {
-    /// Adds an event behind those that are in the set.
-    pub fn push(&mut self, event: usize) {
-        let word = event / 64;
-        while self.words.len() <= word {
-            if self.words.len().is_multiple_of(STEP) {
-                self.before.push(self.len);
-            }
-            self.words.push(0);
-        }
-        self.words[word] |= 1 << (event % 64);
-        self.len += 1;
-    }
-
-    /// The events that are in one of two sets.
-    #[must_use]
-    pub fn or(&self, other: &EventSet) -> EventSet {
-        let (long, short) = if self.words.len() >= other.words.len() { (self, other) } else { (other, self) };
-        let both = long.words.iter().enumerate().map(|(at, word)| word | short.words.get(at).copied().unwrap_or(0));
-        let mut set = EventSet::default();
-        for word in both {
-            if set.words.len().is_multiple_of(STEP) {
-                set.before.push(set.len);
-            }
-            set.words.push(word);
-            set.len += word.count_ones() as usize;
-        }
-        set
-    }
-
-    /// Memory that it takes, in bytes.
-    pub fn bytes(&self) -> usize {
-        (self.words.capacity() + self.before.capacity()) * 8
-    }
-
-    /// Is an event in it?
-    pub fn has(&self, event: usize) -> bool {
-        self.words.get(event / 64).is_some_and(|word| word >> (event % 64) & 1 == 1)
-    }
-
-    /// Events in it.
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Is no event in it?
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// How many of its events stand before this one.
-    pub fn rank(&self, event: usize) -> usize {
-        let word = (event / 64).min(self.words.len());
-        let step = word / STEP;
-        let start = self.before.get(step).copied().unwrap_or(self.len);
-        if step >= self.before.len() {
-            return self.len;
-        }
-        let whole: u32 = self.words[step * STEP..word].iter().map(|word| word.count_ones()).sum();
-        let rest = self.words.get(word).map_or(0, |bits| (bits & ((1 << (event % 64)) - 1)).count_ones());
-        start + whole as usize + rest as usize
-    }
-
-    /// Shows all events in it.
-    pub fn each(&self, mut see: impl FnMut(usize)) {
-        for (at, word) in self.words.iter().enumerate() {
-            let mut bits = *word;
-            while bits != 0 {
-                see(at * 64 + bits.trailing_zeros() as usize);
-                bits &= bits - 1;
-            }
-        }
-    }
-
-    /// The event of this rank.
-    pub fn select(&self, rank: usize) -> Option<usize> {
-        if rank >= self.len {
-            return None;
-        }
-        let step = self.before.partition_point(|before| *before <= rank) - 1;
-        let mut left = rank - self.before[step];
-        for (at, word) in self.words.iter().enumerate().skip(step * STEP) {
-            let ones = word.count_ones() as usize;
-            if left < ones {
-                let mut bits = *word;
-                (0..left).for_each(|_| bits &= bits - 1);
-                return Some(at * 64 + bits.trailing_zeros() as usize);
-            }
-            left -= ones;
-        }
-        None
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn ranks_and_events_of_a_set_fit() {
-        let events: Vec<usize> = (0..20_000).filter(|at| at % 7 == 3 || at / 640 == 9).collect();
-        let mut set = EventSet::default();
-        events.iter().for_each(|event| set.push(*event));
-        assert_eq!(set.len(), events.len());
-        for (rank, event) in events.iter().enumerate() {
-            assert_eq!((set.select(rank), set.rank(*event)), (Some(*event), rank));
-            assert!(set.has(*event));
-        }
-        assert_eq!((set.select(events.len()), set.rank(1 << 40)), (None, events.len()));
-        assert!(!set.has(0) && !set.has(1 << 40) && EventSet::default().is_empty());
-        let mut other = EventSet::default();
-        (0..30_000).filter(|at| at % 5 == 1).for_each(|event| other.push(event));
-        for both in [set.or(&other), other.or(&set)] {
-            let wanted: Vec<usize> = (0..30_000).filter(|at| set.has(*at) || other.has(*at)).collect();
-            assert!((0..both.len()).filter_map(|rank| both.select(rank)).eq(wanted.iter().copied()));
-            assert_eq!((both.len(), both.rank(12_345)), (wanted.len(), wanted.partition_point(|at| *at < 12_345)));
-        }
-    }
 
     #[test]
     fn columns_give_back_what_was_put() {

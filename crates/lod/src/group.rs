@@ -12,8 +12,9 @@ use tracemill_model::error::Result;
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{Semantics, Who};
 
-use crate::events::EventSet;
-use crate::index::{Progress, matching};
+use crate::index::matching;
+use crate::progress::Progress;
+use crate::set::EventSet;
 use crate::tiles::{self, Density};
 use crate::timeline::{Source, Timeline, TrackReader};
 
@@ -245,7 +246,7 @@ impl Groups {
         must_be_exact: bool,
     ) -> Vec<Density> {
         let own = Source { streams: &self.streams, ..*source };
-        tiles::density(&self.timeline, &own, tracks, level, tiles, must_be_exact)
+        tiles::density((&self.timeline, None), &own, tracks, level, tiles, must_be_exact)
     }
 
     /// The events of some tracks, by number among all of the session. `None` when `stop` was set on the way.

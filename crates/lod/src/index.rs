@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracemill_engine::collector::Collector;
 use tracemill_engine::event::Event;
@@ -11,9 +11,11 @@ use tracemill_engine::item::{Flow, Place};
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::StreamOf;
 use tracemill_model::error::Error;
-use tracemill_model::packet::{Gap, GapKind};
+use tracemill_model::packet::{Gap, GapKind, Packet};
 
-use crate::events::{Columns, EventSet};
+use crate::events::{Columns, KindMask};
+use crate::progress::Progress;
+use crate::set::EventSet;
 use crate::timeline::{Source, Timeline, TrackOf, TrackReader, in_reach};
 
 /// A base track: every event of the session stands on one of them.
@@ -64,17 +66,10 @@ pub struct Fault {
     pub error: Arc<Error>,
     /// The time of the event before it, in ns.
     pub after: Option<i128>,
-}
-
-/// How far a reading is, and whether it is still wanted; shared between threads.
-#[derive(Default)]
-pub struct Progress {
-    /// Events that were counted so far.
-    pub counted: AtomicU64,
-    /// Events that got their numbers so far.
-    pub events: AtomicU64,
-    /// Set by whoever wants the reading to end.
-    pub stop: Arc<AtomicBool>,
+    /// The base track that lacks events.
+    pub track: Option<usize>,
+    /// From when to when they are missing, as far as its packet tells.
+    pub range: Option<(i128, i128)>,
 }
 
 /// A kind of events: a track and a name.
@@ -110,6 +105,8 @@ pub struct Index {
     pub(crate) kinds: Vec<Kind>,
 }
 
+/// Errors whose packets are looked for: nobody looks at more of them, and each search goes through all packets.
+const LOOKED_UP: usize = 512;
 /// Events between places from which they can be read.
 const BETWEEN: usize = 1 << 16;
 
@@ -134,6 +131,7 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
         }
         if reading.index.columns.len().is_multiple_of(4096) {
             progress.events.store(reading.index.columns.len() as u64, Ordering::Relaxed);
+            progress.wait();
             if progress.stop.load(Ordering::Relaxed) {
                 return None;
             }
@@ -295,7 +293,12 @@ impl<'t> Reading<'t> {
                 self.index.losses.push(Loss { track, kind, count, begin: ns(begin_cycles), end: ns(end_cycles) });
             }
             Note::Fault(error) => {
-                self.index.faults.push(Fault { error: Arc::new(error), after: self.latest });
+                let is_looked_up = self.index.faults.len() < LOOKED_UP;
+                let (stream, packet) = is_looked_up.then(|| damaged(streams, &error)).flatten().unzip();
+                let track = stream.and_then(|stream| self.track_of[stream]).map(|track| track as usize);
+                // What stands before it in the packet was read.
+                let range = packet.flatten().map(|(begin, end)| (self.latest.unwrap_or(begin).clamp(begin, end), end));
+                self.index.faults.push(Fault { error: Arc::new(error), after: self.latest, track, range });
             }
             Note::Warning(warning) => self.warnings.warning(warning),
         }
@@ -311,6 +314,31 @@ impl<'t> Reading<'t> {
         self.index.begin = ranges().map(|(first, _)| first).min().unwrap_or(self.index.origin);
         self.index
     }
+}
+
+/// The stream that an error of reading is about, and the times of its packet.
+fn damaged(streams: &[StreamOf], error: &Error) -> Option<(usize, Option<(i128, i128)>)> {
+    let place = error.place();
+    let path = place.file.as_ref()?;
+    let of_file = |of: &StreamOf| of.stream.files.iter().position(|file| file.path == *path);
+    let (at, file) = streams.iter().enumerate().find_map(|(at, of)| Some((at, of_file(of)?)))?;
+    let of = &streams[at];
+    let holds = |packet: &Packet| {
+        packet.file as usize == file
+            && match (place.packet, place.offset) {
+                (Some(number), _) => packet.index == number,
+                (None, Some(offset)) => {
+                    offset.checked_sub(packet.offset_bytes).is_some_and(|into| into < packet.total_bits.div_ceil(8))
+                }
+                (None, None) => false,
+            }
+    };
+    let range = of.stream.packets.iter().find(holds).and_then(|packet| {
+        let ns = |cycles: Option<u64>| Some(of.clock.as_ref()?.ns(cycles?));
+        let (begin, end) = (ns(packet.begin_cycles)?, ns(packet.end_cycles)?);
+        Some((begin, end.max(begin)))
+    });
+    Some((at, range))
 }
 
 impl Index {
@@ -352,6 +380,12 @@ impl Index {
         let at = self.places.partition_point(|(number, _)| *number <= event).checked_sub(1)?;
         let (number, places) = &self.places[at];
         Some((places, *number))
+    }
+
+    /// The kinds of the events of some tracks.
+    pub(crate) fn kinds_of(&self, is_meant: impl Fn(usize) -> bool) -> KindMask {
+        let kinds = self.kinds.iter().zip(0..);
+        KindMask::of(kinds.filter(|(kind, _)| is_meant(kind.track as usize)).map(|(_, at)| at))
     }
 
     /// The part of the timeline from one time to another, in ns since the origin.

@@ -1,7 +1,10 @@
 //! The calls of a task in little memory: their begins and ends in order, as numbers of variable length, some five bytes a
-//! call. From marks on the way they can be followed from anywhere.
+//! call, of which all but the first ones wait in a file ([`Segments`]). From marks on the way they can be followed from
+//! anywhere.
 
 use tracemill_codec::bits::{put_leb, take_leb};
+
+use crate::segments::Segments;
 
 /// A call.
 #[derive(Clone, Copy, Debug)]
@@ -49,10 +52,9 @@ pub(crate) enum End {
     Never,
 }
 
-/// A place from which calls can be followed.
+/// A place from which calls can be followed: a segment begins there.
 struct Mark {
     time: i64,
-    offset: usize,
     /// Calls that began before.
     calls: u64,
     open: Box<[Frame]>,
@@ -61,8 +63,11 @@ struct Mark {
 /// The calls of a task.
 #[derive(Default)]
 pub(crate) struct Lane {
-    /// For each begin the ns since the step before, doubled, and the name; for each end the ns, doubled, and one.
+    /// The segments that are full, and the steps of the one that is being filled. For each begin these are the ns since the
+    /// step before, doubled, and the name; for each end the ns, doubled, and one.
+    segments: Vec<u32>,
     steps: Vec<u8>,
+    /// Of each segment but the first one, how it begins.
     marks: Vec<Mark>,
     first: i64,
     time: i64,
@@ -77,12 +82,12 @@ const STEPS: usize = 4096;
 
 impl Lane {
     /// Times that go back stand still.
-    fn step(&mut self, time: i64, bit: u64) {
-        if self.steps.is_empty() {
+    fn step(&mut self, time: i64, bit: u64, segments: &mut Segments) {
+        if self.is_empty() {
             (self.first, self.time) = (time, time);
         } else if self.since_mark >= STEPS.max(self.open.len() * 8) {
-            let (time, offset, open) = (self.time, self.steps.len(), self.open.clone().into());
-            self.marks.push(Mark { time, offset, calls: self.calls, open });
+            self.close(segments);
+            self.marks.push(Mark { time: self.time, calls: self.calls, open: self.open.clone().into() });
             self.since_mark = 0;
         }
         let time = time.max(self.time);
@@ -91,24 +96,44 @@ impl Lane {
         self.since_mark += 1;
     }
 
-    pub(crate) fn begin(&mut self, time: i64, name: u32) {
-        self.step(time, 0);
+    fn close(&mut self, segments: &mut Segments) {
+        self.segments.push(segments.len() as u32);
+        segments.push(&self.steps);
+        self.steps.clear();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.steps.is_empty() && self.segments.is_empty()
+    }
+
+    pub(crate) fn begin(&mut self, time: i64, name: u32, segments: &mut Segments) {
+        self.step(time, 0, segments);
         put_leb(&mut self.steps, name.into(), false);
         self.open.push(Frame { begin: self.time, name, number: self.calls });
         self.calls += 1;
     }
 
     /// Ends the innermost call.
-    pub(crate) fn end(&mut self, time: i64) {
+    pub(crate) fn end(&mut self, time: i64, segments: &mut Segments) {
         if !self.open.is_empty() {
-            self.step(time, 1);
+            self.step(time, 1, segments);
             self.open.pop();
         }
     }
 
-    pub(crate) fn finish(&mut self) {
-        self.steps.shrink_to_fit();
+    /// No more calls come.
+    pub(crate) fn finish(&mut self, segments: &mut Segments) {
+        if !self.steps.is_empty() {
+            self.close(segments);
+        }
+        self.steps = Vec::new();
+        self.segments.shrink_to_fit();
         self.marks.shrink_to_fit();
+    }
+
+    /// The lane as its steps are kept.
+    pub(crate) fn kept_in<'k>(&'k self, segments: &'k Segments) -> Kept<'k> {
+        Kept { lane: self, segments }
     }
 
     pub(crate) fn calls(&self) -> u64 {
@@ -117,24 +142,44 @@ impl Lane {
 
     /// The times of the first and the last step.
     pub(crate) fn range(&self) -> Option<(i64, i64)> {
-        (!self.steps.is_empty()).then_some((self.first, self.time))
+        (!self.is_empty()).then_some((self.first, self.time))
     }
 
-    /// Memory that it takes.
+    /// Memory that it takes beside its segments.
     pub(crate) fn bytes(&self) -> usize {
         let frames: usize = self.marks.iter().map(|mark| mark.open.len()).sum();
-        self.steps.capacity() + self.marks.capacity() * size_of::<Mark>() + frames * size_of::<Frame>()
+        let segments = self.segments.capacity() * size_of::<u32>();
+        segments + self.marks.capacity() * size_of::<Mark>() + frames * size_of::<Frame>()
+    }
+}
+
+/// The calls of a task, to be followed.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept<'k> {
+    lane: &'k Lane,
+    segments: &'k Segments,
+}
+
+impl Kept<'_> {
+    pub(crate) fn calls(&self) -> u64 {
+        self.lane.calls
+    }
+
+    /// See [`Lane::range`].
+    pub(crate) fn range(&self) -> Option<(i64, i64)> {
+        self.lane.range()
     }
 
     /// Shows what happens from somewhere before `range.0` up to `range.1`, both included: first the calls that are open
     /// there, last the ends of those that are open then. Goes on as long as `see` says so.
     pub(crate) fn each(&self, range: (i64, i64), see: impl FnMut(Step) -> bool) {
-        let mark = self.marks.partition_point(|mark| mark.time < range.0).checked_sub(1);
-        self.each_from(mark.map(|at| &self.marks[at]), range.1, see);
+        self.each_from(self.lane.marks.partition_point(|mark| mark.time < range.0), range.1, see);
     }
 
-    fn each_from(&self, mark: Option<&Mark>, last: i64, mut see: impl FnMut(Step) -> bool) {
-        let (mut time, mut calls) = mark.map_or((self.first, 0), |mark| (mark.time, mark.calls));
+    /// The same from the first step of a segment on.
+    fn each_from(&self, segment: usize, last: i64, mut see: impl FnMut(Step) -> bool) {
+        let mark = segment.checked_sub(1).map(|at| &self.lane.marks[at]);
+        let (mut time, mut calls) = mark.map_or((self.lane.first, 0), |mark| (mark.time, mark.calls));
         let mut open: Vec<Frame> = Vec::new();
         for frame in mark.map_or(&[][..], |mark| &mark.open) {
             if !see(Step::Begin(*frame)) {
@@ -142,29 +187,35 @@ impl Lane {
             }
             open.push(*frame);
         }
-        let mut rest = &self.steps[mark.map_or(0, |mark| mark.offset)..];
-        while !rest.is_empty() {
-            let step = take_leb(&mut rest);
-            time = time.saturating_add_unsigned(step >> 1);
-            if time > last {
-                break;
-            }
-            let goes_on = if step & 1 == 0 {
-                let frame = Frame { begin: time, name: take_leb(&mut rest) as u32, number: calls };
-                calls += 1;
-                open.push(frame);
-                see(Step::Begin(frame))
-            } else {
-                let Some(frame) = open.pop() else { break };
-                see(Step::End(frame, open.len(), End::At(time)))
-            };
-            if !goes_on {
-                return;
+        let mut buffer = Vec::new();
+        'segments: for &number in self.lane.segments.iter().skip(segment) {
+            let number = number as usize;
+            // What cannot be read is said by `Segments::is_broken`.
+            let all = (0, self.segments.bytes_of(number));
+            let Some(mut rest) = self.segments.part(number, all, &mut buffer) else { break };
+            while !rest.is_empty() {
+                let step = take_leb(&mut rest);
+                time = time.saturating_add_unsigned(step >> 1);
+                if time > last {
+                    break 'segments;
+                }
+                let goes_on = if step & 1 == 0 {
+                    let frame = Frame { begin: time, name: take_leb(&mut rest) as u32, number: calls };
+                    calls += 1;
+                    open.push(frame);
+                    see(Step::Begin(frame))
+                } else {
+                    let Some(frame) = open.pop() else { break 'segments };
+                    see(Step::End(frame, open.len(), End::At(time)))
+                };
+                if !goes_on {
+                    return;
+                }
             }
         }
         while let Some(frame) = open.pop() {
             // Those without an end are the outermost ones at the end of all.
-            let is_never = self.open.get(open.len()).is_some_and(|own| own.number == frame.number);
+            let is_never = self.lane.open.get(open.len()).is_some_and(|own| own.number == frame.number);
             if !see(Step::End(frame, open.len(), if is_never { End::Never } else { End::Later })) {
                 return;
             }
@@ -173,9 +224,9 @@ impl Lane {
 
     /// A call by its number.
     pub(crate) fn call(&self, number: u64) -> Option<Call> {
-        let mark = self.marks.partition_point(|mark| mark.calls <= number).checked_sub(1);
+        let segment = self.lane.marks.partition_point(|mark| mark.calls <= number);
         let (mut open, mut found, mut inner): (Vec<u64>, Option<Call>, i64) = (Vec::new(), None, 0);
-        self.each_from(mark.map(|at| &self.marks[at]), i64::MAX, |step| match step {
+        self.each_from(segment, i64::MAX, |step| match step {
             Step::Begin(frame) => {
                 open.push(frame.number);
                 true
@@ -211,21 +262,20 @@ impl Lane {
 
     /// The last call that begins before a time.
     pub(crate) fn previous(&self, time: i64) -> Option<u64> {
-        let mut mark = self.marks.partition_point(|mark| mark.time < time);
+        let mut segment = self.lane.marks.partition_point(|mark| mark.time < time);
         loop {
             let mut found = None;
-            let from = mark.checked_sub(1).map(|at| &self.marks[at]);
-            let (known, last) = (from.map_or(0, |mark| mark.calls), time.saturating_sub(1));
-            self.each_from(from, last, |step| {
+            let known = segment.checked_sub(1).map_or(0, |mark| self.lane.marks[mark].calls);
+            self.each_from(segment, time.saturating_sub(1), |step| {
                 if let Step::Begin(frame) = step {
                     found = Some(frame.number).filter(|number| *number >= known);
                 }
                 true
             });
-            if found.is_some() || mark == 0 {
+            if found.is_some() || segment == 0 {
                 return found;
             }
-            mark -= 1;
+            segment -= 1;
         }
     }
 
@@ -253,7 +303,8 @@ pub(crate) mod tests {
     pub(crate) type Made = (i64, Option<i64>, u32, usize, Option<u64>);
 
     /// A lane of random calls, of which some never end, and the calls.
-    pub(crate) fn lane(seed: u64, steps: usize) -> (Lane, Vec<Made>) {
+    pub(crate) fn lane(seed: u64, steps: usize) -> (Lane, Segments, Vec<Made>) {
+        let mut segments = Segments::default();
         let mut state = seed;
         let mut below = move |limit: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -270,21 +321,23 @@ pub(crate) mod tests {
                 open.push(made.len() as u64);
                 let parent = open.len().checked_sub(2).map(|place| open[place]);
                 made.push((time, None, name, open.len() - 1, parent));
-                lane.begin(time, name);
+                lane.begin(time, name, &mut segments);
             } else if let Some(number) = open.pop() {
                 made[number as usize].1 = Some(time);
-                lane.end(time);
+                lane.end(time, &mut segments);
             }
         }
-        lane.finish();
-        (lane, made)
+        lane.finish(&mut segments);
+        (lane, segments, made)
     }
 
     #[test]
     fn calls_are_found_by_number_and_time() {
-        let (lane, made) = lane(1, 60_000);
+        let (lane, segments, made) = lane(1, 60_000);
         assert_eq!(lane.calls(), made.len() as u64);
-        assert!(lane.bytes() < made.len() * 8, "{}", lane.bytes());
+        let bytes = lane.bytes() + segments.kept();
+        assert!(segments.len() > 5 && bytes < made.len() * 8, "{bytes}");
+        let lane = lane.kept_in(&segments);
         let inner = |number: u64| -> i64 {
             let own = made.iter().filter(|call| call.4 == Some(number));
             own.filter_map(|call| Some(call.1? - call.0)).sum()

@@ -1,7 +1,9 @@
 //! Events whose names hold a text.
 
-use crate::events::EventSet;
+use std::ops::Range;
+
 use crate::index::Index;
+use crate::set::EventSet;
 
 /// The events that a search found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,22 +62,11 @@ pub fn locate(
     set: Option<&EventSet>,
 ) -> Option<(usize, i128)> {
     let (at, _) = index.range(ns, ns);
-    let (mut before, mut here, mut behind) = (None, None, None);
-    index.columns.for_each(Some((i64::MIN + 1, i64::MAX)), &|| false, |number, time, kind| {
-        if track.is_some_and(|track| index.kinds[kind as usize].track as usize != track)
-            || set.is_some_and(|set| !set.has(number))
-        {
-            return;
-        }
-        match time.cmp(&at) {
-            std::cmp::Ordering::Less if before.is_none_or(|(_, last)| time >= last) => before = Some((number, time)),
-            std::cmp::Ordering::Equal if here.is_none() => here = Some((number, time)),
-            std::cmp::Ordering::Greater if behind.is_none_or(|(_, first)| time < first) => {
-                behind = Some((number, time))
-            }
-            _ => {}
-        }
-    })?;
+    let is_on_track = |kind: u32| track.is_none_or(|track| index.kinds[kind as usize].track as usize == track);
+    let kinds = index.kinds_of(|own| track.is_none_or(|track| own == track));
+    let may_hold = |events: Range<usize>| set.is_none_or(|set| set.rank(events.start) < set.rank(events.end));
+    let is_wanted = |number: usize, kind: u32| is_on_track(kind) && set.is_none_or(|set| set.has(number));
+    let [before, here, behind] = index.columns.around(at, kinds, may_hold, is_wanted);
     let distance = |found: &(usize, i64)| found.1.abs_diff(at);
     let found = match direction {
         Direction::Next => behind,

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use crate::lane::{End, Lane, Step};
+use crate::lane::{End, Kept, Step};
 
 /// A slice of a timeline, or several short ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +95,7 @@ fn short(call: &Long, length: i64, bucket: i64) -> Short {
 
 impl Levels {
     /// The levels of a task, whose buckets are counted from `origin`; `None` when they are not worth it.
-    pub(crate) fn new(lane: &Lane, origin: i64) -> Option<Levels> {
+    pub(crate) fn new(lane: Kept<'_>, origin: i64) -> Option<Levels> {
         let (first, last) = lane.range().filter(|_| lane.calls() > FEW)?;
         let mut lowest = 0;
         while last.abs_diff(first) >> lowest >= BUCKETS.min(lane.calls() / 64) {
@@ -207,7 +207,7 @@ impl Slices {
 
 /// Slices of a task in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a bucket
 /// stand together, by bucket and depth.
-pub(crate) fn slices(lane: &Lane, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
+pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
     let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
     if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
         lane.each(range, |step| {
@@ -240,7 +240,9 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
+    use crate::lane::Lane;
     use crate::lane::tests::{Made, lane};
+    use crate::segments::Segments;
 
     /// A slice without its name: bucket, depth, buckets, number, part of the bucket.
     type Shape = BTreeMap<(i64, u32, Option<i64>), (u64, u8)>;
@@ -273,10 +275,11 @@ mod tests {
 
     #[test]
     fn slices_of_every_level_are_those_that_are_there() {
-        let (lane, made) = lane(4, 50_000);
+        let (lane, segments, made) = lane(4, 50_000);
+        let lane = lane.kept_in(&segments);
         let (first, last) = lane.range().expect("it has calls");
         let origin = first - 77;
-        let levels = Levels::new(&lane, origin).expect("there are many");
+        let levels = Levels::new(lane, origin).expect("there are many");
         assert!(levels.bytes() < made.len() * 8, "{}", levels.bytes());
         for level in (0..=40).step_by(3) {
             let tile = 10 + level;
@@ -286,7 +289,7 @@ mod tests {
                 let range = (origin + (from << tile), origin + ((to + 1) << tile) - 1);
                 let expected = by_hand(&made, level, range);
                 for levels in [None, Some(&levels)] {
-                    let shape: Shape = slices(&lane, levels, level, range)
+                    let shape: Shape = slices(lane, levels, level, range)
                         .into_iter()
                         .map(|slice| {
                             let is_long = slice.n == 1 && slice.busy == 255 && {
@@ -305,12 +308,13 @@ mod tests {
 
     #[test]
     fn the_name_of_a_slice_is_that_of_the_longest() {
-        let mut lane = Lane::default();
+        let (mut lane, mut segments) = (Lane::default(), Segments::default());
         for (time, name) in [(0, 1), (10, 2), (50, 3)] {
-            lane.begin(time, name);
-            lane.end(time + i64::from(name == 2) * 20 + 5);
+            lane.begin(time, name, &mut segments);
+            lane.end(time + i64::from(name == 2) * 20 + 5, &mut segments);
         }
-        let found = slices(&lane, None, 10, (0, 1 << 20));
+        lane.finish(&mut segments);
+        let found = slices(lane.kept_in(&segments), None, 10, (0, 1 << 20));
         assert_eq!(found, [Slice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
     }
 }

@@ -1,6 +1,7 @@
 //! States of CPUs and threads as slices: what a [`Builder`] is told by the machines of `semantics` while events are read.
 
 mod lanes;
+mod running;
 
 use std::collections::HashMap;
 
@@ -294,16 +295,19 @@ impl Builder {
         {
             return *name;
         }
-        let text = shown(of.comm.as_deref(), of.tid);
-        let states = &mut self.states;
-        let bytes = &mut self.bytes;
-        let name = *self.of_name.entry(text).or_insert_with_key(|text| {
+        let name = self.number_of(shown(of.comm.as_deref(), of.tid));
+        self.names.insert(thread, (of.comm.clone(), name));
+        name
+    }
+
+    /// The number of a name.
+    fn number_of(&mut self, text: String) -> u32 {
+        let (states, bytes) = (&mut self.states, &mut self.bytes);
+        *self.of_name.entry(text).or_insert_with_key(|text| {
             *bytes += 2 * (text.len() + size_of::<String>());
             states.names.push(text.clone());
             states.names.len() as u32 - 1
-        });
-        self.names.insert(thread, (of.comm.clone(), name));
-        name
+        })
     }
 
     fn track(&mut self, machine: u32, of: Of, lanes: usize) -> usize {
@@ -319,6 +323,11 @@ impl Builder {
             self.states.tracks[track].name = shown(thread.comm.as_deref(), thread.tid);
         }
         self.find_parents(machines);
+        self.closed()
+    }
+
+    /// The states, when there are no machines that tell of any.
+    pub fn closed(self) -> States {
         let mut states = self.states;
         if let Some(full) = self.full {
             let text = format!(

@@ -1,8 +1,9 @@
 //! Statistics of a part of the timeline.
 
-use crate::events::{EventSet, UNTIMED};
+use crate::events::UNTIMED;
 use crate::index::{Index, LossKind};
 use crate::ranks::Ranks;
+use crate::set::EventSet;
 
 /// The part of the timeline that statistics are asked for.
 #[derive(Clone, Copy, Default)]

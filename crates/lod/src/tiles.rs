@@ -2,8 +2,8 @@
 
 use crate::buckets::Buckets;
 use crate::estimate::Spread;
-use crate::events::EventSet;
 use crate::index::{Index, Loss};
+use crate::set::EventSet;
 use crate::timeline::{Source, Timeline, TrackOf};
 use crate::tree::Entry;
 use crate::window;
@@ -24,8 +24,9 @@ pub struct Density {
     pub is_exact: bool,
 }
 
-/// Events that are read for one question that nobody waits for in earnest.
+/// Events that are read for one question that nobody waits for in earnest: where they stand, and in the index.
 const READ: u64 = 1 << 18;
+const READ_KNOWN: u64 = 1 << 20;
 
 /// The first and last ns, since the origin, of tiles of a level.
 pub fn range(level: u32, from: u64, to: u64) -> (i64, i64) {
@@ -35,11 +36,13 @@ pub fn range(level: u32, from: u64, to: u64) -> (i64, i64) {
 
 /// Buckets that are wider than those that are asked for, with their levels.
 type Wide = Vec<(u32, Entry)>;
+/// First and last ns of stretches of time, which are in order and apart.
+type Stretches = Vec<(i64, i64)>;
 
 /// Events of tracks in some tiles. Where only reading tells where few events are, they are read when that is quick or
-/// `must_be_exact`. Tracks that are not counted are estimated.
+/// `must_be_exact`: in the index when there is one, else where they stand. Tracks that are not counted are estimated.
 pub fn density(
-    timeline: &Timeline,
+    (timeline, index): (&Timeline, Option<&Index>),
     source: &Source<'_>,
     tracks: &[usize],
     level: u32,
@@ -66,7 +69,11 @@ pub fn density(
         }
         found.push((buckets, wide));
     }
-    read_wide(timeline, source, (tracks, level, window), &mut found, must_be_exact);
+    let asked = Asked { tracks, level, window, must_be_exact };
+    match index {
+        Some(index) => look_up_wide(timeline, index, &asked, &mut found),
+        None => read_wide(timeline, source, &asked, &mut found),
+    }
     let densities = tracks.iter().zip(found).map(|(track, (mut buckets, wide))| {
         let estimate = all.get(*track).filter(|track| track.trees().is_none()).map(TrackOf::estimate);
         let is_exact = wide.is_empty() && estimate.is_none();
@@ -89,57 +96,113 @@ fn span(level: u32, entry: Entry) -> (i128, i128) {
     (from, from + (1 << level) - 1)
 }
 
-/// Reads the events of wide buckets: stretch by stretch where these are few, or all that is in sight.
-fn read_wide(
-    timeline: &Timeline,
-    source: &Source<'_>,
-    (tracks, level, window): (&[usize], u32, (i64, i64)),
-    found: &mut [(Buckets, Wide)],
+/// What is asked about buckets.
+struct Asked<'a> {
+    tracks: &'a [usize],
+    level: u32,
+    /// First and last ns since the origin.
+    window: (i64, i64),
     must_be_exact: bool,
-) {
+}
+
+impl Asked<'_> {
+    fn bucket(&self, time: i64) -> u64 {
+        ((time - self.window.0) as u64) >> self.level
+    }
+
+    /// The stretches of wide buckets that are in the window, neighbours together, and the number of their events.
+    fn stretches(&self, wide: &Wide) -> (Stretches, u64) {
+        let mut spans: Vec<(i128, i128)> = wide.iter().map(|(own, entry)| span(*own, *entry)).collect();
+        spans.sort_unstable();
+        let inside =
+            |(from, to): (i128, i128)| (from.max(self.window.0.into()) as i64, to.min(self.window.1.into()) as i64);
+        (together_with_neighbours(spans.into_iter().map(inside)), wide.iter().map(|(_, entry)| entry.events).sum())
+    }
+}
+
+/// Stretches in order, those that touch or overlap as one.
+fn together_with_neighbours(sorted: impl Iterator<Item = (i64, i64)>) -> Stretches {
+    let mut stretches = Stretches::new();
+    for (from, to) in sorted {
+        match stretches.last_mut().filter(|(_, end)| from <= end.saturating_add(1)) {
+            Some((_, end)) => *end = to.max(*end),
+            None => stretches.push((from, to)),
+        }
+    }
+    stretches
+}
+
+/// Does one tree know all of a track? What another one knows of a stretch would be counted twice.
+fn is_whole(track: &TrackOf<'_>) -> bool {
+    track.trees().is_none_or(|counted| counted.trees.len() == 1)
+}
+
+/// Counts the events of wide buckets in the index.
+fn look_up_wide(timeline: &Timeline, index: &Index, asked: &Asked<'_>, found: &mut [(Buckets, Wide)]) {
+    let all = timeline.tracks();
+    // By track: its place among those that are asked for, and its stretches.
+    let mut of: Vec<Option<(usize, Stretches)>> = vec![None; index.tracks.len()];
+    for (at, (_, wide)) in found.iter().enumerate().filter(|(_, (_, wide))| !wide.is_empty()) {
+        let track = asked.tracks[at];
+        let stretches = if is_whole(&all[track]) { asked.stretches(wide).0 } else { vec![asked.window] };
+        of[track] = Some((at, stretches));
+    }
+    let mut sorted: Vec<(i64, i64)> = of.iter().flatten().flat_map(|(_, stretches)| stretches).copied().collect();
+    sorted.sort_unstable();
+    let stretches = together_with_neighbours(sorted.into_iter());
+    let kinds = index.kinds_of(|track| of[track].is_some());
+    if stretches.is_empty() || !asked.must_be_exact && index.columns.cost_of(&stretches, kinds) > READ_KNOWN {
+        return;
+    }
+    for (track, of) in of.iter().enumerate().filter_map(|(track, of)| Some((track, of.as_ref()?))) {
+        if !is_whole(&all[track]) {
+            found[of.0].0 = Buckets::default();
+        }
+        found[of.0].1.clear();
+    }
+    index.columns.for_each_in(&stretches, kinds, |time, kind| {
+        let kind = index.kinds[kind as usize];
+        let Some((at, own)) = &of[kind.track as usize] else { return };
+        let next = own.partition_point(|(_, end)| *end < time);
+        if own.get(next).is_some_and(|(begin, _)| *begin <= time) {
+            found[*at].0.add(asked.bucket(time), kind.name, 1);
+        }
+    });
+}
+
+/// Reads the events of wide buckets: stretch by stretch where these are few, or all that is in sight.
+fn read_wide(timeline: &Timeline, source: &Source<'_>, asked: &Asked<'_>, found: &mut [(Buckets, Wide)]) {
     let all = timeline.tracks();
     let unknown: Vec<usize> = (0..found.len()).filter(|at| !found[*at].1.is_empty()).collect();
     let mut is_apart = true;
-    // Stretches of neighbours, by track, and what reading them costs: that of a packet begins at its first event.
     let mut stretches: Vec<(usize, (i64, i64))> = Vec::new();
     let (mut cost, mut of_window) = (0u64, 0u64);
     for at in &unknown {
-        let track = all[tracks[*at]];
-        let mut spans: Vec<(i128, i128)> = found[*at].1.iter().map(|(own, entry)| span(*own, *entry)).collect();
-        spans.sort_unstable();
-        let first = stretches.len();
-        for (from, to) in spans {
-            let from = (from.max(window.0.into())) as i64;
-            let to = (to.min(window.1.into())) as i64;
-            match stretches.last_mut().filter(|(own, (_, end))| own == at && from <= end.saturating_add(1)) {
-                Some((_, (_, end))) => *end = to.max(*end),
-                None => stretches.push((*at, (from, to))),
-            }
-        }
+        let track = all[asked.tracks[*at]];
+        let (own, events) = asked.stretches(&found[*at].1);
+        // Reading a stretch begins at the first event of its packet.
         let of_packet = track.cost_of_reading(source);
-        cost += found[*at].1.iter().map(|(_, entry)| entry.events).sum::<u64>();
-        cost += (stretches.len() - first) as u64 * of_packet;
-        // What another tree knows of a stretch would be counted twice.
-        is_apart &= track.trees().is_none_or(|counted| counted.trees.len() == 1);
-        of_window +=
-            found[*at].0.events() + found[*at].1.iter().map(|(_, entry)| entry.events).sum::<u64>() + of_packet;
+        cost += events + own.len() as u64 * of_packet;
+        of_window += found[*at].0.events() + events + of_packet;
+        is_apart &= is_whole(&track);
+        stretches.extend(own.into_iter().map(|stretch| (*at, stretch)));
     }
     let is_apart = is_apart && cost < of_window;
-    if unknown.is_empty() || !must_be_exact && (if is_apart { cost } else { of_window }) > READ {
+    if unknown.is_empty() || !asked.must_be_exact && (if is_apart { cost } else { of_window }) > READ {
         return;
     }
     if is_apart {
         for (at, stretch) in stretches {
             let buckets = &mut found[at].0;
-            window::each(timeline, source, &[all[tracks[at]]], stretch, |_, time, name| {
-                buckets.add(((time - window.0) as u64) >> level, name, 1);
+            window::each(timeline, source, &[all[asked.tracks[at]]], stretch, |_, time, name| {
+                buckets.add(asked.bucket(time), name, 1);
             });
         }
     } else {
-        let wanted: Vec<TrackOf<'_>> = unknown.iter().map(|at| all[tracks[*at]]).collect();
+        let wanted: Vec<TrackOf<'_>> = unknown.iter().map(|at| all[asked.tracks[*at]]).collect();
         unknown.iter().for_each(|at| found[*at].0 = Buckets::default());
-        window::each(timeline, source, &wanted, window, |at, time, name| {
-            found[unknown[at]].0.add(((time - window.0) as u64) >> level, name, 1);
+        window::each(timeline, source, &wanted, asked.window, |at, time, name| {
+            found[unknown[at]].0.add(asked.bucket(time), name, 1);
         });
     }
     unknown.iter().for_each(|at| found[*at].1.clear());
@@ -199,14 +262,29 @@ fn columns(buckets: Buckets) -> Density {
 
 /// Places and lengths, in buckets from the beginning of the first tile, of the losses of a track in some tiles.
 pub fn gaps(index: &Index, track: usize, level: u32, tiles: (u64, u64)) -> impl Iterator<Item = (i64, i64, &Loss)> {
-    let (begin, end) = range(level, tiles.0, tiles.1);
     index.losses.iter().filter(move |loss| loss.track == Some(track)).filter_map(move |loss| {
-        let (from, to) = (loss.begin.or(loss.end)?, loss.end.or(loss.begin)?);
-        let (from, to) = index.range(from, to);
-        if to < begin || from > end {
-            return None;
-        }
-        let (from, to) = (from.max(begin) >> level, to.min(end) >> level);
-        Some((from - (begin >> level), to - from + 1, loss))
+        let stretch = (loss.begin.or(loss.end)?, loss.end.or(loss.begin)?);
+        let (at, len) = buckets_of(index, stretch, level, tiles)?;
+        Some((at, len, loss))
     })
+}
+
+/// Places and lengths, in the same way, of what could not be read of a track in some tiles.
+pub fn damage(index: &Index, track: usize, level: u32, tiles: (u64, u64)) -> impl Iterator<Item = (i64, i64)> {
+    let own = index.faults.iter().filter(move |fault| fault.track == Some(track));
+    own.filter_map(move |fault| {
+        let stretch = fault.range.or_else(|| Some((fault.after?, fault.after?)))?;
+        buckets_of(index, stretch, level, tiles)
+    })
+}
+
+/// The first bucket of a stretch of time, counted from the beginning of some tiles, and how many it takes there.
+fn buckets_of(index: &Index, (from, to): (i128, i128), level: u32, tiles: (u64, u64)) -> Option<(i64, i64)> {
+    let (begin, end) = range(level, tiles.0, tiles.1);
+    let (from, to) = index.range(from, to);
+    if to < begin || from > end {
+        return None;
+    }
+    let (from, to) = (from.max(begin) >> level, to.min(end) >> level);
+    Some((from - (begin >> level), to - from + 1))
 }

@@ -17,7 +17,8 @@ use tracemill_semantics::Semantics;
 
 use crate::estimate::Estimate;
 use crate::group::{Grouping, Tracking, ValueReader};
-use crate::index::{Progress, Track};
+use crate::index::Track;
+use crate::progress::Progress;
 use crate::store::{Reader, Writer};
 use crate::tree::{Builder, Tree};
 
@@ -288,7 +289,7 @@ impl Timeline {
         let own = Source { streams: &streams, ..*source };
         let mut tracks: Vec<(Track, Builder)> = Vec::new();
         let mut numbers: HashMap<i128, usize> = HashMap::new();
-        let all: f64 = self.parts.iter().map(|part| part.estimate.events()).sum();
+        let all = self.expected();
         let track = |stream, name| {
             let trace = streams[0].trace;
             let builder = Builder::new(self.always, part.has_own_tracks, all);
@@ -308,6 +309,7 @@ impl Timeline {
             count += 1;
             if count.is_multiple_of(4096) {
                 progress.counted.fetch_add(4096, Ordering::Relaxed);
+                progress.wait();
             }
             let class = event.raw.class().0 as usize;
             let name = match of_class.get(class).copied().unwrap_or(OWN) {
@@ -388,6 +390,11 @@ impl Timeline {
         };
         let all: f64 = self.parts.iter().map(of_part).sum();
         (progress.counted.load(Ordering::Relaxed) as f64 / all.max(1.0)).min(1.0)
+    }
+
+    /// How many events there are, about, as long as they are not counted.
+    pub fn expected(&self) -> f64 {
+        self.parts.iter().map(|part| part.estimate.events()).sum()
     }
 
     /// The events of all tracks, when they are counted.

@@ -1,5 +1,7 @@
 //! Tiles, sums and searches of the demo's traces, against counting by hand.
 
+mod damaged;
+mod located;
 mod made;
 
 use std::collections::BTreeMap;
@@ -103,7 +105,7 @@ fn tiles_of_every_level_hold_every_event_once() {
                 }
                 let found = tiles::together(&match wanted {
                     Some(set) => tiles::density_in(&index, &all, level, span, set),
-                    None => tiles::density(&timeline, &source, &all, level, span, true),
+                    None => tiles::density((&timeline, Some(&index)), &source, &all, level, span, true),
                 });
                 assert!(found.is_exact);
                 let found: BTreeMap<u64, u64> = found.at.into_iter().zip(found.events).collect();
@@ -113,41 +115,14 @@ fn tiles_of_every_level_hold_every_event_once() {
     }
 }
 
-/// Streams in which everything is odd, and which are many packets long.
-fn odd_streams() -> Vec<Vec<Packet>> {
-    // A small generator: every run makes the same.
-    let mut state = 3u64;
-    let mut below = move |limit: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % limit
-    };
-    let kinds = |at: u64| (2 + at % 7 % 3) as u8;
-    let cut = |times: Vec<u64>, size: usize| -> Vec<Packet> {
-        let events = |times: &[u64]| times.iter().map(|time| (kinds(time / 3), *time, 1)).collect();
-        times.chunks(size).map(|times| Packet::new(events(times))).collect()
-    };
-    let start = 5_000_000_000u64;
-    let dense: Vec<u64> = (0..3000).map(|at| start + at).chain((0..500).map(|_| start + 4000)).collect();
-    let (mut burst, mut time) = (Vec::new(), start);
-    for at in 0..6000 {
-        time += if at % 1500 == 0 { 1 << 33 } else { below(300) };
-        burst.push(time);
-    }
-    let shaken: Vec<u64> = burst.iter().map(|time| time - below(20_000)).collect();
-    let mut moved = cut(burst.iter().map(|time| time + 7).collect(), 400);
-    moved.swap(0, 3);
-    moved.swap(5, 12);
-    let lone = vec![start + 11, start + (1 << 35)];
-    vec![cut(dense, 1000), cut(burst, 700), cut(shaken, 700), moved, vec![Packet::new(Vec::new())], cut(lone, 1)]
-}
-
 #[test]
 fn tiles_of_odd_streams_hold_what_is_there() {
     let folder = made::Folder::new();
-    let (session, streams) = made::open(&[folder.trace("odd", &odd_streams())]);
+    let (session, streams) = made::open(&[folder.trace("odd", &made::odd_streams())]);
     let timelines = [1, 8].map(|jobs| counted(&session, &streams, jobs));
     let (timeline, selection) = (&timelines[0], Selection::default());
     let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
+    let index = index::read(timeline, &source, &Progress::default()).expect("nobody stops it");
     let all: Vec<usize> = (0..streams.len()).collect();
     let mut times: Vec<Vec<i64>> = vec![Vec::new(); streams.len()];
     let mut events = Events::new(&session, &streams, &selection, None);
@@ -166,13 +141,21 @@ fn tiles_of_odd_streams_hold_what_is_there() {
                 continue;
             }
             let (begin, end) = tiles::range(level, span.0, span.1);
-            let exact = tiles::density(timeline, &source, &all, level, span, true);
-            let quick = tiles::density(timeline, &source, &all, level, span, false);
+            let exact = tiles::density((timeline, None), &source, &all, level, span, true);
+            let quick = tiles::density((timeline, None), &source, &all, level, span, false);
+            // In the index, which has no more than what was read. Names of buckets that lie in several stored ones are near.
+            for must_be_exact in [true, false] {
+                let looked_up = tiles::density((timeline, Some(&index)), &source, &all, level, span, must_be_exact);
+                for (found, exact) in looked_up.iter().zip(&exact) {
+                    let counts = |of: &tiles::Density| (of.is_exact, of.at.clone(), of.events.clone());
+                    assert_eq!(counts(found), counts(exact), "level {level}, {span:?}");
+                }
+            }
             let named = |timeline: &Timeline, density: &tiles::Density| -> Vec<String> {
                 density.names.iter().map(|name| timeline.name(*name).to_string()).collect()
             };
-            let others = tiles::density(&timelines[1], &source, &all, level, span, true);
-            let guessed = tiles::density(&estimated, &source, &all, level, span, false);
+            let others = tiles::density((&timelines[1], None), &source, &all, level, span, true);
+            let guessed = tiles::density((&estimated, None), &source, &all, level, span, false);
             for track in 0..all.len() {
                 let mut expected: BTreeMap<u64, u64> = BTreeMap::new();
                 times[track].iter().filter(|time| (begin..=end).contains(time)).for_each(|time| {
@@ -225,7 +208,7 @@ fn merged(mut merger: Merger, every: usize) -> Merged {
 fn events_are_read_on_from_places_as_if_all_had_been_read() {
     let folder = made::Folder::new();
     let mut paths: Vec<_> = TRACES.iter().map(|name| vec![made::demo(name)]).collect();
-    paths.push(vec![folder.trace("odd", &odd_streams())]);
+    paths.push(vec![folder.trace("odd", &made::odd_streams())]);
     paths.push(paths.concat());
     for paths in paths {
         let (session, streams) = made::open(&paths);
@@ -325,7 +308,45 @@ fn streams_and_filters_narrow_calls() {
     // The first two of eight events begin calls.
     let filtered = follow(&all, Some("ns < 12"));
     assert_eq!((calls_of(&filtered, 0), calls_of(&filtered, 1)), (0, 2));
-    assert!(filtered.warnings.iter().any(|warning| warning.message().contains("a filter is about events")));
+    // Calls of one function: records are told by their events.
+    let filtered = follow(&all, Some("payload.symbol == \"usleep\""));
+    let usleep = |calls: &calls::Calls| {
+        let rows = calls.statistics((calls.begin, calls.end), None, &|| false).expect("nobody stops it");
+        let found = rows.iter().find(|of| calls.names[of.name as usize] == "usleep");
+        found.map_or((0, 0, 0), |of| (of.calls, of.whole(), of.total))
+    };
+    assert_eq!((usleep(&filtered), calls_of(&filtered, 1)), (usleep(&whole), 0));
+    assert_eq!(calls_of(&filtered, 0), usleep(&whole).0);
+}
+
+#[test]
+fn pairs_are_calls_of_their_threads() {
+    let folder = made::Folder::new();
+    let [(entry, exit), (begin, end)] = made::PAIRS;
+    // A shift of one thread, in which it brews twice, while another one brews all the time.
+    let events = vec![
+        (begin, 10, 7),
+        (entry, 12, 8),
+        (entry, 20, 7),
+        (2, 25, 7),
+        (exit, 30, 7),
+        (entry, 40, 7),
+        (exit, 55, 7),
+        (end, 60, 7),
+        (exit, 90, 8),
+    ];
+    let (session, _) = made::open(&[folder.trace("pairs", &[vec![Packet::new(events)]])]);
+    let calls = followed(&session, &Selection::default()).expect("pairs are calls");
+    let of_task = |task: usize| -> Vec<(&str, i64, Option<i64>, usize)> {
+        let list = calls.list(task).into_iter();
+        list.map(|call| (&*calls.names[call.name as usize], call.begin, call.end, call.depth)).collect()
+    };
+    assert_eq!(calls.tasks.iter().map(|task| task.tid).collect::<Vec<_>>(), [7, 8]);
+    assert_eq!(of_task(0), [("shift", 10, Some(60), 0), ("x:brew", 20, Some(30), 1), ("x:brew", 40, Some(55), 1)]);
+    assert_eq!(of_task(1), [("x:brew", 12, Some(90), 0)]);
+    assert!(calls.warnings.is_empty() && calls.faults.is_empty());
+    // What threads of a kernel do is told by their states.
+    assert!(followed(&open(&["kernel/bakery"]).0, &Selection::default()).is_none());
 }
 
 #[test]

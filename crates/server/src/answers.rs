@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Calls, is_of_task};
 use tracemill_lod::search::{self, Direction};
-use tracemill_lod::{EventSet, Index, LossKind};
+use tracemill_lod::{EventSet, Fault, Index, LossKind};
 
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
@@ -43,8 +43,9 @@ impl Asker {
 }
 
 /// The parameters of a question.
+#[derive(Clone)]
 pub(crate) struct Query {
-    list: Vec<(String, String)>,
+    pub(crate) list: Vec<(String, String)>,
     pub(crate) asker: Asker,
 }
 
@@ -83,7 +84,7 @@ pub(crate) enum Reply {
 /// The answer to a question.
 pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     let reply = answer_of(shared, path, query)?;
-    if shared.index().is_some_and(|index| index.is_broken()) {
+    if shared.index().is_some_and(|index| index.is_broken()) || shared.calls().is_some_and(|calls| calls.is_broken()) {
         let text = "the file in which the index waits cannot be read any more";
         return Err(ApiError::new(500, "fault", text));
     }
@@ -123,6 +124,7 @@ fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
         "select" => selection::select(shared, query, set()?.as_deref()),
         "flame" => selection::flame(shared, query),
         "search" => find(shared, query, set()?.as_deref()),
+        "durations" => selection::durations(shared, query),
         "pairs" => measures::pairs(shared, query, set()?.as_deref()),
         "outliers" => measures::outliers(shared, query, set()?.as_deref()),
         "locate" => locate(shared, query, set()?.as_deref()),
@@ -205,7 +207,7 @@ fn session(shared: &Shared) -> Value {
         features.push("clock");
     }
     if shared.calls().is_some() {
-        features.push("calls");
+        features.extend(["calls", "durations"]);
     }
     if shared.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
         features.push("states");
@@ -513,17 +515,20 @@ fn problems(shared: &Shared) -> Value {
             "end": some_ns(loss.end.or(loss.begin)),
         })
     });
-    let fault = |error: &tracemill_model::error::Error, after: Option<i128>| {
+    let fault = |error: &tracemill_model::error::Error, of: Option<&Fault>| {
+        // Where the packet does not tell, it is known what came before.
+        let range = of.and_then(|of| of.range.or_else(|| Some((of.after?, of.after?))));
         json!({
             "file": error.place().file.as_ref().map(|file| file.display().to_string()),
             "offset": some_ns(error.place().offset),
             "reason": error.message(),
-            "track": null,
-            "ns": some_ns(after),
+            "track": of.and_then(|of| of.track).map(base_id),
+            "ns": some_ns(range.map(|(begin, _)| begin)),
+            "end": some_ns(range.map(|(_, end)| end)),
         })
     };
     let of_opening = shared.input.problems.0.iter().map(|error| fault(error, None));
-    let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, of.after));
+    let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, Some(of)));
     // Those who follow calls read the same packets.
     let known: HashSet<String> =
         index.into_iter().flat_map(|index| &index.faults).map(|of| of.error.to_string()).collect();

@@ -393,7 +393,7 @@ mod tests {
         }
         let tracks: Vec<usize> = (0..index.tracks.len()).collect();
         for level in (0..tiles::MAX_LEVEL).step_by(5) {
-            let densities = tiles::density(timeline, &traces.source(), &tracks, level, (0, 0), true);
+            let densities = tiles::density((timeline, None), &traces.source(), &tracks, level, (0, 0), true);
             for density in densities {
                 let names: Vec<_> = density.names.iter().map(|name| timeline.name(*name)).collect();
                 text += &format!("{level} {density:?} {names:?}\n");

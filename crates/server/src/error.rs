@@ -8,7 +8,7 @@ use tracemill_model::error::Error;
 pub struct ApiError {
     pub(crate) status: u16,
     code: &'static str,
-    message: String,
+    pub(crate) message: String,
     help: Option<String>,
     /// The part of an expression that is meant, in characters.
     span: Option<(usize, usize)>,

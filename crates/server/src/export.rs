@@ -1,17 +1,18 @@
-//! Parts of the traces that go to the browser as files. Each is written to a folder of this run first, packed, and given
-//! once to whoever knows its name.
+//! Parts of the traces that go to the browser as files, each once to whoever knows its name. Traces are written to a folder of
+//! this run first, and packed; tables are written while they are fetched.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
 use tracemill_lod::Index;
 use tracemill_model::error::{ErrorKind, Result};
 
 use crate::answers::Query;
+use crate::csv;
 use crate::error::{Answer, ApiError};
 use crate::groups::ValueId;
 use crate::guard::secret;
@@ -37,12 +38,20 @@ pub type Cutter = Box<dyn Fn(&Cut, &Path) -> Result<()> + Send + Sync>;
 /// Files that wait to be fetched.
 const WAITING: usize = 4;
 
-/// Files that wait to be fetched, by name. They have no name in the file system any more, where it lets that be.
+/// Something that waits to be fetched.
+pub(crate) enum Waiting {
+    /// A trace in an archive. The file has no name in the file system any more, where it lets that be.
+    Archive(File),
+    /// A table, which is written when it is fetched, and what it is called.
+    Table(&'static str, csv::Write),
+}
+
+/// Files that wait to be fetched, by name.
 #[derive(Default)]
-pub(crate) struct Exports(Mutex<VecDeque<(String, File)>>);
+pub(crate) struct Exports(Mutex<VecDeque<(String, Waiting)>>);
 
 impl Exports {
-    fn put(&self, file: File) -> Result<String> {
+    fn put(&self, file: Waiting) -> Result<String> {
         let name = secret()?;
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.push_back((name.clone(), file));
@@ -53,7 +62,7 @@ impl Exports {
     }
 
     /// The file of a name, once.
-    pub(crate) fn take(&self, name: &str) -> Option<File> {
+    pub(crate) fn take(&self, name: &str) -> Option<Waiting> {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = files.iter().position(|(own, _)| own == name)?;
         files.remove(at).map(|(_, file)| file)
@@ -86,15 +95,27 @@ fn fault(doing: &str, path: &Path, error: &std::io::Error) -> ApiError {
     ApiError::new(500, "fault", format!("cannot {doing}: {}: {error}", path.display()))
 }
 
-/// `export`: cuts a trace, and says where it can be fetched once.
-pub(crate) fn export(shared: &Shared, body: &Value) -> Answer {
+/// `export`: says where a trace that is cut, or a table, can be fetched once.
+pub(crate) fn export(shared: &Arc<Shared>, body: &Value) -> Answer {
+    let is_csv = body["format"].is_null() || body["format"] == "csv";
+    let file = match body["what"].as_str() {
+        Some("trace") => Waiting::Archive(trace(shared, body)?),
+        Some("events") if is_csv => Waiting::Table("events.csv", csv::events(shared, &csv::question(body))?),
+        Some("statistics") if is_csv => {
+            Waiting::Table("statistics.csv", csv::statistics(shared, &csv::question(body))?)
+        }
+        Some("events" | "statistics") => return Err(ApiError::request("tables are written as `csv`")),
+        _ => return Err(ApiError::request("`what` is `events`, `statistics` or `trace`")),
+    };
+    let name = shared.lasting.exports.put(file).map_err(|error| ApiError::new(500, "fault", error.message()))?;
+    Ok(json!({ "url": format!("/export/{name}") }))
+}
+
+/// Cuts a trace, and packs it.
+fn trace(shared: &Shared, body: &Value) -> Answer<File> {
     let Some(cutter) = &shared.input.cut else {
         return Err(ApiError::new(404, "path", "this program writes no traces"));
     };
-    match body["what"].as_str() {
-        Some("trace") => {}
-        _ => return Err(ApiError::request("`what` is `trace`: the page writes tables itself")),
-    }
     let index = shared.whole_index()?;
     let cut = cut_of(shared, index, body)?;
     let folder = Folder::new()?;
@@ -111,9 +132,7 @@ pub(crate) fn export(shared: &Shared, body: &Value) -> Answer {
         file.seek(SeekFrom::Start(0))?;
         Ok(file)
     };
-    let file = pack().map_err(|error| fault("pack the trace", &packed, &error))?;
-    let name = shared.lasting.exports.put(file).map_err(|error| ApiError::new(500, "fault", error.message()))?;
-    Ok(json!({ "url": format!("/export/{name}") }))
+    pack().map_err(|error| fault("pack the trace", &packed, &error))
 }
 
 fn cut_of(shared: &Shared, index: &Index, body: &Value) -> Answer<Cut> {

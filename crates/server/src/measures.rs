@@ -1,7 +1,5 @@
 //! Durations between two events, and values that are far from the others: the events are read again for each question.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -20,13 +18,10 @@ use tracemill_semantics::names;
 
 use crate::answers::{Asker, Query, base_id, ns, some_ns};
 use crate::error::{Answer, ApiError};
+use crate::points::Points;
 use crate::selection::{chosen, range_of};
 use crate::shared::{Shared, Traces};
 
-/// Durations that are told one by one: the longest ones.
-const POINTS: usize = 4096;
-/// Parts of the time for which the others are summed up.
-const PARTS: i128 = 512;
 /// Values that are told.
 const VALUES: usize = 10_000;
 /// Rows of statistics.
@@ -41,7 +36,7 @@ fn mistake(error: &Error) -> ApiError {
 }
 
 /// The events that a question is about, by number.
-struct Wanted<'a> {
+pub(crate) struct Wanted<'a> {
     index: &'a Index,
     /// Numbers of the first one and of the one behind the last.
     range: (usize, usize),
@@ -52,7 +47,12 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn new(shared: &Shared, index: &'a Index, query: &Query, set: Option<&'a EventSet>) -> Answer<Wanted<'a>> {
+    pub(crate) fn new(
+        shared: &Shared,
+        index: &'a Index,
+        query: &Query,
+        set: Option<&'a EventSet>,
+    ) -> Answer<Wanted<'a>> {
         let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
         let range = range_of(query, index)?;
         let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
@@ -69,6 +69,11 @@ impl<'a> Wanted<'a> {
         self.tracks.is_none() && self.set.is_none() && self.range == (0, self.index.events())
     }
 
+    /// Their numbers, in order.
+    pub(crate) fn events(&self) -> impl Iterator<Item = usize> {
+        (self.range.0..self.range.1).filter(|event| self.has(*event))
+    }
+
     fn has(&self, event: usize) -> bool {
         (self.range.0..self.range.1).contains(&event)
             && self.set.is_none_or(|set| set.has(event))
@@ -76,44 +81,6 @@ impl<'a> Wanted<'a> {
                 self.beside.as_ref().is_some_and(|beside| beside.has(event))
                     || self.index.kind(event).is_some_and(|(_, track)| tracks.get(track).copied().unwrap_or(false))
             })
-    }
-}
-
-/// The longest durations one by one, the others summed up by time.
-struct Points {
-    longest: BinaryHeap<Reverse<(i128, Reverse<i128>)>>,
-    /// By part of the time: number, shortest and longest.
-    others: BTreeMap<i128, (u64, i128, i128)>,
-    begin: i128,
-    /// Ns of a part.
-    part: i128,
-}
-
-impl Points {
-    fn add(&mut self, begin: i128, duration: i128) {
-        self.longest.push(Reverse((duration, Reverse(begin))));
-        if self.longest.len() <= POINTS {
-            return;
-        }
-        if let Some(Reverse((duration, Reverse(begin)))) = self.longest.pop() {
-            let part = (begin - self.begin).div_euclid(self.part);
-            let (n, min, max) = self.others.entry(part).or_insert((0, duration, duration));
-            (*n, *min, *max) = (*n + 1, duration.min(*min), duration.max(*max));
-        }
-    }
-
-    /// `points` and `summary`, both in the order of time.
-    fn json(self) -> (Value, Value) {
-        let mut points: Vec<(i128, i128)> =
-            self.longest.into_iter().map(|Reverse((duration, Reverse(begin)))| (begin, duration)).collect();
-        points.sort_unstable();
-        let points: Vec<Value> =
-            points.iter().map(|(begin, duration)| json!({ "begin": ns(begin), "duration": ns(duration) })).collect();
-        let summary = self.others.iter().map(|(part, (n, min, max))| {
-            let begin = self.begin + part * self.part;
-            json!({ "begin": ns(begin), "end": ns(begin + self.part - 1), "n": n, "min": ns(min), "max": ns(max) })
-        });
-        (points.into(), summary.collect::<Vec<_>>().into())
     }
 }
 
@@ -135,8 +102,7 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
     let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
     let input = Input { session, streams, selection, filter: filter.clone() };
     let question = Question { from: &from, to: &to, by: &by, regress: false };
-    let part = ((index.end - index.begin) / PARTS + 1).max(1);
-    let mut points = Points { longest: BinaryHeap::new(), others: BTreeMap::new(), begin: index.begin, part };
+    let mut points = Points::new(index);
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
     // What is damaged is told by `problems`.
@@ -151,14 +117,13 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
         return Err(Asker::over());
     }
     report.sort(Sort::Total);
-    let (points, summary) = points.json();
-    Ok(json!({
-        "rows": rows(&mut report),
-        "points": points,
-        "summary": summary,
-        "left_out": { "only_ends": report.left_out.only_ends, "restarted": report.left_out.restarted,
-            "unfinished": report.left_out.unfinished, "negative": report.left_out.negative },
-    }))
+    let mut answer = points.json();
+    answer["rows"] = rows(&mut report).into();
+    answer["left_out"] = json!({
+        "only_ends": report.left_out.only_ends, "restarted": report.left_out.restarted,
+        "unfinished": report.left_out.unfinished, "negative": report.left_out.negative,
+    });
+    Ok(answer)
 }
 
 /// Statistics by key.
@@ -296,15 +261,5 @@ mod tests {
         let mut far = Spread::default();
         [1e15 + 2.0, 1e15 + 4.0].into_iter().for_each(|value| far.add(value));
         assert_eq!(far.deviation(), 1.0);
-    }
-
-    #[test]
-    fn the_longest_durations_are_told_one_by_one() {
-        let mut points = Points { longest: BinaryHeap::new(), others: BTreeMap::new(), begin: 0, part: 1000 };
-        (0..5000).for_each(|at| points.add(at, 5000 - at));
-        let (points, summary) = points.json();
-        assert_eq!(points.as_array().map(Vec::len), Some(POINTS));
-        assert_eq!((&points[0]["begin"], &points[0]["duration"]), (&json!("0"), &json!("5000")));
-        assert_eq!(summary, json!([{ "begin": "4000", "end": "4999", "n": 904, "min": "1", "max": "904" }]));
     }
 }

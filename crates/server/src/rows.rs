@@ -56,12 +56,8 @@ const BATCH: usize = 4096;
 pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::with_capacity(events.len());
     let mut reader: Option<Reader> = None;
-    for (at, event) in events.iter().enumerate() {
-        let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
-        if !is_near || at == 0 {
-            reader = Some(Reader::new(shared, index, *event, &Asker::default()));
-        }
-        let Some(row) = reader.as_mut().and_then(|reader| reader.read(*event)) else {
+    for event in events {
+        let Some(row) = Reader::on(&mut reader, shared, index, *event) else {
             if index.is_none() {
                 break;
             }
@@ -72,7 +68,7 @@ pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<
     Ok(rows)
 }
 
-struct Reader<'s> {
+pub(crate) struct Reader<'s> {
     shared: &'s Shared,
     merger: Merger,
     /// Does a filter leave out events that the merger gives?
@@ -88,6 +84,20 @@ struct Reader<'s> {
 }
 
 impl<'s> Reader<'s> {
+    /// The row of an event, by a reader that goes on from one to the next of them. `None` when it is not there any more.
+    pub(crate) fn on(
+        reader: &mut Option<Reader<'s>>,
+        shared: &'s Shared,
+        index: impl Into<Option<&'s Index>>,
+        event: usize,
+    ) -> Option<Row> {
+        let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
+        if !is_near {
+            *reader = Some(Reader::new(shared, index.into(), event, &Asker::default()));
+        }
+        reader.as_mut()?.read(event)
+    }
+
     /// A reader that meets an event soon.
     fn new(shared: &'s Shared, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
         let Traces { session, streams, selection, filter, .. } = &shared.input.traces;

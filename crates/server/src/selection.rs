@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use tracemill_lod::calls::{Call, Calls, OfFunction};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index};
-use tracemill_model::schema::{CallHalf, EventClass};
-use tracemill_semantics::names;
+use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
+use tracemill_semantics::{Semantics, Shape, names};
 
 use crate::answers::{Asker, Named, Query, base_of, named, ns, some_ns};
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
+use crate::points::Points;
 use crate::rows;
 use crate::shared::Shared;
 
@@ -149,6 +150,22 @@ pub(crate) fn flame(shared: &Shared, query: &Query) -> Answer {
     Ok(json!({ "nodes": nodes.collect::<Vec<_>>() }))
 }
 
+/// `durations`: how long the calls of a function took that begin and end inside of the range.
+pub(crate) fn durations(shared: &Shared, query: &Query) -> Answer {
+    let index = shared.whole_index()?;
+    let name = query.get("name").ok_or_else(|| ApiError::request("`name` is missing"))?;
+    let range = absolute(range_of(query, index)?, index);
+    let chosen = chosen(shared, index, query, query.get("tracks"))?;
+    let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
+    let of_name = shared.calls().and_then(|calls| Some((calls, calls.names.iter().position(|own| own == name)?)));
+    let (calls, name) = of_name.ok_or_else(|| ApiError::new(404, "call", format!("nothing is called `{name}`")))?;
+    let mut points = Points::new(index);
+    let is_over = || query.asker.is_over(shared);
+    let see = |begin: i64, duration: i64| points.add(begin.into(), duration.into());
+    calls.durations(name as u32, range, tasks, &is_over, see).ok_or_else(Asker::over)?;
+    Ok(points.json())
+}
+
 pub(crate) fn call(shared: &Shared, place: &str) -> Answer {
     let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
     let (track, number) = place.split_once('/').ok_or_else(wrong)?;
@@ -189,9 +206,20 @@ fn said(shared: &Shared, calls: &Calls, task: usize, call: &Call) -> Answer<(Val
     let (trace, base) = (calls.tasks[task].trace, base_of(shared, calls, task));
     let schema = &shared.input.traces.session.traces[trace].schema;
     let name = &calls.names[call.name as usize];
+    let semantics = Semantics::new(schema);
     let is_half = |own: &str, half: CallHalf| {
-        let is_it = |class: &EventClass| class.name.as_deref() == Some(own) && class.call == Some(half);
-        names::of_call(own, half) == name && schema.events().iter().any(is_it)
+        let is_it = |(class, of): (u32, &EventClass)| {
+            if of.name.as_deref() != Some(own) {
+                return false;
+            }
+            let (shape, title) = semantics.shape(EventClassId(class));
+            let is_paired = match half {
+                CallHalf::Entry => shape == Shape::Begin,
+                CallHalf::Exit => matches!(shape, Shape::End { .. }),
+            };
+            of.call == Some(half) && names::of_call(own, half) == name || is_paired && title == *name
+        };
+        (0..).zip(schema.events()).any(is_it)
     };
     let is_call = |own: &str, half: CallHalf| {
         let is_it = |(entry, exit): &(&str, &str)| own == if half == CallHalf::Entry { *entry } else { *exit };

@@ -7,6 +7,7 @@ use std::time::SystemTime;
 
 use tokio::sync::Semaphore;
 use tracemill_engine::choice;
+use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Expression, Filter};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
@@ -149,6 +150,69 @@ pub(crate) struct Lasting {
     pub(crate) changes: AtomicUsize,
     /// Told when more is known, and when the server ends.
     pub(crate) news: tokio::sync::watch::Sender<News>,
+    /// The filter that was asked for last.
+    filtering: Mutex<Option<Arc<Filtering>>>,
+}
+
+/// A filter that goes through the events.
+pub(crate) struct Filtering {
+    pub(crate) filter: String,
+    all: usize,
+    seen: AtomicUsize,
+    matches: AtomicUsize,
+    is_over: AtomicBool,
+}
+
+impl Filtering {
+    /// How much is done, from 0 to 1, and how many events match so far.
+    pub(crate) fn progress(&self) -> (f64, usize) {
+        let done = if self.is_over() { 1.0 } else { self.seen.load(Ordering::Relaxed) as f64 / self.all.max(1) as f64 };
+        (done.min(1.0), self.matches.load(Ordering::Relaxed))
+    }
+
+    fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    fn count(&self, is_match: bool) -> bool {
+        self.seen.fetch_add(1, Ordering::Relaxed);
+        if is_match {
+            self.matches.fetch_add(1, Ordering::Relaxed);
+        }
+        is_match
+    }
+}
+
+impl Lasting {
+    /// The filter that was asked for last.
+    pub(crate) fn filtering(&self) -> Option<Arc<Filtering>> {
+        self.filtering.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Does a filter go through the events now?
+    pub(crate) fn is_filtering(&self) -> bool {
+        self.filtering().is_some_and(|filtering| !filtering.is_over())
+    }
+
+    /// A filter begins to go through so many events: pages are told how far it is.
+    fn begin_filter(&self, filter: &str, all: usize) -> Arc<Filtering> {
+        let filtering = Filtering {
+            filter: filter.to_string(),
+            all,
+            seen: AtomicUsize::new(0),
+            matches: AtomicUsize::new(0),
+            is_over: AtomicBool::new(false),
+        };
+        let filtering = Arc::new(filtering);
+        *self.filtering.lock().unwrap_or_else(PoisonError::into_inner) = Some(filtering.clone());
+        self.news.send_modify(|_| {});
+        filtering
+    }
+
+    fn end_filter(&self, filtering: &Filtering) {
+        filtering.is_over.store(true, Ordering::Relaxed);
+        self.news.send_modify(|_| {});
+    }
 }
 
 /// Traces, and the knowledge of them so far. One thread [reads](Shared::read), others ask meanwhile.
@@ -193,6 +257,7 @@ impl Shared {
             queries: Semaphore::new(AT_ONCE),
             changes: AtomicUsize::new(0),
             news: tokio::sync::watch::channel(news).0,
+            filtering: Mutex::default(),
         };
         Shared::of(input, Arc::new(lasting), 0)
     }
@@ -228,6 +293,7 @@ impl Shared {
         let shared = self.clone();
         std::thread::spawn(move || {
             give_way();
+            shared.progress.wait();
             shared.read();
         });
     }
@@ -396,7 +462,7 @@ impl Shared {
 
     /// The same for somebody who may go away.
     pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
-        self.whole_index()?;
+        let all = self.whole_index()?.events();
         self.set_of(text.to_string(), || {
             let Traces { session, .. } = &self.input.traces;
             let mistake = |error: Error| ApiError::filter(text, &error);
@@ -404,7 +470,10 @@ impl Shared {
             let times = choice::times(session, false, expression.needs());
             let wanted = expression.bind(session, &times).map_err(mistake)?;
             let mut matcher = wanted.matcher();
-            let set = index::matching(&self.input.traces.source(), &asker.flag(), |event| matcher.matches(event));
+            let filtering = self.lasting.begin_filter(text, all);
+            let is_wanted = |event: &Event<'_>| filtering.count(matcher.matches(event));
+            let set = index::matching(&self.input.traces.source(), &asker.flag(), is_wanted);
+            self.lasting.end_filter(&filtering);
             set.filter(|_| !asker.is_over(self)).ok_or_else(Asker::over)
         })
     }

@@ -9,6 +9,8 @@ use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
+use tracemill_engine::trace_calls::TraceCalls;
+use tracemill_format::calls::{CallSource, StreamHolds};
 use tracemill_lod::states::{Builder, Of, States, UNKNOWN};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
@@ -39,11 +41,14 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     };
     let reading = Reading::new(input);
     let has = reading.concepts();
-    if ![Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept)) {
+    let tells = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept));
+    let all = 0..traces.session.traces.len();
+    let has_cpus = |trace: &usize| traces.session.traces[*trace].reader.calls().is_some_and(tells_of_cpus);
+    if !tells && !all.clone().any(|trace| has_cpus(&trace)) {
         return None;
     }
     let mut firsts = vec![0; reading.machine_names().len()];
-    (0..traces.session.traces.len()).rev().for_each(|trace| firsts[reading.machine(trace) as usize] = trace);
+    all.clone().rev().for_each(|trace| firsts[reading.machine(trace) as usize] = trace);
     if traces.filter.is_some() || traces.selection.classes.iter().any(Option::is_some) {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
@@ -52,9 +57,23 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     }
     let found = Rc::new(RefCell::new(States::default()));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
-    let keeper = Keeper { builder: Builder::new(range), found: found.clone() };
-    // Losses and faults are told by the index.
-    reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;
+    let mut builder = Builder::new(range);
+    for trace in all.filter(has_cpus) {
+        let Traces { session, streams, selection, .. } = traces;
+        let calls = TraceCalls::open(session, trace, streams, selection, None);
+        // Its CPUs are no machine's that others tell of.
+        let machine = firsts.len() as u32;
+        if calls.is_some_and(|calls| builder.add_running(machine, &calls, stop)) {
+            firsts.push(trace);
+        }
+    }
+    if tells {
+        let keeper = Keeper { builder, found: found.clone() };
+        // Losses and faults are told by the index.
+        reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;
+    } else {
+        *found.borrow_mut() = builder.closed();
+    }
     if stop.load(Ordering::Relaxed) {
         return None;
     }
@@ -68,6 +87,11 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     };
     let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
     Some(Found { states, traces })
+}
+
+/// Does a recording of calls tell what CPUs run?
+fn tells_of_cpus(calls: &dyn CallSource) -> bool {
+    (0..calls.stream_count()).any(|stream| matches!(calls.holds(stream), StreamHolds::System { .. }))
 }
 
 /// Looks on while the events pass.

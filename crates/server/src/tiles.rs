@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 use tracemill_lod::calls::Slice;
 use tracemill_lod::counters::Point;
-use tracemill_lod::tiles::{self, MAX_LEVEL};
+use tracemill_lod::tiles::{self, Density, MAX_LEVEL};
 use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
 
 use crate::answers::{Named, Query, named};
@@ -44,8 +44,11 @@ impl Names {
 
 fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
     let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
-    let gaps = shared.index().into_iter().flat_map(|index| tiles::gaps(index, track, level, range));
-    gaps.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count])).collect()
+    let Some(index) = shared.index() else { return Vec::new() };
+    let losses = tiles::gaps(index, track, level, range);
+    let losses = losses.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count]));
+    let damage = tiles::damage(index, track, level, range).map(|(at, len)| json!([at, len, "damage", null]));
+    losses.chain(damage).collect()
 }
 
 /// A track of an answer, as text.
@@ -66,7 +69,7 @@ impl TrackText {
         self
     }
 
-    fn density(self, density: &tiles::Density, timeline: &Timeline, names: &mut Names) -> Self {
+    fn density(self, density: &Density, timeline: &Timeline, names: &mut Names) -> Self {
         let mut number =
             |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string())) as i64;
         self.column("at", density.at.iter().map(|at| *at as i64))
@@ -99,6 +102,113 @@ impl TrackText {
     }
 }
 
+/// Makes the tracks of an answer.
+struct Tracks<'a> {
+    shared: &'a Shared,
+    query: &'a Query,
+    timeline: &'a Timeline,
+    level: u32,
+    /// First and last tile.
+    range: (u64, u64),
+    /// The density of base tracks, by index; each once, however many groups hold it.
+    densities: BTreeMap<usize, Density>,
+    /// The calls of tasks, by index.
+    slices: BTreeMap<usize, Vec<Slice>>,
+    /// Tracks by a value, in the order in which they were asked for: what was not read yet is not known at all.
+    of_values: std::vec::IntoIter<Option<Density>>,
+    names: Names,
+    is_exact: bool,
+}
+
+impl Tracks<'_> {
+    fn text(&mut self, id: &str, one: Named) -> Answer<String> {
+        Ok(match one {
+            Named::Base(at) => {
+                let known = self.densities.get(&at).cloned().unwrap_or_default();
+                let gaps = gaps_of(self.shared, at, self.level, self.range);
+                self.density(id, "events", &known).end(gaps)
+            }
+            Named::Value => {
+                let known = self.of_values.next().flatten().unwrap_or_default();
+                self.density(id, "events", &known).end(Vec::new())
+            }
+            Named::Group(trace) => self.group(id, trace),
+            Named::Calls(task) => {
+                let track = TrackText::new(id, "calls", true);
+                let slices = self.slices.get(&task).map_or(&[][..], |slices| slices);
+                match self.shared.calls() {
+                    Some(calls) => track.slices(slices, NameOf::Function, &calls.names, &mut self.names),
+                    None => track,
+                }
+                .end(Vec::new())
+            }
+            Named::State(at) => {
+                let track = TrackText::new(id, "state", true);
+                match self.shared.states() {
+                    Some(of) => {
+                        let (begin, end) = tiles::range(self.level, self.range.0, self.range.1);
+                        let origin = self.timeline.origin;
+                        let slices =
+                            of.states.slices(at, self.level, (origin + i128::from(begin), origin + i128::from(end)));
+                        track.slices(&slices, NameOf::State, &of.states.names, &mut self.names)
+                    }
+                    None => track,
+                }
+                .end(Vec::new())
+            }
+            Named::Plot => self.plot(id)?,
+        })
+    }
+
+    fn density(&mut self, id: &str, kind: &str, known: &Density) -> TrackText {
+        self.is_exact &= known.is_exact;
+        TrackText::new(id, kind, known.is_exact).density(known, self.timeline, &mut self.names)
+    }
+
+    /// All events of a trace.
+    fn group(&mut self, id: &str, trace: usize) -> String {
+        let source = self.shared.input.traces.source();
+        let own = bases_of(self.shared, self.timeline, trace);
+        let mut all: Vec<Density> = own.iter().filter_map(|at| self.densities.get(at)).cloned().collect();
+        all.extend(tiles::estimate_of(self.timeline, &source, trace, self.level, self.range));
+        let gaps = own.into_iter().flat_map(|track| gaps_of(self.shared, track, self.level, self.range));
+        let gaps = gaps.collect();
+        self.density(id, "group", &tiles::together(&all)).end(gaps)
+    }
+
+    /// A field over time.
+    fn plot(&mut self, id: &str) -> Answer<String> {
+        let field = Field::of_id(self.shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+        let what = (self.level, self.range.0, self.range.1);
+        let asked = (self.query.is_on("exact"), &self.query.asker);
+        let (points, is_read) = plots::tiles(self.shared, (id, &field), self.query.get("filter"), what, asked)?;
+        self.is_exact &= is_read;
+        Ok(TrackText::new(id, "counter", is_read).points(&points).end(Vec::new()))
+    }
+}
+
+/// The base tracks of a trace.
+fn bases_of(shared: &Shared, timeline: &Timeline, trace: usize) -> Vec<usize> {
+    let (known, source) = (timeline.tracks(), shared.input.traces.source());
+    (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect()
+}
+
+/// The calls of tasks.
+fn slices_of(
+    shared: &Shared,
+    timeline: &Timeline,
+    tasks: &[usize],
+    level: u32,
+    (from, to): (u64, u64),
+) -> BTreeMap<usize, Vec<Slice>> {
+    let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) else { return BTreeMap::new() };
+    let (begin, end) = tiles::range(level, from, to);
+    let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    let found = calls.slices(tasks, level, (absolute(begin), absolute(end)));
+    tasks.iter().copied().zip(found).collect()
+}
+
+/// `tiles`, and whether all of it is exact.
 pub(crate) fn tiles(
     shared: &Shared,
     query: &Query,
@@ -114,105 +224,42 @@ pub(crate) fn tiles(
         return Err(ApiError::request("at most 64 tracks are asked for at once"));
     }
     let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
-    let tasks: Vec<usize> =
-        asked.iter().filter_map(|one| if let Named::Calls(at) = one { Some(*at) } else { None }).collect();
     // Tracks by a value have their filter in what was read of them.
     let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(shared, id)).collect();
-    let mut of_values = groups::densities(shared, &values, (level, (from, to)), query)?.into_iter();
+    let range = (from, to);
+    let of_values = groups::densities(shared, &values, (level, range), query)?.into_iter();
     let set = if asked.iter().all(|one| *one == Named::Value) { None } else { set()? };
-    let (timeline, source, range) = (shared.timeline(), shared.input.traces.source(), (from, to));
-    let known = timeline.tracks();
-    let of_trace =
-        |trace: usize| -> Vec<usize> { (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect() };
-    // Each track once, however many groups hold it.
-    let mut wanted: Vec<usize> = asked
-        .iter()
-        .flat_map(|one| match one {
-            Named::Base(at) => vec![*at],
-            Named::Group(trace) => of_trace(*trace),
-            Named::Calls(_) | Named::State(_) | Named::Plot | Named::Value => Vec::new(),
-        })
-        .collect();
-    wanted.sort_unstable();
-    wanted.dedup();
-    let densities = match shared.index().zip(set) {
-        Some((index, set)) => tiles::density_in(index, &wanted, level, range, &set),
-        None => tiles::density(&timeline, &source, &wanted, level, range, query.is_on("exact")),
+    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
+    let (mut tasks, mut bases) = (Vec::new(), Vec::new());
+    for one in &asked {
+        match one {
+            Named::Base(at) => bases.push(*at),
+            Named::Group(trace) => bases.extend(bases_of(shared, &timeline, *trace)),
+            Named::Calls(at) => tasks.push(*at),
+            Named::State(_) | Named::Plot | Named::Value => {}
+        }
+    }
+    bases.sort_unstable();
+    bases.dedup();
+    let index = shared.index().map(|index| &**index);
+    let densities = match index.zip(set) {
+        Some((index, set)) => tiles::density_in(index, &bases, level, range, &set),
+        None => tiles::density((&timeline, index), &source, &bases, level, range, query.is_on("exact")),
     };
-    let density_of = |track: usize| wanted.binary_search(&track).ok().map(|at| &densities[at]);
-    let mut names = Names::default();
-    let mut slices: BTreeMap<usize, Vec<Slice>> = BTreeMap::new();
-    if let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) {
-        let (begin, end) = tiles::range(level, from, to);
-        let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-        let found = calls.slices(&tasks, level, (absolute(begin), absolute(end)));
-        slices.extend(tasks.iter().copied().zip(found));
-    }
-    let mut is_exact = true;
-    let mut tracks: Vec<String> = Vec::with_capacity(ids.len());
-    for (id, one) in ids.iter().zip(&asked) {
-        tracks.push(match one {
-            Named::Base(at) => {
-                let known = density_of(*at).cloned().unwrap_or_default();
-                is_exact &= known.is_exact;
-                let track = TrackText::new(id, "events", known.is_exact).density(&known, &timeline, &mut names);
-                track.end(gaps_of(shared, *at, level, range))
-            }
-            Named::Calls(at) => {
-                let (calls, slices) = (shared.calls(), slices.get(at).map_or(&[][..], |slices| slices));
-                let track = TrackText::new(id, "calls", true);
-                match calls {
-                    Some(calls) => track.slices(slices, NameOf::Function, &calls.names, &mut names).end(Vec::new()),
-                    None => track.end(Vec::new()),
-                }
-            }
-            Named::State(at) => {
-                let track = TrackText::new(id, "state", true);
-                let Some(of) = shared.states() else {
-                    tracks.push(track.end(Vec::new()));
-                    continue;
-                };
-                let (begin, end) = tiles::range(level, from, to);
-                let range = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
-                let slices = of.states.slices(*at, level, range);
-                track.slices(&slices, NameOf::State, &of.states.names, &mut names).end(Vec::new())
-            }
-            Named::Value => {
-                // What was not read yet is not known at all.
-                let known = of_values.next().flatten().unwrap_or_default();
-                is_exact &= known.is_exact;
-                let track = TrackText::new(id, "events", known.is_exact).density(&known, &timeline, &mut names);
-                track.end(Vec::new())
-            }
-            Named::Plot => {
-                let field = Field::of_id(shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
-                let what = (level, from, to);
-                let (points, is_read) = plots::tiles(
-                    shared,
-                    (id, &field),
-                    query.get("filter"),
-                    what,
-                    (query.is_on("exact"), &query.asker),
-                )?;
-                is_exact &= is_read;
-                TrackText::new(id, "counter", is_read).points(&points).end(Vec::new())
-            }
-            Named::Group(at) => {
-                let own = of_trace(*at);
-                let mut all: Vec<tiles::Density> = own.iter().filter_map(|at| density_of(*at)).cloned().collect();
-                all.extend(tiles::estimate_of(&timeline, &source, *at, level, range));
-                let all = tiles::together(&all);
-                is_exact &= all.is_exact;
-                let gaps = own.into_iter().flat_map(|track| gaps_of(shared, track, level, range));
-                let track = TrackText::new(id, "group", all.is_exact).density(&all, &timeline, &mut names);
-                track.end(gaps.collect())
-            }
-        });
-    }
-    let names = Value::Object(names.list);
-    let text = format!(
-        "{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":[{}]}}",
-        tracks.join(",")
-    );
-    Ok((text, is_exact))
+    let mut tracks = Tracks {
+        shared,
+        query,
+        timeline: &timeline,
+        level,
+        range,
+        densities: bases.into_iter().zip(densities).collect(),
+        slices: slices_of(shared, &timeline, &tasks, level, range),
+        of_values,
+        names: Names::default(),
+        is_exact: true,
+    };
+    let texts = ids.iter().zip(&asked).map(|(id, one)| tracks.text(id, *one)).collect::<Answer<Vec<String>>>()?;
+    let (names, texts) = (Value::Object(tracks.names.list), texts.join(","));
+    let text = format!("{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":[{texts}]}}");
+    Ok((text, tracks.is_exact))
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
@@ -16,11 +16,14 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use crate::anew::Current;
 use crate::answers::{self, Asker, Query, Reply};
 use crate::assets::Asset;
+use crate::download;
 use crate::error::{Answer, ApiError};
 use crate::export;
+use crate::first;
 use crate::guard::{Guard, check_method};
-use crate::shared::{Input, News, Shared, Stage};
+use crate::shared::{Input, Shared, Stage};
 use crate::sql;
+use crate::stream;
 
 /// How a server is reached.
 pub struct Settings {
@@ -88,6 +91,15 @@ struct App {
     pages: AtomicUsize,
 }
 
+/// A page that is open, as long as its stream of progress is.
+struct OpenPage(Arc<App>);
+
+impl Drop for OpenPage {
+    fn drop(&mut self) {
+        self.0.pages.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Listening {
     /// The address for people, with the token.
     pub fn url(&self) -> String {
@@ -105,6 +117,7 @@ impl Listening {
     /// When the system lets it not go on.
     pub fn run(self) -> Result<()> {
         let Listening { runtime, listener, shared, idle_exit, .. } = self;
+        first::server_begins(&shared);
         shared.read_behind();
         let current = Arc::new(Current::new(shared.clone()));
         let watcher = current.clone();
@@ -198,8 +211,13 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     if !is_api {
         check_method(&parts.method, false)?;
         return match path.strip_prefix("/export/") {
-            Some(name) => exported(app, name, &parts.method),
-            None => page(&path, &parts.headers),
+            Some(name) => download::exported(&app.current.lasting.exports, name, &parts.method),
+            None => {
+                if path == "/" {
+                    first::page_opens(&app.current.shared());
+                }
+                page(&path, &parts.headers)
+            }
         };
     }
     let path = path.trim_start_matches("/api/").to_string();
@@ -222,13 +240,15 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         return Err(ApiError::new(503, "busy", "too many questions at once"));
     };
     if path == "progress" {
-        return Ok(progress(app));
+        app.pages.fetch_add(1, Ordering::Relaxed);
+        return Ok(stream::progress(OpenPage(app.clone()), app.current.clone()));
     }
     let query = Query::parse(query);
     // Whoever goes away leaves this function behind: then nobody waits.
     let _asker = Gone(query.asker.clone());
     let shared = app.current.shared();
-    let is_kept = path == "tiles" && query.get("g") == Some(&*shared.generation());
+    let is_tiles = path == "tiles";
+    let is_kept = is_tiles && query.get("g") == Some(&*shared.generation());
     let (asked, current) = (shared.clone(), app.current.clone());
     let answer = tokio::task::spawn_blocking(move || {
         let mut answer = answers::answer(&asked, &path, &query);
@@ -240,6 +260,9 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         answer
     })
     .await;
+    if is_tiles {
+        first::tiles_are_sent(&shared);
+    }
     let answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
     let generation = shared.generation();
     let (text, is_exact) = match answer {
@@ -325,30 +348,6 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
     Ok(json_response(&answer, None))
 }
 
-/// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
-fn exported(app: &App, name: &str, method: &Method) -> Answer<Response> {
-    let is_there = method == Method::GET;
-    let file = is_there.then(|| app.current.lasting.exports.take(name)).flatten();
-    let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
-    let len = file.metadata().map_or(0, |metadata| metadata.len());
-    let stream = futures_util::stream::try_unfold(Some(file), async |file| {
-        let Some(mut file) = file else { return Ok(None) };
-        let read = tokio::task::spawn_blocking(move || {
-            let mut bytes = vec![0; 256 << 10];
-            let len = std::io::Read::read(&mut file, &mut bytes)?;
-            bytes.truncate(len);
-            Ok::<_, std::io::Error>((bytes, file))
-        });
-        let (bytes, file) = read.await.map_err(std::io::Error::other)??;
-        Ok::<_, std::io::Error>((!bytes.is_empty()).then_some((Bytes::from(bytes), Some(file))))
-    });
-    let response = Response::builder()
-        .header(header::CONTENT_TYPE, "application/x-tar")
-        .header(header::CONTENT_LENGTH, len)
-        .header(header::CONTENT_DISPOSITION, "attachment; filename=\"trace.tar\"");
-    Ok(built(response, Body::from_stream(stream)))
-}
-
 fn page(path: &str, headers: &HeaderMap) -> Answer<Response> {
     let asset = Asset::find(path).ok_or_else(|| ApiError::new(404, "path", "there is no such page"))?;
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -383,7 +382,7 @@ fn text_response(text: String, asked: Option<&HeaderMap>) -> Response {
     }
 }
 
-fn built(response: axum::http::response::Builder, body: Body) -> Response {
+pub(crate) fn built(response: axum::http::response::Builder, body: Body) -> Response {
     response.body(body).unwrap_or_default()
 }
 
@@ -392,64 +391,6 @@ fn tag_of(bytes: &[u8]) -> String {
     let sum =
         bytes.iter().fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3));
     format!("\"{sum:016x}\"")
-}
-
-/// A page that is open, as long as its stream of progress is.
-struct OpenPage(Arc<App>);
-
-impl Drop for OpenPage {
-    fn drop(&mut self) {
-        self.0.pages.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// How far the index is, as a server-sent event.
-fn index_event(shared: &Shared) -> String {
-    let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
-    format!("event: index\ndata: {body}\n\n")
-}
-
-/// Server-sent events: how far the index is, and the end.
-fn progress(app: &Arc<App>) -> Response {
-    app.pages.fetch_add(1, Ordering::Relaxed);
-    let page = OpenPage(app.clone());
-    let news = app.current.lasting.news.subscribe();
-    let stream = futures_util::stream::unfold((page, news, None), async |(page, mut news, last)| {
-        loop {
-            let now = *news.borrow_and_update();
-            let is_over = last.is_some_and(|last: News| last.stage == Stage::End);
-            if is_over {
-                return None;
-            }
-            if last != Some(now) {
-                let shared = page.0.current.shared();
-                let is_grown = last.is_some_and(|last| last.version != now.version);
-                let text = match (now.stage, now.grown.filter(|_| is_grown)) {
-                    (Stage::End, _) => "event: end\ndata: {}\n\n".to_string(),
-                    (_, Some(begin)) => {
-                        let (begin, end) = (begin.to_string(), shared.ends().1.map(|end| end.to_string()));
-                        let body = json!({ "generation": shared.generation(), "begin": begin, "end": end });
-                        format!("event: grown\ndata: {body}\n\n")
-                    }
-                    _ => index_event(&shared),
-                };
-                return Some((Ok::<_, std::convert::Infallible>(Bytes::from(text)), (page, news, Some(now))));
-            }
-            let is_counting = now.stage == Stage::Counting;
-            let wait = if is_counting { Duration::from_millis(250) } else { Duration::from_secs(15) };
-            match tokio::time::timeout(wait, news.changed()).await {
-                Ok(Ok(())) => {}
-                Ok(Err(_)) => return None,
-                Err(_) if is_counting => {
-                    let text = index_event(&page.0.current.shared());
-                    return Some((Ok(Bytes::from(text)), (page, news, last)));
-                }
-                Err(_) => return Some((Ok(Bytes::from_static(b": still here\n\n")), (page, news, last))),
-            }
-        }
-    });
-    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream; charset=utf-8");
-    built(response, Body::from_stream(stream))
 }
 
 #[cfg(test)]

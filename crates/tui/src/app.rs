@@ -81,8 +81,8 @@ const KEYS: &[(&str, &str)] = &[
     ("/  N  P", "search a name; next hit, previous hit"),
     ("F", "events: show those that a filter leaves; empty: all"),
     ("t", "events, replay: go to a time"),
-    ("<  >  =", "begin, end the range of all screens at the chosen line; the whole time"),
-    ("Enter", "replay, graph: fold or unfold; events: go on to the calls of that time"),
+    ("<  >  =", "the range begins, ends at the chosen line; the whole time"),
+    ("Enter", "replay, graph: fold, unfold; events: to the calls of that time"),
     ("c e  C E", "graph: fold, unfold the nodes below; all of them"),
     ("u  n p", "replay, graph: to the caller; graph: next, previous node beside"),
     ("[  ]", "replay: less deep, deeper"),
@@ -557,7 +557,8 @@ impl App {
         let wanted = ((begin.max(0) >> (level + 10)) as u64, (end.max(0) >> (level + 10)) as u64);
         let tracks: Vec<usize> = (0..timeline.tracks().len()).collect();
         let source = self.shared.input.traces.source();
-        let density = tiles::together(&tiles::density(&timeline, &source, &tracks, level, wanted, false));
+        let index = self.shared.index().map(|index| &**index);
+        let density = tiles::together(&tiles::density((&timeline, index), &source, &tracks, level, wanted, false));
         let mut counts = vec![0u64; columns];
         let base = i128::from(wanted.0) << (level + 10);
         let column =

@@ -284,6 +284,7 @@ fn help_lists_the_keys_and_any_key_ends_it() {
     let mut shown = Shown::new(demo("traces/mill"), (80, 24));
     let help = shown.keys("h").text();
     assert!(help.contains("PageUp PageDown") && help.contains("q                "), "{help}");
+    assert!(!help.contains('~'), "a line is cut: {help}");
     assert!(shown.keys("x").text().contains("1 of 2000 events"));
     assert!(shown.keys("x").text().contains("`x` does nothing here"));
     assert!(!shown.app.is_ended() && shown.keys("q").app.is_ended());

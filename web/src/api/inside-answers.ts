@@ -169,10 +169,10 @@ export class Answers {
   }
 
   private losses(): { track: string | null; kind: string; count: number | null; begin: number | null; end: number }[] {
-    return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => {
-      const time = (ns: string): number => Number(BigInt(ns) - this.pack.origin);
-      return { track, kind, count, begin: begin === null ? null : time(begin), end: end === null ? 0 : time(end) };
-    });
+    const { losses, faults } = this.pack.head.problems;
+    const time = (ns: string): number => Number(BigInt(ns) - this.pack.origin);
+    const damage = faults.map(({ track, ns, end }) => ({ track, kind: 'damage', count: null, begin: ns === null ? null : time(ns), end: end == null ? 0 : time(end) }));
+    return [...losses.map(({ track, kind, count, begin, end }) => ({ track, kind, count, begin: begin === null ? null : time(begin), end: end === null ? 0 : time(end) })), ...damage];
   }
 
   // Events.

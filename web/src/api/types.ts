@@ -225,6 +225,8 @@ export interface Fault {
   reason: string;
   track: string | null;
   ns: string | null;
+  /** Until when events are missing on the track. */
+  end?: string | null;
 }
 
 export interface Problems {

@@ -441,10 +441,11 @@ function wordsOf(place: Place, input: TimelineInput): string {
   let most = 0;
   let mostX = 0;
   let lost = 0;
+  let damaged = 0;
   let low = Infinity;
   let high = -Infinity;
   for (const { tile, x, bucketPx, left, right, fits } of parts) {
-    for (const gap of tile.gaps) lost += gap.count ?? 0;
+    for (const gap of tile.gaps) if (gap.kind === 'damage') damaged++; else lost += gap.count ?? 0;
     for (let i = 0; i < tile.size; i++) {
       const at = x + (tile.at[i] ?? 0) * bucketPx;
       const end = tile.len.length ? at + Math.max(tile.len[i] ?? 0, 0) * bucketPx : at + bucketPx;
@@ -465,6 +466,7 @@ function wordsOf(place: Place, input: TimelineInput): string {
     if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
   }
   if (lost > 0) said.push(`${grouped(lost)} lost`);
+  if (damaged > 0) said.push(`${numberOf(damaged, 'place')} damaged`);
   return said.join('; ');
 }
 

@@ -1,5 +1,5 @@
 // What leaves the page: pictures, tables, parts of the trace, commands.
-import { ask, post, selectAnswer, shownTotal, trackById } from '../state/load';
+import { ask, post, selectAnswer, trackById } from '../state/load';
 import { both, quoted } from '../state/filters';
 import { printing } from '../state/command';
 import { isFile, link, session, state, view } from '../state/store';
@@ -11,8 +11,7 @@ import { openMenu, openMenuAt, type MenuItem } from './menu';
 import { copyText, csvCell, saveFile } from './parts';
 import { pictureOfView, svgOfView } from './picture';
 
-/** Rows of the table that are written at most: more is for `tracemill print --format csv`. */
-const MOST_ROWS = 200_000;
+/** Rows that are asked for at once. */
 const PAGE = 1000;
 
 export function exportMenu(anchor?: Element): void {
@@ -40,20 +39,35 @@ async function savePicture(): Promise<void> {
   if (blob) saveFile('tracemill.png', [blob], 'image/png');
 }
 
+/** Lets the browser fetch what the server writes. */
+async function fetched(what: 'trace' | 'events', question: object): Promise<void> {
+  notice.value = '';
+  try {
+    const { url } = await whileBusy(post<{ url: string }>('export', { what, filter: state.peek().filter, ...question }));
+    const a = document.createElement('a');
+    a.href = url;
+    a.download = '';
+    a.click();
+  } catch (e) {
+    const error = reportFailure(e);
+    if (error) notice.value = refused(error.body);
+  }
+}
+
 export async function saveEvents(): Promise<void> {
+  // The server writes it while it is fetched, however long it is.
+  if (!isFile.peek()) { await fetched('events', {}); return; }
   const { filter } = state.peek();
-  const total = shownTotal.peek() ?? MOST_ROWS;
   const lines = ['event,ns,since,name,cpu,trace,track,text\n'];
   const end = hold();
   try {
-    for (let from = 0; from < Math.min(total, MOST_ROWS);) {
+    for (let from = 0; ;) {
       const { rows } = await ask<Rows>('events', { from, limit: PAGE, filter });
       if (rows.length === 0) break;
       for (const r of rows) lines.push(`${[r.event, r.ns, r.since, r.name, r.cpu, r.trace, trackById.peek().get(r.track)?.name ?? r.track, r.text].map(csvCell).join(',')}\n`);
       from += rows.length;
     }
     saveFile('events.csv', lines, 'text/csv');
-    if (total > MOST_ROWS) notice.value = `The first ${MOST_ROWS} events are written. The command of Copy as command prints all of them.`;
   } catch (e) {
     const error = reportFailure(e);
     if (error) notice.value = refused(error.body);
@@ -77,19 +91,7 @@ const exported = (): { begin: string; end: string } => {
   return { begin: String(range.begin), end: String(range.end) };
 };
 
-export async function cutTrace(): Promise<void> {
-  notice.value = '';
-  try {
-    const { url } = await whileBusy(post<{ url: string }>('export', { what: 'trace', ...exported(), tracks: [...state.peek().chosen], filter: state.peek().filter }));
-    const a = document.createElement('a');
-    a.href = url;
-    a.download = '';
-    a.click();
-  } catch (e) {
-    const error = reportFailure(e);
-    if (error) notice.value = refused(error.body);
-  }
-}
+export const cutTrace = (): Promise<void> => fetched('trace', { ...exported(), tracks: [...state.peek().chosen] });
 
 /** The line that prints what is chosen. */
 export function commandLine(): string {

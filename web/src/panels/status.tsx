@@ -2,7 +2,7 @@
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { markOf, notice, pointer, said, panelShown, sliceOf } from '../state/actions';
-import { callAnswer, eventAnswer, found } from '../state/load';
+import { callAnswer, eventAnswer, filterDone, found } from '../state/load';
 import { change, session, state, timeContext, whole } from '../state/store';
 import { grouped, duration, numberOf, point, signed } from '../time/format';
 import { spanOf } from '../time/range';
@@ -29,6 +29,7 @@ export function Status(): JSX.Element {
       {at !== null ? <span>Pointer <b>{point(at, timeContext.value)}</b>{unit}, <b>{signed(at - whole.value.begin)}</b></span> : null}
       {at === null && state.value.cursor !== null ? <span>Cursor <b>{point(state.value.cursor, timeContext.value)}</b>{unit}, <b>{signed(state.value.cursor - whole.value.begin)}</b></span> : null}
       <span class="grow" />
+      {state.value.filter !== '' && filterDone.value !== null && filterDone.value < 1 ? <span>Filter {Math.floor(filterDone.value * 100)} %</span> : null}
       <span>{s.index.state === 'complete' ? 'Index complete' : `Index ${Math.floor((s.index.done ?? 0) * 100)} %`}</span>
     </footer>
   );

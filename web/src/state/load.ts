@@ -53,6 +53,8 @@ export const counted = (abort?: AbortSignal): Promise<void> => new Promise((reso
 
 // Tracks and rows of the timeline.
 
+/** How far the filter went through the events, as far as that was told. */
+export const filterDone = signal<number | null>(null);
 export const filterError = signal<{ text: string; error: ErrorBody } | null>(null);
 
 /** Tracks that came with the session. */
@@ -176,6 +178,7 @@ effect(() => {
   const filter = state.value.filter;
   if (filter === filteredBy) return;
   filteredBy = filter;
+  filterDone.value = null;
   filteredTiles.clear();
 });
 
@@ -602,8 +605,6 @@ function hear(progress: Progress): void {
     case 'end': phase.value = 'ended'; break;
   }
 }
-
-export const filterDone = signal<number | null>(null);
 
 function hearIndex(index: IndexProgress): void {
   const before = session.peek();

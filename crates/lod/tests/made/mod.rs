@@ -28,12 +28,19 @@ event { id = 1; name = "lttng_ust_cyg_profile:func_exit"; fields := struct { uin
 event { id = 2; name = "tick"; };
 event { id = 3; name = "tock"; };
 event { id = 4; name = "tack"; };
+event { id = 5; name = "x:brew_entry"; };
+event { id = 6; name = "x:brew_exit"; };
+event { id = 7; name = "shift_begin"; };
+event { id = 8; name = "shift_end"; };
 "#;
 
 /// A function is entered, and left.
 pub(crate) const ENTRY: u8 = 0;
 /// See [`ENTRY`].
 pub(crate) const EXIT: u8 = 1;
+
+/// Pairs that only their names make calls: the entry to something and its exit, the begin of something and its end.
+pub(crate) const PAIRS: [(u8, u8); 2] = [(5, 6), (7, 8)];
 
 /// An event: its class, its time and its thread.
 pub(crate) type Event = (u8, u64, i32);
@@ -115,4 +122,32 @@ pub(crate) fn open(paths: &[PathBuf]) -> (Arc<Session>, Vec<StreamOf>) {
 /// The path of a trace of the demo.
 pub(crate) fn demo(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)
+}
+
+/// Streams in which everything is odd, and which are many packets long.
+pub(crate) fn odd_streams() -> Vec<Vec<Packet>> {
+    // A small generator: every run makes the same.
+    let mut state = 3u64;
+    let mut below = move |limit: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % limit
+    };
+    let kinds = |at: u64| (2 + at % 7 % 3) as u8;
+    let cut = |times: Vec<u64>, size: usize| -> Vec<Packet> {
+        let events = |times: &[u64]| times.iter().map(|time| (kinds(time / 3), *time, 1)).collect();
+        times.chunks(size).map(|times| Packet::new(events(times))).collect()
+    };
+    let start = 5_000_000_000u64;
+    let dense: Vec<u64> = (0..3000).map(|at| start + at).chain((0..500).map(|_| start + 4000)).collect();
+    let (mut burst, mut time) = (Vec::new(), start);
+    for at in 0..6000 {
+        time += if at % 1500 == 0 { 1 << 33 } else { below(300) };
+        burst.push(time);
+    }
+    let shaken: Vec<u64> = burst.iter().map(|time| time - below(20_000)).collect();
+    let mut moved = cut(burst.iter().map(|time| time + 7).collect(), 400);
+    moved.swap(0, 3);
+    moved.swap(5, 12);
+    let lone = vec![start + 11, start + (1 << 35)];
+    vec![cut(dense, 1000), cut(burst, 700), cut(shaken, 700), moved, vec![Packet::new(Vec::new())], cut(lone, 1)]
 }

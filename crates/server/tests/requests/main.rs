@@ -1,5 +1,6 @@
 //! Requests that nobody means: an answer or an error, never a fault of the server.
 
+mod calls;
 mod counters;
 
 use std::collections::HashMap;
@@ -103,6 +104,34 @@ fn a_session_brings_its_tracks_when_it_is_asked_to() {
     assert!(tracks["tracks"].as_array().is_some_and(|tracks| tracks.len() > 1), "{tracks}");
     assert_eq!((&session["tracks"], &session["generation"]), (&tracks["tracks"], &tracks["generation"]));
     assert_eq!(parse("/api/session")["tracks"], Value::Null);
+    served.end();
+}
+
+#[test]
+fn pages_are_told_how_far_a_filter_is() {
+    let served = serve("traces/mill");
+    served.when_counted();
+    let mut page = TcpStream::connect(&served.address).expect("it listens");
+    let head = format!(
+        "GET /api/progress HTTP/1.1\r\nHost: {}\r\nAuthorization: Bearer {}\r\n\r\n",
+        served.address, served.token
+    );
+    page.write_all(head.as_bytes()).expect("it reads");
+    let rows = served.rows("cpu%20%3D%3D%200").len();
+    let (mut told, mut some) = (String::new(), [0; 4096]);
+    let last = loop {
+        let len = page.read(&mut some).expect("it goes on");
+        assert!(len > 0, "it ended: {told}");
+        told.push_str(&String::from_utf8_lossy(&some[..len]));
+        let events =
+            told.split("event: filter").skip(1).filter_map(|event| event.split("data: ").nth(1)?.lines().next());
+        let events = events.filter_map(|data| serde_json::from_str::<Value>(data).ok());
+        if let Some(last) = events.into_iter().find(|data| data["done"].as_f64() == Some(1.0)) {
+            break last;
+        }
+    };
+    assert_eq!((&last["filter"], &last["matches"]), (&"cpu == 0".into(), &rows.into()));
+    drop(page);
     served.end();
 }
 

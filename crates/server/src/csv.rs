@@ -1,0 +1,108 @@
+//! Tables as CSV, line by line while they are fetched: they may have any length.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tracemill_codec::text::out::Out;
+use tracemill_lod::Index;
+use tracemill_render::csv::put_line;
+
+use crate::answers::{Asker, Query, base_id};
+use crate::error::{Answer, ApiError};
+use crate::measures::Wanted;
+use crate::rows::Reader;
+use crate::selection;
+use crate::shared::Shared;
+
+/// Takes text of a file; false when nobody wants more of it.
+pub(crate) type Take<'t> = &'t mut dyn FnMut(Vec<u8>) -> bool;
+
+/// Makes the text of a file.
+pub(crate) type Write = Box<dyn FnOnce(Take<'_>) -> Answer<()> + Send>;
+
+/// Bytes that are handed on together.
+const TOGETHER: usize = 128 << 10;
+
+const EVENTS: [&str; 8] = ["event", "ns", "since", "name", "cpu", "trace", "track", "text"];
+const NAMES: [&str; 5] = ["name", "events", "gap_min", "gap_p50", "gap_max"];
+const CALLS: [&str; 11] = ["name", "calls", "whole", "total", "self", "min", "mean", "p50", "p90", "p99", "max"];
+
+/// The rows of the table that a question is about.
+pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
+    let set = query.get("filter").map(|text| shared.set(text)).transpose()?;
+    // Mistakes are told before anything is fetched.
+    Wanted::new(shared, shared.whole_index()?, query, set.as_deref())?;
+    let (shared, query) = (shared.clone(), query.clone());
+    Ok(Box::new(move |take: Take<'_>| {
+        let index: &Index = shared.whole_index()?;
+        let wanted = Wanted::new(&shared, index, &query, set.as_deref())?;
+        let (mut reader, mut before) = (None, None);
+        let mut out = Out::default();
+        put_line(&mut out, &EVENTS);
+        for event in wanted.events() {
+            let row = Reader::on(&mut reader, &shared, index, event);
+            let row = row.ok_or_else(|| ApiError::new(500, "fault", "the traces cannot be read any more"))?;
+            let (time, (name, track)) = (index.ns(event), index.kind(event).unwrap_or_default());
+            let since = before.zip(time).map(|(before, time): (i128, i128)| time - before);
+            before = time;
+            let text = |number: Option<i128>| number.map_or(String::new(), |number| number.to_string());
+            let own = &index.tracks[track];
+            let cells = [
+                event.to_string(),
+                text(time),
+                text(since),
+                name.to_string(),
+                cell(&row.value["cpu"]),
+                own.trace.to_string(),
+                if own.name.is_empty() { base_id(track) } else { own.name.clone() },
+                row.text,
+            ];
+            put_line(&mut out, &cells);
+            if out.written().len() >= TOGETHER && !take(std::mem::take(&mut out).written().to_vec()) {
+                return Ok(());
+            }
+        }
+        take(out.written().to_vec());
+        Ok(())
+    }))
+}
+
+/// The statistics that a question is about: names, and functions behind an empty line.
+pub(crate) fn statistics(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
+    let set = query.get("filter").map(|text| shared.set(text)).transpose()?;
+    let told = selection::select(shared, query, set.as_deref())?;
+    Ok(Box::new(move |take: Take<'_>| {
+        let mut out = Out::default();
+        table(&mut out, &NAMES, &told["names"]);
+        if told["calls"].as_array().is_some_and(|calls| !calls.is_empty()) {
+            out.put(b"\n");
+            table(&mut out, &CALLS, &told["calls"]);
+        }
+        take(out.written().to_vec());
+        Ok(())
+    }))
+}
+
+fn table(out: &mut Out, columns: &[&str], rows: &Value) {
+    put_line(out, columns);
+    for row in rows.as_array().into_iter().flatten() {
+        let cells: Vec<String> = columns.iter().map(|column| cell(&row[*column])).collect();
+        put_line(out, &cells);
+    }
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// The parameters of a question in the body of a request.
+pub(crate) fn question(body: &Value) -> Query {
+    let tracks: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let plain = ["begin", "end", "filter"].map(|name| (name, cell(&body[name])));
+    let list = plain.into_iter().chain([("tracks", tracks.join(","))]);
+    Query { list: list.map(|(name, value)| (name.to_string(), value)).collect(), asker: Asker::default() }
+}

@@ -1,0 +1,72 @@
+//! What was exported, on its way to the browser.
+
+use std::fs::File;
+use std::io::Error;
+
+use axum::body::{Body, Bytes};
+use axum::http::{Method, header};
+use axum::response::Response;
+use futures_util::Stream;
+
+use crate::csv;
+use crate::error::{Answer, ApiError};
+use crate::export::{Exports, Waiting};
+use crate::web::built;
+
+/// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
+pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer<Response> {
+    let is_there = method == Method::GET;
+    let file = is_there.then(|| exports.take(name)).flatten();
+    let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
+    let response = Response::builder();
+    let attached = |name: &str| format!("attachment; filename=\"{name}\"");
+    Ok(match file {
+        Waiting::Archive(file) => {
+            let len = file.metadata().map_or(0, |metadata| metadata.len());
+            let response = response
+                .header(header::CONTENT_TYPE, "application/x-tar")
+                .header(header::CONTENT_LENGTH, len)
+                .header(header::CONTENT_DISPOSITION, attached("trace.tar"));
+            built(response, Body::from_stream(blocks(file)))
+        }
+        Waiting::Table(name, write) => {
+            let response = response
+                .header(header::CONTENT_TYPE, "text/csv; charset=utf-8")
+                .header(header::CONTENT_DISPOSITION, attached(name));
+            built(response, Body::from_stream(lines(write)))
+        }
+    })
+}
+
+/// Bytes of a file that are read at once.
+const BLOCK: usize = 256 << 10;
+
+fn blocks(file: File) -> impl Stream<Item = Result<Bytes, Error>> {
+    futures_util::stream::try_unfold(Some(file), async |file| {
+        let Some(mut file) = file else { return Ok(None) };
+        let read = tokio::task::spawn_blocking(move || {
+            let mut bytes = vec![0; BLOCK];
+            let len = std::io::Read::read(&mut file, &mut bytes)?;
+            bytes.truncate(len);
+            Ok::<_, Error>((bytes, file))
+        });
+        let (bytes, file) = read.await.map_err(Error::other)??;
+        Ok((!bytes.is_empty()).then_some((Bytes::from(bytes), Some(file))))
+    })
+}
+
+/// Parts of a table that wait for the browser, at most.
+const WAITING: usize = 2;
+
+/// A table while it is written; it ends when nobody fetches it any more.
+fn lines(write: csv::Write) -> impl Stream<Item = Result<Bytes, Error>> {
+    let (give, given) = tokio::sync::mpsc::channel(WAITING);
+    tokio::task::spawn_blocking(move || {
+        let written = write(&mut |bytes| give.blocking_send(Ok(Bytes::from(bytes))).is_ok());
+        if let Err(error) = written {
+            // Who fetches it must not take a part for the whole.
+            let _ = give.blocking_send(Err(Error::other(error.message)));
+        }
+    });
+    futures_util::stream::unfold(given, async |mut given| given.recv().await.map(|part| (part, given)))
+}

@@ -1,0 +1,38 @@
+//! Who goes first: a page that is being opened, or the reading of large traces.
+//!
+//! Both want all cores. What the page shows first needs no more than the packets' headers, so the reading waits for it: not
+//! for long, as a page may never come, and once the first tiles are there only until these are drawn.
+
+use std::time::{Duration, Instant};
+
+use crate::shared::Shared;
+
+/// Of fewer events everything is known before a page asks for it.
+const LARGE: f64 = 500_000.0;
+/// From the beginning of the server until a browser that runs already asks for the page.
+const FOR_BROWSER: Duration = Duration::from_millis(400);
+/// From there until the page has its first tiles.
+const FOR_TILES: Duration = Duration::from_millis(1500);
+/// From there until they are drawn.
+const FOR_DRAWING: Duration = Duration::from_millis(150);
+
+/// The server begins: a page will be asked for soon.
+pub(crate) fn server_begins(shared: &Shared) {
+    rest(shared, FOR_BROWSER);
+}
+
+/// The page was asked for.
+pub(crate) fn page_opens(shared: &Shared) {
+    rest(shared, FOR_TILES);
+}
+
+/// A page has got tiles.
+pub(crate) fn tiles_are_sent(shared: &Shared) {
+    shared.progress.rest_no_longer_than(Instant::now() + FOR_DRAWING);
+}
+
+fn rest(shared: &Shared, time: Duration) {
+    if !shared.is_complete() && shared.timeline().expected() > LARGE {
+        shared.progress.rest_until(Instant::now() + time);
+    }
+}

@@ -1,0 +1,105 @@
+//! Server-sent events: what changes while a page is open.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::http::header;
+use axum::response::Response;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::anew::Current;
+use crate::answers;
+use crate::shared::{News, Shared, Stage};
+use crate::web::built;
+
+/// How often a page is told how far something is.
+const STEP: Duration = Duration::from_millis(250);
+/// After how long a line says that the connection is still there.
+const SILENCE: Duration = Duration::from_secs(15);
+
+/// What a page was told.
+struct Told<P> {
+    /// Goes when nobody listens any more.
+    _page: P,
+    current: Arc<Current>,
+    news: watch::Receiver<News>,
+    last: Option<News>,
+    /// The filter, and how far it was.
+    filter: Option<(String, u64)>,
+}
+
+/// How far the index and a filter are, what grew, and the end. `page` is kept as long as somebody listens.
+pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Response {
+    let news = current.lasting.news.subscribe();
+    let told = Told { _page: page, current, news, last: None, filter: None };
+    let stream = futures_util::stream::unfold(told, async |mut told| {
+        let text = told.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), told))
+    });
+    let response = Response::builder().header(header::CONTENT_TYPE, "text/event-stream; charset=utf-8");
+    built(response, Body::from_stream(stream))
+}
+
+impl<P> Told<P> {
+    /// The next event, or a comment; `None` behind the end.
+    async fn next(&mut self) -> Option<String> {
+        loop {
+            let now = *self.news.borrow_and_update();
+            if self.last.is_some_and(|last| last.stage == Stage::End) {
+                return None;
+            }
+            if self.last != Some(now) {
+                let before = self.last.replace(now);
+                return Some(self.changed(before, now));
+            }
+            if let Some(text) = self.filtered() {
+                return Some(text);
+            }
+            let is_counting = now.stage == Stage::Counting;
+            let wait = if is_counting || self.current.lasting.is_filtering() { STEP } else { SILENCE };
+            match tokio::time::timeout(wait, self.news.changed()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) => return None,
+                Err(_) if is_counting => return Some(index_event(&self.current.shared())),
+                Err(_) if wait == STEP => {}
+                Err(_) => return Some(": still here\n\n".to_string()),
+            }
+        }
+    }
+
+    fn changed(&self, before: Option<News>, now: News) -> String {
+        let shared = self.current.shared();
+        let is_grown = before.is_some_and(|before| before.version != now.version);
+        match (now.stage, now.grown.filter(|_| is_grown)) {
+            (Stage::End, _) => "event: end\ndata: {}\n\n".to_string(),
+            (_, Some(begin)) => {
+                let (begin, end) = (begin.to_string(), shared.ends().1.map(|end| end.to_string()));
+                let body = json!({ "generation": shared.generation(), "begin": begin, "end": end });
+                format!("event: grown\ndata: {body}\n\n")
+            }
+            _ => index_event(&shared),
+        }
+    }
+
+    /// How far the filter is that somebody asked for last, when that is new.
+    fn filtered(&mut self) -> Option<String> {
+        let filtering = self.current.lasting.filtering()?;
+        let (done, matches) = filtering.progress();
+        let now = (filtering.filter.clone(), (done * 1000.0) as u64);
+        if self.filter.as_ref() == Some(&now) {
+            return None;
+        }
+        let body = json!({ "filter": now.0, "done": done, "matches": matches });
+        self.filter = Some(now);
+        Some(format!("event: filter\ndata: {body}\n\n"))
+    }
+}
+
+/// How far the index is.
+fn index_event(shared: &Shared) -> String {
+    let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
+    format!("event: index\ndata: {body}\n\n")
+}

@@ -1,0 +1,96 @@
+//! Calls: what is asked about all of a function's, against what each call says.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde_json::Value;
+
+use crate::{ns, serve};
+
+#[test]
+fn durations_are_those_of_the_calls() {
+    let served = serve("calls/tasting");
+    served.when_counted();
+    let mut all: Vec<(i128, i128)> = Vec::new();
+    let tracks = served.json("tracks");
+    for track in tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "calls") {
+        let id = track["id"].as_str().expect("a text");
+        for number in 0..track["calls"].as_u64().expect("a number") {
+            let call = served.json(&format!("call/{id}/{number}"));
+            if call["name"] == "usleep" && call["duration"] != Value::Null {
+                all.push((ns(&call["begin"]), ns(&call["duration"])));
+            }
+        }
+    }
+    all.sort_unstable();
+    assert!(all.len() > 5);
+    let points = |question: &str| -> Vec<(i128, i128)> {
+        let told = served.json(question);
+        let list: Vec<(i128, i128)> = (told["points"].as_array().expect("a list").iter())
+            .map(|point| (ns(&point["begin"]), ns(&point["duration"])))
+            .collect();
+        let counted: u64 = (told["histogram"].as_array().expect("a list").iter())
+            .map(|bar| {
+                let (power, count) = (bar[0].as_u64().expect("a number"), bar[1].as_u64().expect("a number"));
+                let own = list.iter().filter(|(_, duration)| u64::from(duration.ilog2()) == power).count();
+                assert_eq!(own as u64, count);
+                count
+            })
+            .sum();
+        assert_eq!(counted, list.len() as u64);
+        list
+    };
+    assert_eq!(points("durations?name=usleep"), all);
+    // Only what begins and ends inside.
+    let (begin, end) = (all[1].0, all[all.len() - 2].0 + all[all.len() - 2].1);
+    let inside = all.iter().filter(|(from, length)| *from >= begin && from + length <= end).copied();
+    assert_eq!(points(&format!("durations?name=usleep&begin={begin}&end={end}")), inside.collect::<Vec<_>>());
+    assert_eq!(served.ask("GET", "/api/durations?name=nothing", "").0, 404);
+    assert_eq!(served.ask("GET", "/api/durations", "").0, 400);
+    let features = &served.json("session")["features"];
+    assert!(features.as_array().expect("a list").contains(&"durations".into()));
+    served.end();
+}
+
+#[test]
+fn cpus_show_which_task_they_run() {
+    let served = serve("calls/tasting");
+    served.when_counted();
+    // Begin and end of what each CPU runs, and the task, by the lines.
+    let mut expected: BTreeMap<String, Vec<(i128, i128, String)>> = BTreeMap::new();
+    let mut open: HashMap<String, (i128, String)> = HashMap::new();
+    for (row, line) in served.rows("") {
+        let payload = &line["payload"];
+        let what = payload["event"].as_str().unwrap_or_default().to_string();
+        if !what.starts_with("linux:sched-") {
+            continue;
+        }
+        let (cpu, at) = (format!("CPU {}", payload["cpu"]), ns(&row["ns"]));
+        if let Some((since, task)) = open.remove(&cpu) {
+            expected.entry(cpu.clone()).or_default().push((since, at, task));
+        }
+        if what == "linux:sched-in" {
+            open.insert(cpu, (at, payload["tid"].to_string()));
+        }
+    }
+    assert!(expected.values().map(Vec::len).sum::<usize>() > 5, "{expected:?}");
+    let tracks = served.json("tracks");
+    let states = tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "state");
+    let mut found: BTreeMap<String, Vec<(i128, i128, String)>> = BTreeMap::new();
+    for track in states {
+        assert_eq!((&track["parent"], &track["depth"]), (&"g0".into(), &1.into()));
+        let (id, name) = (track["id"].as_str().expect("a text"), track["name"].as_str().expect("a text"));
+        let mut at = i128::from(i64::MIN / 4);
+        loop {
+            let piece = served.json(&format!("locate?track={id}&at={at}&direction=next"));
+            if piece["begin"] == Value::Null {
+                break;
+            }
+            at = ns(&piece["begin"]);
+            let (end, task) = (ns(&piece["end"]), piece["name"].as_str().expect("a text"));
+            let tid = task.rsplit(' ').next().expect("a number").to_string();
+            found.entry(name.to_string()).or_default().push((at, end, tid));
+        }
+    }
+    assert_eq!(found, expected);
+    served.end();
+}
