@@ -162,18 +162,23 @@ export class Answers {
 
   private gaps(bases: readonly number[], bucket: number, [begin, end]: Range): NonNullable<TileTrack['gaps']> {
     const isNear = (loss: { begin: number | null; end: number }): boolean => loss.begin !== null && loss.end >= begin && loss.begin <= end;
-    return bases.flatMap((base) => this.losses().filter((loss) => loss.track === `b${base}` && isNear(loss))).map((loss) => {
+    const all = [...this.losses(), ...this.damage()];
+    return bases.flatMap((base) => all.filter((loss) => loss.track === `b${base}` && isNear(loss))).map((loss) => {
       const from = Math.floor(Math.max(loss.begin! - begin, 0) / bucket);
       return [from, Math.floor((Math.min(loss.end, end) - begin) / bucket) - from + 1, loss.kind, loss.count];
     });
   }
 
   private losses(): { track: string | null; kind: string; count: number | null; begin: number | null; end: number }[] {
-    const { losses, faults } = this.pack.head.problems;
-    const time = (ns: string): number => Number(BigInt(ns) - this.pack.origin);
-    const damage = faults.map(({ track, ns, end }) => ({ track, kind: 'damage', count: null, begin: ns === null ? null : time(ns), end: end == null ? 0 : time(end) }));
-    return [...losses.map(({ track, kind, count, begin, end }) => ({ track, kind, count, begin: begin === null ? null : time(begin), end: end === null ? 0 : time(end) })), ...damage];
+    return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => ({ track, kind, count, begin: begin === null ? null : this.time(begin), end: end === null ? 0 : this.time(end) }));
   }
+
+  /** What could not be read, in the same form. */
+  private damage(): ReturnType<typeof this.losses> {
+    return this.pack.head.problems.faults.map(({ track, ns, end }) => ({ track, kind: 'damage', count: null, begin: ns === null ? null : this.time(ns), end: end == null ? 0 : this.time(end) }));
+  }
+
+  private time(ns: string): number { return Number(BigInt(ns) - this.pack.origin); }
 
   // Events.
 
