@@ -296,7 +296,7 @@ impl<'t> Reading<'t> {
                 let is_looked_up = self.index.faults.len() < LOOKED_UP;
                 let (stream, packet) = is_looked_up.then(|| damaged(streams, &error)).flatten().unzip();
                 let track = stream.and_then(|stream| self.track_of[stream]).map(|track| track as usize);
-                // What stands before it in the packet was read.
+                // Events before it in the packet were read.
                 let range = packet.flatten().map(|(begin, end)| (self.latest.unwrap_or(begin).clamp(begin, end), end));
                 self.index.faults.push(Fault { error: Arc::new(error), after: self.latest, track, range });
             }

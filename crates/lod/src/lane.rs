@@ -176,7 +176,7 @@ impl Kept<'_> {
         self.each_from(self.lane.marks.partition_point(|mark| mark.time < range.0), range.1, see);
     }
 
-    /// The same from the first step of a segment on.
+    /// As [`Kept::each`], from the first step of a segment on.
     fn each_from(&self, segment: usize, last: i64, mut see: impl FnMut(Step) -> bool) {
         let mark = segment.checked_sub(1).map(|at| &self.lane.marks[at]);
         let (mut time, mut calls) = mark.map_or((self.lane.first, 0), |mark| (mark.time, mark.calls));
@@ -190,7 +190,7 @@ impl Kept<'_> {
         let mut buffer = Vec::new();
         'segments: for &number in self.lane.segments.iter().skip(segment) {
             let number = number as usize;
-            // What cannot be read is said by `Segments::is_broken`.
+            // `Segments::is_broken` says that one cannot be read.
             let all = (0, self.segments.bytes_of(number));
             let Some(mut rest) = self.segments.part(number, all, &mut buffer) else { break };
             while !rest.is_empty() {

@@ -96,7 +96,7 @@ fn span(level: u32, entry: Entry) -> (i128, i128) {
     (from, from + (1 << level) - 1)
 }
 
-/// What is asked about buckets.
+/// A question about buckets.
 struct Asked<'a> {
     tracks: &'a [usize],
     level: u32,

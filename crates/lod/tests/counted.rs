@@ -345,7 +345,7 @@ fn pairs_are_calls_of_their_threads() {
     assert_eq!(of_task(0), [("shift", 10, Some(60), 0), ("x:brew", 20, Some(30), 1), ("x:brew", 40, Some(55), 1)]);
     assert_eq!(of_task(1), [("x:brew", 12, Some(90), 0)]);
     assert!(calls.warnings.is_empty() && calls.faults.is_empty());
-    // What threads of a kernel do is told by their states.
+    // States tell the work of a kernel's threads.
     assert!(followed(&open(&["kernel/bakery"]).0, &Selection::default()).is_none());
 }
 

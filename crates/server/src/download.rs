@@ -1,4 +1,4 @@
-//! What was exported, on its way to the browser.
+//! Exported files, on their way to the browser.
 
 use std::fs::File;
 use std::io::Error;
@@ -64,7 +64,7 @@ fn lines(write: csv::Write) -> impl Stream<Item = Result<Bytes, Error>> {
     tokio::task::spawn_blocking(move || {
         let written = write(&mut |bytes| give.blocking_send(Ok(Bytes::from(bytes))).is_ok());
         if let Err(error) = written {
-            // Who fetches it must not take a part for the whole.
+            // Nobody must take a part for the whole.
             let _ = give.blocking_send(Err(Error::other(error.message)));
         }
     });

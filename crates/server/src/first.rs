@@ -1,6 +1,6 @@
-//! Who goes first: a page that is being opened, or the reading of large traces.
+//! A page that is being opened goes before the reading of large traces.
 //!
-//! Both want all cores. What the page shows first needs no more than the packets' headers, so the reading waits for it: not
+//! Both want all cores. The first picture of the page needs no more than the packets' headers, so the reading waits for it: not
 //! for long, as a page may never come, and once the first tiles are there only until these are drawn.
 
 use std::time::{Duration, Instant};

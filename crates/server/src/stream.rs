@@ -20,7 +20,7 @@ const STEP: Duration = Duration::from_millis(250);
 /// After how long a line says that the connection is still there.
 const SILENCE: Duration = Duration::from_secs(15);
 
-/// What a page was told.
+/// The state of a stream: all that its page was told.
 struct Told<P> {
     /// Goes when nobody listens any more.
     _page: P,

@@ -173,7 +173,7 @@ export class Answers {
     return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => ({ track, kind, count, begin: begin === null ? null : this.time(begin), end: end === null ? 0 : this.time(end) }));
   }
 
-  /** What could not be read, in the same form. */
+  /** Stretches that could not be read, in the same form. */
   private damage(): ReturnType<typeof this.losses> {
     return this.pack.head.problems.faults.map(({ track, ns, end }) => ({ track, kind: 'damage', count: null, begin: ns === null ? null : this.time(ns), end: end == null ? 0 : this.time(end) }));
   }

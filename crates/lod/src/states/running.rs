@@ -1,4 +1,4 @@
-//! What CPUs run, as recordings of calls tell it: when a task gets a processor, and when it gives it away.
+//! Tasks that CPUs run, as recordings of calls tell it: when a task gets a processor, and when it gives it away.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -46,7 +46,7 @@ impl Builder {
                         self.states.tracks[track].name = format!("CPU {cpu}");
                         (track, None)
                     });
-                    // What follows another task says that this one has ended.
+                    // Another task on the CPU says that this one gave it away.
                     if let Some((since, name)) = runs.take()
                         && let Some((from, to)) = self.cut(since, at)
                     {
