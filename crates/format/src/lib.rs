@@ -25,6 +25,7 @@ mod spill;
 mod storage;
 pub mod target;
 pub mod writer;
+mod zstd;
 
 pub use self::faults::Faults;
 pub use self::format::{Format, Open, Probe, names_of, settings_of};
@@ -36,3 +37,4 @@ pub use self::setting::{Setting, Settings};
 pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, is_below};
 pub use self::spill::Spill;
 pub use self::storage::{Entry, EntryKind, Storage};
+pub use self::zstd::zstd_window;

@@ -3,6 +3,7 @@
 use std::io::Read;
 
 use ruzstd::decoding::FrameDecoder;
+use tracemill_format::zstd_window;
 use tracemill_model::error::{Error, Result};
 
 /// The most bytes that a section may have unpacked: event formats of large kernels have some 10 MiB.
@@ -62,7 +63,7 @@ impl Algorithm {
 fn unzstd(packed: &[u8], len: u64) -> Result<Vec<u8>> {
     let wrong = |error: &dyn std::fmt::Display| Error::malformed(format!("cannot unpack as zstd: {error}"));
     // The window is taken before anything is unpacked: it must not be what the input claims.
-    if let Some(window) = window_bytes(packed).filter(|&window| window > MAX_WINDOW_BYTES.max(len)) {
+    if let Some(window) = zstd_window(packed).filter(|&window| window > MAX_WINDOW_BYTES.max(len)) {
         return Err(Error::unsupported(format!("a zstd window of {window} bytes")));
     }
     let mut source = packed;
@@ -71,22 +72,6 @@ fn unzstd(packed: &[u8], len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     decoder.by_ref().take(len + 1).read_to_end(&mut bytes).map_err(|error| wrong(&error))?;
     Ok(bytes)
-}
-
-/// The window that the header of a zstd frame asks for; `None` when it asks for that of its content.
-fn window_bytes(packed: &[u8]) -> Option<u64> {
-    let descriptor = *packed.get(4)?;
-    if descriptor & 0x20 != 0 {
-        // A single segment: the window is as large as the content, a number of 1, 2, 4 or 8 bytes behind the
-        // dictionary's.
-        let dictionary = [0usize, 1, 2, 4][usize::from(descriptor & 3)];
-        let size = [1usize, 2, 4, 8][usize::from(descriptor >> 6)];
-        let bytes = packed.get(5 + dictionary..5 + dictionary + size)?;
-        return Some(bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)));
-    }
-    let window = *packed.get(5)?;
-    let base = 1u64 << (10 + u32::from(window >> 3));
-    Some(base + base / 8 * u64::from(window & 7))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use liblzma::stream::{CONCATENATED, Stream};
 use ruzstd::decoding::{FrameDecoder, StreamingDecoder};
+use tracemill_format::zstd_window;
 use tracemill_model::error::{Error, Result};
 
 use super::Budget;
@@ -79,7 +80,7 @@ impl Compression {
                 rest = rest.get(len..).unwrap_or(&[]);
                 continue;
             }
-            if let Some(window) = window_bytes(rest).filter(|&window| window > MAX_WINDOW_BYTES) {
+            if let Some(window) = zstd_window(rest).filter(|&window| window > MAX_WINDOW_BYTES) {
                 let message = format!("a zstd window of {window} bytes, more than {MAX_WINDOW_BYTES}");
                 return Err(Error::unsupported(message).with_help("unpack it with `zstd -d --long=31`"));
             }
@@ -121,21 +122,4 @@ impl Compression {
 fn skippable(start: &[u8]) -> Option<usize> {
     let [kind, 0x2a, 0x4d, 0x18, a, b, c, d, ..] = *start else { return None };
     (kind & 0xf0 == 0x50).then(|| 8 + u32::from_le_bytes([a, b, c, d]) as usize)
-}
-
-/// The window that the header of a zstd frame asks for.
-fn window_bytes(frame: &[u8]) -> Option<u64> {
-    let descriptor = *frame.get(4)?;
-    if descriptor & 0x20 != 0 {
-        // A single segment: the window is as large as the content, a number of 1, 2, 4 or 8 bytes behind the
-        // dictionary's.
-        let dictionary = [0usize, 1, 2, 4][usize::from(descriptor & 3)];
-        let size = [1usize, 2, 4, 8][usize::from(descriptor >> 6)];
-        let bytes = frame.get(5 + dictionary..5 + dictionary + size)?;
-        let content = bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte));
-        return Some(if size == 2 { content + 256 } else { content });
-    }
-    let window = *frame.get(5)?;
-    let base = 1u64 << (10 + u32::from(window >> 3));
-    Some(base + base / 8 * u64::from(window & 7))
 }
