@@ -48,15 +48,31 @@ impl Wide {
 
     /// The number when it fits.
     pub fn to_i128(&self) -> Option<i128> {
-        let fill = if self.is_negative() { u64::MAX } else { 0 };
-        let limb = |at: usize| self.limbs.get(at).copied().unwrap_or(fill);
-        let value = (u128::from(limb(1)) << 64 | u128::from(limb(0))) as i128;
-        let rest_is_sign = self.limbs.iter().skip(2).all(|&limb| limb == fill);
+        let value = (u128::from(self.limb(1)) << 64 | u128::from(self.limb(0))) as i128;
+        let sign = self.limb(self.limbs.len());
+        let rest_is_sign = self.limbs.iter().skip(2).all(|&limb| limb == sign);
         (rest_is_sign && (value < 0) == self.is_negative()).then_some(value)
     }
 
-    fn is_negative(&self) -> bool {
+    /// Is it below zero?
+    pub fn is_negative(&self) -> bool {
         self.signed && self.limbs.last().is_some_and(|&top| top >> 63 == 1)
+    }
+
+    /// A limb; those behind the last one repeat the sign.
+    pub fn limb(&self, at: usize) -> u64 {
+        let sign = || if self.is_negative() { u64::MAX } else { 0 };
+        self.limbs.get(at).copied().unwrap_or_else(sign)
+    }
+
+    /// A bit, the lowest one first; those behind the last one repeat the sign.
+    pub fn bit(&self, at: u32) -> bool {
+        self.limb(at as usize / 64) >> (at % 64) & 1 == 1
+    }
+
+    /// Is a bit set from `low` to `high`, among those that are stored?
+    pub fn has_bit_in(&self, low: i128, high: i128) -> bool {
+        (low.max(0)..=high.min(self.limbs.len() as i128 * 64 - 1)).any(|at| self.bit(at as u32))
     }
 
     /// The number in base 10. Costs time in the square of its length.
@@ -157,16 +173,14 @@ pub fn leb128_wide(bytes: &[u8], signed: bool) -> Wide {
 
 /// Appends an integer of any width.
 pub fn put_wide(out: &mut Vec<u8>, value: &Wide, len_bits: u32, order: ByteOrder) {
-    let filler = if value.is_negative() { u64::MAX } else { 0 };
-    let bit = |at: u32| value.limbs.get(at as usize / 64).unwrap_or(&filler) >> (at % 64) & 1;
     let bytes = len_bits.div_ceil(8);
     for byte in 0..bytes {
         let mut sum = 0u8;
         for at in 0..8 {
             let place = byte * 8 + at;
             let set = match order {
-                ByteOrder::Little => place < len_bits && bit(place) == 1,
-                ByteOrder::Big => place < len_bits && bit(len_bits - 1 - place) == 1,
+                ByteOrder::Little => place < len_bits && value.bit(place),
+                ByteOrder::Big => place < len_bits && value.bit(len_bits - 1 - place),
             };
             sum |= u8::from(set) << bit_shift(at.into(), order);
         }
@@ -216,16 +230,11 @@ pub fn take_leb(bytes: &mut &[u8]) -> u64 {
 /// Appends a LEB128 integer of any width.
 pub fn put_leb_wide(out: &mut Vec<u8>, value: &Wide) {
     let len_bits = value.limbs.len() as u32 * 64;
-    let is_negative = value.is_negative();
-    let bit = |at: u32| match value.limbs.get(at as usize / 64) {
-        Some(limb) => limb >> (at % 64) & 1 == 1,
-        None => is_negative,
-    };
     // The bits that count; a signed number needs one more for its sign.
-    let top = (0..len_bits).rev().find(|&at| bit(at) != is_negative).map_or(0, |at| at + 1);
+    let top = (0..len_bits).rev().find(|&at| value.bit(at) != value.is_negative()).map_or(0, |at| at + 1);
     let count = (top + u32::from(value.signed)).max(1).div_ceil(7);
     for group in 0..count {
-        let low = (0..7).fold(0u8, |sum, at| sum | u8::from(bit(group * 7 + at)) << at);
+        let low = (0..7).fold(0u8, |sum, at| sum | u8::from(value.bit(group * 7 + at)) << at);
         out.push(if group + 1 < count { low | 0x80 } else { low });
     }
 }

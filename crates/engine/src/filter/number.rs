@@ -52,18 +52,15 @@ impl Number<'_> {
         }
         let (a, b) = (self.to_wide()?, other.to_wide()?);
         let len = a.limbs.len().max(b.limbs.len()) + 1;
-        let limbs = (0..len).map(|at| limb(&a, at) & limb(&b, at)).collect();
+        let limbs = (0..len).map(|at| a.limb(at) & b.limb(at)).collect();
         Some(from_wide(Wide { limbs, signed: true }))
     }
 
     /// Is the bit set? Bits beyond 127 are asked of wide numbers only.
     pub(super) fn has_bit_in(&self, low: i128, high: i128) -> bool {
-        let bits = |limbs: i128| low.max(0)..=high.min(limbs * 64 - 1);
         match self {
-            Number::Int(value) => bits(2).any(|bit| value >> bit & 1 == 1),
-            Number::Wide(wide) => {
-                bits(wide.limbs.len() as i128).any(|bit| wide.limbs[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
-            }
+            Number::Int(value) => (low.max(0)..=high.min(127)).any(|bit| value >> bit & 1 == 1),
+            Number::Wide(wide) => wide.has_bit_in(low, high),
             Number::Real(_) => false,
         }
     }
@@ -85,14 +82,6 @@ pub(super) fn from_wide(wide: Wide) -> Number<'static> {
     }
 }
 
-fn is_negative(wide: &Wide) -> bool {
-    wide.signed && wide.limbs.last().is_some_and(|&top| top >> 63 == 1)
-}
-
-fn limb(wide: &Wide, at: usize) -> u64 {
-    wide.limbs.get(at).copied().unwrap_or(if is_negative(wide) { u64::MAX } else { 0 })
-}
-
 fn compare_integers(a: &Number, b: &Number) -> Ordering {
     if let (Number::Int(a), Number::Int(b)) = (a, b) {
         return a.cmp(b);
@@ -100,8 +89,8 @@ fn compare_integers(a: &Number, b: &Number) -> Ordering {
     let (Some(a), Some(b)) = (a.to_wide(), b.to_wide()) else { return Ordering::Equal };
     let len = a.limbs.len().max(b.limbs.len());
     // Of two numbers with the same sign the one with the larger two's complement is larger.
-    is_negative(&b).cmp(&is_negative(&a)).then_with(|| {
-        (0..len).rev().map(|at| limb(&a, at).cmp(&limb(&b, at))).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
+    b.is_negative().cmp(&a.is_negative()).then_with(|| {
+        (0..len).rev().map(|at| a.limb(at).cmp(&b.limb(at))).find(|o| o.is_ne()).unwrap_or(Ordering::Equal)
     })
 }
 
@@ -258,7 +247,7 @@ fn minus_one(number: &Number<'static>) -> Number<'static> {
         Number::Int(value) if *value > i128::MIN => Number::Int(value - 1),
         number => {
             let Some(wide) = number.to_wide() else { return number.clone() };
-            let mut limbs: Vec<u64> = (0..=wide.limbs.len()).map(|at| limb(&wide, at)).collect();
+            let mut limbs: Vec<u64> = (0..=wide.limbs.len()).map(|at| wide.limb(at)).collect();
             let mut borrow = true;
             for limb in &mut limbs {
                 (*limb, borrow) = limb.overflowing_sub(u64::from(borrow));
