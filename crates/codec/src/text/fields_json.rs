@@ -11,7 +11,7 @@ use tracemill_model::schema::{
     Encoding, FieldClassId, FieldKind, LabelList, Mapping, Schema, Scope, StreamClassId, VariantOption,
 };
 
-use super::out::{Out, Piece};
+use super::out::{Out, Piece, SmallTexts};
 use super::strings;
 
 /// Prints the scopes of one trace's events as JSON objects.
@@ -50,8 +50,8 @@ enum Kind {
 
 struct EnumJson {
     class: LabelList,
-    /// `,"labels":[..]}` of values from 0.
-    dense: Vec<Option<Piece>>,
+    /// `,"labels":[..]}` of small values.
+    texts: SmallTexts,
 }
 
 impl JsonTrace {
@@ -167,7 +167,7 @@ fn key(comma: bool, name: &str) -> Piece {
 fn kind(schema: &Schema, id: FieldClassId) -> Kind {
     match &schema.field_class(id).kind {
         FieldKind::Integer(class) if class.mappings.is_some() => {
-            Kind::Enum(Box::new(EnumJson { class: class.label_list(), dense: Vec::new() }))
+            Kind::Enum(Box::new(EnumJson { class: class.label_list(), texts: SmallTexts::default() }))
         }
         FieldKind::BitMap(class) => Kind::Flags(class.flags.clone()),
         FieldKind::String(class) => Kind::Text(class.encoding),
@@ -249,12 +249,7 @@ impl<'a> Printer<'a> {
 
 /// Is a flag set in a bit map of any width?
 pub fn has_wide_flag(flag: &Mapping, value: &Wide) -> bool {
-    let is_set = |bit: i128| {
-        let bit = bit as usize;
-        value.limbs.get(bit / 64).is_some_and(|limb| limb >> (bit % 64) & 1 == 1)
-    };
-    let last = value.limbs.len() as i128 * 64 - 1;
-    flag.ranges.iter().any(|&(low, high)| (low.max(0)..=high.min(last)).any(is_set))
+    flag.ranges.iter().any(|&(low, high)| value.has_bit_in(low, high))
 }
 
 /// Is one of the bits of a flag set?
@@ -275,30 +270,16 @@ fn put_list(out: &mut Out, before: &[u8], names: &[&str]) {
 
 impl EnumJson {
     fn put(&mut self, out: &mut Out, value: i128) {
-        let Some(at) = usize::try_from(value).ok().filter(|&at| at < 256) else {
-            return out.put(&self.labels(value));
-        };
-        if self.dense.len() <= at {
-            self.dense.resize(at + 1, None);
-        }
-        if self.dense[at].is_none() {
-            self.dense[at] = Some(Piece::new(self.labels(value)));
-        }
-        if let Some(piece) = &self.dense[at] {
-            out.put_piece(piece);
-        }
-    }
-
-    fn labels(&self, value: i128) -> Vec<u8> {
-        let mut out = Out::default();
-        let mut names: Vec<&str> = Vec::new();
-        for label in self.class.of(value) {
-            if !names.contains(&&**label) {
-                names.push(label);
+        let EnumJson { class, texts } = self;
+        texts.put(out, value, |out| {
+            let mut names: Vec<&str> = Vec::new();
+            for label in class.of(value) {
+                if !names.contains(&&**label) {
+                    names.push(label);
+                }
             }
-        }
-        put_list(&mut out, b",\"labels\":[", &names);
-        out.written().to_vec()
+            put_list(out, b",\"labels\":[", &names);
+        });
     }
 }
 

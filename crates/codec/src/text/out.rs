@@ -32,6 +32,28 @@ impl<const N: usize> Piece<N> {
     }
 }
 
+/// Values from 0 up to this have their texts kept.
+const SMALL_VALUES: usize = 256;
+
+/// Texts of small values, each made when it is first put.
+#[derive(Clone, Debug, Default)]
+pub struct SmallTexts(Vec<Option<Piece>>);
+
+impl SmallTexts {
+    /// Appends the text of a value, which `make` appends where it is not known.
+    pub fn put(&mut self, out: &mut Out, value: i128, make: impl FnOnce(&mut Out)) {
+        let Some(at) = usize::try_from(value).ok().filter(|&at| at < SMALL_VALUES) else { return make(out) };
+        if self.0.len() <= at {
+            self.0.resize(at + 1, None);
+        }
+        out.put_piece(self.0[at].get_or_insert_with(|| {
+            let mut text = Out::default();
+            make(&mut text);
+            Piece::new(text.written())
+        }));
+    }
+}
+
 /// The buffer: `bytes[..len]` is written.
 #[derive(Default)]
 pub struct Out {

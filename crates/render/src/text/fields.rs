@@ -2,11 +2,11 @@
 
 use tracemill_codec::bits::Wide;
 use tracemill_codec::plan::{NodeId, Visitor};
-use tracemill_model::schema::Encoding;
+use tracemill_model::schema::{Encoding, LabelList};
 
 use super::options::Palette;
 use super::table::{EnumText, Kind, NodeText, Short, Table};
-use tracemill_codec::text::out::{Out, Piece, put_g};
+use tracemill_codec::text::out::{Out, put_g};
 use tracemill_codec::text::strings;
 
 /// Prints the fields of one scope.
@@ -281,47 +281,33 @@ pub(super) fn put_number(out: &mut Out, kind: &Kind, value: u64, signed: bool) {
     }
 }
 
-/// Values from 0 up to this have their labels prepared.
-pub(super) const DENSE_LABELS: usize = 256;
-
 impl EnumText {
     fn put_labels(&mut self, out: &mut Out, value: u64, signed: bool) {
-        let wide = if signed { i128::from(value as i64) } else { i128::from(value) };
-        let Some(at) = usize::try_from(wide).ok().filter(|&at| at < DENSE_LABELS) else {
-            return self.labels(out, wide);
-        };
-        if self.dense.len() <= at {
-            self.dense.resize(at + 1, None);
-        }
-        if self.dense[at].is_none() {
-            let mut text = Out::default();
-            self.labels(&mut text, wide);
-            self.dense[at] = Some(Piece::new(text.written()));
-        }
-        if let Some(piece) = &self.dense[at] {
-            out.put_piece(piece);
-        }
+        let value = if signed { i128::from(value as i64) } else { i128::from(value) };
+        let EnumText { class, texts, palette, .. } = self;
+        texts.put(out, value, |out| put_labels(out, class, *palette, value));
     }
+}
 
-    fn labels(&self, out: &mut Out, value: i128) {
-        let Palette { value: color, reset, unknown, .. } = self.palette;
-        out.put(b"( ");
-        let mut seen: Vec<&str> = Vec::new();
-        for label in self.class.of(value) {
-            if seen.contains(&&**label) {
-                continue;
-            }
-            if !seen.is_empty() {
-                out.put(b", ");
-            }
-            seen.push(label);
-            out.put(color.as_bytes());
-            strings::put_escaped(out, label.as_bytes());
-            out.put(reset.as_bytes());
+/// Appends the labels of a value and what stands around them.
+fn put_labels(out: &mut Out, class: &LabelList, palette: Palette, value: i128) {
+    let Palette { value: color, reset, unknown, .. } = palette;
+    out.put(b"( ");
+    let mut seen: Vec<&str> = Vec::new();
+    for label in class.of(value) {
+        if seen.contains(&&**label) {
+            continue;
         }
-        if seen.is_empty() {
-            out.put_fmt(format_args!("{unknown}<unknown>{reset}"));
+        if !seen.is_empty() {
+            out.put(b", ");
         }
-        out.put(b" : container = ");
+        seen.push(label);
+        out.put(color.as_bytes());
+        strings::put_escaped(out, label.as_bytes());
+        out.put(reset.as_bytes());
     }
+    if seen.is_empty() {
+        out.put_fmt(format_args!("{unknown}<unknown>{reset}"));
+    }
+    out.put(b" : container = ");
 }

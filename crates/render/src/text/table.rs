@@ -12,7 +12,7 @@ use tracemill_model::schema::{
 
 use super::options::Palette;
 use super::words::name_text;
-use tracemill_codec::text::out::Piece;
+use tracemill_codec::text::out::{Piece, SmallTexts};
 
 /// Output for each node of a plan.
 ///
@@ -95,8 +95,8 @@ pub(super) enum Kind {
 pub(super) struct EnumText {
     pub(super) class: LabelList,
     pub(super) base: Kind,
-    /// Text up to the number for values that were seen: from `( ` to ` : container = `.
-    pub(super) dense: Vec<Option<Piece>>,
+    /// Text up to the number for small values: from `( ` to ` : container = `.
+    pub(super) texts: SmallTexts,
     pub(super) palette: Palette,
 }
 
@@ -276,7 +276,7 @@ impl Builder<'_> {
             FieldKind::Integer(class) if class.mappings.is_some() => Kind::Enum(Box::new(EnumText {
                 class: class.label_list(),
                 base: integer_kind(class),
-                dense: Vec::new(),
+                texts: SmallTexts::default(),
                 palette: self.palette,
             })),
             FieldKind::Integer(class) => integer_kind(class),
