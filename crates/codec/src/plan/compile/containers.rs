@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tracemill_model::schema::{
-    ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Placement, Range, Role,
+    ByteOrder, FieldClass, FieldClassId, FieldKind, FieldPath, Length, PathStep, Placement, Range, Role, StructClass,
 };
 
 use super::super::{NodeId, Op, SelectTable};
@@ -200,6 +200,29 @@ impl Compiler<'_> {
         if let Some(place) = place {
             self.out.ops[unmarked as usize] = Op::Unmarked { node, place, index, absent };
             self.at.known = before.join(self.at.known);
+        }
+    }
+
+    /// A structure: its members, and the padding behind them.
+    pub(super) fn structure(&mut self, class: &FieldClass, structure: &StructClass, node: NodeId) {
+        self.visit(Op::BeginStruct { node });
+        let has_base = self.has_bit_fields(class);
+        if has_base {
+            self.emit(Op::Base { slot: self.bases.first.saturating_add(self.bases.open) });
+            self.bases.open += 1;
+        }
+        for (at, member) in structure.members.iter().enumerate() {
+            self.child(node, PathStep::Member(at as u32), member.class, member.name.clone());
+        }
+        self.bases.open -= u16::from(has_base);
+        self.visit(Op::EndStruct { node });
+        let end_align = class.placement.end_align_bits;
+        if end_align > 1 && self.form.mode == Mode::Row {
+            // The structure is to blame when its padding does not fit.
+            self.emit(Op::EndAlign { node, mask: end_align - 1 });
+            self.at.known = Known::aligned(end_align);
+        } else {
+            self.align(end_align);
         }
     }
 

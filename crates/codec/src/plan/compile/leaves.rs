@@ -1,6 +1,6 @@
 //! Instructions of numbers, texts and blobs.
 
-use tracemill_model::schema::{BitsClass, ByteOrder, FieldClass, IntegerClass, Length, Role, Roles};
+use tracemill_model::schema::{BitsClass, ByteOrder, FieldClass, FloatClass, IntegerClass, Length, Role, Roles};
 
 use super::super::{NodeId, Op};
 use super::shared::is_wide;
@@ -80,6 +80,18 @@ impl Compiler<'_> {
             _ => Op::Wide { node, len, big, reversed, signed: false },
         };
         self.leaf(op, u64::from(len));
+    }
+
+    /// A floating point number.
+    pub(super) fn float(&mut self, float: &FloatClass, node: NodeId) {
+        let big = float.byte_order == ByteOrder::Big;
+        let len = u64::from(float.len_bits);
+        let op = match float.len_bits {
+            32 if self.at.known.is_byte() && !float.reversed_bits => Op::F32 { node, big },
+            64 if self.at.known.is_byte() && !float.reversed_bits => Op::F64 { node, big },
+            len => Op::Float { node, len, big, reversed: float.reversed_bits },
+        };
+        self.leaf(op, len);
     }
 
     pub(super) fn boolean(&mut self, bits: &BitsClass, node: NodeId) {

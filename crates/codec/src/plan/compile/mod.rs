@@ -446,16 +446,7 @@ impl<'s> Compiler<'s> {
             FieldKind::Integer(integer) => self.integer(class, integer, node),
             FieldKind::BitArray(bits) | FieldKind::BitMap(bits) => self.bits(bits, node),
             FieldKind::Boolean(bits) => self.boolean(bits, node),
-            FieldKind::Float(float) => {
-                let big = float.byte_order == ByteOrder::Big;
-                let len = u64::from(float.len_bits);
-                let op = match float.len_bits {
-                    32 if self.at.known.is_byte() && !float.reversed_bits => Op::F32 { node, big },
-                    64 if self.at.known.is_byte() && !float.reversed_bits => Op::F64 { node, big },
-                    len => Op::Float { node, len, big, reversed: float.reversed_bits },
-                };
-                self.leaf(op, len);
-            }
+            FieldKind::Float(float) => self.float(float, node),
             FieldKind::String(string) => {
                 let unit = string.encoding.unit_bytes() as u8;
                 match &string.length {
@@ -481,30 +472,8 @@ impl<'s> Compiler<'s> {
                 let bytes = rendered.len_bytes;
                 self.leaf(Op::Rendered { node, render, bytes }, u64::from(bytes) * 8);
             }
-            FieldKind::Struct(structure) => {
-                self.visit(Op::BeginStruct { node });
-                let has_base = self.has_bit_fields(class);
-                if has_base {
-                    self.emit(Op::Base { slot: self.bases.first.saturating_add(self.bases.open) });
-                    self.bases.open += 1;
-                }
-                for (at, member) in structure.members.iter().enumerate() {
-                    self.child(node, PathStep::Member(at as u32), member.class, member.name.clone());
-                }
-                self.bases.open -= u16::from(has_base);
-                self.visit(Op::EndStruct { node });
-                let end_align = class.placement.end_align_bits;
-                if end_align > 1 && self.form.mode == Mode::Row {
-                    // The structure is to blame when its padding does not fit.
-                    self.emit(Op::EndAlign { node, mask: end_align - 1 });
-                    self.at.known = Known::aligned(end_align);
-                } else {
-                    self.align(end_align);
-                }
-            }
-            FieldKind::Array(array) => {
-                self.array(class, array.element, &array.length, node);
-            }
+            FieldKind::Struct(structure) => self.structure(class, structure, node),
+            FieldKind::Array(array) => self.array(class, array.element, &array.length, node),
             FieldKind::Optional(OptionalClass { selector, presence: Presence::Unmarked(index), content }) => {
                 self.unmarked(node, selector, *index, *content);
             }
