@@ -232,26 +232,7 @@ impl<'a> Mapper<'a> {
                 let array = |length| FieldKind::Array(ArrayClass { element, length });
                 return Ok(self.counted(count, array));
             }
-            FieldKind::Optional(class) => match self.dialect {
-                Dialect::Ctf2
-                    if matches!(class.presence, Presence::Unmarked(_)) || !self.is_in_reach(&class.selector) =>
-                {
-                    let Some(selector) = self.selector(1, Encode::PresentAt) else {
-                        return self.optional_as_sequence(class);
-                    };
-                    let content = self.inside(PathStep::Content, class.content)?;
-                    FieldKind::Optional(OptionalClass { selector, presence: Presence::Boolean, content })
-                }
-                Dialect::Ctf2 => {
-                    let presence = match &class.presence {
-                        Presence::Ranges(ranges) if !ranges.is_empty() => Presence::Ranges(ranges.clone()),
-                        _ => Presence::Boolean,
-                    };
-                    let content = self.inside(PathStep::Content, class.content)?;
-                    FieldKind::Optional(OptionalClass { selector: self.path(&class.selector)?, presence, content })
-                }
-                Dialect::Ctf18 => return self.optional_as_sequence(class),
-            },
+            FieldKind::Optional(class) => return self.optional(class),
             FieldKind::Variant(class) => {
                 let labels = if self.dialect == Dialect::Ctf18 { self.labels_of(class) } else { None };
                 if self.dialect == Dialect::Ctf18 && labels.is_none() {
@@ -510,6 +491,22 @@ impl<'a> Mapper<'a> {
         let value = self.add(FieldKind::Variant(VariantClass { selector: before(), options }));
         let [of_tag, of_value] = names::TAGGED;
         Ok(self.pair([(of_tag, tag), (of_value, value)]))
+    }
+
+    /// An optional field, whose selector is that of the input where it can be kept, or one of its own.
+    fn optional(&mut self, class: &OptionalClass) -> Result<FieldClassId> {
+        let is_kept = !matches!(class.presence, Presence::Unmarked(_)) && self.is_in_reach(&class.selector);
+        let own = if is_kept { None } else { self.selector(1, Encode::PresentAt) };
+        if self.dialect == Dialect::Ctf18 || !is_kept && own.is_none() {
+            return self.optional_as_sequence(class);
+        }
+        let content = self.inside(PathStep::Content, class.content)?;
+        let presence = match &class.presence {
+            Presence::Ranges(ranges) if is_kept && !ranges.is_empty() => Presence::Ranges(ranges.clone()),
+            _ => Presence::Boolean,
+        };
+        let selector = own.map_or_else(|| self.path(&class.selector), Ok)?;
+        Ok(self.add(FieldKind::Optional(OptionalClass { selector, presence, content })))
     }
 
     /// A structure of a number, 0 or 1, and a sequence of as many elements.
