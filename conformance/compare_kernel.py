@@ -20,7 +20,7 @@ from kernel_answers import Question
 from kernel_states import Machine
 from kernel_traces import Event, Kernel, Loss, write
 
-ORDERED = ("states",)
+ORDERED = ("states", "path")
 
 
 def played(items):
@@ -59,7 +59,7 @@ def questions(rng, machine, kernel):
     length = machine.now - machine.begin
     begin = machine.begin + rng.randint(0, length)
     ranged = dict(begin=begin, end=begin + rng.randint(1, max(1, length)))
-    tid = rng.choice(kernel.tids)
+    tid, cpu = rng.choice(kernel.tids), rng.randrange(kernel.cpus)
     spans = [({}, []), (dict(log=True), ["--log"]), (dict(top=3), ["--top", "3"]), (dict(hist=4), ["--hist", "4"]),
              (dict(tids=[tid]), ["--tid", str(tid)]), (dict(least=10), ["--min", "10ns"]), (dict(most=20, log=True), ["--max", "20ns", "--log"])]
     plain = {
@@ -92,6 +92,9 @@ def questions(rng, machine, kernel):
     yield ["memory", "--by", "site"], "memory", dict(by="site"), dict(slab=True)
     yield ["sched", "--switches"], "sched", {}, dict(switches=True)
     yield ["sched", "--switches", "--by", "thread"], "sched", dict(by="thread"), dict(switches=True)
+    for tid in kernel.tids:
+        for of, words in (({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"])):
+            yield ["path", "--tid", str(tid), *words], "path", of, dict(tid=tid)
 
 
 def is_in(want, have):

@@ -598,3 +598,68 @@ def slabs(machine, q):
     names = ("allocs", "frees", "bytes", "bytes_freed")
     rows = [{"site" if q.by == "site" else "tid": key} | {n: of[n] for n in names} for key, of in sums.items()]
     return rows, {n: sum(row[n] for row in rows) for n in names} | {"peak_bytes": peak}
+
+
+# ---- path --------------------------------------------------------------------------------------------------------------------
+
+
+def path(machine, q, tid):
+    lives = [t for t in machine.threads if t.tid == tid]
+    if not lives:
+        return None, {}
+    lives = [t for t in lives if t.life == 0 or t.met <= q.end]
+    rows = defaultdict(list)
+    for thread, begin, end, state in join(machine.thread_rows):
+        rows[thread].append((begin, end, state))
+    wakes = {(thread, at): (waker, reason) for at, thread, waker, reason, base in machine.wakes}
+    answer = []
+
+    def put(begin, end, thread, state):
+        if begin < end:
+            answer.append((begin, end, thread, state))
+
+    def walk(thread, begin, end, seen=()):
+        born = thread.born
+        if born is not None and begin < born <= end:
+            if thread.creator is not None and thread.creator is not thread and thread not in seen:
+                walk(thread.creator, begin, born, (*seen, thread))
+            else:
+                put(begin, born, thread, "unknown")
+            begin = born
+        at = begin
+        for x, y, state in rows[thread]:
+            x, y, until = max(x, begin), min(y, end), y
+            if x >= y:
+                continue
+            put(at, x, thread, "unknown")
+            at = y
+            if state.startswith("RUN/") or state == "EXIT":
+                put(x, y, thread, "running")
+            elif state == "INTERRUPTED":
+                put(x, y, thread, "interrupted")
+            elif state == "WAIT_CPU":
+                put(x, y, thread, "wait_cpu")
+            elif state == "UNKNOWN":
+                put(x, y, thread, "unknown")
+            elif state in ("ZOMBIE", "DEAD"):
+                put(x, y, thread, "ended")
+            else:
+                waker, reason = wakes.get((thread, until), (None, None)) if until == y else (None, None)
+                if reason == "thread" and waker is not thread:
+                    walk(waker, x, y)
+                elif reason in (None, "unknown", "thread"):
+                    put(x, y, thread, "blocked")
+                else:
+                    put(x, y, thread, reason)
+        put(at, end, thread, "unknown")
+
+    life = lives[-1]
+    # Before, the number was that of another thread, which did not make this one.
+    walk(life, q.begin if life.life == 0 or life.creator is not None else max(q.begin, life.met), q.end)
+    joined = []
+    for begin, end, thread, state in answer:
+        if joined and joined[-1]["thread"] is thread and joined[-1]["state"] == state:
+            joined[-1]["to"] = end
+        else:
+            joined.append({"from": begin, "to": end, "tid": thread.tid, "state": state, "thread": thread})
+    return [{k: v for k, v in row.items() if k != "thread"} for row in joined], {}

@@ -165,6 +165,18 @@ impl CriticalPath {
         path
     }
 
+    /// The last life of a number that began before the end of a range; the first one when all began later.
+    fn life_in(&self, machines: &Machines, range: Option<(Ns, Ns)>, machine: u32, tid: i64) -> Option<ThreadIndex> {
+        let (_, end) = range?;
+        let newest = machines.find_thread(machine, tid)?;
+        let began = |life: ThreadIndex| self.begins.get(&life).is_none_or(|begin| *begin <= end);
+        if began(newest) {
+            return Some(newest);
+        }
+        let lives = machines.threads().filter(|(_, thread)| (thread.machine, thread.tid) == (machine, tid));
+        lives.map(|(life, _)| life).filter(|life| began(*life)).last()
+    }
+
     fn parts(&self, machines: &Machines, origin: Ns, search: &Search) -> Vec<Todo> {
         let Search { thread, from, to, same } = *search;
         let mut parts = Vec::new();
@@ -299,13 +311,20 @@ impl Observer for CriticalPath {
         if at >= self.threads.len() {
             self.threads.resize_with(at + 1, Vec::new);
         }
-        self.threads[at].push(Piece {
+        let piece = Piece {
             from: offset(piece.from),
             to: offset(piece.to),
             waker: segment.or(waker).unwrap_or(NO_WAKER),
             state: piece.state,
             reason: woken.map(|woken| woken.reason),
-        });
+        };
+        match self.threads[at].last_mut() {
+            // States between them that took no time are no rows: they are one, and end as the second one does.
+            Some(last) if (last.to, last.state) == (piece.from, piece.state) => {
+                *last = Piece { from: last.from, ..piece }
+            }
+            _ => self.threads[at].push(piece),
+        }
     }
 }
 
@@ -324,7 +343,7 @@ impl Analysis for CriticalPath {
         let asked = &self.asked;
         let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
         let tid = asked.tids.as_ref().and_then(|tids| tids.single());
-        let threads = (0..machines.count()).filter_map(|machine| machines.find_thread(machine, tid?));
+        let threads = (0..machines.count()).filter_map(|machine| self.life_in(machines, range, machine, tid?));
         let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
         for thread in threads {
             let Some((from, to)) = range else { break };
@@ -375,6 +394,39 @@ mod tests {
     fn time_before_a_birth_is_the_parents() {
         let stream = "100 0 switch prev=0 next=5\n150 0 fork parent=5 child=6\n200 0 -";
         assert_eq!(path(6, stream), ["100 150 5 running", "150 200 6 blocked"]);
+    }
+
+    #[test]
+    fn waits_that_no_time_divides_are_one() {
+        let stream = "100 0 switch prev=0 next=5
+             100 1 switch prev=0 next=7
+             200 0 switch prev=5 next=0 state=1
+             300 0 switch prev=0 next=5
+             300 0 switch prev=5 next=0 state=1
+             400 1 wake tid=5
+             500 0 -";
+        assert_eq!(path(5, stream), ["100 200 5 running", "200 400 7 running", "400 500 5 wait_cpu"]);
+    }
+
+    #[test]
+    fn a_range_is_about_the_life_that_it_shows() {
+        let stream = "100 0 switch prev=0 next=5
+             200 0 exit tid=5
+             210 0 switch prev=5 next=0 state=32
+             220 0 free tid=5
+             300 0 switch prev=0 next=7
+             400 0 fork parent=7 child=5 pid=5 ppid=7
+             410 0 wake tid=5
+             420 0 switch prev=7 next=5 state=1
+             500 0 -";
+        let within = |begin, end| {
+            let tids = Numbers::parse("5");
+            let asked = Asked { tids, begin: Some(begin), end: Some(end), ..Asked::default() };
+            rows(&played(&KNOWN, &asked, stream), &["from", "to", "tid", "state"])
+        };
+        assert_eq!(within(100, 250), ["100 210 5 running", "210 250 5 ended"]);
+        // Before its birth, the second one is its parent.
+        assert_eq!(within(350, 450), ["350 410 7 running", "410 420 5 wait_cpu", "420 450 5 running"]);
     }
 
     #[test]

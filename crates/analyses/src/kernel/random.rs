@@ -245,13 +245,19 @@ fn a_path_covers_the_range() {
         let mut births = Births::default();
         let machines = play(&stream.text, &mut births);
         for tid in TIDS.into_iter().filter(|tid| *tid != 0) {
-            let Some(thread) = machines.find_thread(0, tid) else { continue };
+            if machines.find_thread(0, tid).is_none() {
+                continue;
+            }
             let whole = Asked { tids: Numbers::parse(&tid.to_string()), ..Asked::default() };
             let cut = Asked { begin: Some(stream.times.0), end: Some(stream.times.1), ..whole.clone() };
             for asked in [whole, cut] {
                 let table = played(known("path"), &asked, &stream.text);
                 let (begin, end) = table.range.expect("there are events");
-                // A life that follows another one and that nobody made begins when it is met.
+                // The last life that began in the range or before it. One that follows another one and that nobody made
+                // begins when it is met.
+                let lives = machines.threads().filter(|(_, thread)| thread.tid == tid);
+                let began = lives.filter(|(life, thread)| thread.life() == 0 || births.born[life] <= end);
+                let (thread, _) = began.last().expect("the first life is always one");
                 let is_followed = machines.thread(thread).life() > 0 && !births.forked.contains_key(&thread);
                 let mut at = if is_followed { begin.max(births.born[&thread].min(end)) } else { begin };
                 let first = at;
