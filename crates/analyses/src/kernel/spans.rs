@@ -198,7 +198,11 @@ impl<M: Extra> Spans<M> {
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
             View::Log => (table.columns, table.rows) = (log, self.rows),
-            View::Top(_) => (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into()),
+            View::Top(_) => {
+                (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into());
+                // Of spans that are too short to be shown, nobody asked whether they are wanted.
+                table.found = self.asked.test.is_none().then_some(self.found);
+            }
             View::Histogram(buckets) => {
                 table.columns = listed(&[(Unit::Duration, &["from_ns", "to_ns"]), (Unit::Count, &["count"])]).collect();
                 let mut rows = histogram(&self.values, buckets);

@@ -150,6 +150,8 @@ pub struct Table {
     pub rows: Rows,
     /// In their place, when they were wanted so: those of `states`.
     pub states: Option<StateRows>,
+    /// The spans of which the rows are the longest, when each of them was counted.
+    pub found: Option<u64>,
     /// Order of the rows.
     pub order: Order,
     /// Values over all rows.

@@ -5,11 +5,12 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    ANALYSES, Asked, Condition, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows, StateSink,
-    Table, Value, View,
+    ANALYSES, Analysis, Asked, Condition, Definitions, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow,
+    StateRows, StateSink, Table, Value, View,
 };
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
+use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
@@ -22,7 +23,7 @@ use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
 use super::select;
-use super::{analyze_forms as forms, analyze_rows as rows};
+use super::{analyze_forms as forms, analyze_list as list, analyze_rows as rows};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions, InputOptions};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
@@ -32,65 +33,40 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     if let Some(None) = options.concepts {
         return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
     }
-    let concepts = match options.concepts.iter().flatten().next() {
-        None => Concepts::built_in().clone(),
-        Some(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
-            Concepts::with_built_in(path, &text)?
-        }
-    };
-    let (names, input) = names(options)?;
-    let asked = asked(options, &names)?;
-    let definitions = periods::definitions(options, &names)?;
-    let condition = select::parse_option(&options.choice.condition, Expression::parse, "--where")?;
-    let events = EventOptions {
-        begin: options.begin.clone(),
-        end: options.end.clone(),
-        stream: options.stream.clone(),
-        ..EventOptions::default()
-    };
-    let choice = select::parse(&events)?;
-    let Some(mut opened) = open(&input)? else { return Ok(Outcome::Nothing) };
+    let question = Question::of(options)?;
+    let Some(mut opened) = open(&question.input)? else { return Ok(Outcome::Nothing) };
     let session = &opened.session;
-    let wanted = select::bind(&choice, options.clock_gmt, &input, session)?;
-    let streams = selection::streams(session, &events.stream)?;
-    let (begin, end) = (wanted.selection.begin_ns, wanted.selection.end_ns);
+    let wanted = select::bind(&question.choice, options.clock_gmt, &question.input, session)?;
+    let streams = selection::streams(session, &options.stream)?;
     let what = Input {
         session,
         streams: &streams,
         selection: wanted.selection,
-        concepts: &concepts,
+        concepts: &question.concepts,
         same_host: options.same_host,
     };
     let reading = Reading::new(what.clone());
-    let has = reading.concepts();
-    let mut sink = Sink::open(options.output.as_deref(), &input.traces)?;
-    if names.is_empty() {
-        let text = forms::list(&has, &concepts, format_of(options));
+    let mut sink = Sink::open(options.output.as_deref(), &question.input.traces)?;
+    if question.names.is_empty() {
+        let text = list::list(&reading.concepts(), &question.concepts, format_of(options));
         return sink.print(text.as_bytes(), opened.reporter.outcome());
     }
-    for known in &names {
-        check(known, &asked, &has, &concepts, &opened.reporter)?;
-    }
-    if reading.has_strangers() {
-        opened.reporter.warning(
-            &"several traces do not say of which machine they are: their CPUs and threads are kept apart; --same-host if \
-              they are of one",
-        );
-    }
-    let machine_names = reading.machine_names();
-    let bound = periods::bind(definitions.as_ref(), &what, options)?;
-    let asked = Asked { begin, end, has_machines: machine_names.len() > 1, machine_names, periods: bound, ..asked };
-    let of_each = names.iter().map(|known| asked_of(known, &asked, condition.as_ref()));
+    question.check(&reading, &opened.reporter)?;
+    let asked = question.bind(&what, &reading)?;
+    let of_each = question.names.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
-    let format = format_of(options);
-    let streamed = Rc::new(RefCell::new(rows::Streamed::new(format)));
-    let is_streamed = names.len() == 1
-        && matches!(format, AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
-        && options.rows.sort.is_none()
-        && options.rows.limit.is_none()
-        && options.per.is_none()
-        && (asked.view == View::Log || names[0].name == "states");
+    let streamed = question.is_streamed().then(|| Rc::new(RefCell::new(rows::Streamed::new(format_of(options)))));
+    let shown = progress::show(&question.input, &session.progress, false);
+    let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
+    let analyses: Vec<_> = match &per {
+        Some(periods) => periods.iter().flat_map(|period| periods::within(period, &of_each)).collect(),
+        None => question.make(of_each, streamed.as_ref()),
+    };
+    if let Some(streamed) = &streamed {
+        let sink = std::mem::replace(&mut sink, Sink::stdout());
+        let (name, columns) = (question.names[0].name, analyses[0].columns());
+        streamed.borrow_mut().begin(name, &columns, asked.machine_names.clone(), sink);
+    }
     let mut stopped = false;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let reporter = &mut opened.reporter;
@@ -99,51 +75,129 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         stopped |= flow == Flow::Stop;
         flow
     };
-    let shown = progress::show(&input, &session.progress, false);
-    let rows: RowSink = {
-        let streamed = streamed.clone();
-        Rc::new(RefCell::new(move |row: &[Value<'_>]| streamed.borrow_mut().put(row)))
-    };
-    let states: StateSink = {
-        let streamed = streamed.clone();
-        Rc::new(RefCell::new(move |row: &StateRow| streamed.borrow_mut().put_state(row)))
-    };
-    // A table shows rows of `states` as they are, unless cells are asked for.
-    let keeps_states = format == AnalyzeFormat::Table
-        && condition.is_none()
-        && options.rows.sort.is_none()
-        && options.rows.limit.is_none()
-        && options.per.is_none();
-    let make = |(known, asked): &(&Known, Asked)| {
-        let (sink, states) = (is_streamed.then(|| rows.clone()), is_streamed.then(|| states.clone()));
-        (known.make)(&Asked { sink, states, keeps_states, ..asked.clone() })
-    };
-    let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
-    let analyses: Vec<_> = match &per {
-        Some(periods) => periods.iter().flat_map(|period| periods::within(period, &of_each)).collect(),
-        None => of_each.iter().map(make).collect(),
-    };
-    if is_streamed {
-        let sink = std::mem::replace(&mut sink, Sink::stdout());
-        streamed.borrow_mut().begin(names[0].name, &analyses[0].columns(), asked.machine_names.clone(), sink);
-    }
     let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
     drop(shown);
     let tables = tables?;
     if stopped {
         return Ok(Outcome::Nothing);
     }
+    check_steps(&asked, &tables)?;
+    let outcome = opened.reporter.outcome();
+    match streamed {
+        Some(streamed) => streamed.borrow_mut().end(outcome),
+        None => write(options, tables, sink, outcome),
+    }
+}
+
+/// The question of the options, before the traces are known.
+struct Question<'o> {
+    options: &'o AnalyzeOptions,
+    concepts: Concepts,
+    names: Vec<&'static Known>,
+    /// The traces, without the names of analyses before them.
+    input: InputOptions,
+    asked: Asked,
+    definitions: Option<Definitions>,
+    condition: Option<Expression>,
+    choice: Choice,
+}
+
+impl<'o> Question<'o> {
+    fn of(options: &'o AnalyzeOptions) -> Result<Self, Error> {
+        let concepts = match options.concepts.iter().flatten().next() {
+            None => Concepts::built_in().clone(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
+                Concepts::with_built_in(path, &text)?
+            }
+        };
+        let (names, input) = names(options)?;
+        let asked = asked(options, &names)?;
+        let definitions = periods::definitions(options, &names)?;
+        let condition = select::parse_option(&options.choice.condition, Expression::parse, "--where")?;
+        let events = EventOptions {
+            begin: options.begin.clone(),
+            end: options.end.clone(),
+            stream: options.stream.clone(),
+            ..EventOptions::default()
+        };
+        let choice = select::parse(&events)?;
+        Ok(Question { options, concepts, names, input, asked, definitions, condition, choice })
+    }
+
+    /// Checks that the traces can feed the analyses; warns of what cannot be told.
+    fn check(&self, reading: &Reading<'_>, reporter: &Reporter) -> Result<(), Error> {
+        let has = reading.concepts();
+        for known in &self.names {
+            check(known, &self.asked, &has, &self.concepts, reporter)?;
+        }
+        if reading.has_strangers() {
+            reporter.warning(
+                &"several traces do not say of which machine they are: their CPUs and threads are kept apart; \
+                  --same-host if they are of one",
+            );
+        }
+        Ok(())
+    }
+
+    /// The question to these traces.
+    fn bind(&self, what: &Input<'_>, reading: &Reading<'_>) -> Result<Asked, Error> {
+        let machine_names = reading.machine_names();
+        Ok(Asked {
+            begin: what.selection.begin_ns,
+            end: what.selection.end_ns,
+            has_machines: machine_names.len() > 1,
+            machine_names,
+            periods: periods::bind(self.definitions.as_ref(), what, self.options)?,
+            ..self.asked.clone()
+        })
+    }
+
+    /// Are all rows shown in the order in which they are found?
+    fn has_plain_rows(&self) -> bool {
+        let AnalyzeOptions { rows, per, .. } = self.options;
+        rows.sort.is_none() && rows.limit.is_none() && per.is_none()
+    }
+
+    /// Are rows written as they are found?
+    fn is_streamed(&self) -> bool {
+        self.names.len() == 1
+            && matches!(format_of(self.options), AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
+            && self.has_plain_rows()
+            && (self.asked.view == View::Log || self.names[0].name == "states")
+    }
+
+    /// The analyses.
+    fn make(
+        &self,
+        of_each: Vec<(&Known, Asked)>,
+        streamed: Option<&Rc<RefCell<rows::Streamed>>>,
+    ) -> Vec<Box<dyn Analysis>> {
+        let rows = streamed.cloned().map(|streamed| -> RowSink {
+            Rc::new(RefCell::new(move |row: &[Value<'_>]| streamed.borrow_mut().put(row)))
+        });
+        let states = streamed.cloned().map(|streamed| -> StateSink {
+            Rc::new(RefCell::new(move |row: &StateRow| streamed.borrow_mut().put_state(row)))
+        });
+        // A table shows rows of `states` as they are, unless cells are asked for.
+        let is_table = format_of(self.options) == AnalyzeFormat::Table;
+        let keeps_states = is_table && self.condition.is_none() && self.has_plain_rows();
+        let make = |(known, asked): (&Known, Asked)| {
+            (known.make)(&Asked { sink: rows.clone(), states: states.clone(), keeps_states, ..asked })
+        };
+        of_each.into_iter().map(make).collect()
+    }
+}
+
+/// Checks that there are not too many steps.
+fn check_steps(asked: &Asked, tables: &[Table]) -> Result<(), Error> {
     if let (Some(step), Some((begin, end))) = (asked.step, tables.iter().find_map(|table| table.range))
         && (end - begin) / step > MAX_STEPS.into()
     {
         let error = Error::misuse(format!("--step divides the range into more than {MAX_STEPS} steps"));
         return Err(error.with_help("take a longer step, or a part of the time with --begin and --end"));
     }
-    let outcome = opened.reporter.outcome();
-    if is_streamed {
-        return streamed.borrow_mut().end(outcome);
-    }
-    write(options, tables, sink, outcome)
+    Ok(())
 }
 
 /// Sorts tables and writes them.
@@ -157,7 +211,8 @@ fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: 
             let known: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
             return Err(error.with_help(format!("its columns are {}", known.join(", "))));
         }
-        found.push(table.states.as_ref().map_or(table.rows.len(), StateRows::len));
+        let rows = table.states.as_ref().map_or(table.rows.len(), StateRows::len);
+        found.push(table.found.map_or(rows, |found| found as usize));
         table.rows.truncate(options.rows.limit.unwrap_or(usize::MAX));
     }
     let mut page = rows::Paged::new(sink);
@@ -224,12 +279,49 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         let error = Error::misuse("`path` is about one thread, and --tid does not name one");
         return Err(error.with_help("tracemill analyze path --tid 42 TRACE"));
     }
-    let view = match (options.rows.log, options.rows.top, options.rows.hist) {
+    let view = view_of(options);
+    check_spans(options, names, view)?;
+    let mut words = options.of.clone();
+    let flags = [("switches", options.switches), ("slab", options.slab), ("tree", options.tree)];
+    words.extend(flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| word.to_string()));
+    for word in &words {
+        if !names.iter().any(|known| known.words.contains(&&**word)) && !names.is_empty() {
+            let of: Vec<&str> =
+                ANALYSES.iter().filter(|known| known.words.contains(&&**word)).map(|known| known.name).collect();
+            let error = Error::misuse(format!("`{word}` says nothing to `{}`", names[0].name));
+            return Err(match of.as_slice() {
+                [] => error,
+                of => error.with_help(format!("it is for `{}`", of.join("`, `"))),
+            });
+        }
+    }
+    Ok(Asked {
+        by: options.rows.by.clone(),
+        view,
+        step: options.rows.step.map(Into::into),
+        tids: numbers(&options.choice.tid, "--tid")?,
+        pids: numbers(&options.choice.pid, "--pid")?,
+        comms: options.choice.comm.as_deref().map(Pattern::glob),
+        cpus: numbers(&options.choice.cpu, "--cpu")?,
+        min: options.choice.min,
+        max: options.choice.max,
+        words,
+        ..Asked::default()
+    })
+}
+
+/// How spans are shown.
+fn view_of(options: &AnalyzeOptions) -> View {
+    match (options.rows.log, options.rows.top, options.rows.hist) {
         (true, _, _) => View::Log,
         (_, Some(most), _) => View::Top(most),
         (_, _, Some(buckets)) => View::Histogram(buckets as usize),
         _ => View::Statistics,
-    };
+    }
+}
+
+/// Checks that the analyses have the spans and steps that options ask for.
+fn check_spans(options: &AnalyzeOptions, names: &[&Known], view: View) -> Result<(), Error> {
     if view != View::Statistics
         && let Some(known) = names.iter().find(|known| !known.has_spans)
     {
@@ -261,33 +353,7 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
             return Err(Error::misuse(format!("`{}` has no rows for steps", known.name)));
         }
     }
-    let mut words = options.of.clone();
-    let flags = [("switches", options.switches), ("slab", options.slab), ("tree", options.tree)];
-    words.extend(flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| word.to_string()));
-    for word in &words {
-        if !names.iter().any(|known| known.words.contains(&&**word)) && !names.is_empty() {
-            let of: Vec<&str> =
-                ANALYSES.iter().filter(|known| known.words.contains(&&**word)).map(|known| known.name).collect();
-            let error = Error::misuse(format!("`{word}` says nothing to `{}`", names[0].name));
-            return Err(match of.as_slice() {
-                [] => error,
-                of => error.with_help(format!("it is for `{}`", of.join("`, `"))),
-            });
-        }
-    }
-    Ok(Asked {
-        by: options.rows.by.clone(),
-        view,
-        step: options.rows.step.map(Into::into),
-        tids: numbers(&options.choice.tid, "--tid")?,
-        pids: numbers(&options.choice.pid, "--pid")?,
-        comms: options.choice.comm.as_deref().map(Pattern::glob),
-        cpus: numbers(&options.choice.cpu, "--cpu")?,
-        min: options.choice.min,
-        max: options.choice.max,
-        words,
-        ..Asked::default()
-    })
+    Ok(())
 }
 
 /// The question to one of the analyses.
@@ -318,7 +384,7 @@ fn check(
             known.name,
             names.join(" or ")
         ));
-        return Err(error.with_help(forms::how_to_record(group, concepts)));
+        return Err(error.with_help(list::how_to_record(group, concepts)));
     }
     for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
         reporter.note(&format!("`{}` cannot tell {what}: the traces have no {}", known.name, concept.name()));

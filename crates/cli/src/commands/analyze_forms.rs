@@ -1,17 +1,15 @@
-//! Tables of `analyze` for people, and the list of what traces can feed.
+//! Tables of `analyze` for people.
 
-use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{ANALYSES, Column, Counts, PeriodOf, Table, Unit, Value};
+use tracemill_analyses::kernel::{Column, Counts, PeriodOf, Table, Unit, Value};
 use tracemill_codec::text::out::Out;
-use tracemill_semantics::{Concept, Concepts};
 
 use super::analyze_rows::Paged;
 use super::analyze_states::{StateLines, widths};
-use super::report_forms::{escaped, quoted};
-use crate::args::{AnalyzeFormat, AnalyzeOptions, When};
+use super::analyze_widths::{count, digits, is_plain, put_blanks, shortened};
+use super::report_forms::escaped;
+use crate::args::{AnalyzeOptions, When};
 
 /// Tables of one reading.
 pub(super) type Tables<'a> = &'a [Table];
@@ -74,8 +72,8 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     let depth = table.column("depth");
     let columns: Vec<(usize, &Column)> =
         table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
-    let mut lines = Lines::new(page, &columns, depth);
-    lines.widen(|at| title(columns[at].1));
+    let mut lines = Lines::new(page, columns.clone(), depth);
+    lines.widen(title);
     match &table.states {
         Some(states) => lines.widen_to(&widths(states)),
         None => table.rows.for_each(|row| lines.widen_by(row)),
@@ -84,12 +82,12 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     // One row says all that there is, unless --limit left others out.
     let is_shown = |column: &Column| table.columns.iter().any(|own| own.name == column.name);
     let has_all = table.all.iter().any(|(column, _)| is_shown(column)) && found != 1;
-    let of_all = |at: usize| {
-        let column = columns[at].1;
+    let first = columns.first().map(|(_, column)| *column);
+    let of_all = |column: &Column| {
         let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
         match cell {
             Some(cell) => shown(cell.into(), column.unit),
-            None if at == 0 => "(all)".to_string(),
+            None if Some(column) == first => "(all)".to_string(),
             None => String::new(),
         }
     };
@@ -102,12 +100,12 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         if total(&lines.widths) + 2 + BAR > most {
             bars.clear();
         }
-        left_out = fit(&mut lines.widths, &columns, most);
+        left_out = lines.fit(table, most);
     }
     if look.is_colored {
         lines.page.out.put(b"\x1b[1m");
     }
-    lines.put(|at, cell| cell.put(title(columns[at].1).as_bytes()), None);
+    lines.put(|column, cell| cell.put(title(column).as_bytes()), None);
     if look.is_colored {
         let out = &mut lines.page.out;
         out.truncate(out.len() - 1);
@@ -133,22 +131,18 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         None => table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar))),
     }
     if has_all {
-        lines.put(|at, cell| cell.put(of_all(at).as_bytes()), None);
+        lines.put(|column, cell| cell.put(of_all(column).as_bytes()), None);
     }
     let out = &mut page.out;
     if !left_out.is_empty() {
-        left_out.reverse();
-        out.put_fmt(format_args!("too wide for the terminal, left out: {}\n", left_out.join(" ")));
+        let text = format!("too wide for the terminal, left out: {}", left_out.join(" "));
+        put_words(out, &text, look.width.unwrap_or(usize::MAX));
     }
     if found == 0 {
         out.put(b"nothing found\n");
     }
     if table.states.is_none() && table.rows.len() < found {
-        let of = match (table.analysis, table.columns.first().map(|column| &*column.name)) {
-            ("cpu" | "sched" | "processes", Some("tid")) => "threads",
-            ("cpu", Some("pid")) => "processes",
-            _ => "rows",
-        };
+        let of = things(table);
         out.put_fmt(format_args!("{} of {found} {of}\n", table.rows.len()));
     }
     if let Some((columns, rows)) = &table.totals
@@ -158,7 +152,39 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         let totals = Table { columns: columns.clone(), rows: rows.clone().into(), ..Table::default() };
         put_table(page, &totals, rows.len(), look);
     }
-    put_notes(&mut page.out, table);
+    put_notes(&mut page.out, table, look);
+}
+
+/// The word for what the rows of a table are.
+fn things(table: &Table) -> &'static str {
+    let has = |name: &str| table.column(name).is_some();
+    let is_list = has("duration_ns") || has("latency_ns");
+    let mut keys = table.columns.iter().map(|column| &*column.name).filter(|name| *name != "trace");
+    match (table.analysis, keys.next().unwrap_or_default(), keys.next().unwrap_or_default()) {
+        ("states" | "path", ..) => "rows",
+        (_, "from", _) if !is_list => "rows",
+        ("sched" | "locks", ..) if is_list => "waits",
+        ("irq", ..) if is_list => "interrupts",
+        ("io", ..) if is_list && has("sector") => "requests",
+        ("syscalls" | "io", ..) if is_list => "system calls",
+        ("periods", ..) => "periods",
+        // Keys of two columns stand for neither of them.
+        (_, "tid" | "pid", _) if has("name") || has("class") => "rows",
+        ("stats", ..) if has("mode") => "rows",
+        ("irq", ..) if !has("cpu") => "interrupts",
+        (_, "tid", _) => "threads",
+        (_, "pid", "uaddr") => "locks",
+        (_, "pid", "fd") => "open files",
+        (_, "pid", _) => "processes",
+        (_, "cpu", _) => "cpus",
+        (_, "prio", _) => "priorities",
+        (_, "waker", _) => "wakers",
+        ("syscalls", "name", _) => "system calls",
+        (_, "class", _) => "classes",
+        (_, "net", _) => "interfaces",
+        (_, "site", _) => "sites",
+        _ => "rows",
+    }
 }
 
 /// The width of a line with columns of these widths.
@@ -166,32 +192,42 @@ fn total(widths: &[usize]) -> usize {
     widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
 }
 
-/// Makes columns narrower until a line of them is not wider than `most`: long names first, then the last columns. Gives
-/// the titles of those that are left out, the last one first.
-fn fit(widths: &mut Vec<usize>, columns: &[(usize, &Column)], most: usize) -> Vec<String> {
-    let mut left_out = Vec::new();
-    let is_left: Vec<bool> = columns.iter().map(|(_, column)| column.unit == Unit::Name).collect();
-    let widest = widths.clone();
-    while total(widths) > most {
-        let longest = (0..widths.len()).filter(|&at| is_left[at] && widths[at] > MIN_NAME).max_by_key(|&at| widths[at]);
-        match longest {
-            Some(at) => widths[at] -= 1,
-            None if widths.len() > 1 => {
-                widths.pop();
-                left_out.push(title(columns[widths.len()].1));
-            }
-            None => break,
+/// Columns that a line can do without when there is no room for all of it, the first ones first; then the last ones go.
+const DISPENSABLE: [&str; 14] = [
+    "waker_comm",
+    "to",
+    "run_ns",
+    "deviation_ns",
+    "p95_ns",
+    "p90_ns",
+    "raise_min_ns",
+    "p50_ns",
+    "freed_ns",
+    "exit_ns",
+    "wait_fork_ns",
+    "zombie_ns",
+    "born_ns",
+    "life",
+];
+
+/// Puts words in lines of a width.
+fn put_words(out: &mut Out, text: &str, width: usize) {
+    let mut at = 0;
+    for word in text.split(' ') {
+        let chars = word.chars().count();
+        if at > 0 {
+            let fits = at + 1 + chars <= width;
+            out.put(if fits { b" " } else { b"\n  " });
+            at = if fits { at + 1 } else { 2 };
         }
+        out.put(word.as_bytes());
+        at += chars;
     }
-    // Names that were cut for columns that are left out now.
-    for at in (0..widths.len()).filter(|at| is_left[*at]) {
-        widths[at] += (widest[at] - widths[at]).min(most.saturating_sub(total(widths)));
-    }
-    left_out
+    out.put_byte(b'\n');
 }
 
 /// Puts what is to be said below a table.
-fn put_notes(out: &mut Out, table: &Table) {
+fn put_notes(out: &mut Out, table: &Table, look: &Look) {
     if table.is_rough {
         out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
     }
@@ -200,7 +236,10 @@ fn put_notes(out: &mut Out, table: &Table) {
             let cpus: Vec<String> = table.lost_on.iter().map(u64::to_string).collect();
             let on = if cpus.len() == 1 { "cpu" } else { "cpus" };
             let cpus = cpus.join(", ");
-            out.put_fmt(format_args!("{count} events lost on {on} {cpus}; what they touched is unknown\n"));
+            let (color, plain) = if look.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
+            out.put_fmt(format_args!(
+                "{color}{count} events lost on {on} {cpus}; what they touched is unknown{plain}\n"
+            ));
         } else {
             let words = name.replace('_', " ");
             let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };
@@ -212,27 +251,67 @@ fn put_notes(out: &mut Out, table: &Table) {
 /// Lines of a table: the cells are looked at once for the widths of the columns, and once to be written.
 struct Lines<'t> {
     page: &'t mut Paged,
-    columns: &'t [(usize, &'t Column)],
+    columns: Vec<(usize, &'t Column)>,
     depth: Option<usize>,
     widths: Vec<usize>,
+    /// Columns of texts, which may be cut: a part of a number is another number.
+    is_text: Vec<bool>,
     /// The cell that is looked at.
     cell: Out,
 }
 
 impl<'t> Lines<'t> {
-    fn new(page: &'t mut Paged, columns: &'t [(usize, &'t Column)], depth: Option<usize>) -> Self {
-        Lines { page, columns, depth, widths: vec![0; columns.len()], cell: Out::default() }
+    fn new(page: &'t mut Paged, columns: Vec<(usize, &'t Column)>, depth: Option<usize>) -> Self {
+        let (widths, is_text) = (vec![0; columns.len()], vec![false; columns.len()]);
+        Lines { page, columns, depth, widths, is_text, cell: Out::default() }
+    }
+
+    /// Makes columns narrower until a line of them is not wider than `most`: long texts first, then columns are left out,
+    /// whose titles it gives.
+    fn fit(&mut self, table: &Table, most: usize) -> Vec<String> {
+        let Lines { columns, widths, is_text, .. } = self;
+        let is_text: Vec<bool> =
+            columns.iter().zip(is_text.iter()).map(|((_, of), is)| *is && of.unit == Unit::Name).collect();
+        // Rows of states and pieces of a path have no duration beside.
+        let needs_ends = matches!(table.analysis, "states" | "path");
+        let is_dispensable = |name: &str| DISPENSABLE.contains(&name) && !(needs_ends && name == "to");
+        let mut kept: Vec<usize> = (0..widths.len()).collect();
+        let mut narrow = widths.clone();
+        let of_kept = |kept: &[usize], narrow: &[usize]| total(&kept.iter().map(|&at| narrow[at]).collect::<Vec<_>>());
+        while of_kept(&kept, &narrow) > most {
+            let cut = kept.iter().filter(|&&at| is_text[at] && narrow[at] > MIN_NAME).max_by_key(|&&at| narrow[at]);
+            if let Some(&at) = cut {
+                narrow[at] -= 1;
+                continue;
+            }
+            if kept.len() == 1 {
+                break;
+            }
+            let rank = |name: &str| DISPENSABLE.iter().position(|own| *own == name);
+            let spare = (0..kept.len()).filter(|&place| is_dispensable(&columns[kept[place]].1.name));
+            let spare = spare.min_by_key(|&place| rank(&columns[kept[place]].1.name));
+            kept.remove(spare.unwrap_or(kept.len() - 1));
+        }
+        // Texts that were cut for columns that are left out now.
+        for &at in kept.iter().filter(|&&at| is_text[at]) {
+            narrow[at] += (widths[at] - narrow[at]).min(most.saturating_sub(of_kept(&kept, &narrow)));
+        }
+        let left_out = (0..columns.len()).filter(|at| !kept.contains(at)).map(|at| title(columns[at].1)).collect();
+        (*columns, *widths) = kept.iter().map(|&at| (columns[at], narrow[at])).unzip();
+        left_out
     }
 
     /// Makes room for a line.
-    fn widen(&mut self, cell: impl Fn(usize) -> String) {
-        for (at, width) in self.widths.iter_mut().enumerate() {
-            *width = cell(at).chars().count().max(*width);
+    fn widen(&mut self, cell: impl Fn(&Column) -> String) {
+        for ((_, column), width) in self.columns.iter().zip(&mut self.widths) {
+            *width = cell(column).chars().count().max(*width);
         }
     }
 
     /// Makes columns this wide at least.
     fn widen_to(&mut self, widths: &[usize]) {
+        let is_text = |column: &Column| !matches!(&*column.name, "cpu" | "tid" | "nr" | "dev");
+        self.is_text = self.columns.iter().map(|(_, column)| is_text(column)).collect();
         self.widths.iter_mut().zip(widths).for_each(|(width, wanted)| *width = (*width).max(*wanted));
     }
 
@@ -240,6 +319,7 @@ impl<'t> Lines<'t> {
     fn widen_by(&mut self, row: &[Value<'_>]) {
         for (at, (place, column)) in self.columns.iter().enumerate() {
             let cell = row[*place];
+            self.is_text[at] |= !matches!(cell, Value::Null | Value::Integer(_));
             let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
             let chars = chars.unwrap_or_else(|| {
                 self.cell.clear();
@@ -296,11 +376,11 @@ impl<'t> Lines<'t> {
         }
     }
 
-    fn put(&mut self, cell: impl Fn(usize, &mut Out), bar: Option<&str>) {
+    fn put(&mut self, cell: impl Fn(&Column, &mut Out), bar: Option<&str>) {
         let begin = self.page.out.len();
         for at in 0..self.widths.len() {
             self.cell.clear();
-            cell(at, &mut self.cell);
+            cell(self.columns[at].1, &mut self.cell);
             self.put_cell(at);
         }
         self.end_line(begin, bar);
@@ -341,15 +421,6 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// A text of so many characters, cut to a width: of a path, the end says more.
-fn shortened(text: &str, chars: usize, width: usize) -> String {
-    let kept = width.saturating_sub(1);
-    match text.starts_with('/') {
-        true => ['…'].into_iter().chain(text.chars().skip(chars - kept)).collect(),
-        false => text.chars().take(kept).chain(['…']).collect(),
-    }
-}
-
 /// Characters of a cell that are known before they are written.
 #[inline]
 fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
@@ -369,49 +440,6 @@ fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
         (Value::Text(text), _) => is_plain(text).then_some(text.len()),
         _ => None,
     }
-}
-
-/// Is a text shown as it is, and of one byte a character?
-#[inline]
-fn is_plain(text: &str) -> bool {
-    text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
-}
-
-#[inline]
-pub(super) fn put_blanks(out: &mut Out, mut count: usize) {
-    const BLANKS: [u8; 32] = [b' '; 32];
-    while count > 0 {
-        // Blocks of fixed size are faster than as many as there are.
-        let some = count.min(BLANKS.len());
-        *out.room() = BLANKS;
-        out.advance(some);
-        count -= some;
-    }
-}
-
-/// Digits of a number that is not below 0.
-#[inline]
-pub(super) fn digits(value: i128) -> usize {
-    let Ok(value) = u64::try_from(value) else { return value.to_string().len() };
-    // A number of so many bits has at least this many digits less one: 1233 / 4096 is a little below log10(2).
-    let fewest = ((64 - (value | 1).leading_zeros() as usize) * 1233) >> 12;
-    fewest + usize::from(POWERS.get(fewest).is_some_and(|power| value >= *power)).max(usize::from(fewest == 0))
-}
-
-/// The powers of ten of 64 bits.
-const POWERS: [u64; 20] = {
-    let mut powers = [1; 20];
-    let mut at = 1;
-    while at < powers.len() {
-        powers[at] = powers[at - 1] * 10;
-        at += 1;
-    }
-    powers
-};
-
-/// Characters of a text.
-fn count(text: &[u8]) -> usize {
-    if text.is_ascii() { text.len() } else { String::from_utf8_lossy(text).chars().count() }
 }
 
 /// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
@@ -528,67 +556,6 @@ fn bar(length: f64) -> String {
     text
 }
 
-// ---- The list of analyses -----------------------------------------------------------------------------------------
-
-/// Analyses that the traces can feed.
-pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeFormat) -> String {
-    if format != AnalyzeFormat::Table {
-        let one = |known: &tracemill_analyses::kernel::Known| {
-            let names = |concepts: &mut dyn Iterator<Item = &Concept>| {
-                concepts.map(|concept| quoted(concept.name())).collect::<Vec<_>>().join(",")
-            };
-            let lacks = known.lacks(has);
-            let parts = known.wants.iter().filter(|(concept, _)| !has.contains(concept));
-            format!(
-                "{{\"name\":{},\"about\":{},\"can_run\":{},\"missing\":[{}],\"not_told\":[{}]}}",
-                quoted(known.name),
-                quoted(known.about),
-                lacks.is_empty(),
-                names(&mut lacks.iter().copied().flatten()),
-                parts.map(|(_, what)| quoted(what)).collect::<Vec<_>>().join(",")
-            )
-        };
-        return format!("{{\"analyses\":[{}]}}\n", ANALYSES.iter().map(one).collect::<Vec<_>>().join(","));
-    }
-    let width = ANALYSES.iter().map(|known| known.name.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for known in ANALYSES {
-        let _ = writeln!(text, "{:width$}  {}", known.name, known.about);
-        let lacks = known.lacks(has);
-        if let Some(group) = lacks.first() {
-            let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
-            let _ = writeln!(text, "{:width$}    not possible: no {}", "", names.join(" or "));
-            for line in how_to_record(group, concepts).lines() {
-                let _ = writeln!(text, "{:width$}    {line}", "");
-            }
-        }
-        if lacks.is_empty() {
-            for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
-                let _ = writeln!(text, "{:width$}    without {what} (no {})", "", concept.name());
-            }
-        }
-    }
-    text
-}
-
-/// The commands that record events of one of these concepts.
-pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
-    let concept = group[0];
-    let is_call = matches!(concept, Concept::SysEntry | Concept::SysExit);
-    let is_program = matches!(concept, Concept::CallEntry | Concept::CallExit | Concept::Load | Concept::Unload);
-    let mut names: Vec<&str> = concepts.events(concept).collect();
-    names.dedup();
-    let plain = |name: &&&str| !name.contains(['*', ':', '.']);
-    match (is_call, is_program) {
-        (true, _) => "lttng enable-event --kernel --syscall --all, or trace-cmd record -e syscalls".to_string(),
-        (_, true) => format!("record {} with lttng enable-event --userspace", names.join(" or ")),
-        _ => match names.iter().find(plain) {
-            Some(name) => format!("lttng enable-event --kernel {name}, or trace-cmd record -e {name}"),
-            None => format!("no tracer records {}", concept.name()),
-        },
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use tracemill_analyses::kernel::Cell;
@@ -642,20 +609,52 @@ mod tests {
             String::from_utf8(page.out.written().to_vec()).expect("text")
         };
         let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
-                      too wide for the terminal, left out: bytes\n";
+                      too wide for the\n  terminal, left out:\n  bytes\n";
         assert_eq!(at(23), narrow);
         assert!(at(80).starts_with("name                        count          bytes\n/var/log/bakery/orders.log  "));
         assert!(at(40).contains("\n…bakery/orders.log      1  1099511627776\n"), "{}", at(40));
     }
 
     #[test]
-    fn digits_are_counted() {
-        for value in [0, 1, 9, 10, 99, 100, 999_999_999, 1_000_000_000, u64::MAX / 10, u64::MAX] {
-            for near in [value.saturating_sub(1), value, value.saturating_add(1)] {
-                assert_eq!(digits(near.into()), near.to_string().len(), "{near}");
-            }
-        }
-        assert_eq!(digits(i128::MAX), 39);
+    fn numbers_are_not_cut_and_what_says_least_is_left_out_first() {
+        let columns = [
+            ("uaddr", Unit::Name),
+            ("from", Unit::Time),
+            ("to", Unit::Time),
+            ("duration_ns", Unit::Duration),
+            ("ret", Unit::Name),
+        ];
+        let row = [139_888_628_339_520i128, 1_000_000_000, 2_000_000_000, 1_000_000_000, 0].map(Cell::Integer);
+        let table = Table {
+            analysis: "locks",
+            columns: columns.into_iter().map(|(name, unit)| Column::new(name, unit)).collect(),
+            rows: vec![row.to_vec()].into(),
+            ..Table::default()
+        };
+        let mut page = Paged::default();
+        tables(&mut page, std::slice::from_ref(&table), &[1], &Look { is_colored: false, width: Some(48) });
+        let text = String::from_utf8(page.out.written().to_vec()).expect("text");
+        let expected = "uaddr                   from     duration  ret\n\
+                        139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to\n";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn rows_have_the_name_of_what_they_are() {
+        let of = |analysis, names: &[&'static str]| {
+            let columns = names.iter().map(|name| Column::new(name, Unit::Name)).collect();
+            things(&Table { analysis, columns, ..Table::default() })
+        };
+        assert_eq!(of("sched", &["wake_ns", "run_ns", "latency_ns", "tid"]), "waits");
+        assert_eq!(of("sched", &["trace", "tid", "comm", "count"]), "threads");
+        assert_eq!(of("syscalls", &["tid", "comm", "name", "count"]), "rows");
+        assert_eq!(of("syscalls", &["name", "tid", "from", "to", "duration_ns"]), "system calls");
+        assert_eq!(of("cpu", &["from", "to", "tid"]), "rows");
+        assert_eq!(of("states", &["cpu", "from", "to"]), "rows");
+        assert_eq!(of("irq", &["kind", "nr", "name", "count"]), "interrupts");
+        assert_eq!(of("irq", &["kind", "nr", "name", "cpu", "count"]), "rows");
+        assert_eq!(of("locks", &["pid", "uaddr", "count"]), "locks");
+        assert_eq!(of("io", &["disk", "dev", "sector", "from", "to", "duration_ns"]), "requests");
     }
 
     #[test]

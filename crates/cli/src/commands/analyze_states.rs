@@ -7,7 +7,7 @@ use tracemill_codec::text::{nine_digits, put_digits};
 use tracemill_render::csv::put_cell;
 use tracemill_semantics::states::{CpuStatus, ThreadState};
 
-use super::analyze_forms::{digits, put_blanks};
+use super::analyze_widths::{digits, put_blanks};
 use super::report_forms::escaped;
 
 /// Characters between two columns of a table.

@@ -1,0 +1,69 @@
+//! The list of analyses that traces can feed, and how to record what they lack.
+
+use std::collections::HashSet;
+use std::fmt::Write as _;
+
+use tracemill_analyses::kernel::{ANALYSES, Known};
+use tracemill_semantics::{Concept, Concepts};
+
+use super::report_forms::quoted;
+use crate::args::AnalyzeFormat;
+
+/// Analyses that the traces can feed.
+pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeFormat) -> String {
+    if format != AnalyzeFormat::Table {
+        let one = |known: &Known| {
+            let names = |concepts: &mut dyn Iterator<Item = &Concept>| {
+                concepts.map(|concept| quoted(concept.name())).collect::<Vec<_>>().join(",")
+            };
+            let lacks = known.lacks(has);
+            let parts = known.wants.iter().filter(|(concept, _)| !has.contains(concept));
+            format!(
+                "{{\"name\":{},\"about\":{},\"can_run\":{},\"missing\":[{}],\"not_told\":[{}]}}",
+                quoted(known.name),
+                quoted(known.about),
+                lacks.is_empty(),
+                names(&mut lacks.iter().copied().flatten()),
+                parts.map(|(_, what)| quoted(what)).collect::<Vec<_>>().join(",")
+            )
+        };
+        return format!("{{\"analyses\":[{}]}}\n", ANALYSES.iter().map(one).collect::<Vec<_>>().join(","));
+    }
+    let width = ANALYSES.iter().map(|known| known.name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for known in ANALYSES {
+        let _ = writeln!(text, "{:width$}  {}", known.name, known.about);
+        let lacks = known.lacks(has);
+        if let Some(group) = lacks.first() {
+            let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
+            let _ = writeln!(text, "{:width$}    not possible: no {}", "", names.join(" or "));
+            for line in how_to_record(group, concepts).lines() {
+                let _ = writeln!(text, "{:width$}    {line}", "");
+            }
+        }
+        if lacks.is_empty() {
+            for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
+                let _ = writeln!(text, "{:width$}    without {what} (no {})", "", concept.name());
+            }
+        }
+    }
+    text
+}
+
+/// The commands that record events of one of these concepts.
+pub(super) fn how_to_record(group: &[Concept], concepts: &Concepts) -> String {
+    let concept = group[0];
+    let is_call = matches!(concept, Concept::SysEntry | Concept::SysExit);
+    let is_program = matches!(concept, Concept::CallEntry | Concept::CallExit | Concept::Load | Concept::Unload);
+    let mut names: Vec<&str> = concepts.events(concept).collect();
+    names.dedup();
+    let plain = |name: &&&str| !name.contains(['*', ':', '.']);
+    match (is_call, is_program) {
+        (true, _) => "lttng enable-event --kernel --syscall --all, or trace-cmd record -e syscalls".to_string(),
+        (_, true) => format!("record {} with lttng enable-event --userspace", names.join(" or ")),
+        _ => match names.iter().find(plain) {
+            Some(name) => format!("lttng enable-event --kernel {name}, or trace-cmd record -e {name}"),
+            None => format!("no tracer records {}", concept.name()),
+        },
+    }
+}
