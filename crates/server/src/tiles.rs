@@ -193,18 +193,23 @@ fn bases_of(shared: &Shared, timeline: &Timeline, trace: usize) -> Vec<usize> {
     (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect()
 }
 
-/// The calls of tasks.
+/// Lanes of calls that are told at once: a page shows fewer.
+const LANES: u32 = 64;
+
+/// The calls of tasks, in some lanes.
 fn slices_of(
     shared: &Shared,
     timeline: &Timeline,
-    tasks: &[usize],
+    (tasks, first_lane): (&[usize], u32),
     level: u32,
     (from, to): (u64, u64),
 ) -> BTreeMap<usize, Vec<Slice>> {
     let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) else { return BTreeMap::new() };
     let (begin, end) = tiles::range(level, from, to);
     let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let found = calls.slices(tasks, level, (absolute(begin), absolute(end)));
+    let mut found = calls.slices(tasks, level, (absolute(begin), absolute(end)));
+    let lanes = first_lane..first_lane.saturating_add(LANES);
+    found.iter_mut().for_each(|slices| slices.retain(|slice| lanes.contains(&slice.depth)));
     tasks.iter().copied().zip(found).collect()
 }
 
@@ -253,7 +258,7 @@ pub(crate) fn tiles(
         level,
         range,
         densities: bases.into_iter().zip(densities).collect(),
-        slices: slices_of(shared, &timeline, &tasks, level, range),
+        slices: slices_of(shared, &timeline, (&tasks, query.number("lane")?.unwrap_or(0)), level, range),
         of_values,
         names: Names::default(),
         is_exact: true,

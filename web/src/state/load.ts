@@ -5,7 +5,7 @@ import type {
   CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup, Wakeup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
-import { layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
+import { layoutOf, MOST_LANES, rowsBetween, type Order, type Row } from '../draw/layout';
 import { isLog, showsTiles, type Titled } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
@@ -207,7 +207,8 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
     }
     if (first < 0) continue;
     // A counter may have to be read first: nobody else waits for that.
-    const key = trackById.peek().get(id)?.kind === 'counter' ? id : `${first} ${last}`;
+    const lane = laneOf(id);
+    const key = trackById.peek().get(id)?.kind === 'counter' ? id : `${first} ${last} ${lane}`;
     const group = groups.get(key);
     if (group) group.ids.push(id); else groups.set(key, { first, last, ids: [id] });
   }
@@ -216,6 +217,26 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
     for (let i = 0; i < wanted.length; i += most) void fetchTiles(store, filter, wanted.slice(i, i + most), level, first, last, keep, exact);
   }
 }
+
+/** Lanes that an answer has, from the one on that is asked for. */
+const TOLD_LANES = 64;
+/** The first lane of calls that is asked for: 0 as long as those in sight are among the first ones. */
+const laneOf = (id: string): number => { const from = lanesFrom.peek().get(id) ?? 0; return from + MOST_LANES > TOLD_LANES ? from : 0; };
+let lanesAsked = new Map<string, number>();
+// Whoever goes to deeper lanes has no tiles of them yet.
+effect(() => {
+  const now = new Map([...lanesFrom.value.keys()].map((id) => [id, laneOf(id)]));
+  const moved = [...now].filter(([id, lane]) => (lanesAsked.get(id) ?? 0) !== lane).map(([id]) => id);
+  lanesAsked = now;
+  if (moved.length === 0) return;
+  for (const id of moved) for (const store of [plainTiles, filteredTiles]) store.markTrack(id);
+  // Answers that are under way have the lanes of before.
+  for (const flight of flights) {
+    flight.abort.abort();
+    for (const key of flight.keys) flying.delete(key);
+  }
+  tilesStale.value = tilesStale.peek() + 1;
+});
 
 /** Whether the first tiles are on their way: no longer than for a moment. */
 export const awaitsTiles = (): boolean => tilesArrived.peek() === 0 && !tilesLate.peek() && flights.size > 0;
@@ -235,7 +256,7 @@ async function fetchTiles(store: TileStore, filter: string, ids: readonly string
   if (flights.size > MOST_FLIGHTS) for (const old of flights) { if (!old.keep && old !== flight) { old.abort.abort(); break; } }
   const end = hold();
   try {
-    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
+    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, lane: laneOf(ids[0] ?? '') || null, g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
     if (filter !== '' && filter !== state.peek().filter) return;
     batch(() => {
       store.put(answer);

@@ -121,6 +121,9 @@ export class TileStore {
   markInexact(): void { for (const tile of this.tiles.values()) if (!tile.exact) tile.stale = true; }
   markAll(): void { for (const tile of this.tiles.values()) tile.stale = true; }
 
+  /** Marks the tiles of a track. */
+  markTrack(track: string): void { for (const [key, tile] of this.tiles) if (key.startsWith(`${track} `)) tile.stale = true; }
+
   /** Marks tiles that reach to a time, in ns since the origin, and beyond. */
   markFrom(since: bigint): void {
     for (const [key, tile] of this.tiles) {

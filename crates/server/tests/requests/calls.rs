@@ -94,3 +94,24 @@ fn cpus_show_which_task_they_run() {
     assert_eq!(found, expected);
     served.end();
 }
+
+#[test]
+fn slices_are_told_from_a_lane_on() {
+    let served = serve("calls/tasting");
+    served.when_counted();
+    let session = served.json("session");
+    let whole = ns(&session["end"]) - ns(&session["origin"]);
+    let level = (0..62).find(|level| whole >> (level + 10) == 0).expect("one tile holds all");
+    let slices = |lane: &str| -> Vec<(u64, i64, i64)> {
+        let told = served.json(&format!("tiles?tracks=c0&level={level}&from=0&to=0{lane}"));
+        let column = |name: &str| told["tracks"][0][name].as_array().expect("a list").clone();
+        let rows = column("depth").into_iter().zip(column("at")).zip(column("n"));
+        rows.map(|((depth, at), n)| (depth.as_u64().unwrap_or(0), at.as_i64().unwrap_or(0), n.as_i64().unwrap_or(0)))
+            .collect()
+    };
+    let (all, deep) = (slices(""), slices("&lane=2"));
+    assert!(all.iter().any(|(depth, _, _)| *depth < 2) && !deep.is_empty());
+    assert_eq!(deep, all.into_iter().filter(|(depth, _, _)| *depth >= 2).collect::<Vec<_>>());
+    assert!(slices("&lane=60000").is_empty());
+    served.end();
+}
