@@ -22,6 +22,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use futures::StreamExt;
+use tokio::sync::Notify;
 use tracemill_model::error::Error;
 
 use crate::catalog::{CATALOG, Catalog, MAIN};
@@ -174,7 +175,44 @@ pub(crate) const BROKE_OFF: &str = "the query broke off: this is a mistake of tr
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// How long a query goes on after it was asked to stop, about.
-const PATIENCE: Duration = Duration::from_millis(40);
+const PATIENCE: Duration = Duration::from_millis(10);
+
+/// Wakes who waits for rows when the query shall end. A timer of the runtime does not do: where all of its threads are at work,
+/// none looks at the time.
+struct Watch {
+    stopped: Arc<Notify>,
+    is_over: Arc<AtomicBool>,
+    thread: Option<std::thread::Thread>,
+}
+
+impl Watch {
+    fn new(stop: &'static AtomicBool) -> std::result::Result<Watch, Error> {
+        let mut watch = Watch { stopped: Arc::default(), is_over: Arc::default(), thread: None };
+        if std::ptr::eq(stop, &NEVER) {
+            return Ok(watch);
+        }
+        let (stopped, is_over) = (watch.stopped.clone(), watch.is_over.clone());
+        let looks = move || {
+            while !is_over.load(Ordering::Relaxed) {
+                if stop.load(Ordering::Relaxed) {
+                    return stopped.notify_one();
+                }
+                std::thread::park_timeout(PATIENCE);
+            }
+        };
+        let thread = std::thread::Builder::new().spawn(looks);
+        let thread = thread.map_err(|error| Error::unsupported(format!("no threads for queries: {error}")))?;
+        watch.thread = Some(thread.thread().clone());
+        Ok(watch)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        self.thread.iter().for_each(std::thread::Thread::unpark);
+    }
+}
 
 impl Queries {
     /// Queries of a database.
@@ -296,6 +334,7 @@ impl Queries {
         }
         let mut asked = self.asked(&plan);
         let mut has_rows = false;
+        let watch = Watch::new(self.stop).map_err(Failure::Failed)?;
         loop {
             let mut state = self.context.state();
             asked.configure(&mut state, self.elsewhere.is_some());
@@ -306,7 +345,7 @@ impl Queries {
                 None => execute_stream(physical, state.task_ctx()),
                 Some(elsewhere) => tokio::select! {
                     stream = elsewhere.run(physical, &state, &self.database) => stream,
-                    () = self.stopped() => return Err(Failure::Stopped),
+                    () = watch.stopped.notified() => return Err(Failure::Stopped),
                 },
             };
             let mut stream = match stream {
@@ -326,13 +365,10 @@ impl Queries {
                 }
             }));
             let result = loop {
-                let next = loop {
-                    if self.stop.load(Ordering::Relaxed) {
-                        return Err(Failure::Stopped);
-                    }
-                    if let Ok(next) = tokio::time::timeout(PATIENCE, receiver.recv()).await {
-                        break next;
-                    }
+                let next = tokio::select! {
+                    biased;
+                    () = watch.stopped.notified() => return Err(Failure::Stopped),
+                    next = receiver.recv() => next,
                 };
                 match next {
                     // Steps that broke off sent no error: rows may be missing.
@@ -358,13 +394,6 @@ impl Queries {
                     return answers.end().map_err(Failure::Failed);
                 }
             }
-        }
-    }
-
-    /// Ends when the query shall.
-    async fn stopped(&self) {
-        while !self.stop.load(Ordering::Relaxed) {
-            tokio::time::sleep(PATIENCE).await;
         }
     }
 

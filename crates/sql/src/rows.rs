@@ -89,8 +89,16 @@ pub struct Rows {
 
 enum State {
     Waiting(Box<Run>),
-    Running(Receiver<Result<RecordBatch, Explained>>, JoinHandle<()>, Threads),
+    Running(Box<Running>),
     Done(std::vec::IntoIter<RecordBatch>),
+}
+
+struct Running {
+    rows: Receiver<Result<RecordBatch, Explained>>,
+    task: JoinHandle<()>,
+    threads: Threads,
+    /// Looks at the time while the threads are at work: where all are, none of them does.
+    clock: tokio::runtime::Runtime,
 }
 
 /// The next piece of an answer.
@@ -214,15 +222,19 @@ impl Rows {
         {
             // Threads of its own: a query that is dropped may hold them for a while, and holds up nobody else.
             let threads = Threads::new(run.database.jobs).map_err(alone)?;
-            let (sender, receiver) = channel(1);
+            let clock = tokio::runtime::Builder::new_current_thread().enable_time().build();
+            let failed = |error| alone(Error::unsupported(format!("no clock for a query: {error}")));
+            let clock = clock.map_err(failed)?;
+            let (sender, rows) = channel(1);
             let task = threads.spawn(run.all(sender));
-            self.state = State::Running(receiver, task, threads);
+            self.state = State::Running(Box::new(Running { rows, task, threads, clock }));
         }
         let batch = match &mut self.state {
             State::Waiting(_) => None,
             State::Done(batches) => batches.next(),
-            State::Running(receiver, task, threads) => {
-                let next = threads.block_on(async { tokio::time::timeout(patience, receiver.recv()).await });
+            State::Running(running) => {
+                let Running { rows, task, threads, clock } = &mut **running;
+                let next = clock.block_on(async { tokio::time::timeout(patience, rows.recv()).await });
                 match next {
                     Err(_) => return Ok(Next::Later),
                     // A task that breaks off sends no error.
