@@ -33,22 +33,27 @@ use tracing_core::{Event, Interest, LevelFilter, Metadata};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::field::{FieldClass, cut};
+use crate::field::{FieldClass, LONGEST_TEXT, cut};
 use crate::metadata::{Call, Level};
 use crate::site::Site;
 
 /// Most fields of one event; `tracing` has no more.
 const MAX_FIELDS: usize = 32;
 
-/// A value's class, in one byte.
+/// A value's class, in three bits.
 type Kind = u8;
 const KINDS: [FieldClass; 5] =
     [FieldClass::Unsigned(64), FieldClass::Signed(64), FieldClass::Float(64), FieldClass::Bool, FieldClass::Text];
 
-/// The fields of an event: which ones have values, of what kind, and those as the bytes of an event.
+/// The fields of an event that have values, and of what kind those are: a byte of each in their order, and 0 behind them. So
+/// two of these are compared as four numbers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Key([u64; MAX_FIELDS / 8]);
+
+/// The fields of an event: which ones have values, and those as the bytes of an event.
 #[derive(Clone)]
 struct Values {
-    kinds: [(u8, Kind); MAX_FIELDS],
+    key: Key,
     count: usize,
     bytes: Bytes,
 }
@@ -57,16 +62,26 @@ struct Values {
 #[derive(Clone)]
 struct Bytes {
     few: [u8; FEW],
+    /// How many of them there are; [`MANY_BYTES`] when all are elsewhere.
     len: usize,
-    /// All of them, where they are more.
     many: Vec<u8>,
 }
 
 const FEW: usize = 64;
+/// More than any array has.
+const MANY_BYTES: usize = usize::MAX;
 
 thread_local! {
     /// Memory for the next event with many bytes. A signal handler that interrupts an event finds none, and takes its own.
     static MANY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+impl Key {
+    /// The numbers of the fields, and their kinds.
+    fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
+        let bytes = self.0.into_iter().flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0);
+        bytes.map(|byte| (usize::from(byte >> 3), (byte & 7) - 1))
+    }
 }
 
 impl Bytes {
@@ -74,105 +89,156 @@ impl Bytes {
         Bytes { few: [0; FEW], len: 0, many: Vec::new() }
     }
 
+    /// Appends bytes of a number.
     #[inline(always)]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        match self.few.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut()) {
+            Some(place) => {
+                *place = bytes;
+                self.len += N;
+            }
+            None => self.extend_many(&bytes),
+        }
+    }
+
     fn extend(&mut self, bytes: &[u8]) {
         match self.few.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len())) {
-            Some(place) if self.many.is_empty() => place.copy_from_slice(bytes),
-            _ => self.extend_many(bytes),
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.len += bytes.len();
+            }
+            None => self.extend_many(bytes),
         }
-        self.len += bytes.len();
+    }
+
+    /// Appends a text with its length before it, cut where that is wanted.
+    fn put_text(&mut self, text: &str) {
+        let text = cut(text);
+        self.put((text.len() as u32).to_le_bytes());
+        self.extend(text);
+    }
+
+    /// Appends the text that a value shows: in its place, as long as that has room.
+    fn show(&mut self, value: &dyn fmt::Debug) {
+        let room = self.few.get_mut(self.len..).and_then(|rest| rest.split_at_mut_checked(4));
+        let (length, few) = room.unwrap_or_default();
+        let mut shown = Shown { few, len: 0, many: String::new() };
+        // What cannot be shown ends where it failed.
+        let _ = write!(shown, "{value:?}");
+        let Shown { few, len, many } = shown;
+        if many.is_empty() && !length.is_empty() && len <= LONGEST_TEXT.load(Ordering::Relaxed) {
+            length.copy_from_slice(&(len as u32).to_le_bytes());
+            self.len += 4 + len;
+            return;
+        }
+        let many = if many.is_empty() { String::from_utf8_lossy(&few[..len]).into_owned() } else { many };
+        self.put_text(&many);
     }
 
     #[cold]
+    #[inline(never)]
     fn extend_many(&mut self, bytes: &[u8]) {
-        if self.many.is_empty() {
+        if self.len != MANY_BYTES {
             self.many = MANY.take();
             self.many.clear();
             self.many.extend_from_slice(&self.few[..self.len]);
+            self.len = MANY_BYTES;
         }
         self.many.extend_from_slice(bytes);
     }
 
     #[inline(always)]
     fn all(&self) -> &[u8] {
-        if self.many.is_empty() { &self.few[..self.len] } else { &self.many }
+        self.few.get(..self.len).unwrap_or(&self.many)
     }
+}
 
-    /// Changes bytes that are there.
-    fn put(&mut self, at: usize, bytes: [u8; 4]) {
-        let all = if self.many.is_empty() { &mut self.few[..self.len] } else { self.many.as_mut_slice() };
-        all[at..at + 4].copy_from_slice(&bytes);
+/// The text of a value, while it is few bytes in their place.
+struct Shown<'a> {
+    few: &'a mut [u8],
+    len: usize,
+    /// All of it, when it is more.
+    many: String,
+}
+
+impl fmt::Write for Shown<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.many.is_empty() {
+            if let Some(place) = self.few.get_mut(self.len..).and_then(|rest| rest.get_mut(..text.len())) {
+                place.copy_from_slice(text.as_bytes());
+                self.len += text.len();
+                return Ok(());
+            }
+            self.many.push_str(&String::from_utf8_lossy(&self.few[..self.len]));
+        }
+        self.many.push_str(text);
+        Ok(())
     }
 }
 
 impl Values {
     const fn new() -> Values {
-        Values { kinds: [(0, 0); MAX_FIELDS], count: 0, bytes: Bytes::new() }
-    }
-
-    fn kinds(&self) -> &[(u8, Kind)] {
-        &self.kinds[..self.count]
+        Values { key: Key([0; MAX_FIELDS / 8]), count: 0, bytes: Bytes::new() }
     }
 
     /// Keeps memory for the next event of the thread.
+    #[inline(always)]
     fn give_back(&mut self) {
-        if !self.bytes.many.is_empty() {
+        if self.bytes.len == MANY_BYTES {
             MANY.set(std::mem::take(&mut self.bytes.many));
         }
     }
 
+    /// Is there room for one more field? Then it is noted.
     #[inline(always)]
-    fn add(&mut self, field: &Field, kind: Kind, bytes: &[u8]) {
-        if let Some(place) = self.kinds.get_mut(self.count) {
-            *place = (field.index() as u8, kind);
-            self.count += 1;
-            self.bytes.extend(bytes);
-        }
+    fn note(&mut self, field: &Field, kind: Kind) -> bool {
+        let Some(part) = self.key.0.get_mut(self.count / 8) else { return false };
+        *part |= ((field.index() as u64) << 3 | u64::from(kind + 1)) << (self.count % 8 * 8);
+        self.count += 1;
+        true
     }
 
-    fn add_text(&mut self, field: &Field, text: &str) {
-        if self.count == MAX_FIELDS {
-            return;
+    #[inline(always)]
+    fn add<const N: usize>(&mut self, field: &Field, kind: Kind, bytes: [u8; N]) {
+        if self.note(field, kind) {
+            self.bytes.put(bytes);
         }
-        self.add(field, 4, &[0; 4]);
-        let (at, text) = (self.bytes.len - 4, cut(text));
-        self.bytes.put(at, (text.len() as u32).to_le_bytes());
-        self.bytes.extend(text);
     }
 }
 
 impl Visit for Values {
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.add(field, 0, &value.to_le_bytes());
+        self.add(field, 0, value.to_le_bytes());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.add(field, 1, &value.to_le_bytes());
+        self.add(field, 1, value.to_le_bytes());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.add(field, 2, &value.to_le_bytes());
+        self.add(field, 2, value.to_le_bytes());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.add(field, 3, &[value.into()]);
+        self.add(field, 3, [value.into()]);
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.add_text(field, value);
+        if self.note(field, 4) {
+            self.bytes.put_text(value);
+        }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let mut text = String::new();
-        // What cannot be shown ends where it failed.
-        let _ = write!(text, "{value:?}");
-        self.add_text(field, &text);
+        if self.note(field, 4) {
+            self.bytes.show(value);
+        }
     }
 }
 
 /// One way in which a call site fills its fields, and the class for it. Nearly all have one.
 struct Variant {
-    kinds: Box<[(u8, Kind)]>,
+    key: Key,
     site: Site,
     classes: &'static [FieldClass],
     next: Variants,
@@ -184,11 +250,12 @@ struct Variants(OnceLock<Box<Variant>>);
 
 impl Variants {
     /// Records an event of a class that fits its values.
+    #[inline(always)]
     fn record(&'static self, place: &'static Metadata<'static>, suffix: &str, call: Call, values: &Values) {
         let mut list = self;
         loop {
             let variant = list.0.get_or_init(|| Box::new(Variant::new(place, suffix, call, values)));
-            if *variant.kinds == *values.kinds() {
+            if variant.key == values.key {
                 return variant.site.record_encoded(variant.classes, values.bytes.all());
             }
             list = &variant.next;
@@ -199,12 +266,11 @@ impl Variants {
 impl Variant {
     fn new(place: &'static Metadata<'static>, suffix: &str, call: Call, values: &Values) -> Variant {
         let names: Vec<&'static str> = place.fields().iter().map(|field| field.name()).collect();
-        let fields =
-            values.kinds().iter().map(|(index, _)| names.get(usize::from(*index)).copied().unwrap_or_default());
-        let classes = values.kinds().iter().map(|(_, kind)| KINDS[usize::from(*kind)]).collect::<Vec<_>>().leak();
+        let fields = values.key.fields().map(|(index, _)| names.get(index).copied().unwrap_or_default());
+        let classes = values.key.fields().map(|(_, kind)| KINDS[usize::from(kind)]).collect::<Vec<_>>().leak();
         let name = format!("{}{suffix}", place.name()).leak();
         Variant {
-            kinds: values.kinds().into(),
+            key: values.key,
             site: Site::new(place.target(), name, call, fields.collect::<Vec<_>>().leak()).with_level(level(place)),
             classes,
             next: Variants::default(),

@@ -46,6 +46,9 @@ struct Point {
 fn work() {
     tracing::info!(target: "t", u = 1_u64, i = -2_i64, f = 0.5, b = true, s = "Mühle", "five {}", 5);
     tracing::warn!(target: "t", wide = u128::MAX, point = ?Point { x: 1 }, long = "ü".repeat(5000));
+    // More fields than a number of eight bytes has room for, and a text where no room is left.
+    tracing::info!(target: "t", a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = ?8, i = "x", j = -10, k = ?"", l = true);
+    tracing::info!(target: "t", a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = ?8, i = "x", j = -10, k = ?"", l = 0.5);
     optional(Some(1), None);
     optional(None, Some("x"));
     optional(Some(2), None);
@@ -66,6 +69,8 @@ fn expected() -> Vec<String> {
     [
         "t:event message=five 5 u=1 i=-2 f=0.5 b=true s=Mühle",
         &format!("t:event wide={} point=Point {{ x: 1 }} long={long}", u128::MAX),
+        "t:event a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=x j=-10 k=\"\" l=true",
+        "t:event a=1 b=2 c=3 d=4 e=5 f=6 g=7 h=8 i=x j=-10 k=\"\" l=0.5",
         "t:event a=1",
         "t:event b=x",
         "t:event a=2",
