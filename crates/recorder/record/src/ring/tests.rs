@@ -92,6 +92,18 @@ impl Ring {
 }
 
 #[test]
+fn bytes_of_every_length_are_copied() {
+    let bytes: Vec<u8> = (1..=80).collect();
+    for len in 0..=bytes.len() {
+        let mut to = vec![0; len + 8];
+        let mut place = Place { at: to.as_mut_ptr(), left: len, slot: PhantomData };
+        place.put_bytes(&bytes[..len]);
+        assert_eq!(place.left, 0);
+        assert!(to[..len] == bytes[..len] && to[len..] == [0; 8], "{len}");
+    }
+}
+
+#[test]
 fn a_flight_ring_keeps_the_last_slots() {
     let ring = Ring::new(FLIGHT, 2);
     (0..FULL * 5 + 3).for_each(|number| ring.put(number));
