@@ -121,6 +121,36 @@ fn what_is_no_ring_is_reported() {
     folder.run("print t").ends(3, &["slots of 4096 bytes are not in a file of 4096 bytes"]);
 }
 
+/// A program that is killed, or becomes one that does not record, leaves rings: they are finished, and it is said. Of others
+/// nothing is touched.
+#[test]
+fn what_a_program_leaves_is_finished() {
+    let folder =
+        trace(&packet(0, 0, &[10], 112), &ring(1, 1, 1, &[packet(0, 0, &[10], 4096), packet(0, 1, &[20], 4096)]));
+    folder.file(
+        "script",
+        "#!/bin/sh\n# TRACEMILL_RECORD_MODE\nfor end in '' .2 .x; do cp -r t $TRACEMILL_RECORD$end; done\n",
+    );
+    let script = folder.path("script");
+    for end in ["kill -9 $$\n", "exec true\n"] {
+        let text = fs::read_to_string(&script).expect("it is there").replace("kill -9 $$\n", "");
+        folder.file("script", text + end);
+        fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("it can be run");
+        let run = folder.run("record -o o ./script").ends(if end.starts_with("kill") { 137 } else { 0 }, &[]);
+        for name in ["o", "o.2"] {
+            let path = folder.path(name).display().to_string();
+            let said = format!("{path}: the program did not finish it, it is now\n{path}: 1 packets were in rings\n");
+            assert!(run.stderr.contains(&said), "{}", run.stderr);
+            let read = folder.run(&format!("print -q --clock-cycles --no-delta {name}")).ends(0, &[]);
+            assert_eq!((read.stdout.lines().count(), &*read.stderr), (2, ""));
+        }
+        assert!(folder.path("o.x/.ring").is_dir() && folder.path("t/.ring").is_dir());
+        for name in ["o", "o.2", "o.x"] {
+            fs::remove_dir_all(folder.path(name)).expect("it is removed");
+        }
+    }
+}
+
 #[test]
 fn programs_that_cannot_be_recorded_are_refused() {
     run("record /bin/true")

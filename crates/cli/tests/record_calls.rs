@@ -308,7 +308,10 @@ fn programs_without_descriptors_and_in_sandboxes_are_recorded() {
         let plain = Command::new(&program).args(arguments).current_dir(folder.path("")).output().expect("it runs");
         let record = ["record", "-o", "o", "-A", "length@arg1/s", "./program"];
         let traced = ours(&folder, &[&record[..], arguments].concat());
-        assert_eq!(String::from_utf8_lossy(&traced.stderr), "", "{arguments:?}");
+        // Each thread has two calls.
+        let told =
+            if arguments[0] == "0" { "o: 2 threads were not recorded, with 4 calls: they have no ring\n" } else { "" };
+        assert_eq!(String::from_utf8_lossy(&traced.stderr), told, "{arguments:?}");
         assert_eq!((traced.status.code(), &traced.stdout), (plain.status.code(), &plain.stdout), "{arguments:?}");
         // A thread needs a descriptor for a moment.
         assert_eq!(entries(&folder, "length"), lengths, "{arguments:?}");
@@ -319,6 +322,74 @@ fn programs_without_descriptors_and_in_sandboxes_are_recorded() {
         let is_read = text.contains("length(\"main\")");
         assert_eq!(is_read, arguments.len() == 1, "{arguments:?}: {text}");
         assert_eq!(text.contains("length(\"descriptors\")"), arguments[0] != "0", "{text}");
+    }
+}
+
+/// Threads that have no ring are told of, and so are calls that are too deep; the program does what it does without us.
+#[test]
+fn calls_that_have_no_place_are_told() {
+    let folder = Folder::new();
+    for way in WAYS {
+        let Some(_) = compile(&folder, "ringless.c", way, "program") else { return };
+        fs::create_dir_all(folder.path("small")).expect("a folder");
+        // One ring of 32 KiB has room there, and the bell.
+        let shell = "mount -t tmpfs -o size=60k none small && \
+            tracemill record -o o -b 4K --ring-dir small ./program; echo $?; tracemill dump -d o";
+        let Some(output) = with_mounts(&folder, shell) else { return };
+        let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(text.starts_with("6012\n0\n"), "{way}: {text}{said}");
+        assert_eq!(text.matches("[entry] leaf(").count(), 2, "{way}: {text}");
+        assert!(said.contains("o: 4 threads were not recorded, with 6010 calls: they have no ring"), "{way}: {said}");
+        let told = "o: calls deeper than 5 were left out";
+        for (options, is_told) in [("--max-stack 5", true), ("--max-stack 5 -F .", true), ("-D 5", false)] {
+            let run = folder.run(&format!("record -o o {options} ./program 7")).ends(0, &[]);
+            assert_eq!((&*run.stdout, run.stderr.contains(told)), ("7\n", is_told), "{way} {options}: {}", run.stderr);
+            assert_eq!(entries(&folder, "deep"), 4, "{way} {options}");
+        }
+        let run = folder.run("record -o o --max-stack 8 ./program 7").ends(0, &[]);
+        assert_eq!((run.stderr, entries(&folder, "deep")), (String::new(), 7), "{way}");
+    }
+}
+
+/// Whoever the program becomes or starts is recorded, whatever environment it is given, and sees that one.
+#[test]
+fn programs_with_environments_of_their_own_are_recorded() {
+    let folder = Folder::new();
+    for way in WAYS {
+        let Some(program) = compile(&folder, "becomes.c", &format!("{way} -O1"), "program") else { return };
+        let plain = Command::new(&program).current_dir(folder.path("")).output().expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&plain.stdout).matches(" yes libm.so.6\n").count(), 12, "{plain:?}");
+        for more in [&[][..], &["-b", "4K", "-F", "."]] {
+            let traced = ours(&folder, &[&["record", "-o", "o"], more, &["./program"]].concat());
+            assert_eq!(String::from_utf8_lossy(&traced.stderr), "", "{way}");
+            assert_eq!(String::from_utf8_lossy(&traced.stdout), String::from_utf8_lossy(&plain.stdout), "{way}");
+            // Each but the first program calls once, and the one with a timer at each signal.
+            assert_eq!(
+                (entries(&folder, "leaf") - entries(&folder, "tick"), entries(&folder, "main")),
+                (12, 13),
+                "{way}"
+            );
+            assert!(entries(&folder, "tick") >= 20, "{way}");
+            is_read_alike(&folder, &["replay", "graph", "dump"], way);
+        }
+    }
+}
+
+/// A terminal is told that calls to libraries are missing, unless it is known.
+#[test]
+fn people_are_told_that_calls_to_libraries_are_missing() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    if !is_there("script") {
+        return;
+    }
+    for (options, is_told) in [("", 1), ("--no-libcall", 0)] {
+        let program = env!("CARGO_BIN_EXE_tracemill");
+        let line = format!("{program} record -o o {options} ./program c{is_told} 3");
+        let mut script = Command::new("script");
+        let output = script.args(["-qec", &line, "/dev/null"]).current_dir(folder.path("")).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert_eq!(text.matches("calls to libraries").count(), is_told, "{text}");
     }
 }
 

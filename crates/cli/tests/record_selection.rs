@@ -76,6 +76,9 @@ fn calls_are_selected_as_uftrace_does() {
             }
         }
     }
+    // uftrace 0.13 takes what follows it for the program.
+    folder.run("record -o o --trace=off -T on@trace_on ./program").ends(0, &[]);
+    assert_eq!(entries(&folder, "leaf"), 33);
     folder.run("record -o r -T leaf@read=proc/statm ./program").ends(125, &["no counters are read"]);
     folder.run("record -o r -H leaf ./program").ends(125, &["`replay -H` hides them"]);
     folder.run("record -o r -N nothing ./program").ends(0, &["`!nothing` matches no function"]);

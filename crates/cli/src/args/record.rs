@@ -15,7 +15,7 @@ use super::parse_size;
 #[derive(Args)]
 #[command(
     after_help = "Options of `uftrace record` are known: those without a line here have no effect, or say why they cannot \
-    be had.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
+    be had. Calls to libraries are recorded when these were compiled for it; `--no-libcall` says that this is known.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
 )]
 pub(crate) struct RecordOptions {
     /// The program to record, and its arguments
@@ -216,9 +216,14 @@ pub(crate) enum ClockArg {
     Boot,
 }
 
-/// Options of uftrace that are typed and cannot be had: what is said of them.
+/// Options of uftrace that are typed, and have no place of their own.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Refused(pub(crate) Vec<String>);
+pub(crate) struct Refused {
+    /// What is said of those that cannot be had.
+    pub(crate) sentences: Vec<String>,
+    /// Is it known that calls to libraries are not recorded?
+    pub(crate) no_libcall: bool,
+}
 
 /// Options of uftrace that cannot be had: name, letter, whether they have a value, and the reason.
 const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
@@ -264,7 +269,8 @@ impl Refused {
     fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let is_typed = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
         let typed = REFUSED.iter().filter(|(name, ..)| is_typed(name));
-        Ok(Refused(typed.map(|(name, _, _, reason)| format!("--{name} cannot be had: {reason}")).collect()))
+        let sentences = typed.map(|(name, _, _, reason)| format!("--{name} cannot be had: {reason}")).collect();
+        Ok(Refused { sentences, no_libcall: is_typed("no-libcall") })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -36,6 +36,7 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
             let lost = lost(recorded.lost);
             let _ =
                 writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
+            tell_left_out(folder, &recorded);
         }
         if has_kernel {
             let kernel =
@@ -231,7 +232,30 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         let lost = lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
+    tell_left_out(&how.folder, &recorded);
+    if !options.refused.no_libcall && std::io::stderr().is_terminal() {
+        // uftrace records them; for people only, since nothing is wrong.
+        let _ = writeln!(
+            std::io::stderr(),
+            "{}: calls to libraries are recorded only where these were compiled for it (--no-libcall: it is known)",
+            how.folder.display()
+        );
+    }
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// Tells which calls are in no ring.
+fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
+    let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
+    let (threads, calls) = recorded.ringless;
+    // Nobody may read it.
+    if threads > 0 {
+        let _ =
+            writeln!(stderr, "{folder}: {threads} threads were not recorded, with {calls} calls: they have no ring");
+    }
+    if let Some(depth) = recorded.too_deep {
+        let _ = writeln!(stderr, "{folder}: calls deeper than {depth} were left out");
+    }
 }
 
 /// Runs a program, and records what it tells of its calls, and events of the kernel meanwhile, in one folder.
@@ -354,7 +378,7 @@ fn found(program: &OsStr) -> Result<PathBuf, Error> {
 
 /// Runs a program that records its own events, and gives its status.
 fn record(options: &RecordOptions) -> Result<i32, Error> {
-    if let Some(sentence) = options.refused.0.first() {
+    if let Some(sentence) = options.refused.sentences.first() {
         return Err(Error::unsupported(sentence.clone()).with_help("`tracemill record --help` lists what there is"));
     }
     if !options.kernel_events.is_empty() && !has_both(options)? {
@@ -396,7 +420,35 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
         }
     }
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
+    finish_left(&folder);
     Ok(status_of(status))
+}
+
+/// Finishes what a program left in rings that was killed, or that became one that does not record; also what its children
+/// left, and those that it became: their folders have a number behind the name.
+fn finish_left(folder: &Path) {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name().and_then(OsStr::to_str)) else { return };
+    let is_of_program = |path: &PathBuf| {
+        let number = path.file_name().and_then(OsStr::to_str).and_then(|other| other.strip_prefix(name));
+        number.is_some_and(|number| {
+            number.is_empty() || number.strip_prefix('.').is_some_and(|n| n.parse::<u64>().is_ok())
+        })
+    };
+    let mut left: Vec<PathBuf> =
+        fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    left.retain(|path| is_of_program(path) && path.join(tracemill_record::RINGS).is_dir());
+    left.sort();
+    for folder in left {
+        match tracemill_record::recover(&folder) {
+            Ok(recovered) => {
+                let _ = writeln!(std::io::stderr(), "{}: the program did not finish it, it is now", folder.display());
+                tell(&folder, &recovered);
+            }
+            // A child that goes on finishes its own.
+            Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {}
+            Err(error) => report::error(&not_recovered(&folder, error)),
+        }
+    }
 }
 
 /// The file of a program, as a shell finds it.

@@ -1,4 +1,5 @@
 //! The word by which threads wake the recorder, and that by which it wakes them. Without it both look again after a while.
+//! Beside them is counted what no ring can count.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
@@ -29,6 +30,29 @@ fn word(at: usize) -> Option<&'static AtomicU32> {
     let base = BELL.load(Ordering::Acquire);
     // SAFETY: the mapping is as long as the constants say, and stays.
     (!base.is_null()).then(|| unsafe { AtomicU32::from_ptr(base.add(at).cast()) })
+}
+
+/// Counts a thread that has no ring.
+pub(crate) fn count_thread() {
+    if let Some(threads) = word(layout::RINGLESS) {
+        threads.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Counts a call of such a thread.
+pub(crate) fn count_call() {
+    let base = BELL.load(Ordering::Acquire);
+    if !base.is_null() {
+        // SAFETY: as in `word`.
+        unsafe { AtomicU64::from_ptr(base.add(layout::UNRECORDED).cast()) }.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Tells that calls are deeper than what is recorded.
+pub(crate) fn tell_depth() {
+    if let Some(is_deep) = word(layout::TOO_DEEP) {
+        is_deep.store(1, Ordering::Relaxed);
+    }
 }
 
 /// Has the recorder look at once.

@@ -116,7 +116,7 @@ impl State {
 
 fn extra(thread: &Thread, at: usize) -> *mut Extra {
     // SAFETY: behind the frames, of which there are `limit`, the mapping has room for as many of these.
-    unsafe { thread.extras.add(at) }
+    unsafe { thread.selected.extras.add(at) }
 }
 
 /// Where the values of a call are put together; of use only when there are values.
@@ -144,17 +144,17 @@ pub(crate) unsafe fn enter(
 ) -> usize {
     let action = rules::of(address);
     // As the stubs do it, beside values.
-    let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.skips;
-    if is_plain && thread.way == Way::Selected && thread.state.recorded == thread.depth {
+    let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.selected.skips;
+    if is_plain && thread.way == Way::Selected && thread.selected.state.recorded == thread.depth {
         let arguments = rules::values(action.arguments);
         let saved = saved.filter(|_| !arguments.is_empty());
-        if !thread.is_late || saved.is_none() {
+        if !thread.selected.is_late || saved.is_none() {
             // SAFETY: the caller's.
             return unsafe { enter_simply(thread, place, address, hook, saved, arguments) };
         }
     }
     let is = |flag: u64| action.flags & flag != 0;
-    let before = thread.state;
+    let before = thread.selected.state;
     let mut state = before;
     let mut is_on = IS_ON.load(Ordering::Relaxed);
     let was_on = is_on;
@@ -234,7 +234,7 @@ pub(crate) unsafe fn enter(
     if let Some(saved) = saved.filter(|_| is_recorded && is_on && !arguments.is_empty()) {
         // SAFETY: as above; the stub saved the registers of the caller.
         unsafe {
-            let len = values::collect(arguments, saved, thread.own_pid, buffer(thread, at));
+            let len = values::collect(arguments, saved, thread.own.pid, buffer(thread, at));
             (*extra(thread, at)).values = len as u32;
         }
     }
@@ -277,20 +277,20 @@ unsafe fn enter_simply(
     arguments: &[table::Value],
 ) -> usize {
     let at = thread.depth;
-    if !thread.is_late && !thread.has_room(if saved.is_none() { RECORD } else { WITH_VALUES }) {
+    if !thread.selected.is_late && !thread.has_room(if saved.is_none() { RECORD } else { WITH_VALUES }) {
         return 1;
     }
-    let flags = if thread.is_late { RECORDED | SIMPLE } else { RECORDED | SIMPLE | WRITTEN };
+    let flags = if thread.selected.is_late { RECORDED | SIMPLE } else { RECORDED | SIMPLE | WRITTEN };
     // SAFETY: the caller's, for the place; there is room for this call, as the depth is below the limit, and beside it.
     unsafe {
-        thread.state.recorded = at + 1;
+        thread.selected.state.recorded = at + 1;
         thread.push(place, address, hook);
         let entry = extra(thread, at);
         ((*entry).clock, (*entry).recorded, (*entry).values) = (system::now(), at as u32, 0);
         (*entry).flags = flags;
-        if !thread.is_late {
+        if !thread.selected.is_late {
             let buffer = buffer(thread, at);
-            let len = saved.map_or(0, |saved| values::collect(arguments, saved, thread.own_pid, buffer));
+            let len = saved.map_or(0, |saved| values::collect(arguments, saved, thread.own.pid, buffer));
             if !thread.record_at(ENTRY, at, address, Some((*entry).clock), (buffer.cast_const(), len)) {
                 // A handler took the last place.
                 thread.lose(1);
@@ -332,16 +332,16 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
     unsafe {
         let entry = extra(thread, at);
         if (*entry).flags & SIMPLE != 0 && thread.busy == 0 {
-            let is_over = match thread.is_late {
+            let is_over = match thread.selected.is_late {
                 true => {
-                    let is_short = system::now().wrapping_sub((*entry).clock) <= thread.state.time;
+                    let is_short = system::now().wrapping_sub((*entry).clock) <= thread.selected.state.time;
                     (*entry).flags & WRITTEN == 0 && is_short
                 }
                 false => thread.record(EXIT, at, (*thread.frame(at)).address),
             };
             if is_over {
                 (*entry).flags = 0;
-                thread.state.recorded = at;
+                thread.selected.state.recorded = at;
                 thread.depth = at;
                 return true;
             }
@@ -353,7 +353,7 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
         if thread.busy == 0 && is_recorded {
             let now = system::now();
             let is_kept = flags & (WRITTEN | TRACED) != 0
-                || now.wrapping_sub(clock) > thread.state.time
+                || now.wrapping_sub(clock) > thread.selected.state.time
                     && (flags & CALLER != 0 || !rules::says(table::HAS_CALLERS));
             let end = SETTINGS.guesses.load(Ordering::Relaxed).then(|| thread.guess(clock, now));
             let recorded = recorded as usize;
@@ -364,7 +364,7 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
                 let results = if flags & SIMPLE == 0 { rules::values(results) } else { &[] };
                 let buffer = buffer(thread, at);
                 let len = match saved.filter(|_| !results.is_empty()) {
-                    Some(saved) => values::collect(results, saved, thread.own_pid, buffer),
+                    Some(saved) => values::collect(results, saved, thread.own.pid, buffer),
                     None => 0,
                 };
                 if !thread.record_at(EXIT, recorded, address, end, (buffer.cast_const(), len)) {
@@ -372,7 +372,7 @@ pub(crate) unsafe fn close(thread: &mut Thread, saved: Option<&Saved>) -> bool {
                 }
             }
         }
-        let mut state = thread.state;
+        let mut state = thread.selected.state;
         state.ins -= u32::from(flags & LET_IN != 0);
         state.outs -= u32::from(flags & LEFT_OUT != 0);
         if flags & RECORDED != 0 {

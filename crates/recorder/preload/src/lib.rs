@@ -21,6 +21,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod bell;
+mod exec;
 mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]

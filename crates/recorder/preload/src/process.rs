@@ -6,12 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::{self, Text};
-use crate::{bell, full, patch, ring, rules, stubs, thread};
+use crate::{bell, exec, full, patch, ring, rules, stubs, thread};
 
 /// The settings that the environment has.
 pub(crate) struct Settings {
     pub(crate) slot_size: AtomicUsize,
     pub(crate) depth: AtomicUsize,
+    /// Is it said when calls are deeper?
+    pub(crate) tells_depth: AtomicBool,
     pub(crate) waits: AtomicBool,
     /// Bytes of the slots of a ring that has grown, at most; 0 when rings do not grow.
     pub(crate) largest: AtomicUsize,
@@ -38,6 +40,7 @@ impl Settings {
 pub(crate) static SETTINGS: Settings = Settings {
     slot_size: AtomicUsize::new(128 << 10),
     depth: AtomicUsize::new(1024),
+    tells_depth: AtomicBool::new(false),
     waits: AtomicBool::new(true),
     largest: AtomicUsize::new(0),
     clock: AtomicI32::new(1),
@@ -172,6 +175,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     if let Some(depth) = number("TRACEMILL_CALLS_DEPTH") {
         SETTINGS.depth.store(depth, Ordering::Relaxed);
     }
+    SETTINGS.tells_depth.store(number("TRACEMILL_CALLS_TELLS_DEPTH").is_some(), Ordering::Relaxed);
     SETTINGS.largest.store(number("TRACEMILL_CALLS_LARGEST").unwrap_or(0), Ordering::Relaxed);
     SETTINGS.waits.store(number("TRACEMILL_CALLS_LOSE").is_none(), Ordering::Relaxed);
     system::HAS_COUNTER.store(u32::from(number("TRACEMILL_CALLS_SYSTEM_CLOCK").is_none()), Ordering::Relaxed);
@@ -200,8 +204,11 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     if number("TRACEMILL_CALLS_OFF").is_some() {
         full::start_off();
     }
-    // SAFETY: this is the constructor.
-    unsafe { bell::find(RINGS.get()) };
+    // SAFETY: this is the constructor, and the list is the process's, which ends with a null pointer.
+    unsafe {
+        bell::find(RINGS.get());
+        exec::keep(environment);
+    }
     if let Some(session) = begin_session(&folder) {
         if number("TRACEMILL_CALLS_RULES").is_some() {
             rules::load(&folder, &session, has_recorder);

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::process::{self, SETTINGS};
 use crate::system::{self, Text};
-use crate::thread::{LOST, RECORD, Thread};
+use crate::thread::{LOST, Mapped, RECORD, Thread};
 use crate::{bell, layout};
 
 /// Slots of a ring at first.
@@ -37,13 +37,13 @@ impl Thread {
     /// Counts records that are not there.
     pub(crate) fn lose(&mut self, count: u64) {
         self.lost += count;
-        let known = self.ring(layout::DISCARDED);
+        let known = self.number(layout::DISCARDED);
         known.store(known.load(Ordering::Relaxed) + count, Ordering::Relaxed);
     }
 
-    pub(crate) fn ring(&self, at: usize) -> &AtomicU64 {
+    pub(crate) fn number(&self, at: usize) -> &AtomicU64 {
         // SAFETY: offsets are those of the header.
-        unsafe { AtomicU64::from_ptr(self.base.add(at).cast()) }
+        unsafe { AtomicU64::from_ptr(self.ring.base.add(at).cast()) }
     }
 
     /// Begins the next slot. `false` when records have to be dropped.
@@ -60,11 +60,11 @@ impl Thread {
 
     fn begin_slot(&mut self) -> bool {
         self.end_slot();
-        let done = self.ring(layout::DONE).load(Ordering::Relaxed);
+        let done = self.number(layout::DONE).load(Ordering::Relaxed);
         let mut waited = 0;
         loop {
-            let taken = self.ring(layout::TAKEN).load(Ordering::Acquire);
-            if done - taken < self.slots {
+            let taken = self.number(layout::TAKEN).load(Ordering::Acquire);
+            if done - taken < self.ring.slots {
                 break;
             }
             if SETTINGS.largest.load(Ordering::Relaxed) > 0 && self.grow() {
@@ -76,15 +76,15 @@ impl Thread {
                 SETTINGS.waits.store(false, Ordering::Relaxed);
                 return false;
             }
-            bell::wait(self.ring(layout::TAKEN), taken);
+            bell::wait(self.number(layout::TAKEN), taken);
         }
-        let at = layout::LEN as u64 + done % self.slots * self.slot_size;
+        let at = layout::LEN as u64 + done % self.ring.slots * self.ring.slot_size;
         // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
         unsafe {
-            let slot = self.base.add(at as usize);
-            slot.write_bytes(0, self.slot_size as usize);
+            let slot = self.ring.base.add(at as usize);
+            slot.write_bytes(0, self.ring.slot_size as usize);
             self.pos.store(slot as usize, Ordering::Relaxed);
-            self.end = slot as usize + self.slot_size as usize;
+            self.end = slot as usize + self.ring.slot_size as usize;
         }
         if self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
@@ -94,15 +94,15 @@ impl Thread {
     }
 
     /// Ends the open slot, if there is one.
-    fn end_slot(&mut self) {
+    pub(crate) fn end_slot(&mut self) {
         if self.end == 0 {
             return;
         }
-        let done = self.ring(layout::DONE).load(Ordering::Relaxed) + 1;
-        self.ring(layout::DONE).store(done, Ordering::Release);
+        let done = self.number(layout::DONE).load(Ordering::Relaxed) + 1;
+        self.number(layout::DONE).store(done, Ordering::Release);
         self.end = 0;
         self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
-        if done - self.ring(layout::TAKEN).load(Ordering::Relaxed) >= self.slots / 2 {
+        if done - self.number(layout::TAKEN).load(Ordering::Relaxed) >= self.ring.slots / 2 {
             bell::ring();
         }
     }
@@ -111,10 +111,10 @@ impl Thread {
     /// one, and removes it.
     fn grow(&mut self) -> bool {
         let largest = SETTINGS.largest.load(Ordering::Relaxed) as u64;
-        if self.slots * 2 * self.slot_size > largest {
+        if self.ring.slots * 2 * self.ring.slot_size > largest {
             return false;
         }
-        let has_grown = self.make_ring(self.slots * 2);
+        let has_grown = self.make_ring(self.ring.slots * 2);
         if !has_grown {
             // There is no memory: from now on threads wait.
             SETTINGS.largest.store(0, Ordering::Relaxed);
@@ -150,14 +150,14 @@ impl Thread {
                     }
                     continue;
                 }
-                (self.base, self.len, self.slots, self.slot_size) = (base, len, slots, slot_size);
+                self.ring = Mapped { base, len, slots, slot_size };
             }
             (self.end, self.lost) = (0, 0);
-            self.ring(layout::DISCARDED).store(0, Ordering::Relaxed);
+            self.number(layout::DISCARDED).store(0, Ordering::Relaxed);
             self.put_thread();
             let is_ready = self.begin_slot();
             // SAFETY: as above.
-            unsafe { half(self.base, layout::STATE).store(layout::WRITING, Ordering::Release) };
+            unsafe { half(self.ring.base, layout::STATE).store(layout::WRITING, Ordering::Release) };
             return is_ready;
         }
         false
@@ -167,7 +167,7 @@ impl Thread {
     fn put_thread(&self) {
         // SAFETY: it takes nothing and cannot fail.
         let pid = unsafe { system::getpid() } as u64;
-        self.ring(layout::PID).store(pid | u64::from(system::gettid()) << 32, Ordering::Relaxed);
+        self.number(layout::PID).store(pid | u64::from(system::gettid()) << 32, Ordering::Relaxed);
     }
 
     /// Makes a ring for this thread, and closes the one before it.
@@ -205,11 +205,11 @@ impl Thread {
             system::madvise(base, len, system::MADV_POPULATE_WRITE);
             // Before the new one has its name: the recorder takes what is in a ring until its thread has another one. Its
             // header counts what is lost.
-            if !self.base.is_null() {
+            if !self.ring.base.is_null() {
                 self.close_ring();
             }
-            (self.base, self.len, self.slots, self.slot_size) = (base.cast(), len, slots, slot_size);
-            let put = |at: usize, value: u64| self.ring(at).store(value, Ordering::Relaxed);
+            self.ring = Mapped { base: base.cast(), len, slots, slot_size };
+            let put = |at: usize, value: u64| self.number(at).store(value, Ordering::Relaxed);
             put(0, u64::from_le_bytes(layout::MAGIC));
             put(layout::KIND, 2 | u64::from(layout::WRITING) << 32);
             put(layout::SLOT_SIZE, slot_size);
@@ -226,13 +226,13 @@ impl Thread {
 
     /// The thread is over: its ring is there for another one.
     pub(crate) fn give_back_ring(&mut self) {
-        if self.slots != SLOTS {
+        if self.ring.slots != SLOTS {
             return self.close_ring();
         }
         self.end_slot();
         // SAFETY: the ring is mapped, and this thread's until it is kept.
-        unsafe { half(self.base, layout::STATE).store(layout::ENDED, Ordering::Release) };
-        if !keep(self.base as usize, self.len) {
+        unsafe { half(self.ring.base, layout::STATE).store(layout::ENDED, Ordering::Release) };
+        if !keep(self.ring.base as usize, self.ring.len) {
             self.close_ring();
         }
     }
@@ -242,8 +242,8 @@ impl Thread {
         self.end_slot();
         // SAFETY: the ring was mapped by this thread, which uses it no more.
         unsafe {
-            half(self.base, layout::STATE).store(layout::CLOSED, Ordering::Release);
-            system::munmap(self.base.cast(), self.len);
+            half(self.ring.base, layout::STATE).store(layout::CLOSED, Ordering::Release);
+            system::munmap(self.ring.base.cast(), self.ring.len);
         }
     }
 }

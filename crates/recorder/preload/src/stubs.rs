@@ -8,16 +8,16 @@ use crate::full::{self, Extra, State};
 use crate::rules::CACHED;
 use crate::thread::{Thread, Way};
 
-// The thread's pointer, and its state. Of the initial-exec model: reading it is two loads and no call.
+// The thread's pointer, its state, and an environment. Of the initial-exec model: reading it is two loads and no call.
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
     ".balign 16",
     ".globl tracemill_calls_thread",
     ".hidden tracemill_calls_thread",
     ".type tracemill_calls_thread, @object",
-    ".size tracemill_calls_thread, 16",
+    ".size tracemill_calls_thread, 32",
     "tracemill_calls_thread:",
-    ".zero 16",
+    ".zero 32",
     ".text",
 );
 
@@ -266,7 +266,7 @@ macro_rules! entry {
                 "cmp qword ptr [rsi - 16], rdi",
                 "jbe 8f",
                 "cmp r9, qword ptr [rcx + {limit}]",
-                "jae 9f",
+                "jae 22f",
                 "3:",
                 fill_frame!(),
                 // What a signal handler calls from here on stands behind this call.
@@ -286,6 +286,10 @@ macro_rules! entry {
                 "9:",
                 pop_plain!(),
                 "ret",
+                "22:",
+                "cmp byte ptr [rcx + {tells_depth}], 0",
+                "je 9b",
+                "jmp 8f",
                 // Calls are selected: here are those of functions without an action.
                 "4:",
                 "cmp qword ptr [rcx + {way}], {selected}",
@@ -388,12 +392,12 @@ macro_rules! entry {
                 way = const offset_of!(Thread, way),
                 plain = const Way::Plain as u8,
                 selected = const Way::Selected as u8,
-                cache = const offset_of!(Thread, cache),
+                cache = const offset_of!(Thread, selected.cache),
                 cached = const CACHED,
-                skips = const offset_of!(Thread, skips),
-                is_late = const offset_of!(Thread, is_late),
-                recorded = const offset_of!(Thread, state) + offset_of!(State, recorded),
-                extras = const offset_of!(Thread, extras),
+                skips = const offset_of!(Thread, selected.skips),
+                is_late = const offset_of!(Thread, selected.is_late),
+                recorded = const offset_of!(Thread, selected.state) + offset_of!(State, recorded),
+                extras = const offset_of!(Thread, selected.extras),
                 extra = const size_of::<Extra>(),
                 clock = const offset_of!(Extra, clock),
                 flags = const offset_of!(Extra, flags),
@@ -404,6 +408,7 @@ macro_rules! entry {
                 end = const offset_of!(Thread, end),
                 depth = const offset_of!(Thread, depth),
                 limit = const offset_of!(Thread, limit),
+                tells_depth = const offset_of!(Thread, tells_depth),
                 frames = const size_of::<Thread>(),
             )
         }
@@ -534,10 +539,10 @@ global_asm!(
     way = const offset_of!(Thread, way),
     plain = const Way::Plain as u8,
     selected = const Way::Selected as u8,
-    is_late = const offset_of!(Thread, is_late),
-    recorded = const offset_of!(Thread, state) + offset_of!(State, recorded),
-    time = const offset_of!(Thread, state) + offset_of!(State, time),
-    extras = const offset_of!(Thread, extras),
+    is_late = const offset_of!(Thread, selected.is_late),
+    recorded = const offset_of!(Thread, selected.state) + offset_of!(State, recorded),
+    time = const offset_of!(Thread, selected.state) + offset_of!(State, time),
+    extras = const offset_of!(Thread, selected.extras),
     extra = const size_of::<Extra>(),
     clock = const offset_of!(Extra, clock),
     flags = const offset_of!(Extra, flags),

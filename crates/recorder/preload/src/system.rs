@@ -109,11 +109,11 @@ pub(crate) fn now() -> u64 {
     if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
 }
 
-/// A thread's data, and its state.
+/// A thread's data, its state, and where its last environment for a program is mapped, and how long that is.
 #[inline(always)]
-pub(crate) fn local() -> *mut [usize; 2] {
+pub(crate) fn local() -> *mut [usize; 4] {
     let place: usize;
-    // SAFETY: the symbol is this library's, of 16 bytes for each thread; only its address is computed.
+    // SAFETY: the symbol is this library's, of 32 bytes for each thread; only its address is computed.
     unsafe {
         asm!(
             "mov {place}, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]",
@@ -122,7 +122,7 @@ pub(crate) fn local() -> *mut [usize; 2] {
             options(nostack, readonly),
         );
     }
-    place as *mut [usize; 2]
+    place as *mut [usize; 4]
 }
 
 /// Replaces `old` in a number that only signal handlers of this thread change meanwhile: no lock prefix.

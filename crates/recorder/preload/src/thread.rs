@@ -7,12 +7,14 @@ use crate::process::{self, SETTINGS};
 use crate::ring::SLOTS;
 use crate::stubs::Saved;
 use crate::system::{self, local};
-use crate::{full, rules, stubs, values};
+use crate::{bell, exec, full, rules, stubs, values};
 
 /// State of a thread without data: it begins at its next call.
 const NEW: usize = 0;
 /// It is beginning, or has ended: calls are not recorded.
 const OFF: usize = 1;
+/// It could not begin: its calls are counted.
+const RINGLESS: usize = 2;
 
 /// Length of a record.
 pub(crate) const RECORD: usize = 16;
@@ -52,7 +54,9 @@ pub(crate) struct Thread {
     pub(crate) way: Way,
     /// Are return addresses put back, for an unwinder?
     pub(crate) is_put_back: bool,
-    _free: [u8; 2],
+    /// Is there no ring, as after a fork where none could be made? Then it is busy for ever.
+    is_ringless: bool,
+    _free: u8,
     /// Is the slow path at work? Signal handlers see it.
     pub(crate) busy: u32,
     /// Where the next record goes.
@@ -64,6 +68,25 @@ pub(crate) struct Thread {
     pub(crate) limit: usize,
     /// Records that are being written.
     pub(crate) writing: usize,
+    /// The calls that are selected, of use only when they are.
+    pub(crate) selected: Selected,
+    /// Are calls selected, or their values recorded?
+    pub(crate) is_full: bool,
+    /// Is it told when a call is beyond the limit? Once it was, no more.
+    pub(crate) tells_depth: bool,
+    /// Calls beyond the limit whose ends the program tells.
+    over: usize,
+    pub(crate) ring: Mapped,
+    pub(crate) own: Own,
+    /// When the last call ended whose end was guessed.
+    guessed: u64,
+    /// Records that had no room, and that no record counts yet.
+    pub(crate) lost: u64,
+}
+
+/// The selection of calls of a thread.
+#[repr(C)]
+pub(crate) struct Selected {
     /// The cache of actions; null when no function has one.
     pub(crate) cache: *const AtomicU64,
     /// What calls have beside their frames.
@@ -74,24 +97,29 @@ pub(crate) struct Thread {
     pub(crate) skips: bool,
     /// The selection that holds now.
     pub(crate) state: full::State,
-    /// Are calls selected, or their values recorded?
-    pub(crate) is_full: bool,
-    /// Calls beyond the limit whose ends the program tells.
-    over: usize,
-    /// The ring.
+}
+
+/// The ring of a thread, where it is mapped.
+#[derive(Clone, Copy)]
+pub(crate) struct Mapped {
     pub(crate) base: *mut u8,
     pub(crate) len: usize,
-    /// The process.
-    pub(crate) own_pid: usize,
-    /// When the last call ended whose end was guessed.
-    guessed: u64,
-    /// Records that had no room, and that no record counts yet.
-    pub(crate) lost: u64,
-    /// The thread's stack.
-    stack: [usize; 2],
     pub(crate) slots: u64,
     pub(crate) slot_size: u64,
-    own_len: usize,
+}
+
+impl Mapped {
+    const NONE: Mapped = Mapped { base: std::ptr::null_mut(), len: 0, slots: 0, slot_size: 0 };
+}
+
+/// The facts of a thread that stay the same.
+pub(crate) struct Own {
+    /// Its process.
+    pub(crate) pid: usize,
+    /// Bytes of its data.
+    len: usize,
+    /// Where its stack lies.
+    stack: [usize; 2],
 }
 
 /// The writer of records of calls.
@@ -140,13 +168,19 @@ pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
 unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>) -> usize {
     // SAFETY: the caller's, for the place; the thread's data is its own, and frames below `depth` are filled.
     unsafe {
-        let [pointer, state] = *local();
+        let [pointer, state, ..] = *local();
         let Some(thread) = (pointer as *mut Thread).as_mut() else {
+            if state == RINGLESS {
+                bell::count_call();
+            }
             return usize::from(state == NEW && process::is_on());
         };
         let is_guessed = thread.is_full && hook == Hook::Returns && SETTINGS.guesses.load(Ordering::Relaxed);
         let hook = if is_guessed { Hook::Guessed } else { hook };
         if thread.busy != 0 {
+            if thread.is_ringless {
+                bell::count_call();
+            }
             return 0;
         }
         if thread.is_put_back && !thread.take_again(place) {
@@ -160,6 +194,9 @@ unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>)
             }
         }
         if thread.depth >= thread.limit {
+            if std::mem::take(&mut thread.tells_depth) {
+                bell::tell_depth();
+            }
             // Its end is told as well.
             thread.over += usize::from(hook == Hook::Told);
             return 0;
@@ -192,7 +229,10 @@ unsafe fn slow_enter(place: usize, address: usize, hook: Hook, saved: Option<&Sa
     system::keeping_errno(|| unsafe {
         while enter(place, address, hook, saved) != 0 {
             let is_ready = match (*local())[0] as *mut Thread {
-                thread if thread.is_null() => begin(),
+                thread if thread.is_null() => {
+                    begin();
+                    true
+                }
                 thread => {
                     let is_ready = (*thread).next_slot();
                     // Neither its entry nor its exit are recorded.
@@ -311,7 +351,7 @@ impl Thread {
 
     /// Was this call left without a return, as a new one at `place` shows?
     unsafe fn is_dead(&self, top: &Frame, place: usize, hook: Hook) -> bool {
-        let is_on_stack = |place: usize| (self.stack[0]..self.stack[1]).contains(&place);
+        let is_on_stack = |place: usize| (self.own.stack[0]..self.own.stack[1]).contains(&place);
         let are_near = match (is_on_stack(top.place), is_on_stack(place)) {
             (true, true) => true,
             (false, false) => top.place.abs_diff(place) < NEAR,
@@ -333,8 +373,8 @@ impl Thread {
 
     /// Changes the selection that holds now.
     pub(crate) fn set_state(&mut self, state: full::State) {
-        self.state = state;
-        self.skips = state.skips();
+        self.selected.state = state;
+        self.selected.skips = state.skips();
     }
 
     pub(crate) fn has_room(&self, len: usize) -> bool {
@@ -500,11 +540,31 @@ pub(crate) unsafe fn current() -> Option<&'static mut Thread> {
     unsafe { ((*local())[0] as *mut Thread).as_mut() }
 }
 
-/// Begins to record the calling thread.
-unsafe fn begin() -> bool {
-    // SAFETY: the mapping has room for the structure and all frames; it is this thread's alone.
+/// The thread becomes another program: what it has recorded is the recorder's.
+pub(crate) fn before_exec() {
+    // SAFETY: the thread's data is its own.
+    if let Some(thread) = unsafe { current() }.filter(|thread| thread.busy == 0 && thread.writing == 0) {
+        thread.busy += 1;
+        thread.end_slot();
+        thread.busy -= 1;
+    }
+}
+
+/// Begins to record the calling thread, or to count its calls.
+unsafe fn begin() {
+    // SAFETY: the thread's data is its own.
     unsafe {
         (*local())[1] = OFF;
+        if !begin_ring() {
+            (*local())[1] = RINGLESS;
+            bell::count_thread();
+        }
+    }
+}
+
+unsafe fn begin_ring() -> bool {
+    // SAFETY: the mapping has room for the structure and all frames; it is this thread's alone.
+    unsafe {
         let limit = SETTINGS.depth.load(Ordering::Relaxed);
         let is_full = full::is_wanted();
         let extra = if is_full { full::len() } else { 0 };
@@ -524,29 +584,28 @@ unsafe fn begin() -> bool {
         thread.write(Thread {
             way,
             is_put_back: false,
-            _free: [0; 2],
+            is_ringless: false,
+            _free: 0,
             busy: 0,
             pos: AtomicUsize::new(0),
             end: 0,
             depth: 0,
             limit,
             writing: 0,
-            cache: rules::cache(),
-            extras: thread.add(1).cast::<Frame>().add(limit).cast(),
-            is_late: is_full && full::is_late(),
-            skips: state.skips(),
-            state,
+            selected: Selected {
+                cache: rules::cache(),
+                extras: thread.add(1).cast::<Frame>().add(limit).cast(),
+                is_late: is_full && full::is_late(),
+                skips: state.skips(),
+                state,
+            },
             is_full,
+            tells_depth: SETTINGS.tells_depth.load(Ordering::Relaxed),
             over: 0,
-            base: std::ptr::null_mut(),
-            len: 0,
-            own_pid: system::getpid() as usize,
+            ring: Mapped::NONE,
+            own: Own { pid: system::getpid() as usize, len, stack: stack() },
             guessed: 0,
             lost: 0,
-            stack: stack(),
-            slots: 0,
-            slot_size: 0,
-            own_len: len,
         });
         process::tell_task(system::clock_ns(SETTINGS.clock()));
         if !(*thread).take_ring() {
@@ -594,9 +653,12 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
         for at in (0..thread.depth).rev().filter(|&at| !thread.is_told(at)) {
             (*thread.frame(at)).put_back();
         }
-        *local() = [0, OFF];
-        thread.give_back_ring();
-        system::munmap(pages, thread.own_len);
+        ((*local())[0], (*local())[1]) = (0, OFF);
+        exec::forget_environment();
+        if !thread.is_ringless {
+            thread.give_back_ring();
+        }
+        system::munmap(pages, thread.own.len);
     }
 }
 
@@ -606,11 +668,13 @@ pub(crate) fn after_fork() {
     unsafe {
         let Some(thread) = current() else { return };
         thread.busy += 1;
-        system::munmap(thread.base.cast(), thread.len);
-        thread.base = std::ptr::null_mut();
-        thread.own_pid = system::getpid() as usize;
+        system::munmap(thread.ring.base.cast(), thread.ring.len);
+        thread.ring.base = std::ptr::null_mut();
+        thread.own.pid = system::getpid() as usize;
         if !thread.make_ring(SLOTS) {
             // Nothing is recorded any more; open calls return as before.
+            thread.is_ringless = true;
+            bell::count_thread();
             thread.limit = 0;
             thread.end = 0;
             thread.pos.store(usize::MAX - RECORD, Ordering::Relaxed);

@@ -51,6 +51,17 @@ impl Bell {
         sleeps.store(0, Ordering::SeqCst);
     }
 
+    /// The number of threads that have no ring, and that of their calls.
+    pub fn ringless(&self) -> (u32, u64) {
+        let threads = self.0.u32(header::RINGLESS).load(Ordering::Relaxed);
+        (threads, self.0.u64(header::UNRECORDED).load(Ordering::Relaxed))
+    }
+
+    /// Were there calls too deep to be recorded?
+    pub fn is_too_deep(&self) -> bool {
+        self.0.u32(header::TOO_DEEP).load(Ordering::Relaxed) != 0
+    }
+
     /// Tells threads that wait that there is room.
     pub fn tell_room(&self) {
         let moved = self.0.u32(header::MOVED);

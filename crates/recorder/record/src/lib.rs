@@ -62,6 +62,10 @@ pub use options::{Mode, Options};
 pub use recorder::{Recorder, StartError, Summary};
 pub use site::{Site, Span};
 
+/// Name of the folder, within that of a trace, whose rings are not finished.
+#[doc(hidden)]
+pub const RINGS: &str = tracemill_ring::FOLDER;
+
 /// Reads the clock of the events and those of the system together.
 #[doc(hidden)]
 pub fn clock_pair() -> tracemill_ring::Pair {

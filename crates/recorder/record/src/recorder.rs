@@ -469,9 +469,19 @@ fn finish(generation: u64) -> io::Result<Summary> {
 
 /// Finishes what still records when the process ends.
 pub(crate) fn finish_at_exit() {
-    if let Some(generation) = local::locked(|state| state.generation) {
-        let _ = finish(generation);
-    }
+    // Without a recording of this process there is nothing to tell.
+    let is_ours = |running: &&Running| running.pid == std::process::id();
+    let Some(Some(generation)) =
+        local::locked(|state| state.running.as_ref().filter(is_ours).map(|_| state.generation))
+    else {
+        return;
+    };
+    let told = match finish(generation) {
+        Ok(Summary { discarded: 0, .. }) => return,
+        Ok(Summary { discarded, .. }) => format!("{discarded} events were discarded"),
+        Err(error) => format!("the trace is not finished: {error}"),
+    };
+    let _ = writeln!(io::stderr(), "tracemill-record: {told}");
 }
 
 fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {

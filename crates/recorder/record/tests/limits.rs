@@ -105,6 +105,24 @@ fn a_thread_without_room_for_a_ring_is_not_recorded() {
     }
 }
 
+/// A program that asks for no summary is told all the same.
+#[test]
+fn the_end_of_a_process_tells_what_is_missing() {
+    const NAME: &str = "the_end_of_a_process_tells_what_is_missing";
+    if argument().is_some() {
+        return (0..3_u64).for_each(|i| event!(target: "t", "tick", i = i));
+    }
+    let folder = Folder::new("exit");
+    for (size, told) in [("24k", 1), ("20m", 0)] {
+        let shell = format!("mount -t tmpfs -o size={size} none \"$SMALL\" && TRACEMILL_RECORD=\"$SMALL/t\" \"$@\"");
+        let Some(output) = with_mounts(NAME, &folder, &shell) else { return };
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+        assert_eq!(said.matches("tracemill-record: 3 events were discarded").count(), told, "{said}");
+        assert_eq!(said.matches("tracemill-record: ").count(), 2 * told, "{said}");
+    }
+}
+
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error() {
     if let Some(folder) = argument() {

@@ -384,6 +384,10 @@ fn a_trace_that_is_being_recorded_is_read_and_not_recovered() {
     event!(target: "t", "tick", i = 5_u64);
     assert_eq!(numbers(&path), [5]);
     assert!(recover(&path).is_err());
+    // One at a time; what was refused leaves nothing.
+    let second = Recorder::options(folder.join("second")).start();
+    assert!(matches!(second, Err(tracemill_record::StartError::IsRecording)));
+    assert!(!folder.join("second").exists());
     recorder.finish().expect("it finishes");
     assert!(recover(&path).is_err(), "there is nothing to recover");
     assert_eq!(numbers(&path), [5]);

@@ -64,3 +64,9 @@ pub const SLEEPS: usize = 4;
 pub const MOVED: usize = 8;
 /// Offset of the number of threads that wait for that.
 pub const WAITING: usize = 12;
+/// Offset of the number of threads that have no ring.
+pub const RINGLESS: usize = 16;
+/// Offset of whether calls were too deep to be recorded.
+pub const TOO_DEEP: usize = 20;
+/// Offset of the number of calls of threads that have no ring, u64.
+pub const UNRECORDED: usize = 24;

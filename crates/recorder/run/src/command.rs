@@ -119,6 +119,10 @@ pub struct Recorded {
     pub lost: u64,
     /// Why some of the recording could not be written, while the program went on.
     pub failed: Option<String>,
+    /// Threads for which no ring could be made, and their calls.
+    pub ringless: (u32, u64),
+    /// The greatest depth, when there were calls beyond it, which are left out.
+    pub too_deep: Option<u16>,
 }
 
 /// How a program was built.
@@ -304,6 +308,7 @@ impl Recording {
             set(if selection.is_needed() { "NESTING" } else { "DEPTH" }, depth.min(options.depth).into());
         }
         let flags = [
+            ("TELLS_DEPTH", selection.depth.is_none() || selection.is_needed()),
             ("FULL", selection.is_needed()),
             ("OFF", selection.starts_off),
             ("GUESS", selection.guesses_ends),
@@ -381,6 +386,7 @@ pub fn recover(folder: &Path, describe: impl FnOnce(&Selection) -> Option<Descri
     let mut rings = Rings::new(&rings, &folder, false);
     rings.look()?;
     let mut watch = Watch::new(rings, Clock::Mono);
+    watch.rings.find_bell();
     watch.rings.pairs().into_iter().for_each(|pair| watch.times.add(pair));
     let (left, _) = watch.rings.drain(&watch.times, &is_dead)?;
     if left > 0 {
@@ -448,12 +454,19 @@ impl Watch {
 
     fn finish(self, folder: &Path, run: &Run, status: Option<ExitStatus>) -> io::Result<Recorded> {
         let finished = folder::finish(folder, run);
-        let (records, lost) = (self.rings.records(), self.rings.lost);
-        let failed = self.rings.failed.map(|error| error.to_string());
+        let bell = self.rings.bell();
+        let mut recorded = Recorded {
+            status,
+            records: self.rings.records(),
+            lost: self.rings.lost,
+            ringless: bell.map_or((0, 0), Bell::ringless),
+            too_deep: bell.filter(|bell| bell.is_too_deep()).map(|_| run.depth),
+            failed: self.rings.failed.map(|error| error.to_string()),
+        };
         if let Err(error) = finished {
             // The program is over: what it did is its status, whatever became of the recording. That can be finished later.
-            let failed = failed.or(Some(error.to_string())).filter(|_| status.is_some());
-            return failed.map_or(Err(error), |why| Ok(Recorded { status, records, lost, failed: Some(why) }));
+            recorded.failed = recorded.failed.or(Some(error.to_string())).filter(|_| status.is_some());
+            return if recorded.failed.is_some() { Ok(recorded) } else { Err(error) };
         }
         let rings = folder.join(tracemill_ring::FOLDER);
         if let Ok(target) = fs::read_link(&rings) {
@@ -463,7 +476,7 @@ impl Watch {
             fs::remove_dir_all(&rings)?;
         }
         let _ = fs::remove_file(folder.join(LIBRARY_NAME));
-        Ok(Recorded { status, records, lost, failed })
+        Ok(recorded)
     }
 }
 
