@@ -1,7 +1,7 @@
 //! The process that is asked: plans, sends, waits, and takes rows and findings back.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use ballista_core::client::BallistaClient;
@@ -43,6 +43,9 @@ use crate::serve::{standalone, with_ours};
 
 /// How often the scheduler is asked whether a query is done.
 const PAUSE: Duration = Duration::from_millis(15);
+
+/// A job that the scheduler does not know for so long is lost.
+const UNKNOWN: Duration = Duration::from_secs(10);
 
 /// How often a query is asked when executors go.
 const TRIES: usize = 3;
@@ -284,10 +287,18 @@ async fn asked(
         None => return Err(outer("no answer")),
     };
     let mut job = Job { id: id.clone(), scheduler: scheduler.clone(), is_done: false };
+    let mut unknown: Option<Instant> = None;
     loop {
         let params = GetJobStatusParams { job_id: id.clone() };
         let answer = scheduler.get_job_status(params).await.map_err(|status| outer(status.message()))?;
-        match answer.into_inner().status.and_then(|status| status.status) {
+        let status = answer.into_inner().status.and_then(|status| status.status);
+        // It knows nothing of a job that it has just been given; and never of one from before it was started anew.
+        match status {
+            Some(_) => unknown = None,
+            None if unknown.get_or_insert_with(Instant::now).elapsed() > UNKNOWN => return Ok(None),
+            None => (),
+        }
+        match status {
             Some(job_status::Status::Successful(done)) => {
                 job.is_done = true;
                 return Ok(Some((id, done)));

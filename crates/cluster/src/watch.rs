@@ -5,7 +5,7 @@
 //! an executor has gone, the queries that run are given up, and asked anew by those who asked them; and the executors that are
 //! left are counted anew when they next say that they are there.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,6 +36,8 @@ pub(crate) struct Watch {
     server: Server,
     /// Those that were there when it was last looked.
     known: HashMap<String, ExecutorMetadata>,
+    /// Executors that could not be reached then.
+    missed: HashSet<String>,
     /// Since when there is none.
     alone: Option<Instant>,
 }
@@ -47,6 +49,7 @@ impl Watch {
             jobs: cluster.job_state(),
             server,
             known: HashMap::new(),
+            missed: HashSet::new(),
             alone: None,
         }
     }
@@ -67,7 +70,11 @@ impl Watch {
         if lost.is_none() {
             let reached = there.values().map(|one| async move { (one, is_reached(one).await) });
             let reached = futures::future::join_all(reached).await;
-            lost = reached.into_iter().find(|(_, is_there)| !is_there).map(|(one, _)| one.id.clone());
+            let missed: HashSet<String> =
+                reached.into_iter().filter(|(_, is_there)| !is_there).map(|(one, _)| one.id.clone()).collect();
+            // One connection that fails may be chance.
+            lost = missed.iter().find(|id| self.missed.contains(*id)).cloned();
+            self.missed = missed;
         }
         if let Some(lost) = lost {
             self.give_up(&there, &lost).await;
@@ -91,7 +98,10 @@ impl Watch {
             // It fails only when the scheduler itself ends.
             let _ = self.server.executor_stopped(Request::new(params)).await;
         }
+        // Some were being planned, and have had tasks since.
+        self.cancel_all().await;
         self.known.clear();
+        self.missed.clear();
     }
 
     /// Gives up all queries that run. Those that are being planned have no tasks yet.

@@ -154,7 +154,9 @@ impl Side {
     /// The rows that may share time, with some of the columns that are shown.
     fn rows(&self, shown: &[usize]) -> Result<LogicalPlan> {
         let (ns, dur) = (self.compared[0].clone(), self.compared[1].clone());
-        let is_wanted = ns.is_not_null().and(dur.gt(lit(0_i64)));
+        // A NULL is equal to nothing. Arrays do not say of all of theirs that they are NULL, so it is decided here.
+        let keys = self.compared[2..].iter().map(|key| key.clone().is_not_null());
+        let is_wanted = keys.fold(ns.is_not_null().and(dur.gt(lit(0_i64))), Expr::and);
         let compared = self.compared.iter().enumerate().map(|(at, of)| of.clone().alias(format!("#{at}")));
         let shown = shown.iter().map(|&at| self.shown[at].clone().alias(format!("#shown {at}")));
         let columns: Vec<Expr> = compared.chain(shown).collect();

@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    Expr, FunctionArg, FunctionArgExpr, Statement as Sql, TableFactor, Value, VisitMut, VisitorMut,
+    Expr, FunctionArg, FunctionArgExpr, Ident, Statement as Sql, TableAlias, TableFactor, Value, VisitMut, VisitorMut,
 };
 
 use crate::overlap::{Known, Overlap};
@@ -79,10 +79,18 @@ impl VisitorMut for Changes<'_> {
     }
 
     fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<()> {
-        let TableFactor::Table { name, args: Some(args), .. } = factor else { return ControlFlow::Continue(()) };
+        let TableFactor::Table { name, alias, args: Some(args), .. } = factor else { return ControlFlow::Continue(()) };
         if !name.to_string().eq_ignore_ascii_case("overlap") {
             return ControlFlow::Continue(());
         }
+        // Planning would look for the name as it is written, and call the table `overlap()`.
+        *name = Ident::new("overlap").into();
+        alias.get_or_insert_with(|| TableAlias {
+            explicit: true,
+            name: Ident::new("overlap"),
+            columns: Vec::new(),
+            at: None,
+        });
         let text = |arg: &FunctionArg| match arg {
             FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) => match &value.value {
                 Value::SingleQuotedString(text) => Some(text.clone()),

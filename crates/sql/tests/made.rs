@@ -170,6 +170,11 @@ fn rows_that_share_time_are_paired() {
     ];
     assert_eq!(asked(&mut queries, sql), rows);
     assert_eq!(asked(&mut queries, "select count(*), sum(dur) from overlap('b', 'a') o"), ["10,14"]);
+    assert_eq!(asked(&mut queries, "select count(overlap.ns), sum(\"overlap\".dur) from OVERLAP('b', 'a')"), ["10,14"]);
+    // Keys that are NULL throughout, of no kind, too.
+    let views = "create view e as select ns, dur, null as k from a; create view f as select ns, dur, null as k from b";
+    queries.run(views, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("views");
+    assert_eq!(asked(&mut queries, "select ns from overlap('e', 'f', 'k')"), [""; 0]);
     assert_eq!(asked(&mut queries, "select name from overlap('a', 'b', 'name, k')"), [""; 0]);
     // Keys of other kinds, and of any.
     queries
