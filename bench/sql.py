@@ -30,7 +30,7 @@ FEW_WORDS = 'name == "plant:tick" and payload.worker == 1 and payload.load < 100
 SELF = "select name, sum(self) from calls group by name"
 TIMES = "select min(ns) as begin, max(ns) as end_ns from events"
 
-# The same questions of DuckDB. Each class is a file of its own.
+# These questions of DuckDB. Each class is a file of its own.
 DUCK = {
     COUNT: "select sum(n) from (select count(*) n from read_parquet('{0}/*.parquet', union_by_name = true))",
     BY_NAME: "select parse_filename(filename), count(*) from read_parquet('{0}/*.parquet', union_by_name = true, "

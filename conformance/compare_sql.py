@@ -5,8 +5,8 @@
 
 `events` must hold what the lines say, and each table of a class all of its fields: names, kinds and values of the columns
 are made of the lines here, by the rules of `docs/sql.md`. Then the same rows must come with one job and with eight,
-`order by ns` must sort, what `salvage.jsonl` beside a damaged trace names must be there, and random conditions must choose the rows that Python chooses, with SQL's three values, both where
-the scan decides them and where it does not.
+`order by ns` must sort, what `salvage.jsonl` beside a damaged trace names must be there, and random conditions must
+choose the rows that Python chooses, with SQL's three values, both where the scan decides them and where it does not.
 """
 
 import argparse
@@ -389,7 +389,7 @@ def compare(program, trace, seed):
     dice = random.Random(f"{seed} {trace}")
     chosen = [(table, rows) for table, _, rows in again]
     chosen = chosen[:1] + dice.sample(chosen[1:], min(4, len(chosen[1:])))
-    # What JSON shows of a blob is no text that it is equal to.
+    # A blob is equal to no text that JSON shows of it.
     described = asked.answers([f"describe {table}" for table, _ in chosen])
     blobs = [{row["column_name"] for row in columns if "Binary" in row["data_type"]} for columns in described]
     chosen = [(table, [{name: row[name] for name in row if name not in left_out} for row in rows])

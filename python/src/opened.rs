@@ -34,7 +34,7 @@ pub(crate) struct Shared {
     pub(crate) queries: Queries,
     pub(crate) found: Arc<Found>,
     wishes: Wishes,
-    /// The same traces where queries are run elsewhere, by address.
+    /// These traces where queries are run elsewhere, by address.
     #[cfg(feature = "distributed")]
     elsewhere: Mutex<HashMap<String, Arc<Shared>>>,
 }
@@ -48,7 +48,7 @@ struct Wishes {
     streams: Vec<String>,
     jobs: usize,
     memory: Option<usize>,
-    /// What else executors of a cluster must know: the paths, and options as words of the command line.
+    /// Facts that executors of a cluster must know, too: the paths, and options as words of the command line.
     #[cfg(feature = "distributed")]
     opened: (Vec<PathBuf>, Vec<String>),
     /// Were clocks corrected by messages?

@@ -25,7 +25,7 @@ mod distributed {
     use super::run;
     use super::util::{Folder, Run, command, demo};
 
-    /// What takes longer never ends.
+    /// Whatever takes longer never ends.
     const NEVER: Duration = Duration::from_secs(240);
 
     /// One scheduler and some executors, as processes of their own.
@@ -175,7 +175,7 @@ mod distributed {
                     assert!(answer.stderr.contains("error: "), "{}", answer.stderr);
                 }
             }
-            // Those that are left do the next one.
+            // The executors that are left do the next one.
             assert_eq!(cluster.ask(&["mill", "-c", LONG]).ends(0, &[]).stdout, alone, "after {percent} %");
             cluster.add(&demos(), "1");
         }

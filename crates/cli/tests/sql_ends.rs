@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use util::{Folder, Run, command};
 
-/// What takes longer never ends.
+/// Whatever takes longer never ends.
 const NEVER: Duration = Duration::from_secs(240);
 
 /// Sorts more than a few megabytes hold; its last rows say whether all are there.

@@ -50,7 +50,7 @@ const UNKNOWN: Duration = Duration::from_secs(10);
 /// How often a query is asked when executors go.
 const TRIES: usize = 3;
 
-/// What the scheduler says of a job that was cancelled.
+/// The scheduler's words for a job that was cancelled.
 const GIVEN_UP: &str = "Cancelled";
 
 /// An answer of another process that takes longer does not come. Rows lie in files when they are asked for.

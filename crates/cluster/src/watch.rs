@@ -29,12 +29,12 @@ const WITHOUT: Duration = Duration::from_secs(15);
 
 pub(crate) type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;
 
-/// What is looked after.
+/// The scheduler and executors that are looked after.
 pub(crate) struct Watch {
     executors: Arc<dyn ClusterState>,
     jobs: Arc<dyn JobState>,
     server: Server,
-    /// Those that were there when it was last looked.
+    /// Executors that were there when it was last looked.
     known: HashMap<String, ExecutorMetadata>,
     /// Executors that could not be reached then.
     missed: HashSet<String>,

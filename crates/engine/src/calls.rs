@@ -309,7 +309,7 @@ impl EventCalls {
         self.base_ns = base_ns;
     }
 
-    /// What is read of each event.
+    /// Fields that are read of each event.
     pub(crate) fn fields(&self) -> &KeyBy {
         &self.fields
     }

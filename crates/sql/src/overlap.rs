@@ -419,7 +419,7 @@ impl Open {
             }
             !rows.is_empty()
         });
-        // What is read now is kept as it is, too, behind the others.
+        // The row that is read now is kept as it is, too, behind the others.
         let last = self.kept.last().filter(|_| self.now.is_some()).cloned();
         let kept = gathered(&self.kept, &places)?;
         self.kept = kept.into_iter().chain(last).collect();

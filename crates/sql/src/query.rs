@@ -278,7 +278,7 @@ impl Queries {
         self.database.clone()
     }
 
-    /// What knows where things lie that memory has no room for.
+    /// A handle that knows where things lie that memory has no room for.
     pub fn spilled(&self) -> Spilled {
         Spilled(self.context.runtime_env())
     }

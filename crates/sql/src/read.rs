@@ -334,7 +334,7 @@ impl Reader {
 
     fn check_order(&mut self, waiting: &Waiting) -> Result<()> {
         let of = &self.opener.database.streams[waiting.stream];
-        // Those of a packet that was sorted were looked at before.
+        // Events of a packet that was sorted were looked at before.
         if self.opener.is_ordered && !self.turned.packets.contains(&waiting.place()) {
             follows(of, &waiting.ready, self.last)?;
         }
@@ -403,7 +403,7 @@ struct Turned {
     packets: HashSet<Place>,
     /// Events of the packet that is read.
     held: Vec<Waiting>,
-    /// Those of one that was read.
+    /// Events of a packet that was read.
     sorted: VecDeque<Waiting>,
 }
 

@@ -123,7 +123,7 @@ fn a_packet_inside_of_which_time_goes_back_is_sorted_where_it_is_read() {
     made[4].1[12].1 = made[4].1[13].1;
     let trace = Trace::new("turned", &made);
     let mut all: Vec<Made> = made.into_iter().flat_map(|(_, events)| events).collect();
-    // Those of one time stay as they are written.
+    // Events of one time stay as they are written.
     all.sort_by_key(|event| event.1);
     let rows: Vec<String> = all.iter().map(|event| format!("{},{},{}", event.1, event.2, event.3)).collect();
     let sql = "select ns, field(payload, 'lane') as lane, field(payload, 's.b') as b from events order by ns";

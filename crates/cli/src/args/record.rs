@@ -219,7 +219,7 @@ pub(crate) enum ClockArg {
 /// Options of uftrace that are typed, and have no place of their own.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refused {
-    /// What is said of those that cannot be had.
+    /// Sentences about recorders that cannot be had.
     pub(crate) sentences: Vec<String>,
     /// Is it known that calls to libraries are not recorded?
     pub(crate) no_libcall: bool,

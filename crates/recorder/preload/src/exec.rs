@@ -24,7 +24,7 @@ const SPAWN_IN_PATH: usize = 4;
 
 static REAL: [AtomicPtr<c_void>; 5] = [const { AtomicPtr::new(std::ptr::null_mut()) }; 5];
 
-/// What the variables of ours begin with.
+/// Our variables begin with this.
 const OURS: &[u8] = b"TRACEMILL_CALLS";
 /// The one that all others come with.
 const FIRST: &[u8] = b"TRACEMILL_CALLS=";

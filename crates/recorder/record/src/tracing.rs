@@ -123,7 +123,7 @@ impl Bytes {
         let room = self.few.get_mut(self.len..).and_then(|rest| rest.split_at_mut_checked(4));
         let (length, few) = room.unwrap_or_default();
         let mut shown = Shown { few, len: 0, many: String::new() };
-        // What cannot be shown ends where it failed.
+        // A value that cannot be shown ends where it failed.
         let _ = write!(shown, "{value:?}");
         let Shown { few, len, many } = shown;
         if many.is_empty() && !length.is_empty() && len <= LONGEST_TEXT.load(Ordering::Relaxed) {
