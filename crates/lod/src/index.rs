@@ -316,28 +316,33 @@ impl<'t> Reading<'t> {
     }
 }
 
-/// The stream that an error of reading is about, and the times of its packet.
+/// The stream that an error of reading is about, and the times of its packet. CPUs may share a file and count its packets each
+/// for itself: an offset tells their streams apart, and the number of a packet does not.
 fn damaged(streams: &[StreamOf], error: &Error) -> Option<(usize, Option<(i128, i128)>)> {
     let place = error.place();
     let path = place.file.as_ref()?;
     let of_file = |of: &StreamOf| of.stream.files.iter().position(|file| file.path == *path);
-    let (at, file) = streams.iter().enumerate().find_map(|(at, of)| Some((at, of_file(of)?)))?;
-    let of = &streams[at];
-    let holds = |packet: &Packet| {
-        packet.file as usize == file
-            && match (place.packet, place.offset) {
-                (Some(number), _) => packet.index == number,
-                (None, Some(offset)) => {
-                    offset.checked_sub(packet.offset_bytes).is_some_and(|into| into < packet.total_bits.div_ceil(8))
-                }
-                (None, None) => false,
-            }
+    let own: Vec<(usize, usize)> = streams.iter().enumerate().filter_map(|(at, of)| Some((at, of_file(of)?))).collect();
+    let find = |is_it: &dyn Fn(&Packet) -> bool| {
+        own.iter().find_map(|(at, file)| {
+            let mut packets = streams[*at].stream.packets.iter();
+            Some((*at, packets.find(|packet| packet.file as usize == *file && is_it(packet))?))
+        })
     };
-    let range = of.stream.packets.iter().find(holds).and_then(|packet| {
-        let ns = |cycles: Option<u64>| Some(of.clock.as_ref()?.ns(cycles?));
-        let (begin, end) = (ns(packet.begin_cycles)?, ns(packet.end_cycles)?);
-        Some((begin, end.max(begin)))
+    let has_number = |packet: &Packet| place.packet.is_some_and(|number| packet.index == number);
+    let by_offset = place.offset.and_then(|offset| {
+        let holds = |packet: &Packet| {
+            offset.checked_sub(packet.offset_bytes).is_some_and(|into| into < packet.total_bits.div_ceil(8))
+        };
+        // Parts of what was packed in one have one offset.
+        find(&|packet| holds(packet) && has_number(packet)).or_else(|| find(&holds))
     });
+    let is_alone = own.len() == 1;
+    let Some((at, packet)) = by_offset.or_else(|| is_alone.then(|| find(&has_number)).flatten()) else {
+        return is_alone.then(|| (own[0].0, None));
+    };
+    let ns = |cycles: Option<u64>| Some(streams[at].clock.as_ref()?.ns(cycles?));
+    let range = ns(packet.begin_cycles).zip(ns(packet.end_cycles)).map(|(begin, end)| (begin, end.max(begin)));
     Some((at, range))
 }
 

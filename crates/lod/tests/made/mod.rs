@@ -92,6 +92,13 @@ impl Folder {
         Folder(path)
     }
 
+    /// Writes a trace that is one file.
+    pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
     /// Writes a trace of some streams.
     pub(crate) fn trace(&self, name: &str, streams: &[Vec<Packet>]) -> PathBuf {
         let path = self.0.join(name);
