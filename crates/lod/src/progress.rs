@@ -21,6 +21,8 @@ pub struct Progress {
 struct Rest {
     /// Is there one? Readers ask often.
     is_on: AtomicBool,
+    /// Was there one for a page already?
+    was_once: AtomicBool,
     until: Mutex<Option<Instant>>,
     changed: Condvar,
 }
@@ -34,6 +36,14 @@ impl Progress {
         let mut until = self.rest.until.lock().unwrap_or_else(PoisonError::into_inner);
         *until = Some(time);
         self.rest.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// As [`rest_until`](Progress::rest_until), but only the first time: whoever asks again and again must not keep the reading
+    /// from its end.
+    pub fn rest_once_until(&self, time: Instant) {
+        if !self.rest.was_once.swap(true, Ordering::Relaxed) {
+            self.rest_until(time);
+        }
     }
 
     /// A rest, if there is one, ends by then.
@@ -95,6 +105,20 @@ mod tests {
             // It is over, and nobody waits again.
             progress.wait();
         }
+    }
+
+    #[test]
+    fn whoever_asks_again_gets_no_second_rest() {
+        let progress = Progress::default();
+        let until = || *progress.rest.until.lock().expect("nobody panics");
+        let (first, second) = (Instant::now() + LONG, Instant::now() + 2 * LONG);
+        progress.rest_once_until(first);
+        progress.rest_once_until(second);
+        assert_eq!(until(), Some(first));
+        progress.rest_no_longer_than(Instant::now());
+        progress.wait();
+        progress.rest_once_until(second);
+        assert_eq!(until(), None);
     }
 
     #[test]

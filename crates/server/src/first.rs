@@ -11,19 +11,24 @@ use crate::shared::Shared;
 const LARGE: f64 = 500_000.0;
 /// From the beginning of the server until a browser that runs already asks for the page.
 const FOR_BROWSER: Duration = Duration::from_millis(400);
-/// From there until the page has its first tiles.
+/// From there until the page has its first tiles. Only the first page is waited for: others, and whoever only looks whether the
+/// server is there, find the reading under way.
 const FOR_TILES: Duration = Duration::from_millis(1500);
 /// From there until they are drawn.
 const FOR_DRAWING: Duration = Duration::from_millis(150);
 
 /// The server begins: a page will be asked for soon.
 pub(crate) fn server_begins(shared: &Shared) {
-    rest(shared, FOR_BROWSER);
+    if is_large(shared) {
+        shared.progress.rest_until(Instant::now() + FOR_BROWSER);
+    }
 }
 
 /// The page was asked for.
 pub(crate) fn page_opens(shared: &Shared) {
-    rest(shared, FOR_TILES);
+    if is_large(shared) {
+        shared.progress.rest_once_until(Instant::now() + FOR_TILES);
+    }
 }
 
 /// A page has got tiles.
@@ -31,8 +36,6 @@ pub(crate) fn tiles_are_sent(shared: &Shared) {
     shared.progress.rest_no_longer_than(Instant::now() + FOR_DRAWING);
 }
 
-fn rest(shared: &Shared, time: Duration) {
-    if !shared.is_complete() && shared.timeline().expected() > LARGE {
-        shared.progress.rest_until(Instant::now() + time);
-    }
+fn is_large(shared: &Shared) -> bool {
+    !shared.is_complete() && shared.timeline().expected() > LARGE
 }
