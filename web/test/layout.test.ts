@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Track } from '../src/api/types';
-import { AS_GIVEN, LANE_PX, layoutOf, MOST_LANES, rowAt, rowsBetween } from '../src/draw/layout';
+import { AS_GIVEN, LANE_PX, laneToAsk, layoutOf, MOST_LANES, rowAt, rowsBetween, TOLD_LANES } from '../src/draw/layout';
+import { scaleOf } from '../src/draw/scale';
+import { wordsOf } from '../src/draw/timeline';
+import { TileStore } from '../src/state/tiles';
 
 const track = (id: string, parent: string | null, kind: Track['kind'] = 'events', more: Partial<Track> = {}): Track => ({ id, parent, kind, base: kind === 'events', name: id, trace: 0, events: 1, ...more });
 const TRACKS = [track('g', null, 'group'), track('a', 'g'), track('b', 'g'), track('h', null, 'group'), track('c', 'h'), track('calls', 'h', 'calls', { depth: 100 })];
@@ -22,6 +25,37 @@ test('deep lanes are scrolled to, and no further than there are', () => {
   assert.deepEqual([at(0), at(30), at(1000), at(-3)], [0, 30, 100 - MOST_LANES, 0]);
   assert.ok(layoutOf(TRACKS, [], [], AS_GIVEN, new Map([['a', 5]])).rows.every((r) => r.firstLane === 0));
   assert.equal(layoutOf(TRACKS, ['calls'], [], AS_GIVEN, new Map([['calls', 30]])).rows[5]?.firstLane, 0, 'folded it shows the outermost calls');
+});
+
+test('the lanes that are asked for are those in sight, and few steps of the wheel need others', () => {
+  const asked = Array.from({ length: 400 }, (_, from) => laneToAsk(from));
+  asked.forEach((lane, from) => assert.ok(lane <= from && from + MOST_LANES <= lane + TOLD_LANES, `${from}: ${lane}`));
+  assert.equal(asked[TOLD_LANES - MOST_LANES], 0);
+  const others = asked.filter((lane, from) => from > 0 && lane !== asked[from - 1]).length;
+  assert.ok(others <= 400 / 30, `${others}`);
+});
+
+test('where not all lanes are there, it is said which calls are counted', () => {
+  const row = layoutOf([track('calls', null, 'calls', { depth: 100, calls: 5000 })], [], []).rows[0]!;
+  const store = new TileStore();
+  const put = (index: number, lanes?: { from: number; to: number; all: number }): void => store.put({
+    generation: 1, level: 0, from: index, to: index, names: { 0: 'f' },
+    tracks: [{ id: 'calls', kind: 'calls', exact: true, at: [1, 20, 30], len: [5, 5, 5], n: [3, 2, 1], depth: [33, 50, 70], name: [0, 0, 0], ...lanes && { lanes } }],
+  });
+  const said = (): string => {
+    const part = (index: number): { tile: NonNullable<ReturnType<TileStore['get']>>; x: number; bucketPx: number; left: number; right: number; fits: boolean } => (
+      { tile: store.get('calls', 0, index)!, x: index * 1024, bucketPx: 1, left: index * 1024, right: (index + 1) * 1024, fits: true });
+    return wordsOf({ row, y: 0, top: 0, bottom: 100, parts: [part(0), part(1)] }, { scale: scaleOf({ begin: 0n, end: 2048n }, 2048), begin: 0n });
+  };
+  put(0);
+  put(1);
+  assert.equal(said(), '12 of 5\u202f000 calls in view');
+  put(0, { from: 32, to: 96, all: 100 });
+  put(1, { from: 32, to: 96, all: 100 });
+  assert.equal(said(), '12 calls in view in lanes 33 to 96 of 100');
+  // Lanes that some tiles lack are counted in none.
+  put(1, { from: 0, to: 64, all: 100 });
+  assert.equal(said(), '10 calls in view in lanes 33 to 64 of 100');
 });
 
 test('folding hides what is inside, and lanes but the first', () => {

@@ -97,6 +97,15 @@ impl TrackText {
             .column("last", points.iter().map(|point| point.last))
     }
 
+    /// Says which lanes of slices are told, where there are others too.
+    fn lanes(mut self, told: Option<(u32, u64)>) -> Self {
+        if let Some((first, all)) = told {
+            let to = u64::from(first) + u64::from(LANES);
+            let _ = write!(self.0, ",\"lanes\":{{\"from\":{first},\"to\":{},\"all\":{all}}}", to.min(all));
+        }
+        self
+    }
+
     fn end(self, gaps: Vec<Value>) -> String {
         format!("{},\"gaps\":{}}}", self.0, Value::Array(gaps))
     }
@@ -114,6 +123,8 @@ struct Tracks<'a> {
     densities: BTreeMap<usize, Density>,
     /// The calls of tasks, by index.
     slices: BTreeMap<usize, Vec<Slice>>,
+    /// The first lane of calls that is told, when not all are.
+    lane: Option<u32>,
     /// Tracks by a value, in the order in which they were asked for: what was not read yet is not known at all.
     of_values: std::vec::IntoIter<Option<Density>>,
     names: Names,
@@ -137,7 +148,11 @@ impl Tracks<'_> {
                 let track = TrackText::new(id, "calls", true);
                 let slices = self.slices.get(&task).map_or(&[][..], |slices| slices);
                 match self.shared.calls() {
-                    Some(calls) => track.slices(slices, NameOf::Function, &calls.names, &mut self.names),
+                    Some(calls) => {
+                        let all = calls.tasks[task].depth;
+                        let told = self.lane.filter(|first| *first > 0 || all > LANES.into()).map(|first| (first, all));
+                        track.slices(slices, NameOf::Function, &calls.names, &mut self.names).lanes(told)
+                    }
                     None => track,
                 }
                 .end(Vec::new())
@@ -193,14 +208,14 @@ fn bases_of(shared: &Shared, timeline: &Timeline, trace: usize) -> Vec<usize> {
     (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect()
 }
 
-/// Lanes of calls that are told at once: a page shows fewer.
+/// Lanes of calls that are told at once to whoever asks for some: a page shows fewer.
 const LANES: u32 = 64;
 
-/// The calls of tasks, in some lanes.
+/// The calls of tasks: those of some lanes, or all.
 fn slices_of(
     shared: &Shared,
     timeline: &Timeline,
-    (tasks, first_lane): (&[usize], u32),
+    (tasks, first_lane): (&[usize], Option<u32>),
     level: u32,
     (from, to): (u64, u64),
 ) -> BTreeMap<usize, Vec<Slice>> {
@@ -208,8 +223,10 @@ fn slices_of(
     let (begin, end) = tiles::range(level, from, to);
     let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let mut found = calls.slices(tasks, level, (absolute(begin), absolute(end)));
-    let lanes = first_lane..first_lane.saturating_add(LANES);
-    found.iter_mut().for_each(|slices| slices.retain(|slice| lanes.contains(&slice.depth)));
+    if let Some(first) = first_lane {
+        let lanes = first..first.saturating_add(LANES);
+        found.iter_mut().for_each(|slices| slices.retain(|slice| lanes.contains(&slice.depth)));
+    }
     tasks.iter().copied().zip(found).collect()
 }
 
@@ -246,6 +263,7 @@ pub(crate) fn tiles(
     }
     bases.sort_unstable();
     bases.dedup();
+    let lane = query.number("lane")?;
     let index = shared.index().map(|index| &**index);
     let densities = match index.zip(set) {
         Some((index, set)) => tiles::density_in(index, &bases, level, range, &set),
@@ -258,7 +276,8 @@ pub(crate) fn tiles(
         level,
         range,
         densities: bases.into_iter().zip(densities).collect(),
-        slices: slices_of(shared, &timeline, (&tasks, query.number("lane")?.unwrap_or(0)), level, range),
+        slices: slices_of(shared, &timeline, (&tasks, lane), level, range),
+        lane,
         of_values,
         names: Names::default(),
         is_exact: true,

@@ -86,6 +86,9 @@ export interface Tiles {
   tracks: TileTrack[];
 }
 
+/** From one lane to the one behind the last, of so many. */
+export interface Lanes { from: number; to: number; all: number }
+
 /** Columns of equal length, in buckets from the begin of the first tile of the answer. */
 export interface TileTrack {
   id: string;
@@ -97,6 +100,8 @@ export interface TileTrack {
   len?: number[];
   depth?: number[];
   busy?: number[];
+  /** Which lanes of calls are told, the last one excluded, where there are others too. */
+  lanes?: Lanes;
   min?: number[];
   max?: number[];
   last?: number[];

@@ -26,6 +26,14 @@ export interface Layout {
 
 export const LANE_PX = 17;
 export const MOST_LANES = 24;
+/** Lanes that an answer has, from the one on that is asked for. */
+export const TOLD_LANES = 64;
+/** The first lane that is asked for is a multiple of this: few steps of the wheel need others than are there. */
+const LANE_STEP = 32;
+
+/** The first lane of calls that is asked for when those from one on are in sight: 0 as long as they are among the first ones. */
+export const laneToAsk = (from: number): number => (from + MOST_LANES > TOLD_LANES ? Math.floor(from / LANE_STEP) * LANE_STEP : 0);
+
 const GROUP_PX = 24;
 const EVENTS_PX = 30;
 const COUNTER_PX = 46;

@@ -1,5 +1,5 @@
 // The rows of the timeline: bars, glyphs, slices and counters below, names and marks above.
-import type { TraceInfo } from '../api/types';
+import type { Lanes, TraceInfo } from '../api/types';
 import { duration, grouped, inOrder, numberOf, signed } from '../time/format';
 import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
 import { shapeOf } from '../state/states';
@@ -431,7 +431,15 @@ function hitNames(names: readonly string[], query: string): Set<number> {
   return hits;
 }
 
-function wordsOf(place: Place, input: TimelineInput): string {
+/** The lanes of calls that all parts of a row have; null where these are all. */
+function lanesOf(parts: readonly Part[]): Lanes | null {
+  const lanes = parts.flatMap(({ tile }) => tile.lanes ?? []);
+  if (lanes.length === 0) return null;
+  return { from: Math.max(...lanes.map((l) => l.from)), to: Math.min(...lanes.map((l) => l.to)), all: Math.max(...lanes.map((l) => l.all)) };
+}
+
+/** The things of a row that are in view, in words. */
+export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begin'>): string {
   const { row, parts } = place;
   const { scale, begin } = input;
   const { track } = row;
@@ -444,6 +452,7 @@ function wordsOf(place: Place, input: TimelineInput): string {
   let damaged = 0;
   let low = Infinity;
   let high = -Infinity;
+  const lanes = lanesOf(parts);
   for (const { tile, x, bucketPx, left, right, fits } of parts) {
     for (const gap of tile.gaps) if (gap.kind === 'damage') damaged++; else lost += gap.count ?? 0;
     for (let i = 0; i < tile.size; i++) {
@@ -451,6 +460,7 @@ function wordsOf(place: Place, input: TimelineInput): string {
       const end = tile.len.length ? at + Math.max(tile.len[i] ?? 0, 0) * bucketPx : at + bucketPx;
       // The begin of the view may lie within a bucket.
       if (end < left - 0.001 || at > right + 0.001 || (tile.len.length > 0 && (tile.at[i] ?? 0) < 0 && left > 0.5)) continue;
+      if (lanes && ((tile.depth[i] ?? 0) < lanes.from || (tile.depth[i] ?? 0) >= lanes.to)) continue;
       if (tile.kind === 'counter') { if (at < left - bucketPx) continue; low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
       const n = tile.n[i] ?? 1;
       inView += n;
@@ -462,7 +472,9 @@ function wordsOf(place: Place, input: TimelineInput): string {
   else {
     const what = track.kind === 'calls' ? 'calls' : 'events';
     const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
-    said.push(`${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
+    // A tile of deep calls does not have all lanes: the others may have calls in view too.
+    if (lanes) said.push(lanes.from < lanes.to ? `${grouped(inView)} calls in view in lanes ${lanes.from + 1} to ${lanes.to} of ${grouped(lanes.all)}` : 'being read');
+    else said.push(`${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
     if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
   }
   if (lost > 0) said.push(`${grouped(lost)} lost`);
@@ -471,7 +483,7 @@ function wordsOf(place: Place, input: TimelineInput): string {
 }
 
 /** The states of the last lane that fill most of the view: in parts of it, as long as none of them stand together. */
-function stateWords({ row, parts }: Place, { scale }: TimelineInput): string {
+function stateWords({ row, parts }: Place, { scale }: Pick<TimelineInput, 'scale'>): string {
   const shares = new Map<string, number>();
   const lane = Math.max(0, (row.track.depth ?? 1) - 1);
   let together = false;

@@ -5,7 +5,7 @@ import type {
   CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup, Wakeup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
-import { layoutOf, MOST_LANES, rowsBetween, type Order, type Row } from '../draw/layout';
+import { laneToAsk, layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
 import { isLog, showsTiles, type Titled } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
@@ -218,10 +218,8 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
   }
 }
 
-/** Lanes that an answer has, from the one on that is asked for. */
-const TOLD_LANES = 64;
-/** The first lane of calls that is asked for: 0 as long as those in sight are among the first ones. */
-const laneOf = (id: string): number => { const from = lanesFrom.peek().get(id) ?? 0; return from + MOST_LANES > TOLD_LANES ? from : 0; };
+/** The first lane of a track that is asked for. */
+const laneOf = (id: string): number => laneToAsk(lanesFrom.peek().get(id) ?? 0);
 let lanesAsked = new Map<string, number>();
 // Whoever goes to deeper lanes has no tiles of them yet.
 effect(() => {
@@ -256,7 +254,7 @@ async function fetchTiles(store: TileStore, filter: string, ids: readonly string
   if (flights.size > MOST_FLIGHTS) for (const old of flights) { if (!old.keep && old !== flight) { old.abort.abort(); break; } }
   const end = hold();
   try {
-    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, lane: laneOf(ids[0] ?? '') || null, g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
+    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, lane: laneOf(ids[0] ?? ''), g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
     if (filter !== '' && filter !== state.peek().filter) return;
     batch(() => {
       store.put(answer);

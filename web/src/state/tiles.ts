@@ -1,6 +1,6 @@
 // Tiles that were received, by track, level and number. What is drawn comes from here alone; what is missing is asked for,
 // and until it is there a coarser tile stands in for it.
-import type { TileTrack, Tiles, TrackKind } from '../api/types';
+import type { Lanes, TileTrack, Tiles, TrackKind } from '../api/types';
 import { TILE_BUCKETS } from '../time/range';
 import { colourOf } from './names';
 import { stateColour } from './states';
@@ -30,6 +30,8 @@ export interface Tile {
   readonly name: Int32Array;
   readonly colour: Uint8Array;
   readonly busy: Uint8Array;
+  /** Of calls of which not all lanes are here. */
+  readonly lanes: Readonly<Lanes> | null;
   readonly min: Float64Array;
   readonly max: Float64Array;
   readonly last: Float64Array;
@@ -226,7 +228,7 @@ function tileOf(
   return {
     kind: track.kind, answer, exact: track.exact, stale: false, size, at: column(track.at, shift), len: column(track.len), n,
     depth: Uint16Array.from(track.depth ? members.map((m) => track.depth?.[m] ?? 0) : []), name, colour,
-    busy: Uint8Array.from(track.busy ? members.map((m) => track.busy?.[m] ?? 0) : []),
+    busy: Uint8Array.from(track.busy ? members.map((m) => track.busy?.[m] ?? 0) : []), lanes: track.lanes ?? null,
     min: column(track.min), max: column(track.max), last: column(track.last), gaps, names, peak, used,
   };
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use crate::{ns, serve};
+use crate::{demo, ns, serve, served};
 
 #[test]
 fn durations_are_those_of_the_calls() {
@@ -93,6 +93,42 @@ fn cpus_show_which_task_they_run() {
     }
     assert_eq!(found, expected);
     served.end();
+}
+
+#[test]
+fn whoever_asks_for_no_lane_is_told_of_all_and_others_which_they_are_told() {
+    let folder = std::env::temp_dir().join(format!("tracemill-deep-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    for file in std::fs::read_dir(demo("calls/tasting")).expect("it is there") {
+        let file = file.expect("it can be listed");
+        std::fs::copy(file.path(), folder.join(file.file_name())).expect("it can be copied");
+    }
+    // Calls of the first task that are 100 deep: time, then kind, magic, depth and address.
+    let (begin, magic, address) = (7_896_537_000_000u64, 5 << 3, 0x40_0000 << 16);
+    let word = |kind: u64, depth: u64| kind | magic | depth << 6 | address;
+    let entries = (0..100).map(|depth| (begin + depth, word(0, depth)));
+    let exits = (0..100).map(|at| (begin + 200 + at, word(1, 99 - at)));
+    let records: Vec<u8> =
+        entries.chain(exits).flat_map(|(time, word)| [time.to_le_bytes(), word.to_le_bytes()].concat()).collect();
+    std::fs::write(folder.join("12529.dat"), records).expect("a file");
+    let served = served(std::slice::from_ref(&folder));
+    served.when_counted();
+    let tracks = served.json("tracks");
+    let deep = tracks["tracks"].as_array().expect("a list").iter().find(|track| track["depth"] == 100);
+    let id = deep.expect("it is there")["id"].as_str().expect("a text");
+    let session = served.json("session");
+    let whole = ns(&session["end"]) - ns(&session["origin"]);
+    let level = (0..62).find(|level| whole >> (level + 10) == 0).expect("one tile holds all");
+    let told = |lane: &str| {
+        let told = served.json(&format!("tiles?tracks={id}&level={level}&from=0&to=0{lane}"));
+        let depths = told["tracks"][0]["depth"].as_array().expect("a list").iter().filter_map(Value::as_u64);
+        (depths.min(), told["tracks"][0]["depth"].as_array().map(Vec::len), told["tracks"][0]["lanes"].to_string())
+    };
+    assert_eq!(told(""), (Some(0), Some(100), "null".to_string()));
+    assert_eq!(told("&lane=0"), (Some(0), Some(64), r#"{"from":0,"to":64,"all":100}"#.to_string()));
+    assert_eq!(told("&lane=64"), (Some(64), Some(36), r#"{"from":64,"to":100,"all":100}"#.to_string()));
+    served.end();
+    std::fs::remove_dir_all(&folder).expect("it was made");
 }
 
 #[test]
