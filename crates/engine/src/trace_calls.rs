@@ -113,6 +113,12 @@ impl<'a> TraceCalls<'a> {
         }
     }
 
+    /// Was a stream of its records left out of the wanted ones?
+    pub fn is_left_out(&self, stream: usize) -> bool {
+        let own = self.source().stream_of_trace(stream);
+        own.is_some_and(|own| self.streams.iter().all(|of| of.index != own))
+    }
+
     /// A time of a record in ns.
     pub fn ns(&self, time: u64) -> i128 {
         match (&self.source, &self.clock) {

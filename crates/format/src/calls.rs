@@ -269,6 +269,11 @@ pub trait CallSource: Send + Sync {
         StreamHolds::Mixed
     }
 
+    /// The stream of the trace that a stream of records is read from, by its index there; `None` where it is not one alone.
+    fn stream_of_trace(&self, _stream: usize) -> Option<usize> {
+        None
+    }
+
     /// Reads a stream from its beginning.
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_>;
 

@@ -230,6 +230,8 @@ pub struct Builder {
     range: (Option<Ns>, Option<Ns>),
     max_bytes: usize,
     bytes: usize,
+    /// The bytes from which on there is no more room for whoever tells of states now; `None` once that was said.
+    room: Option<usize>,
     /// The end of what is kept, since there was no more room.
     full: Option<Ns>,
     /// The first ns, from which all are counted.
@@ -253,6 +255,7 @@ impl Builder {
             range,
             max_bytes: MAX_BYTES,
             bytes: 0,
+            room: Some(MAX_BYTES),
             full: None,
             base: None,
             cpus: Vec::new(),
@@ -260,6 +263,19 @@ impl Builder {
             shown: Vec::new(),
             of_name: HashMap::new(),
             names: Map::default(),
+        }
+    }
+
+    /// Several tell of states, one after the other: it is the turn of this one of so many, and each has as much room.
+    pub fn turn(&mut self, turn: usize, of: usize) {
+        self.room = Some(self.max_bytes / of.max(1) * (turn + 1));
+    }
+
+    /// Something until a time was kept; what is behind it is not when there is no more room.
+    fn kept(&mut self, to: Ns) {
+        if self.room.is_some_and(|room| self.bytes > room) {
+            self.room = None;
+            self.full = Some(self.full.map_or(to, |full| full.min(to)));
         }
     }
 
@@ -277,9 +293,7 @@ impl Builder {
     fn push(&mut self, (track, lane): (usize, usize), piece: Stored, may_go_on: bool, to: Ns) {
         let lanes = &mut self.states.tracks[track].lanes;
         self.bytes += lanes[lane].push(piece, may_go_on);
-        if self.full.is_none() && self.bytes > self.max_bytes {
-            self.full = Some(to);
-        }
+        self.kept(to);
     }
 
     /// The name of a thread now.
@@ -353,7 +367,13 @@ impl Builder {
         });
         states.wakes.sort_by_key(|wake| wake.at);
         states.wakes.shrink_to_fit();
-        states.tracks.iter_mut().flat_map(|track| &mut track.lanes).for_each(Lane::finish);
+        // All end together: the states that were told first may reach further than there was room for others.
+        let end = self.full.map_or(i64::MAX, |full| near(full - states.base));
+        states.wakes.retain(|wake| wake.at <= end);
+        for lane in states.tracks.iter_mut().flat_map(|track| &mut track.lanes) {
+            lane.finish();
+            lane.end_at(end);
+        }
         let key = |track: &Track| (track.machine, track.of);
         let mut order: Vec<usize> = (0..states.tracks.len()).collect();
         order.sort_by_key(|at| key(&states.tracks[*at]));
@@ -415,9 +435,7 @@ impl Observer for Builder {
         let waker = woken.waker.map_or(u32::MAX, |waker| waker.0);
         self.states.wakes.push(StoredWake { at: near(woken.at - base), woken: woken.thread.0, waker });
         self.bytes += size_of::<StoredWake>();
-        if self.full.is_none() && self.bytes > self.max_bytes {
-            self.full = Some(woken.at);
-        }
+        self.kept(woken.at);
     }
 
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
@@ -532,7 +550,7 @@ mod tests {
 
     /// Two threads that take turns every 100 ns.
     fn turns(max_bytes: usize, count: i128) -> States {
-        let mut builder = Builder { max_bytes, ..Builder::new((None, None)) };
+        let mut builder = Builder { max_bytes, room: Some(max_bytes), ..Builder::new((None, None)) };
         let mut machines = Machines::new(1);
         for turn in 0..count {
             let (prev, next) = if turn % 2 == 0 { (1, 2) } else { (2, 1) };
@@ -560,6 +578,29 @@ mod tests {
         }
         let bytes: usize = part.tracks.iter().flat_map(|track| &track.lanes).map(|lane| lane.bytes.len()).sum();
         assert!(bytes < 8192 + 64, "{bytes}");
+    }
+
+    #[test]
+    fn all_who_tell_of_states_have_a_part_of_the_room_and_one_end() {
+        let mut builder = Builder { max_bytes: 3 * 4096, ..Builder::new((None, None)) };
+        // Pieces of the first and the last one are short: these have no room for all.
+        for (turn, length) in [(0, 100), (1, 100_000), (2, 10)] {
+            builder.turn(turn, 3);
+            let track = builder.track(turn as u32, Of::Cpu(0), 1);
+            for from in (0..1_000_000).step_by(length) {
+                let to = from + length as Ns;
+                if let Some((from, to)) = builder.cut(from, to) {
+                    let name = (from / length as i64 % 2) as u32;
+                    builder.push((track, 0), Stored { from, to, name }, false, to.into());
+                }
+            }
+        }
+        // Each may have the piece that was too much.
+        assert!(builder.bytes < builder.max_bytes + 3 * 64, "{}", builder.bytes);
+        let states = builder.closed();
+        assert_eq!(states.left_out.len(), 1);
+        let ends: Vec<i128> = (0..3).filter_map(|at| states.pieces(at).map(|piece| piece.to).max()).collect();
+        assert!(ends.len() == 3 && ends.iter().all(|end| *end == ends[0] && *end < 100_000), "{ends:?}");
     }
 
     #[test]

@@ -44,7 +44,8 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     let tells = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry].iter().any(|concept| has.contains(concept));
     let all = 0..traces.session.traces.len();
     let has_cpus = |trace: &usize| traces.session.traces[*trace].reader.calls().is_some_and(tells_of_cpus);
-    if !tells && !all.clone().any(|trace| has_cpus(&trace)) {
+    let recordings: Vec<usize> = all.clone().filter(has_cpus).collect();
+    if !tells && recordings.is_empty() {
         return None;
     }
     let mut firsts = vec![0; reading.machine_names().len()];
@@ -58,16 +59,21 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     let found = Rc::new(RefCell::new(States::default()));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
     let mut builder = Builder::new(range);
-    for trace in all.filter(has_cpus) {
+    // Where there are several traces nothing says which of them goes on until then.
+    let last = traces.ends.1.filter(|_| traces.session.traces.len() == 1);
+    let tellers = recordings.len() + usize::from(tells);
+    for (turn, trace) in recordings.iter().copied().enumerate() {
         let Traces { session, streams, selection, .. } = traces;
         let calls = TraceCalls::open(session, trace, streams, selection, None);
         // Its CPUs are no machine's that others tell of.
         let machine = firsts.len() as u32;
-        if calls.is_some_and(|calls| builder.add_running(machine, &calls, stop)) {
+        builder.turn(turn, tellers);
+        if calls.is_some_and(|calls| builder.add_running(machine, &calls, last, stop)) {
             firsts.push(trace);
         }
     }
     if tells {
+        builder.turn(tellers - 1, tellers);
         let keeper = Keeper { builder, found: found.clone() };
         // Losses and faults are told by the index.
         reading.run(vec![Box::new(keeper)], &mut |_| Flow::Continue).ok()?;

@@ -100,6 +100,19 @@ impl Lane {
         self.blocks.shrink_to_fit();
     }
 
+    /// Leaves out what is behind a time.
+    pub(super) fn end_at(&mut self, end: i64) {
+        if self.blocks.last().is_none_or(|block| block.to <= end) {
+            return;
+        }
+        let whole = std::mem::take(self);
+        let pieces = (0..whole.blocks.len()).flat_map(|block| whole.decoded(block));
+        for piece in pieces.take_while(|piece| piece.from < end) {
+            self.push(Stored { to: piece.to.min(end), ..piece }, false);
+        }
+        self.finish();
+    }
+
     /// The pieces of a block.
     pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
         let Block { from, at, pieces, .. } = self.blocks[block];

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use crate::{demo, ns, serve, served};
+use crate::{demo, input_of, ns, serve, served, served_of};
 
 #[test]
 fn durations_are_those_of_the_calls() {
@@ -73,6 +73,12 @@ fn cpus_show_which_task_they_run() {
         }
     }
     assert!(expected.values().map(Vec::len).sum::<usize>() > 5, "{expected:?}");
+    // A task that runs at the end runs until then.
+    let end = ns(&served.json("session")["end"]);
+    assert!(!open.is_empty());
+    for (cpu, (since, task)) in open {
+        expected.entry(cpu).or_default().push((since, end, task));
+    }
     let tracks = served.json("tracks");
     let states = tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "state");
     let mut found: BTreeMap<String, Vec<(i128, i128, String)>> = BTreeMap::new();
@@ -93,6 +99,40 @@ fn cpus_show_which_task_they_run() {
     }
     assert_eq!(found, expected);
     served.end();
+}
+
+#[test]
+fn cpus_show_nothing_of_streams_that_are_left_out() {
+    // Names of what CPUs run, where only some streams are wanted.
+    let run = |wanted: &[&str]| -> Vec<String> {
+        let mut input = input_of(&[demo("calls/tasting")], &[]);
+        input.traces.streams.retain(|of| wanted.iter().any(|name| of.stream.name.starts_with(name)));
+        assert!(!input.traces.streams.is_empty());
+        let served = served_of(input);
+        served.when_counted();
+        let session = served.json("session");
+        let whole = ns(&session["end"]) - ns(&session["origin"]);
+        let level = (0..62).find(|level| whole >> (level + 10) == 0).expect("one tile holds all");
+        let tracks = served.json("tracks");
+        let states = tracks["tracks"].as_array().expect("a list").iter().filter(|track| track["kind"] == "state");
+        let ids: Vec<&str> = states.filter_map(|track| track["id"].as_str()).collect();
+        let mut names = Vec::new();
+        for id in ids {
+            let told = served.json(&format!("tiles?tracks={id}&level={level}&from=0&to=0"));
+            names
+                .extend(told["names"].as_object().expect("names").values().filter_map(Value::as_str).map(String::from));
+        }
+        names.sort();
+        names.dedup();
+        served.end();
+        names
+    };
+    let all = run(&[""]);
+    assert!(all.len() > 1 && all.iter().any(|name| name.ends_with("12529")), "{all:?}");
+    assert_eq!(run(&["perf-cpu"]), all);
+    assert_eq!(run(&["12529"]), [""; 0]);
+    let one = run(&["12529", "perf-cpu"]);
+    assert!(one.len() == 1 && one[0].ends_with("12529"), "{one:?}");
 }
 
 #[test]

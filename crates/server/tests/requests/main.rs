@@ -53,7 +53,10 @@ fn serve(name: &str) -> Served {
 }
 
 fn served(paths: &[PathBuf]) -> Served {
-    let input = input_of(paths, &[]);
+    served_of(input_of(paths, &[]))
+}
+
+fn served_of(input: Input) -> Served {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let server = listen(input, &Settings { address, port: 0, hosts: Vec::new(), idle_exit: None }).expect("a port");
     let url = server.url();

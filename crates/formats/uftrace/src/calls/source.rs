@@ -138,6 +138,11 @@ impl CallSource for Calls {
         }
     }
 
+    fn stream_of_trace(&self, stream: usize) -> Option<usize> {
+        let file = self.file_of(stream);
+        (!matches!(self.files[file], CallFile::Kernel(..))).then_some(file)
+    }
+
     fn open(&self, stream: usize) -> Box<dyn CallStream + '_> {
         self.open_at(self.file_of(stream), 0, usize::MAX)
     }
