@@ -213,6 +213,14 @@ impl Lasting {
         filtering.is_over.store(true, Ordering::Relaxed);
         self.news.send_modify(|_| {});
     }
+
+    /// A filter that nobody waits for any more went through a part of the events: nothing is told of it.
+    fn give_up_filter(&self, filtering: &Arc<Filtering>) {
+        let mut last = self.filtering.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, filtering)) {
+            *last = None;
+        }
+    }
 }
 
 /// Traces, and the knowledge of them so far. One thread [reads](Shared::read), others ask meanwhile.
@@ -473,8 +481,12 @@ impl Shared {
             let filtering = self.lasting.begin_filter(text, all);
             let is_wanted = |event: &Event<'_>| filtering.count(matcher.matches(event));
             let set = index::matching(&self.input.traces.source(), &asker.flag(), is_wanted);
-            self.lasting.end_filter(&filtering);
-            set.filter(|_| !asker.is_over(self)).ok_or_else(Asker::over)
+            let set = set.filter(|_| !asker.is_over(self));
+            match set {
+                Some(_) => self.lasting.end_filter(&filtering),
+                None => self.lasting.give_up_filter(&filtering),
+            }
+            set.ok_or_else(Asker::over)
         })
     }
 
@@ -579,7 +591,10 @@ mod tests {
         let gone = Asker::default();
         gone.go();
         assert!(shared.set_for("cpu == 0", &gone).is_err());
+        assert!(shared.lasting.filtering().is_none(), "a part of the matches is not told as all");
         let found = shared.set("cpu == 0").expect("somebody waits for this");
+        let told = shared.lasting.filtering().map(|filtering| filtering.progress());
+        assert_eq!(told, Some((1.0, found.len())));
         assert!(!found.is_empty() && Arc::ptr_eq(&found, &shared.set_for("cpu == 0", &gone).expect("it is known")));
         let index = shared.whole_index().expect("it was read");
         assert_eq!(crate::rows::search(&shared, index, "nutty", -1, true, None, &gone), None);
