@@ -14,11 +14,17 @@ use crate::rows::Reader;
 use crate::selection;
 use crate::shared::Shared;
 
-/// Takes text of a file; false when nobody wants more of it.
-pub(crate) type Take<'t> = &'t mut dyn FnMut(Vec<u8>) -> bool;
+/// Takes the text of a file.
+pub(crate) trait Taker {
+    /// Takes some text; false when nobody wants more of it.
+    fn take(&mut self, text: Vec<u8>) -> bool;
+
+    /// Does nobody want more of it? Asked for each row: a filter may leave few, far from each other.
+    fn is_gone(&self) -> bool;
+}
 
 /// Makes the text of a file.
-pub(crate) type Write = Box<dyn FnOnce(Take<'_>) -> Answer<()> + Send>;
+pub(crate) type Write = Box<dyn FnOnce(&mut dyn Taker) -> Answer<()> + Send>;
 
 /// Bytes that are handed on together.
 const TOGETHER: usize = 128 << 10;
@@ -29,17 +35,21 @@ const CALLS: [&str; 11] = ["name", "calls", "whole", "total", "self", "min", "me
 
 /// The rows of the table that a question is about.
 pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
-    let set = query.get("filter").map(|text| shared.set(text)).transpose()?;
+    let set = query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose()?;
     // Mistakes are told before anything is fetched.
     Wanted::new(shared, shared.whole_index()?, query, set.as_deref())?;
-    let (shared, query) = (shared.clone(), query.clone());
-    Ok(Box::new(move |take: Take<'_>| {
+    // Whoever asked has gone on when the file is fetched.
+    let (shared, query) = (shared.clone(), Query { asker: Asker::default(), ..query.clone() });
+    Ok(Box::new(move |taker: &mut dyn Taker| {
         let index: &Index = shared.whole_index()?;
         let wanted = Wanted::new(&shared, index, &query, set.as_deref())?;
         let (mut reader, mut before) = (None, None);
         let mut out = Out::default();
         put_line(&mut out, &EVENTS);
         for event in wanted.events() {
+            if taker.is_gone() {
+                return Ok(());
+            }
             let row = Reader::on(&mut reader, &shared, index, event);
             let row = row.ok_or_else(|| ApiError::new(500, "fault", "the traces cannot be read any more"))?;
             let (time, (name, track)) = (index.ns(event), index.kind(event).unwrap_or_default());
@@ -58,27 +68,27 @@ pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
                 row.text,
             ];
             put_line(&mut out, &cells);
-            if out.written().len() >= TOGETHER && !take(std::mem::take(&mut out).written().to_vec()) {
+            if out.written().len() >= TOGETHER && !taker.take(std::mem::take(&mut out).written().to_vec()) {
                 return Ok(());
             }
         }
-        take(out.written().to_vec());
+        taker.take(out.written().to_vec());
         Ok(())
     }))
 }
 
 /// The statistics that a question is about: names, and functions behind an empty line.
 pub(crate) fn statistics(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
-    let set = query.get("filter").map(|text| shared.set(text)).transpose()?;
+    let set = query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose()?;
     let told = selection::select(shared, query, set.as_deref())?;
-    Ok(Box::new(move |take: Take<'_>| {
+    Ok(Box::new(move |taker: &mut dyn Taker| {
         let mut out = Out::default();
         table(&mut out, &NAMES, &told["names"]);
         if told["calls"].as_array().is_some_and(|calls| !calls.is_empty()) {
             out.put(b"\n");
             table(&mut out, &CALLS, &told["calls"]);
         }
-        take(out.written().to_vec());
+        taker.take(out.written().to_vec());
         Ok(())
     }))
 }
@@ -99,10 +109,10 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// The parameters of a question in the body of a request.
-pub(crate) fn question(body: &Value) -> Query {
+/// The parameters of a question in the body of a request, by whoever asked it.
+pub(crate) fn question(body: &Value, asker: &Asker) -> Query {
     let tracks: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let plain = ["begin", "end", "filter"].map(|name| (name, cell(&body[name])));
     let list = plain.into_iter().chain([("tracks", tracks.join(","))]);
-    Query { list: list.map(|(name, value)| (name.to_string(), value)).collect(), asker: Asker::default() }
+    Query { list: list.map(|(name, value)| (name.to_string(), value)).collect(), asker: asker.clone() }
 }

@@ -58,11 +58,26 @@ fn blocks(file: File) -> impl Stream<Item = Result<Bytes, Error>> {
 /// Parts of a table that wait for the browser, at most.
 const WAITING: usize = 2;
 
+/// Whoever fetches a table.
+struct Browser(tokio::sync::mpsc::Sender<Result<Bytes, Error>>);
+
+impl csv::Taker for Browser {
+    fn take(&mut self, text: Vec<u8>) -> bool {
+        self.0.blocking_send(Ok(Bytes::from(text))).is_ok()
+    }
+
+    fn is_gone(&self) -> bool {
+        self.0.is_closed()
+    }
+}
+
 /// A table while it is written; it ends when nobody fetches it any more.
 fn lines(write: csv::Write) -> impl Stream<Item = Result<Bytes, Error>> {
     let (give, given) = tokio::sync::mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
-        let written = write(&mut |bytes| give.blocking_send(Ok(Bytes::from(bytes))).is_ok());
+        let mut browser = Browser(give);
+        let written = write(&mut browser);
+        let Browser(give) = browser;
         if let Err(error) = written {
             // Nobody must take a part for the whole.
             let _ = give.blocking_send(Err(Error::other(error.message)));

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tracemill_lod::Index;
 use tracemill_model::error::{ErrorKind, Result};
 
-use crate::answers::Query;
+use crate::answers::{Asker, Query};
 use crate::csv;
 use crate::error::{Answer, ApiError};
 use crate::groups::ValueId;
@@ -96,13 +96,13 @@ fn fault(doing: &str, path: &Path, error: &std::io::Error) -> ApiError {
 }
 
 /// `export`: says where a trace that is cut, or a table, can be fetched once.
-pub(crate) fn export(shared: &Arc<Shared>, body: &Value) -> Answer {
+pub(crate) fn export(shared: &Arc<Shared>, body: &Value, asker: &Asker) -> Answer {
     let is_csv = body["format"].is_null() || body["format"] == "csv";
     let file = match body["what"].as_str() {
         Some("trace") => Waiting::Archive(trace(shared, body)?),
-        Some("events") if is_csv => Waiting::Table("events.csv", csv::events(shared, &csv::question(body))?),
+        Some("events") if is_csv => Waiting::Table("events.csv", csv::events(shared, &csv::question(body, asker))?),
         Some("statistics") if is_csv => {
-            Waiting::Table("statistics.csv", csv::statistics(shared, &csv::question(body))?)
+            Waiting::Table("statistics.csv", csv::statistics(shared, &csv::question(body, asker))?)
         }
         Some("events" | "statistics") => return Err(ApiError::request("tables are written as `csv`")),
         _ => return Err(ApiError::request("`what` is `events`, `statistics` or `trace`")),

@@ -526,6 +526,7 @@ pub(crate) fn give_way() {
 mod tests {
     use super::*;
     use crate::answers::{self, Query};
+    use crate::csv;
 
     #[cfg(target_os = "linux")]
     #[test]
@@ -599,6 +600,44 @@ mod tests {
         let index = shared.whole_index().expect("it was read");
         assert_eq!(crate::rows::search(&shared, index, "nutty", -1, true, None, &gone), None);
         assert!(crate::rows::search(&shared, index, "nutty", -1, true, None, &Asker::default()).is_some());
+    }
+
+    /// Goes away after some looks.
+    struct Leaving {
+        looks: std::cell::Cell<usize>,
+        taken: usize,
+    }
+
+    impl csv::Taker for Leaving {
+        fn take(&mut self, text: Vec<u8>) -> bool {
+            self.taken += text.len();
+            true
+        }
+
+        fn is_gone(&self) -> bool {
+            let looks = self.looks.get();
+            self.looks.set(looks.saturating_sub(1));
+            looks == 0
+        }
+    }
+
+    #[test]
+    fn a_table_ends_when_nobody_fetches_it() {
+        let shared = Arc::new(Shared::alone(mill()).expect("there are random numbers"));
+        shared.read();
+        let fetched = |looks: usize| {
+            let mut leaving = Leaving { looks: looks.into(), taken: 0 };
+            let write = csv::events(&shared, &Query::parse("filter=cpu%20%3D%3D%200")).expect("it is right");
+            write(&mut leaving).expect("it can be read");
+            (leaving.looks.get(), leaving.taken)
+        };
+        assert_eq!(fetched(2), (0, 0));
+        let (left, taken) = fetched(1_000_000);
+        let rows = shared.set("cpu == 0").expect("it is right").len();
+        assert!(1_000_000 - left == rows && taken > rows, "{left} {taken}");
+        let gone = Query::parse("filter=cpu%20%3D%3D%201");
+        gone.asker.go();
+        assert!(csv::events(&shared, &gone).is_err() && csv::statistics(&shared, &gone).is_err());
     }
 
     #[test]

@@ -324,8 +324,10 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
             let Ok(_room) = app.room.try_acquire() else {
                 return Err(ApiError::new(503, "busy", "too many questions at once"));
             };
+            let asker = Asker::default();
+            let _asker = Gone(asker.clone());
             let shared = app.current.shared();
-            let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body)).await;
+            let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body, &asker)).await;
             answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
         }
         "sql" => {
