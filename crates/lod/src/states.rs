@@ -14,6 +14,8 @@ use crate::search::Direction;
 
 use self::lanes::{Gathered, Lane, Stored};
 
+pub use self::running::tells_of_cpus;
+
 /// Bytes of pieces and names that are kept at most. What comes later is left out, and said to be.
 const MAX_BYTES: usize = 48 << 20;
 

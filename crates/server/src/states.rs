@@ -10,8 +10,7 @@ use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_format::calls::{CallSource, StreamHolds};
-use tracemill_lod::states::{Builder, Of, States, UNKNOWN};
+use tracemill_lod::states::{Builder, Of, States, UNKNOWN, tells_of_cpus};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
@@ -93,11 +92,6 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
     };
     let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
     Some(Found { states, traces })
-}
-
-/// Does a recording of calls tell what CPUs run?
-fn tells_of_cpus(calls: &dyn CallSource) -> bool {
-    (0..calls.stream_count()).any(|stream| matches!(calls.holds(stream), StreamHolds::System { .. }))
 }
 
 /// Looks on while the events pass.

@@ -10,6 +10,11 @@ use tracemill_format::calls::{CallRecord, CallSource, CallStream, StreamHolds, e
 use super::lanes::Stored;
 use super::{Builder, Of, shown};
 
+/// Does a recording of calls tell what CPUs run?
+pub fn tells_of_cpus(calls: &dyn CallSource) -> bool {
+    (0..calls.stream_count()).any(|stream| matches!(calls.holds(stream), StreamHolds::System { .. }))
+}
+
 /// A stream of news about tasks, of which only what says which task runs is looked at.
 struct News<'a> {
     stream: Box<dyn CallStream + 'a>,
