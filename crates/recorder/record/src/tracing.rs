@@ -19,7 +19,8 @@
 //!
 //! A span is a call: `NAME_entry` with its fields each time it is entered, `NAME_exit` when it is left; a value that is
 //! recorded later is an event `NAME_record`. Classes have the level. `u64`, `i64`, `f64`, `bool` and texts are fields as such;
-//! numbers of 128 bits, and what only `Debug` can show, are texts.
+//! numbers of 128 bits, and what only `Debug` can show, are texts. Of a call site with more than 32 fields the first 32 are
+//! recorded.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -37,7 +38,7 @@ use crate::field::{FieldClass, LONGEST_TEXT, cut};
 use crate::metadata::{Call, Level};
 use crate::site::Site;
 
-/// Most fields of one event; `tracing` has no more.
+/// Most fields of one event, and of one call site: `tracing` allows more, but those beyond are left out.
 const MAX_FIELDS: usize = 32;
 
 /// A value's class, in three bits.
@@ -189,11 +190,13 @@ impl Values {
         }
     }
 
-    /// Is there room for one more field? Then it is noted.
+    /// Is there room for one more field? Then it is noted. One that stands behind too many others has no room either: the byte
+    /// of a field holds no larger number.
     #[inline(always)]
     fn note(&mut self, field: &Field, kind: Kind) -> bool {
-        let Some(part) = self.key.0.get_mut(self.count / 8) else { return false };
-        *part |= ((field.index() as u64) << 3 | u64::from(kind + 1)) << (self.count % 8 * 8);
+        let index = field.index();
+        let Some(part) = self.key.0.get_mut(self.count / 8).filter(|_| index < MAX_FIELDS) else { return false };
+        *part |= ((index as u64) << 3 | u64::from(kind + 1)) << (self.count % 8 * 8);
         self.count += 1;
         true
     }

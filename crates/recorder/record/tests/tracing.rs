@@ -140,3 +140,36 @@ fn classes_have_levels() {
         std::fs::remove_dir_all(path).expect("it is removed");
     }
 }
+
+/// Of 40 fields the first 32 are recorded, and a late value of one beyond is none.
+#[test]
+fn fields_beyond_the_limit_are_left_out() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let path = folder("many");
+    let recorder = Recorder::options(&path).start().expect("it starts");
+    tracing::subscriber::with_default(Subscriber::new(), || {
+        use tracing::field::Empty;
+        tracing::info!(
+            target: "t", f0 = 0, f1 = 1, f2 = 2, f3 = 3, f4 = 4, f5 = 5, f6 = 6, f7 = 7, f8 = 8, f9 = 9, f10 = 10, f11 = 11, f12 = 12, f13 = 13, f14 = 14, f15 = 15, f16 = 16, f17 = 17, f18 = 18, f19 = 19, f20 = 20, f21 = 21, f22 = 22, f23 = 23, f24 = 24, f25 = 25, f26 = 26, f27 = 27, f28 = 28, f29 = 29, f30 = 30, f31 = 31, f32 = 32, f33 = 33, f34 = 34, f35 = 35, f36 = 36, f37 = 37, f38 = 38, f39 = 39
+        );
+        let span = tracing::info_span!(
+            target: "t", "wide", f0 = Empty, f1 = Empty, f2 = Empty, f3 = Empty, f4 = Empty, f5 = Empty, f6 = Empty, f7 = Empty, f8 = Empty, f9 = Empty, f10 = Empty, f11 = Empty, f12 = Empty, f13 = Empty, f14 = Empty, f15 = Empty, f16 = Empty, f17 = Empty, f18 = Empty, f19 = Empty, f20 = Empty, f21 = Empty, f22 = Empty, f23 = Empty, f24 = Empty, f25 = Empty, f26 = Empty, f27 = Empty, f28 = Empty, f29 = Empty, f30 = Empty, f31 = Empty, f32 = Empty, f33 = Empty, f34 = Empty, f35 = Empty, f36 = Empty, f37 = Empty, f38 = Empty, f39 = Empty
+        );
+        span.record("f35", 35);
+        span.record("f31", 31).record("f32", 32);
+        span.in_scope(|| tracing::info!(target: "t", "inside"));
+    });
+    assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
+    let kept: String = (0..32).map(|number| format!(" f{number}={number}")).collect();
+    let expected = [
+        &format!("t:event{kept}"),
+        "t:wide_record",
+        "t:wide_record f31=31",
+        "t:wide_record",
+        "t:wide_entry",
+        "t:event message=inside",
+        "t:wide_exit",
+    ];
+    assert_eq!(events(&path), expected);
+    std::fs::remove_dir_all(path).expect("it is removed");
+}
