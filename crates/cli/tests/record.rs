@@ -122,14 +122,18 @@ fn what_is_no_ring_is_reported() {
 }
 
 /// A program that is killed, or becomes one that does not record, leaves rings: they are finished, and it is said. Of others
-/// nothing is touched.
+/// nothing is touched, nor what was there before, nor what is just begun.
 #[test]
 fn what_a_program_leaves_is_finished() {
     let folder =
         trace(&packet(0, 0, &[10], 112), &ring(1, 1, 1, &[packet(0, 0, &[10], 4096), packet(0, 1, &[20], 4096)]));
     folder.file(
         "script",
-        "#!/bin/sh\n# TRACEMILL_RECORD_MODE\nfor end in '' .2 .x; do cp -r t $TRACEMILL_RECORD$end; done\n",
+        "#!/bin/sh\n# TRACEMILL_RECORD_MODE\nfor end in '' .2 .x; do cp -r t $TRACEMILL_RECORD$end; done\n\
+            mkdir -p $TRACEMILL_RECORD.3/.ring\n",
+    );
+    assert!(
+        Command::new("cp").args(["-r", "t", "o.4"]).current_dir(folder.path("")).status().expect("it runs").success()
     );
     let script = folder.path("script");
     for end in ["kill -9 $$\n", "exec true\n"] {
@@ -144,8 +148,10 @@ fn what_a_program_leaves_is_finished() {
             let read = folder.run(&format!("print -q --clock-cycles --no-delta {name}")).ends(0, &[]);
             assert_eq!((read.stdout.lines().count(), &*read.stderr), (2, ""));
         }
-        assert!(folder.path("o.x/.ring").is_dir() && folder.path("t/.ring").is_dir());
-        for name in ["o", "o.2", "o.x"] {
+        for name in ["o.x", "t", "o.3", "o.4"] {
+            assert!(folder.path(name).join(".ring").is_dir(), "{name}: {}", run.stderr);
+        }
+        for name in ["o", "o.2", "o.x", "o.3"] {
             fs::remove_dir_all(folder.path(name)).expect("it is removed");
         }
     }

@@ -406,6 +406,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     }
     let folder = std::path::absolute(&folder).map_err(|error| Error::io("find the folder", &folder, &error))?;
     interrupt::leave_to_children();
+    let known = folders_of(&folder);
     let mut command = Command::new(&path);
     command.args(arguments).env("TRACEMILL_RECORD", &folder);
     let mode = options.mode.map(|mode| match mode {
@@ -420,25 +421,40 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
         }
     }
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
-    finish_left(&folder);
+    finish_left(&folder, &known);
     Ok(status_of(status))
 }
 
-/// Finishes what a program left in rings that was killed, or that became one that does not record; also what its children
-/// left, and those that it became: their folders have a number behind the name.
-fn finish_left(folder: &Path) {
-    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name().and_then(OsStr::to_str)) else { return };
+/// The folders that a program, its children and those that it becomes record into, as far as they are there: those of others
+/// than the program have a number behind the name.
+fn folders_of(folder: &Path) -> Vec<PathBuf> {
+    let (Some(parent), Some(name)) = (folder.parent(), folder.file_name().and_then(OsStr::to_str)) else {
+        return Vec::new();
+    };
     let is_of_program = |path: &PathBuf| {
         let number = path.file_name().and_then(OsStr::to_str).and_then(|other| other.strip_prefix(name));
         number.is_some_and(|number| {
             number.is_empty() || number.strip_prefix('.').is_some_and(|n| n.parse::<u64>().is_ok())
         })
     };
-    let mut left: Vec<PathBuf> =
+    let mut folders: Vec<PathBuf> =
         fs::read_dir(parent).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
-    left.retain(|path| is_of_program(path) && path.join(tracemill_record::RINGS).is_dir());
-    left.sort();
-    for folder in left {
+    folders.retain(is_of_program);
+    folders.sort();
+    folders
+}
+
+/// Has a trace a ring? One without any may be one that somebody has just begun.
+fn has_ring(folder: &Path) -> bool {
+    let files = fs::read_dir(folder.join(tracemill_record::RINGS));
+    files.into_iter().flatten().flatten().any(|file| file.path().extension().is_some_and(|end| end == "ring"))
+}
+
+/// Finishes what a program, its children and those that it became left in rings: it was killed, or became one that does not
+/// record. Folders that were `known` before are not theirs.
+fn finish_left(folder: &Path, known: &[PathBuf]) {
+    let is_left = |path: &PathBuf| !known.contains(path) && has_ring(path);
+    for folder in folders_of(folder).into_iter().filter(is_left) {
         match tracemill_record::recover(&folder) {
             Ok(recovered) => {
                 let _ = writeln!(std::io::stderr(), "{}: the program did not finish it, it is now", folder.display());
