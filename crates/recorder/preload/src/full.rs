@@ -6,7 +6,7 @@ use crate::process::SETTINGS;
 use crate::rules;
 use crate::stubs::Saved;
 use crate::system;
-use crate::table;
+use crate::table::{self, Action};
 use crate::thread::{ENTRY, EXIT, Frame, Hook, RECORD, Thread, Way};
 use crate::values;
 
@@ -134,33 +134,31 @@ pub(crate) fn is_late() -> bool {
     SETTINGS.time.load(Ordering::Relaxed) > 0 || rules::says(table::IS_LATE)
 }
 
-/// A function was entered. Not 0 when there is no room for its record.
-pub(crate) unsafe fn enter(
-    thread: &mut Thread,
-    place: usize,
-    address: usize,
-    hook: Hook,
-    saved: Option<&Saved>,
-) -> usize {
-    let action = rules::of(address);
-    // As the stubs do it, beside values.
-    let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.selected.skips;
-    if is_plain && thread.way == Way::Selected && thread.selected.state.recorded == thread.depth {
-        let arguments = rules::values(action.arguments);
-        let saved = saved.filter(|_| !arguments.is_empty());
-        if !thread.selected.is_late || saved.is_none() {
-            // SAFETY: the caller's.
-            return unsafe { enter_simply(thread, place, address, hook, saved, arguments) };
-        }
-    }
+/// The selection that an action makes of that which holds.
+struct Selection {
+    state: State,
+    /// Is recording on from it on?
+    is_on: bool,
+    /// Is the call left out?
+    is_skipped: bool,
+}
+
+fn is_let_in(state: &State) -> bool {
+    state.ins > 0 || !rules::says(table::OPT_IN)
+}
+
+/// Is a call recorded, if recording is on?
+fn is_selected(state: &State, is_skipped: bool, action: &Action) -> bool {
+    !is_skipped && state.outs == 0 && is_let_in(state) && action.flags & table::ALONE == 0
+}
+
+#[inline(always)]
+fn select(thread: &Thread, action: &Action) -> Selection {
     let is = |flag: u64| action.flags & flag != 0;
-    let before = thread.selected.state;
-    let mut state = before;
+    let mut state = thread.selected.state;
     let mut is_on = IS_ON.load(Ordering::Relaxed);
-    let was_on = is_on;
-    let is_let_in = |state: &State| state.ins > 0 || !rules::says(table::OPT_IN);
     let is_skipped = 'skipped: {
-        if before.outs > 0 || IS_OVER.load(Ordering::Relaxed) {
+        if state.outs > 0 || IS_OVER.load(Ordering::Relaxed) {
             break 'skipped true;
         }
         if is(table::FILTER_IN | table::FILTER_OUT) {
@@ -188,6 +186,40 @@ pub(crate) unsafe fn enter(
         state.depth -= u64::from(thread.way != Way::Selected && !is(table::ALONE));
         false
     };
+    Selection { state, is_on, is_skipped }
+}
+
+/// Would this call be recorded, if it were not too deep? Where that depends on its time or on what it calls nobody knows.
+pub(crate) fn would_record(thread: &Thread, address: usize) -> bool {
+    let action = rules::of(address);
+    let Selection { state, is_on, is_skipped } = select(thread, action);
+    let is_known = state.time == 0 && !rules::says(table::HAS_CALLERS);
+    is_on && is_known && is_selected(&state, is_skipped, action)
+}
+
+/// A function was entered. Not 0 when there is no room for its record.
+pub(crate) unsafe fn enter(
+    thread: &mut Thread,
+    place: usize,
+    address: usize,
+    hook: Hook,
+    saved: Option<&Saved>,
+) -> usize {
+    let action = rules::of(address);
+    // As the stubs do it, beside values.
+    let is_plain = action.flags & !table::PATCH == 0 && action.results[1] == 0 && !thread.selected.skips;
+    if is_plain && thread.way == Way::Selected && thread.selected.state.recorded == thread.depth {
+        let arguments = rules::values(action.arguments);
+        let saved = saved.filter(|_| !arguments.is_empty());
+        if !thread.selected.is_late || saved.is_none() {
+            // SAFETY: the caller's.
+            return unsafe { enter_simply(thread, place, address, hook, saved, arguments) };
+        }
+    }
+    let is = |flag: u64| action.flags & flag != 0;
+    let before = thread.selected.state;
+    let was_on = IS_ON.load(Ordering::Relaxed);
+    let Selection { mut state, is_on, is_skipped } = select(thread, action);
     if is_skipped && hook != Hook::Told {
         thread.set_state(state);
         if is_on != was_on {
@@ -195,7 +227,7 @@ pub(crate) unsafe fn enter(
         }
         return 0;
     }
-    let is_recorded = !is_skipped && state.outs == 0 && is_let_in(&state) && !is(table::ALONE);
+    let is_recorded = is_selected(&state, is_skipped, action);
     let is_written = is_recorded && is_on && (!is_late() || is(table::FINISH));
     let arguments = rules::values(action.arguments);
     if is_written && !thread.has_room(if arguments.is_empty() { RECORD } else { WITH_VALUES }) {

@@ -72,7 +72,7 @@ pub(crate) struct Thread {
     pub(crate) selected: Selected,
     /// Are calls selected, or their values recorded?
     pub(crate) is_full: bool,
-    /// Is it told when a call is beyond the limit? Once it was, no more.
+    /// Is it told when a call that is selected is beyond the limit? Once it was, no more.
     pub(crate) tells_depth: bool,
     /// Calls beyond the limit whose ends the program tells.
     over: usize,
@@ -194,7 +194,8 @@ unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>)
             }
         }
         if thread.depth >= thread.limit {
-            if std::mem::take(&mut thread.tells_depth) {
+            if thread.tells_depth && (!thread.is_full || full::would_record(thread, address)) {
+                thread.tells_depth = false;
                 bell::tell_depth();
             }
             // Its end is told as well.

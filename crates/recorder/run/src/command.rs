@@ -305,10 +305,14 @@ impl Recording {
         set("SIZE", selection.size);
         if let Some(depth) = selection.depth {
             // Without anything else it is a limit of the stack.
-            set(if selection.is_needed() { "NESTING" } else { "DEPTH" }, depth.min(options.depth).into());
+            match selection.is_needed() {
+                true => set("NESTING", depth.into()),
+                false => set("DEPTH", depth.min(options.depth).into()),
+            }
         }
         let flags = [
-            ("TELLS_DEPTH", selection.depth.is_none() || selection.is_needed()),
+            // A smaller depth is what was asked for.
+            ("TELLS_DEPTH", selection.is_needed() || selection.depth.is_none_or(|depth| depth > options.depth)),
             ("FULL", selection.is_needed()),
             ("OFF", selection.starts_off),
             ("GUESS", selection.guesses_ends),
