@@ -363,28 +363,71 @@ fn calls_that_have_no_place_are_told() {
     }
 }
 
+/// A thread that has no ring may have a child that gets one.
+#[test]
+fn children_of_threads_without_a_ring_are_recorded() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "ringless.c", "-pg", "program") else { return };
+    fs::create_dir_all(folder.path("small")).expect("a folder");
+    for way in ["0", "1"] {
+        // Beside the file one ring of 36 KiB has room there, and the bell.
+        let shell = format!(
+            "mount -t tmpfs -o size=120k none small && head -c 60k /dev/zero >small/file && \
+             tracemill record -o o -b 4K --ring-dir small ./program {way} small/file; echo $?; tracemill dump -d o"
+        );
+        let Some(output) = with_mounts(&folder, &shell) else { return };
+        let (text, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(text.starts_with("0\n"), "{way}: {text}{said}");
+        assert_eq!(text.matches("[entry] leaf(").count(), 1 + 3, "{way}: {text}{said}");
+        assert_eq!(said, "o: 1 threads were not recorded, with 1 calls: they have no ring\n", "{way}");
+    }
+}
+
 /// Whoever the program becomes or starts is recorded, whatever environment it is given, and sees that one.
 #[test]
 fn programs_with_environments_of_their_own_are_recorded() {
     let folder = Folder::new();
     for way in WAYS {
         let Some(program) = compile(&folder, "becomes.c", &format!("{way} -O1"), "program") else { return };
-        let plain = Command::new(&program).current_dir(folder.path("")).output().expect("it runs");
-        assert_eq!(String::from_utf8_lossy(&plain.stdout).matches(" yes libm.so.6\n").count(), 12, "{plain:?}");
+        let run = |mut command: Command| {
+            command.current_dir(folder.path("")).env("LD_PRELOAD", "libdl.so.2").output().expect("it runs")
+        };
+        let plain = run(Command::new(&program));
+        let text = String::from_utf8_lossy(&plain.stdout).into_owned();
+        assert_eq!(text.matches(" yes libm.so.6\n").count(), 14, "{plain:?}");
+        assert_eq!(text.matches("\nunsetenv 14 yes libdl.so.2:libm.so.6\n").count(), 1, "{plain:?}");
         for more in [&[][..], &["-b", "4K", "-F", "."]] {
-            let traced = ours(&folder, &[&["record", "-o", "o"], more, &["./program"]].concat());
+            let mut record = command();
+            record.args(["record", "-o", "o"]).args(more).arg("./program");
+            let traced = run(record);
             assert_eq!(String::from_utf8_lossy(&traced.stderr), "", "{way}");
             assert_eq!(String::from_utf8_lossy(&traced.stdout), String::from_utf8_lossy(&plain.stdout), "{way}");
-            // Each but the first program calls once, and the one with a timer at each signal.
+            // Each but the first program calls once, and so does one that became none; the one with a timer at each signal.
             assert_eq!(
                 (entries(&folder, "leaf") - entries(&folder, "tick"), entries(&folder, "main")),
-                (12, 13),
+                (15 + 1, 15 + 1),
                 "{way}"
             );
             assert!(entries(&folder, "tick") >= 20, "{way}");
             is_read_alike(&folder, &["replay", "graph", "dump"], way);
         }
     }
+}
+
+/// A process that goes on after the end of the recording starts programs as without it: the library is not there any more.
+#[test]
+fn programs_that_start_after_the_recording_are_left_alone() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "becomes.c", "-pg -O1", "program") else { return };
+    assert!(Command::new("mkfifo").arg(folder.path("go")).status().expect("it runs").success());
+    let shell = "(unset TRACEMILL_CALLS LD_PRELOAD; read line <go; /bin/true 2>said; mv said done) \
+        >/dev/null 2>&1 </dev/null &";
+    let output = ours(&folder, &["record", "-o", "o", "./program", "0", shell]);
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
+    assert!(!folder.path("o/.ring").exists());
+    fs::write(folder.path("go"), "on\n").expect("somebody reads it");
+    wait_for("the end", || folder.path("done").exists());
+    assert_eq!(fs::read_to_string(folder.path("done")).expect("it is there"), "");
 }
 
 /// A terminal is told that calls to libraries are missing, unless it is known.

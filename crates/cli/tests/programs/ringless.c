@@ -1,5 +1,6 @@
 /* Threads at the same time, of which the first goes on until the others are over; a child that ends as a thread does. Each
-   says on stdout how often it called. With a number as argument it calls itself so deep. */
+   says on stdout how often it called. With a number as argument it calls itself so deep. With a file as second one, which
+   stands where others want to write, a child or a thread removes that, and has a child. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +15,34 @@ __attribute__((no_instrument_function)) static void *work(void *count) {
     return NULL;
 }
 
+__attribute__((no_instrument_function)) static void *make_room(void *file) {
+    work((void *)1);
+    unlink(file);
+    if (fork() == 0) {
+        work((void *)3);
+        exit(0);
+    }
+    wait(NULL);
+    return NULL;
+}
+
+__attribute__((no_instrument_function)) static int go_on(int way, char *file) {
+    pthread_t thread;
+    work((void *)1);
+    if (way) {
+        pthread_create(&thread, NULL, make_room, file);
+        pthread_join(thread, NULL);
+    } else if (fork() == 0) {
+        make_room(file);
+        exit(0);
+    } else {
+        wait(NULL);
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc > 2) return go_on(atoi(argv[1]), argv[2]);
     if (argc > 1) return printf("%d\n", deep(atoi(argv[1]))) < 0;
     pthread_t threads[3];
     leaf();

@@ -1,12 +1,12 @@
 //! Programs that the program becomes or starts: they are recorded as well, whatever environment they are given, and what was
 //! recorded before is the recorder's at once.
 //!
-//! These are functions that the program calls as it does without us, so they may use the C library. A child of `vfork` has the
-//! memory of its parent: what it maps for an environment belongs to the thread, which uses it again.
+//! These are functions that the program calls as it does without us, also in signal handlers and in children of `vfork`, which
+//! have the memory of their parents. So each call has memory of its own for an environment.
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::system::{self, local};
 use crate::{process, thread};
@@ -28,26 +28,65 @@ static REAL: [AtomicPtr<c_void>; 5] = [const { AtomicPtr::new(std::ptr::null_mut
 const OURS: &[u8] = b"TRACEMILL_CALLS";
 /// The one that all others come with.
 const FIRST: &[u8] = b"TRACEMILL_CALLS=";
-/// Variables that others have a use for, too: theirs stands behind ours.
-const SHARED: [&[u8]; 2] = [b"LD_PRELOAD=", b"GLIBC_TUNABLES="];
 
-/// The variables that programs need to be recorded.
-static KEPT: AtomicPtr<Vec<CString>> = AtomicPtr::new(std::ptr::null_mut());
+/// The parts of an environment that programs need to be recorded.
+struct Kept {
+    /// The variables that are ours alone.
+    own: Vec<CString>,
+    shared: [Shared; 2],
+    /// The library, and the folder of rings: both are there until the recording is finished.
+    files: [CString; 2],
+}
 
-/// Keeps the variables that programs need, and finds the functions: later there may be locks in the way.
+/// A variable that others have a use for, too.
+struct Shared {
+    /// Its name, and `=`.
+    name: &'static [u8],
+    /// Our part of its value.
+    part: Vec<u8>,
+    /// Does our part stand behind theirs?
+    is_last: bool,
+}
+
+/// A text of an environment for another program.
+enum Entry<'a> {
+    /// One that is there.
+    There(&'a CStr),
+    /// One that is put together.
+    Made([&'a [u8]; 4]),
+}
+
+static KEPT: AtomicPtr<Kept> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Keeps what programs need, and finds the functions: later there may be locks in the way.
 ///
 /// # Safety
 /// This is the start of the program, and `environment` is a whole list.
-pub(crate) unsafe fn keep(environment: List) {
-    // SAFETY: the caller's.
-    let all = unsafe { texts(environment) };
-    let is_needed =
-        |text: &&CStr| text.to_bytes().starts_with(OURS) || SHARED.iter().any(|name| text.to_bytes().starts_with(name));
-    let kept: Vec<CString> = all.filter(is_needed).map(CStr::to_owned).collect();
-    KEPT.store(Box::into_raw(Box::new(kept)), Ordering::Release);
+pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
     for number in 0..NAMES.len() {
         real(number);
     }
+    // SAFETY: the caller's.
+    let all = unsafe { texts(environment) };
+    let preload = all.clone().find_map(|text| text.to_bytes().strip_prefix(b"LD_PRELOAD="));
+    let is_ours = |path: &&[u8]| path.strip_prefix(folder).is_some_and(|name| name.starts_with(b"/"));
+    let Some(library) = preload.and_then(|paths| parts(paths).find(is_ours)) else { return };
+    let (Ok(file), Ok(rings)) = (CString::new(library), CString::new(rings)) else { return };
+    let kept = Kept {
+        own: all.filter(|text| text.to_bytes().starts_with(OURS)).map(CStr::to_owned).collect(),
+        shared: [
+            Shared { name: b"LD_PRELOAD=", part: library.to_vec(), is_last: false },
+            // Of two that contradict each other the last one holds.
+            Shared { name: b"GLIBC_TUNABLES=", part: b"glibc.cpu.x86_shstk=off".to_vec(), is_last: true },
+        ],
+        files: [file, rings],
+    };
+    KEPT.store(Box::into_raw(Box::new(kept)), Ordering::Release);
+}
+
+/// The parts of the value of a variable.
+fn parts(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| b": ".contains(byte))
 }
 
 fn real(number: usize) -> *mut c_void {
@@ -79,76 +118,163 @@ unsafe fn texts<'a>(list: List) -> impl Iterator<Item = &'a CStr> + Clone {
     })
 }
 
-/// The environment with what programs need to be recorded, unless that is in it. As it is where there is no memory.
-unsafe fn with_ours(given: List) -> List {
-    // SAFETY: what stands there was leaked, and is never written again; the caller's list is whole. What is written fits the
-    // room, which was computed of the same texts.
+impl Shared {
+    /// The variable with our part beside theirs.
+    fn beside<'a>(&'a self, theirs: &'a [u8]) -> Entry<'a> {
+        let colon: &[u8] = if theirs.is_empty() { b"" } else { b":" };
+        Entry::Made(match self.is_last {
+            true => [self.name, theirs, colon, &self.part],
+            false => [self.name, &self.part, colon, theirs],
+        })
+    }
+}
+
+impl Kept {
+    /// A text of theirs, with our part where it needs that.
+    fn entry<'a>(&'a self, text: &'a CStr) -> Entry<'a> {
+        let shared = self.shared.iter().find_map(|shared| Some((shared, text.to_bytes().strip_prefix(shared.name)?)));
+        match shared {
+            Some((shared, theirs)) if parts(theirs).all(|part| part != shared.part) => shared.beside(theirs),
+            _ => Entry::There(text),
+        }
+    }
+
+    /// Their environment with what is missing; `None` when that is nothing, or when it is for somebody else's recorder.
+    fn environment<'a>(
+        &'a self,
+        theirs: impl Iterator<Item = &'a CStr> + Clone + 'a,
+    ) -> Option<impl Iterator<Item = Entry<'a>> + Clone + 'a> {
+        let is_first = |text: &&CStr| text.to_bytes().starts_with(FIRST);
+        let known = theirs.clone().find(is_first);
+        if known.is_some() && known != self.own.iter().map(CString::as_c_str).find(is_first) {
+            return None;
+        }
+        let has_own = known.is_some();
+        let own = self.own.iter().filter(move |_| !has_own).map(|text| Entry::There(text));
+        let of_theirs = theirs.clone().filter(move |text| has_own || !text.to_bytes().starts_with(OURS));
+        let others = theirs.clone();
+        let is_missing = move |shared: &&Shared| others.clone().all(|text| !text.to_bytes().starts_with(shared.name));
+        let shared = self.shared.iter().filter(is_missing).map(|shared| shared.beside(b""));
+        let all = of_theirs.map(|text| self.entry(text)).chain(own).chain(shared);
+        let is_more = !has_own || all.clone().any(|entry| matches!(entry, Entry::Made(_)));
+        is_more.then_some(all)
+    }
+}
+
+/// Memory for an environment, which stands behind this.
+#[repr(C)]
+struct Room {
+    /// The next one of those that were left, or 0.
+    next: usize,
+    len: usize,
+    /// The child of `vfork` that uses it; 0 for the process itself.
+    user: c_int,
+}
+
+/// The memory that children of `vfork` left to this thread.
+fn left() -> &'static AtomicUsize {
+    // SAFETY: the thread's own word, which its signal handlers and such children change as well.
+    unsafe { AtomicUsize::from_ptr(&raw mut (*local())[2]) }
+}
+
+/// Leaves memory for [`forget_left`].
+unsafe fn leave(room: *mut Room) {
+    let mut next = left().load(Ordering::Relaxed);
+    loop {
+        // SAFETY: the caller's room is mapped, and in no list.
+        unsafe { (*room).next = next };
+        match left().compare_exchange(next, room as usize, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(other) => next = other,
+        }
+    }
+}
+
+/// Gives back the memory that children of `vfork` left, who became other programs: nobody else could do that.
+pub(crate) unsafe fn forget_left() {
+    let mut at = left().swap(0, Ordering::Relaxed) as *mut Room;
+    // SAFETY: what was left is mapped, and was taken out by nobody else.
     unsafe {
-        let Some(kept) = KEPT.load(Ordering::Acquire).as_ref().filter(|_| process::is_on()) else { return given };
-        let theirs = texts(given);
-        if theirs.clone().any(|text| text.to_bytes().starts_with(FIRST)) {
-            return given;
-        }
-        let shared = |text: &CStr| SHARED.iter().find(|name| text.to_bytes().starts_with(name)).copied();
-        let of_theirs = |name: &[u8]| theirs.clone().find(|text| text.to_bytes().starts_with(name));
-        let pointers = theirs.clone().count() + kept.len() + 1;
-        let bytes: usize = theirs.clone().map(|text| text.to_bytes().len()).sum::<usize>()
-            + kept.iter().map(|text| text.to_bytes().len() + 2).sum::<usize>();
-        let base = room(pointers * 8 + bytes);
-        if base.is_null() {
-            return given;
-        }
-        let (list, mut text_at) = (base.cast::<*const c_char>(), base.add(pointers * 8));
-        let mut count = 0;
-        let mut add = |text: *const c_char| {
-            list.add(count).write(text);
-            count += 1;
-        };
-        theirs.clone().filter(|text| shared(text).is_none()).for_each(|text| add(text.as_ptr()));
-        for ours in kept {
-            let Some((name, theirs)) = shared(ours).and_then(|name| Some((name, of_theirs(name)?))) else {
-                add(ours.as_ptr());
-                continue;
-            };
-            add(text_at.cast());
-            for part in [ours.to_bytes(), b":", &theirs.to_bytes()[name.len()..], b"\0"] {
-                std::ptr::copy_nonoverlapping(part.as_ptr(), text_at, part.len());
-                text_at = text_at.add(part.len());
+        let alive = [system::getpid(), system::getppid()];
+        while !at.is_null() {
+            let (room, Room { next, len, user }) = (at, at.read());
+            at = next as *mut Room;
+            // A handler may have interrupted who uses it, and have called `vfork` itself.
+            if alive.contains(&user) {
+                leave(room);
+            } else {
+                system::munmap(room.cast(), len);
             }
         }
-        add(std::ptr::null());
-        list
     }
 }
 
-/// Memory of the thread for an environment of so many bytes; null when there is none.
-unsafe fn room(bytes: usize) -> *mut u8 {
-    // SAFETY: the thread's own words; what is unmapped was mapped with this length.
+/// The environment with what programs need to be recorded, in memory of its own. `None` when it is fine as it is, when nothing
+/// is recorded any more, or when there is no memory.
+unsafe fn make(given: List) -> Option<*mut Room> {
+    // SAFETY: what stands there was leaked, and is never written again; the caller's list is whole. The room is as long as
+    // was computed, and what is written is compared with that.
     unsafe {
-        let [.., base, len] = *local();
-        if len >= bytes {
-            return base as *mut u8;
+        let kept = KEPT.load(Ordering::Acquire).as_ref().filter(|_| process::is_on())?;
+        let entries = kept.environment(texts(given))?;
+        if kept.files.iter().any(|file| system::access(file.as_ptr(), 0) != 0) {
+            return None;
         }
-        forget_environment();
+        forget_left();
+        let pointers = entries.clone().count() + 1;
+        let made = |entry: Entry<'_>| match entry {
+            Entry::There(_) => 0,
+            Entry::Made(parts) => parts.iter().map(|part| part.len()).sum::<usize>() + 1,
+        };
+        let bytes = entries.clone().map(made).sum::<usize>();
+        let len = size_of::<Room>() + pointers * size_of::<List>() + bytes;
         let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
-        let pages = system::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0);
-        if pages as isize == -1 {
-            return std::ptr::null_mut();
+        let room = system::mmap(std::ptr::null_mut(), len, protection, flags, -1, 0).cast::<Room>();
+        if room as isize == -1 {
+            return None;
         }
-        ((*local())[2], (*local())[3]) = (pages as usize, bytes);
-        pages.cast()
+        let user = if process::is_itself() { 0 } else { system::getpid() };
+        room.write(Room { next: 0, len, user });
+        if user != 0 {
+            leave(room);
+        }
+        let base = room.add(1).cast::<*const c_char>();
+        let list = std::slice::from_raw_parts_mut(base, pointers);
+        let mut text = std::slice::from_raw_parts_mut(base.add(pointers).cast::<u8>(), bytes);
+        // The last pointer, and the last byte of each text, are 0 already.
+        for (place, entry) in list[..pointers - 1].iter_mut().zip(entries) {
+            *place = match entry {
+                Entry::There(text) => text.as_ptr(),
+                Entry::Made(parts) => {
+                    let begin = text.as_ptr();
+                    for part in parts {
+                        text.split_off_mut(..part.len())?.copy_from_slice(part);
+                    }
+                    text.split_off_mut(..1)?;
+                    begin.cast()
+                }
+            };
+        }
+        Some(room)
     }
 }
 
-/// Gives back the memory of [`room`].
-pub(crate) unsafe fn forget_environment() {
-    // SAFETY: as in `room`.
+/// Calls a function that takes an environment.
+unsafe fn with_ours(given: List, call: impl FnOnce(List) -> c_int) -> c_int {
+    // SAFETY: the caller's list is whole; the room is this call's until it is given back.
     unsafe {
-        let [.., base, len] = *local();
-        if len > 0 {
-            system::munmap(base as *mut c_void, len);
-            ((*local())[2], (*local())[3]) = (0, 0);
-        }
+        let Some(room) = system::keeping_errno(|| make(given)) else { return call(given) };
+        let result = call(room.add(1).cast::<*const c_char>());
+        system::keeping_errno(|| {
+            if (*room).user == 0 {
+                system::munmap(room.cast(), (*room).len);
+            } else {
+                // No process has this number.
+                (*room).user = -1;
+                forget_left();
+            }
+        });
+        result
     }
 }
 
@@ -162,8 +288,9 @@ unsafe fn become_program(path: *const c_char, arguments: List, environment: List
     let real = real(if is_in_path { EXECVPE } else { EXECVE });
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
+        let real = std::mem::transmute::<*mut c_void, Exec>(real);
         thread::before_exec();
-        std::mem::transmute::<*mut c_void, Exec>(real)(path, arguments, with_ours(environment))
+        with_ours(environment, |environment| real(path, arguments, environment))
     }
 }
 
@@ -201,8 +328,9 @@ pub unsafe extern "C" fn fexecve(file: c_int, arguments: List, environment: List
     type Exec = unsafe extern "C" fn(c_int, List, List) -> c_int;
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
+        let real = std::mem::transmute::<*mut c_void, Exec>(real(FEXECVE));
         thread::before_exec();
-        std::mem::transmute::<*mut c_void, Exec>(real(FEXECVE))(file, arguments, with_ours(environment))
+        with_ours(environment, |environment| real(file, arguments, environment))
     }
 }
 
@@ -275,7 +403,7 @@ pub unsafe extern "C" fn posix_spawn(
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Spawn>(real(SPAWN));
-        real(pid, path, actions, attributes, arguments, with_ours(environment))
+        with_ours(environment, |environment| real(pid, path, actions, attributes, arguments, environment))
     }
 }
 
@@ -292,6 +420,6 @@ pub unsafe extern "C" fn posix_spawnp(
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Spawn>(real(SPAWN_IN_PATH));
-        real(pid, file, actions, attributes, arguments, with_ours(environment))
+        with_ours(environment, |environment| real(pid, file, actions, attributes, arguments, environment))
     }
 }

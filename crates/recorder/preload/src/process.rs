@@ -130,10 +130,18 @@ pub(crate) fn tell_task(time: u64) {
 }
 
 static PARENT: AtomicI32 = AtomicI32::new(0);
+/// The process; in children of `vfork`, and in those that were made without the C library's `fork`, still their parent.
+static PROCESS: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn before_fork() {
     // SAFETY: it takes nothing and cannot fail.
     PARENT.store(unsafe { system::getpid() }, Ordering::Relaxed);
+}
+
+/// Is this no child that shares memory or rings with its parent?
+pub(crate) fn is_itself() -> bool {
+    // SAFETY: it takes nothing and cannot fail.
+    PROCESS.load(Ordering::Relaxed) == unsafe { system::getpid() }
 }
 
 extern "C" fn after_fork() {
@@ -142,6 +150,7 @@ extern "C" fn after_fork() {
     }
     // SAFETY: it takes nothing and cannot fail.
     let (pid, parent) = (unsafe { system::getpid() }, PARENT.load(Ordering::Relaxed));
+    PROCESS.store(pid, Ordering::Relaxed);
     let line = Text::new()
         .add(b"FORK timestamp=")
         .time(system::clock_ns(SETTINGS.clock()))
@@ -193,6 +202,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
             return;
         }
         KEY.store(key, Ordering::Relaxed);
+        PROCESS.store(system::getpid(), Ordering::Relaxed);
         system::pthread_atfork(Some(before_fork), None, Some(after_fork));
     }
     let set = |place: &AtomicU64, name: &str| place.store(number(name).unwrap_or(0) as u64, Ordering::Relaxed);
@@ -207,7 +217,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
     // SAFETY: this is the constructor, and the list is the process's, which ends with a null pointer.
     unsafe {
         bell::find(RINGS.get());
-        exec::keep(environment);
+        exec::keep(environment, FOLDER.get(), RINGS.get());
     }
     if let Some(session) = begin_session(&folder) {
         if number("TRACEMILL_CALLS_RULES").is_some() {

@@ -8,7 +8,7 @@ use crate::full::{self, Extra, State};
 use crate::rules::CACHED;
 use crate::thread::{Thread, Way};
 
-// The thread's pointer, its state, and an environment. Of the initial-exec model: reading it is two loads and no call.
+// The thread's pointer, its state, and environments. Of the initial-exec model: reading it is two loads and no call.
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
     ".balign 16",

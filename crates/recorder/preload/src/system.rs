@@ -26,6 +26,8 @@ unsafe extern "C" {
     pub(crate) fn rename(from: *const c_char, to: *const c_char) -> c_int;
     pub(crate) fn posix_fallocate(file: c_int, offset: i64, len: i64) -> c_int;
     pub(crate) fn getpid() -> c_int;
+    pub(crate) fn getppid() -> c_int;
+    pub(crate) fn access(path: *const c_char, mode: c_int) -> c_int;
     pub(crate) fn personality(persona: u64) -> c_int;
     pub(crate) fn execve(
         path: *const c_char,
@@ -109,7 +111,7 @@ pub(crate) fn now() -> u64 {
     if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
 }
 
-/// A thread's data, its state, and where its last environment for a program is mapped, and how long that is.
+/// A thread's data, its state, and the environments that were left to it; the last word is free.
 #[inline(always)]
 pub(crate) fn local() -> *mut [usize; 4] {
     let place: usize;

@@ -54,7 +54,7 @@ pub(crate) struct Thread {
     pub(crate) way: Way,
     /// Are return addresses put back, for an unwinder?
     pub(crate) is_put_back: bool,
-    /// Is there no ring, as after a fork where none could be made? Then it is busy for ever.
+    /// Is there no ring, as after a fork where none could be made? Then it is busy, until a child gets one.
     is_ringless: bool,
     _free: u8,
     /// Is the slow path at work? Signal handlers see it.
@@ -541,8 +541,12 @@ pub(crate) unsafe fn current() -> Option<&'static mut Thread> {
     unsafe { ((*local())[0] as *mut Thread).as_mut() }
 }
 
-/// The thread becomes another program: what it has recorded is the recorder's.
+/// The thread becomes another program: what it has recorded is the recorder's. A child that has the ring of its parent must
+/// not end the slot in which that goes on.
 pub(crate) fn before_exec() {
+    if !process::is_itself() {
+        return;
+    }
     // SAFETY: the thread's data is its own.
     if let Some(thread) = unsafe { current() }.filter(|thread| thread.busy == 0 && thread.writing == 0) {
         thread.busy += 1;
@@ -655,7 +659,7 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
             (*thread.frame(at)).put_back();
         }
         ((*local())[0], (*local())[1]) = (0, OFF);
-        exec::forget_environment();
+        exec::forget_left();
         if !thread.is_ringless {
             thread.give_back_ring();
         }
@@ -667,10 +671,19 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
 pub(crate) fn after_fork() {
     // SAFETY: the child has one thread, and this is its data.
     unsafe {
-        let Some(thread) = current() else { return };
-        thread.busy += 1;
-        system::munmap(thread.ring.base.cast(), thread.ring.len);
-        thread.ring.base = std::ptr::null_mut();
+        let Some(thread) = current() else {
+            if (*local())[1] == RINGLESS {
+                (*local())[1] = NEW;
+            }
+            return;
+        };
+        // Without a ring the parent is busy already, and there is nothing to be unmapped.
+        if !std::mem::replace(&mut thread.is_ringless, false) {
+            thread.busy += 1;
+            system::munmap(thread.ring.base.cast(), thread.ring.len);
+            thread.ring.base = std::ptr::null_mut();
+        }
+        thread.limit = SETTINGS.depth.load(Ordering::Relaxed);
         thread.own.pid = system::getpid() as usize;
         if !thread.make_ring(SLOTS) {
             // Nothing is recorded any more; open calls return as before.
