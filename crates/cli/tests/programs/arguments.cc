@@ -5,22 +5,58 @@
 volatile long sink;
 static char long_text[300];
 
+// Calls take longer than a step of any clock, so that none is too short for `-t 1ns`.
+static inline __attribute__((always_inline, no_instrument_function)) void last() {
+    for (volatile int i = 0; i < 100; i++) {}
+}
+
 extern "C" {
-int ten(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j) { return a - b + c - d + e - f + g - h + i - j; }
+int ten(int a, int b, int c, int d, int e, int f, int g, int h, int i, int j) {
+    last();
+    return a - b + c - d + e - f + g - h + i - j;
+}
 double floats(float a, double b, double c, double d, double e, double f, double g, double h, double i, double j) {
+    last();
     return a * b + c + d + e + f + g + h + i + j;
 }
-float half(float a) { return a / 2; }
-long double wide(long double a) { return a * 2; }
-const char *text(const char *s, char c) { return reinterpret_cast<unsigned long>(s) > 4096 ? s + 1 : nullptr; }
-void *address(void *p) { return p; }
-short narrow(short a, unsigned char b) { return a - b; }
-int mixed(int a, double x, const char *s, double y, long z) { return a + (int)x + (int)strlen(s) + (int)y + (int)z; }
-int length(const std::string &s) { return (int)s.size(); }
-int again(int n) { return n == 0 ? 0 : 1 + again(n - 1); }
+float half(float a) {
+    last();
+    return a / 2;
+}
+long double wide(long double a) {
+    last();
+    return a * 2;
+}
+const char *text(const char *s, char c) {
+    last();
+    return reinterpret_cast<unsigned long>(s) > 4096 ? s + 1 : nullptr;
+}
+void *address(void *p) {
+    last();
+    return p;
+}
+short narrow(short a, unsigned char b) {
+    last();
+    return a - b;
+}
+int mixed(int a, double x, const char *s, double y, long z) {
+    last();
+    return a + (int)x + (int)strlen(s) + (int)y + (int)z;
+}
+int length(const std::string &s) {
+    last();
+    return (int)s.size();
+}
+int again(int n) {
+    last();
+    return n == 0 ? 0 : 1 + again(n - 1);
+}
 }
 struct Thing {
-    int get(int a) { return a + 1; }
+    int get(int a) {
+        last();
+        return a + 1;
+    }
 };
 
 int main() {

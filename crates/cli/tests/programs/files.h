@@ -1,5 +1,8 @@
 /* The functions of the second file of `files.c`. */
-void bleaf(int n) { work += n; }
+void bleaf(int n) {
+    last();
+    work += n;
+}
 void bmid(int n) {
     bleaf(n);
     aleaf(n);
