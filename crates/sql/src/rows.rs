@@ -7,7 +7,7 @@ use std::time::Duration;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, ArrayRef, DictionaryArray, RecordBatch, StringArray};
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::{DataFusionError, ScalarValue};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SessionState;
@@ -250,8 +250,13 @@ impl Rows {
             self.state = State::Done(Vec::new().into_iter());
             return Ok(Next::End);
         };
-        let columns = batch.columns().iter().map(|column| without_twins(column).unwrap_or_else(|| column.clone()));
-        let batch = RecordBatch::try_new(self.schema.clone(), columns.collect());
+        let planned = |(column, field): (&ArrayRef, &FieldRef)| match column.data_type() == field.data_type() {
+            true => Ok(without_twins(column).unwrap_or_else(|| column.clone())),
+            // Executors send the texts of a dictionary, not the dictionary.
+            false => arrow_cast::cast(column, field.data_type()),
+        };
+        let columns = batch.columns().iter().zip(self.schema.fields()).map(planned).collect::<Result<_, _>>();
+        let batch = columns.and_then(|columns| RecordBatch::try_new(self.schema.clone(), columns));
         let contradicts = |error| Error::unsupported(format!("the rows contradict their plan: {error}"));
         batch.map(Next::Batch).map_err(|error| alone(contradicts(error)))
     }
