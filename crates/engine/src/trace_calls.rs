@@ -193,7 +193,7 @@ struct Halves<'a> {
     tids: Vec<i64>,
     /// Exits have times that no event has.
     is_estimated: bool,
-    /// What makes the records of events, where they are made of these.
+    /// The maker of records, where they are made of events.
     of_events: Option<&'a EventCalls>,
     /// Those that were read and have not met their record, with their texts.
     ready: HashMap<Key, VecDeque<Option<String>>>,
