@@ -26,7 +26,8 @@ pub struct Events<'a> {
     /// The run of the batch that is being read, and the next event of it, counted from its first one.
     run: usize,
     at: u32,
-    jobs: usize,
+    /// Does another thread merge while the events are looked at?
+    is_merged_aside: bool,
 }
 
 /// An event, or something that stands between events.
@@ -48,8 +49,14 @@ impl<'a> Events<'a> {
             notes: Vec::new().into_iter(),
             run: 0,
             at: 0,
-            jobs: selection.jobs,
+            is_merged_aside: selection.jobs > 1,
         }
+    }
+
+    /// Merges in the thread that looks at the events. Where reading takes more than both, two threads that do not wait for
+    /// each other are quicker than three on two processors.
+    pub(crate) fn merged_here(self) -> Self {
+        Events { is_merged_aside: false, ..self }
     }
 
     /// The next event or note; `None` at the end. What comes up behind an event stands behind it.
@@ -127,7 +134,7 @@ impl<'a> Events<'a> {
     /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
     /// notes behind them.
     fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> Flow) {
-        let Events { mut merger, mut batch, notes, run, at, jobs, .. } = self;
+        let Events { mut merger, mut batch, notes, run, at, is_merged_aside, .. } = self;
         batch.notes = notes.collect();
         let mut take = |batch: &mut Batch, run: usize, at: u32| {
             take(batch, run, at);
@@ -136,7 +143,7 @@ impl<'a> Events<'a> {
         if !take(&mut batch, run, at) {
             return;
         }
-        if jobs < 2 {
+        if !is_merged_aside {
             while let Some(mut batch) = merger.next_batch(BATCH) {
                 if !take(&mut batch, 0, 0) {
                     return;

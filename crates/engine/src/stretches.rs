@@ -65,8 +65,9 @@ pub fn follow<F: Follower>(
     let followers = (selection.jobs / 2).min(FOLLOWERS);
     if followers < 2 || in_order {
         let mut follower = make();
-        Events::new(session, streams, selection, filter)
-            .for_each_marked(|event, mark| follower.event(event, mark), note);
+        let events = Events::new(session, streams, selection, filter);
+        let events = if selection.jobs == 2 { events.merged_here() } else { events };
+        events.for_each_marked(|event, mark| follower.event(event, mark), note);
         let edge = follower.end();
         join(0, edge);
         return vec![follower];
