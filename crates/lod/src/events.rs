@@ -1,137 +1,79 @@
 //! Times and kinds of all events, in their order.
 //!
 //! They stand in blocks, some three bytes an event, and what does not fit into little memory waits in a file: see
-//! [`Segments`].
+//! [`Room`]. Of each block its times and kinds are known without looking at it. An index that is kept has no more than
+//! that: blocks are [read again](Again) when they are looked at, some together.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use tracemill_codec::bits::{put_leb, take_leb};
-
-use crate::segments::{Segments, Spool};
+use crate::again::Again;
+use crate::block::{BLOCK, Decoded, KindMask, UNTIMED, encode, ends};
+use crate::places::BETWEEN;
+use crate::progress::Progress;
+use crate::segments::{Room, Segment};
 use crate::store::{Reader, Writer};
 
-/// Events of a block.
-pub(crate) const BLOCK: usize = 512;
-/// Bytes of blocks that stand together.
-const SEGMENT: usize = 256 << 10;
+/// Blocks that stand together, and are read again together.
+const TOGETHER: usize = BETWEEN / BLOCK;
+/// Looking at an event costs this many times as much where it has to be read again.
+const AGAIN: u64 = 8;
 
 /// Times and kinds of events, by their number. Times are ns since the origin.
 #[derive(Default)]
 pub(crate) struct Columns {
     heads: Vec<Head>,
-    segments: Segments,
-    /// The segment that is being filled, and the block.
-    filled: Vec<u8>,
+    /// Blocks that stand together; nothing where they are not known yet.
+    groups: Vec<OnceLock<Option<Group>>>,
+    room: Mutex<Room>,
+    /// Reads those that are not known.
+    again: Option<Again>,
+    /// The group that is being filled, and the block.
+    filled: (Vec<u8>, Vec<u32>),
     open: (Vec<i64>, Vec<u32>),
     len: usize,
     /// Kinds are below this.
     kinds: u32,
     /// Does no block have a time before those of the block before it? It is known when no more come.
     is_ordered: bool,
-    /// The block that single events were looked up in last.
-    looked_at: Mutex<Option<(usize, Decoded)>>,
+    is_broken: AtomicBool,
+    /// The block that single events were looked up in last, and room for its bytes.
+    looked_at: Mutex<Option<(usize, Decoded, Vec<u8>)>>,
 }
 
 /// What is known of a block without looking at it.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Head {
     /// The smallest and the largest time; the other way round without any.
     first: i64,
     last: i64,
-    segment: u32,
-    /// Where it begins there.
-    from: u32,
     /// The kinds of its events.
     kinds: KindMask,
 }
 
-/// A set of kinds, in which those are not told apart that are 64 apart.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct KindMask(u64);
-
-impl KindMask {
-    pub(crate) fn of(kinds: impl Iterator<Item = u32>) -> KindMask {
-        KindMask(kinds.fold(0, |mask, kind| mask | 1 << (kind % 64)))
+impl Head {
+    fn of(times: &[i64], kinds: &[u32]) -> Head {
+        let (first, last) = ends(times);
+        Head { first, last, kinds: KindMask::of(kinds.iter().copied()) }
     }
 
-    fn meets(self, other: KindMask) -> bool {
-        self.0 & other.0 != 0
+    fn has_times(&self) -> bool {
+        self.first <= self.last
     }
 }
 
-/// Stands for no time.
-pub(crate) const UNTIMED: i64 = i64::MIN;
-
-/// The events of a block.
-#[derive(Default)]
-struct Decoded {
-    times: Vec<i64>,
-    kinds: Vec<u32>,
-    bytes: Vec<u8>,
+/// Blocks that stand together, and where each begins.
+struct Group {
+    bytes: Segment,
+    starts: Box<[u32]>,
 }
 
-/// Set in the width of kinds when some events have no time: then a bit for each event says so.
-const SOME_UNTIMED: u8 = 0x80;
-
-/// Appends a block: the number of its events, the width of its kinds, these, and the distance of each time from the one before.
-fn encode(times: &[i64], kinds: &[u32], out: &mut Vec<u8>) -> (i64, i64) {
-    let timed = || times.iter().copied().filter(|time| *time != UNTIMED);
-    let range = timed().min().zip(timed().max()).unwrap_or((i64::MAX, i64::MIN));
-    let width = match kinds.iter().max().copied().unwrap_or(0) {
-        0..0x100 => 1u8,
-        0x100..0x1_0000 => 2,
-        _ => 4,
-    };
-    let has_untimed = times.contains(&UNTIMED);
-    out.extend_from_slice(&(times.len() as u16).to_le_bytes());
-    out.push(width | if has_untimed { SOME_UNTIMED } else { 0 });
-    kinds.iter().for_each(|kind| out.extend_from_slice(&kind.to_le_bytes()[..usize::from(width)]));
-    if has_untimed {
-        let bit = |(at, time): (usize, &i64)| u8::from(*time != UNTIMED) << at;
-        times.chunks(8).for_each(|eight| out.push(eight.iter().enumerate().map(bit).sum()));
-    }
-    let mut last = 0i64;
-    for time in timed() {
-        let step = time.wrapping_sub(last);
-        // Steps back have odd numbers.
-        put_leb(out, ((step << 1) ^ (step >> 63)) as u64, false);
-        last = time;
-    }
-    range
-}
-
-impl Decoded {
-    /// Takes a block apart; `None` when the bytes are none.
-    fn fill(&mut self, bytes: &[u8]) -> Option<()> {
-        let (count, rest) = bytes.split_first_chunk::<2>()?;
-        let count = usize::from(u16::from_le_bytes(*count));
-        let (head, rest) = rest.split_first()?;
-        let width = usize::from(head & !SOME_UNTIMED);
-        if count == 0 || count > BLOCK || ![1, 2, 4].contains(&width) {
-            return None;
-        }
-        let (kinds, mut rest) = rest.split_at_checked(count * width)?;
-        self.kinds.clear();
-        match width {
-            1 => self.kinds.extend(kinds.iter().map(|kind| u32::from(*kind))),
-            _ => self.kinds.extend(kinds.chunks_exact(width).map(little)),
-        }
-        self.times.clear();
-        let mut last = 0i64;
-        let mut next = |rest: &mut &[u8]| {
-            let step = take_leb(rest);
-            last = last.wrapping_add((step >> 1) as i64 ^ -((step & 1) as i64));
-            last
-        };
-        if head & SOME_UNTIMED == 0 {
-            self.times.extend((0..count).map(|_| next(&mut rest)));
-        } else {
-            let (bits, times) = rest.split_at_checked(count.div_ceil(8))?;
-            rest = times;
-            let is_timed = |at: usize| bits[at / 8] >> (at % 8) & 1 == 1;
-            self.times.extend((0..count).map(|at| if is_timed(at) { next(&mut rest) } else { UNTIMED }));
-        }
-        rest.is_empty().then_some(())
+impl Group {
+    /// Where some of its blocks stand.
+    fn place(&self, first: usize, last: usize) -> Option<(usize, usize)> {
+        let end = self.starts.get(last + 1).map_or_else(|| self.bytes.len(), |next| *next as usize);
+        Some((*self.starts.get(first)? as usize, end))
     }
 }
 
@@ -146,41 +88,42 @@ impl Columns {
     }
 
     fn close_block(&mut self) {
-        let (times, kinds) = (std::mem::take(&mut self.open.0), std::mem::take(&mut self.open.1));
+        let (times, kinds) = &mut self.open;
         if times.is_empty() {
             return;
         }
-        let from = self.filled.len() as u32;
-        let (first, last) = encode(&times, &kinds, &mut self.filled);
-        let segment = self.segments.len() as u32;
-        self.heads.push(Head { first, last, segment, from, kinds: KindMask::of(kinds.iter().copied()) });
+        self.filled.1.push(self.filled.0.len() as u32);
+        encode(times, kinds, &mut self.filled.0);
+        self.heads.push(Head::of(times, kinds));
         self.kinds = kinds.iter().fold(self.kinds, |most, kind| most.max(kind + 1));
-        if self.filled.len() >= SEGMENT {
-            self.close_segment();
+        times.clear();
+        kinds.clear();
+        if self.filled.1.len() == TOGETHER {
+            self.close_group();
         }
-        (self.open.0, self.open.1) = (times, kinds);
-        self.open.0.clear();
-        self.open.1.clear();
     }
 
-    fn close_segment(&mut self) {
-        if !self.filled.is_empty() {
-            self.segments.push(&self.filled);
-            self.filled.clear();
+    fn close_group(&mut self) {
+        let (bytes, starts) = &mut self.filled;
+        if !starts.is_empty() {
+            let bytes = self.room.get_mut().unwrap_or_else(PoisonError::into_inner).put(bytes);
+            self.groups.push(OnceLock::from(Some(Group { bytes, starts: starts.as_slice().into() })));
         }
+        self.filled.0.clear();
+        self.filled.1.clear();
     }
 
     /// No more events come.
     pub(crate) fn seal(&mut self) {
         self.close_block();
-        self.close_segment();
+        self.close_group();
         (self.filled, self.open) = Default::default();
         self.heads.shrink_to_fit();
         self.look_at_order();
     }
 
     fn look_at_order(&mut self) {
-        let has_times = self.heads.iter().all(|head| head.first <= head.last);
+        let has_times = self.heads.iter().all(Head::has_times);
         self.is_ordered = has_times && self.heads.windows(2).all(|two| two[0].last <= two[1].first);
     }
 
@@ -188,29 +131,73 @@ impl Columns {
         self.len
     }
 
-    /// Could what waits in a file not be read any more?
+    /// Could what waits in a file not be read any more, or were events not what they had been when they were read again?
     pub(crate) fn is_broken(&self) -> bool {
-        self.segments.is_broken()
+        self.is_broken.load(Ordering::Relaxed)
+    }
+
+    fn set_broken(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
     }
 
     /// Memory that they take.
     pub(crate) fn bytes(&self) -> usize {
-        self.segments.kept() + self.heads.capacity() * size_of::<Head>()
+        let room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
+        let starts = self.heads.len() * size_of::<u32>();
+        room.kept() + self.heads.capacity() * size_of::<Head>() + starts
     }
 
-    /// Where a block stands in its segment.
-    fn place(&self, block: usize) -> (usize, usize) {
-        let head = &self.heads[block];
-        let next = self.heads.get(block + 1).filter(|next| next.segment == head.segment);
-        let end = next.map_or_else(|| self.segments.bytes_of(head.segment as usize), |next| next.from as usize);
-        (head.from as usize, end)
+    /// The blocks of a group. Two who want the same one wait for each other.
+    fn group(&self, group: usize) -> Option<&Group> {
+        let found = self.groups.get(group)?.get_or_init(|| self.read_again(group)).as_ref();
+        if found.is_none() {
+            self.set_broken();
+        }
+        found
+    }
+
+    fn read_again(&self, group: usize) -> Option<Group> {
+        let first = group * BETWEEN;
+        let (times, kinds) = self.again.as_ref()?.read(first, self.len.min(first + BETWEEN) - first)?;
+        let heads = &self.heads[group * TOGETHER..];
+        let (mut bytes, mut starts) = (Vec::with_capacity(times.len() * 3), Vec::with_capacity(TOGETHER));
+        for ((times, kinds), head) in times.chunks(BLOCK).zip(kinds.chunks(BLOCK)).zip(heads) {
+            if *head != Head::of(times, kinds) {
+                return None;
+            }
+            starts.push(bytes.len() as u32);
+            encode(times, kinds, &mut bytes);
+        }
+        let bytes = self.room.lock().unwrap_or_else(PoisonError::into_inner).put(&bytes);
+        Some(Group { bytes, starts: starts.into() })
+    }
+
+    /// Reads all that is not known, by some threads, each from a place of its own on, until it is told to stop.
+    pub(crate) fn fill(&self, jobs: usize, progress: &Progress) {
+        let Some(again) = &self.again else { return };
+        let count = self.groups.len();
+        let jobs = jobs.clamp(1, count.max(1));
+        let work = |job: usize| {
+            for at in 0..count {
+                progress.wait();
+                let is_over = progress.stop.load(Ordering::Relaxed);
+                if is_over || self.group((at + job * count / jobs) % count).is_none() {
+                    return;
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            (1..jobs).for_each(|job| drop(scope.spawn(move || work(job))));
+            work(0);
+        });
+        again.rest();
     }
 
     /// Takes the bytes of a block apart.
     fn decode(&self, bytes: &[u8], block: &mut Decoded) -> Option<()> {
         let found = block.fill(bytes).filter(|()| block.kinds.iter().all(|kind| *kind < self.kinds));
         if found.is_none() {
-            self.segments.set_broken();
+            self.set_broken();
         }
         found
     }
@@ -220,14 +207,12 @@ impl Columns {
         let number = at / BLOCK;
         self.heads.get(number)?;
         let mut looked_at = self.looked_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if looked_at.as_ref().is_none_or(|(own, _)| *own != number) {
-            let mut block = looked_at.take().map(|(_, block)| block).unwrap_or_default();
-            let mut buffer = std::mem::take(&mut block.bytes);
+        if looked_at.as_ref().is_none_or(|(own, ..)| *own != number) {
+            let (_, mut block, mut buffer) = looked_at.take().unwrap_or_default();
             self.take_apart(number, &mut block, &mut buffer)?;
-            block.bytes = buffer;
-            *looked_at = Some((number, block));
+            *looked_at = Some((number, block, buffer));
         }
-        let (_, block) = looked_at.as_ref()?;
+        let (_, block, _) = looked_at.as_ref()?;
         Some((*block.times.get(at % BLOCK)?, *block.kinds.get(at % BLOCK)?))
     }
 
@@ -249,31 +234,28 @@ impl Columns {
         mut each: impl FnMut(usize, i64, u32),
     ) -> Option<()> {
         let (mut block, mut buffer) = (Decoded::default(), Vec::new());
-        let mut next = 0;
-        while next < self.heads.len() {
-            let segment = self.heads[next].segment;
-            let own = self.heads[next..].iter().take_while(|head| head.segment == segment).count();
-            let is_inside = |head: &Head| {
-                range.is_none_or(|(begin, end)| head.first <= head.last && head.last >= begin && head.first <= end)
-            };
-            let blocks = next..next + own;
-            next = blocks.end;
-            let (Some(first), Some(last)) = (
-                blocks.clone().find(|at| is_inside(&self.heads[*at])),
-                blocks.clone().rfind(|at| is_inside(&self.heads[*at])),
-            ) else {
+        let is_inside =
+            |head: &Head| range.is_none_or(|(begin, end)| head.has_times() && head.last >= begin && head.first <= end);
+        for (group, heads) in self.heads.chunks(TOGETHER).enumerate() {
+            let (Some(first), Some(last)) = (heads.iter().position(is_inside), heads.iter().rposition(is_inside))
+            else {
                 continue;
             };
             if is_over() {
                 return None;
             }
-            let (from, to) = (self.place(first).0, self.place(last).1);
-            let Some(bytes) = self.segments.part(segment as usize, (from, to), &mut buffer) else { continue };
-            for number in (first..=last).filter(|at| is_inside(&self.heads[*at])) {
-                let (begin, end) = self.place(number);
+            let Some(group_of) = self.group(group) else { continue };
+            let Some((from, to)) = group_of.place(first, last) else { continue };
+            let Some(bytes) = group_of.bytes.part((from, to), &mut buffer) else {
+                self.set_broken();
+                continue;
+            };
+            for at in (first..=last).filter(|at| is_inside(&heads[*at])) {
+                let Some((begin, end)) = group_of.place(at, at) else { continue };
                 if self.decode(&bytes[begin - from..end - from], &mut block).is_none() {
                     continue;
                 }
+                let number = group * TOGETHER + at;
                 let events = block.times.iter().zip(&block.kinds).enumerate();
                 match range {
                     None => events.for_each(|(at, (time, kind))| each(number * BLOCK + at, *time, *kind)),
@@ -292,7 +274,7 @@ impl Columns {
     fn blocks_in<'c>(&'c self, stretches: &'c [(i64, i64)], kinds: KindMask) -> impl Iterator<Item = usize> + 'c {
         let is_inside = move |head: &Head| {
             let next = stretches.partition_point(|(_, end)| *end < head.first);
-            head.first <= head.last && stretches.get(next).is_some_and(|(begin, _)| *begin <= head.last)
+            head.has_times() && stretches.get(next).is_some_and(|(begin, _)| *begin <= head.last)
         };
         let all = match (stretches.first(), stretches.last()) {
             (Some((begin, _)), Some((_, end))) if self.is_ordered => {
@@ -304,9 +286,14 @@ impl Columns {
         all.filter(move |at| self.heads[*at].kinds.meets(kinds) && is_inside(&self.heads[*at]))
     }
 
-    /// How many events are looked at to see those of some kinds in some stretches of time.
+    /// How many events are looked at to see those of some kinds in some stretches of time; more where they are read again.
     pub(crate) fn cost_of(&self, stretches: &[(i64, i64)], kinds: KindMask) -> u64 {
-        self.blocks_in(stretches, kinds).count() as u64 * BLOCK as u64
+        let (mut cost, mut last) = (0, None);
+        for group in self.blocks_in(stretches, kinds).map(|block| block / TOGETHER) {
+            let is_unknown = last.replace(group) != Some(group) && self.groups[group].get().is_none();
+            cost += if is_unknown { AGAIN * BETWEEN as u64 } else { BLOCK as u64 };
+        }
+        cost
     }
 
     /// Shows time and kind of each event in some stretches of time, both ends included, in order; among them are all of some
@@ -347,7 +334,7 @@ impl Columns {
         let (mut block, mut bytes) = (Decoded::default(), Vec::new());
         let is_candidate = |number: usize, head: &Head| {
             let events = number * BLOCK..self.len.min((number + 1) * BLOCK);
-            head.first <= head.last && head.kinds.meets(kinds) && may_hold(events)
+            head.has_times() && head.kinds.meets(kinds) && may_hold(events)
         };
         for (number, head) in self.heads.iter().enumerate().rev() {
             // A block further ahead holds none that is nearer.
@@ -383,82 +370,65 @@ impl Columns {
 
     /// Reads a block and takes it apart.
     fn take_apart(&self, number: usize, block: &mut Decoded, buffer: &mut Vec<u8>) -> Option<()> {
-        let bytes = self.segments.part(self.heads[number].segment as usize, self.place(number), buffer)?;
-        self.decode(bytes, block)
+        let group = self.group(number / TOGETHER)?;
+        let place = group.place(number % TOGETHER, number % TOGETHER)?;
+        let bytes = group.bytes.part(place, buffer);
+        if bytes.is_none() {
+            self.set_broken();
+        }
+        self.decode(bytes?, block)
     }
 
     /// The number of the first event that has a time, and one that is not before this one.
     pub(crate) fn first_from(&self, time: i64) -> Option<usize> {
-        let block = self.heads.iter().position(|head| head.first <= head.last && head.last >= time)?;
+        let block = self.heads.iter().position(|head| head.has_times() && head.last >= time)?;
         let is_it = |at: &usize| self.time(*at).is_some_and(|own| own >= time);
         (block * BLOCK..self.len.min((block + 1) * BLOCK)).find(is_it)
     }
 
+    /// Writes what is known of blocks without looking at them.
     pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
-        to.size(self.segments.len());
-        let mut buffer = Vec::new();
-        for at in 0..self.segments.len() {
-            let bytes = self.segments.part(at, (0, self.segments.bytes_of(at)), &mut buffer);
-            to.bytes(bytes.ok_or(io::ErrorKind::UnexpectedEof)?)?;
+        to.size(self.len);
+        let (mut time, mut kinds) = (0i64, 0);
+        for head in &self.heads {
+            // Blocks of one kind of traffic hold the same kinds.
+            to.number(head.kinds.0 ^ kinds);
+            kinds = head.kinds.0;
+            to.number(head.has_times().into());
+            if head.has_times() {
+                to.step(head.first.wrapping_sub(time));
+                to.number(head.last.abs_diff(head.first));
+                time = head.last;
+            }
+            to.plain(&[])?;
         }
         Ok(())
     }
 
-    /// Reads what was written; all kinds are below `kinds`. Where it stands in a file, it is looked at there.
-    pub(crate) fn read(from: &mut Reader<'_>, kinds: usize, file: Option<&Arc<Spool>>) -> Option<Columns> {
-        let mut columns = Columns { kinds: u32::try_from(kinds).ok()?, ..Columns::default() };
-        let mut block = Decoded::default();
-        let mut is_full = true;
-        for segment in 0..from.count()? {
-            let count = from.size()?;
-            let place = from.place();
-            let bytes = from.many(count)?;
-            let mut rest = &bytes[..];
-            while !rest.is_empty() {
-                // Events are found by their block: all are full but the last one.
-                let len = block_len(rest)?;
-                let (own, behind) = rest.split_at_checked(len)?;
-                block.fill(own).filter(|()| is_full && block.kinds.iter().all(|kind| *kind < columns.kinds))?;
-                is_full = block.times.len() == BLOCK;
-                let timed = || block.times.iter().copied().filter(|time| *time != UNTIMED);
-                let (first, last) = timed().min().zip(timed().max()).unwrap_or((i64::MAX, i64::MIN));
-                let from = (bytes.len() - rest.len()) as u32;
-                let (segment, kinds) = (u32::try_from(segment).ok()?, KindMask::of(block.kinds.iter().copied()));
-                columns.heads.push(Head { first, last, segment, from, kinds });
-                columns.len += block.times.len();
-                rest = behind;
+    /// Reads what was written.
+    pub(crate) fn read(from: &mut Reader<'_>) -> Option<Columns> {
+        let len = from.size()?;
+        let mut columns = Columns { len, ..Columns::default() };
+        let (mut time, mut kinds) = (0i64, 0);
+        for _ in 0..len.div_ceil(BLOCK) {
+            kinds ^= from.number()?;
+            let (mut first, mut last) = (i64::MAX, i64::MIN);
+            if from.flag()? {
+                first = time.wrapping_add(from.step()?);
+                last = first.checked_add_unsigned(from.number()?).filter(|_| first != UNTIMED)?;
+                time = last;
             }
-            match file {
-                Some(file) => columns.segments.push_place(file, place, bytes.len()),
-                None => columns.segments.push(&bytes),
-            }
+            columns.heads.push(Head { first, last, kinds: KindMask(kinds) });
         }
+        columns.groups.resize_with(columns.heads.len().div_ceil(TOGETHER), OnceLock::new);
         columns.look_at_order();
         Some(columns)
     }
-}
 
-/// How many bytes the block takes that stands at the beginning of some.
-fn block_len(bytes: &[u8]) -> Option<usize> {
-    let (head, rest) = bytes.split_first_chunk::<3>()?;
-    let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
-    let kinds = count * usize::from(head[2] & !SOME_UNTIMED);
-    let mut rest = rest.get(kinds..)?;
-    let mut timed = count;
-    if head[2] & SOME_UNTIMED != 0 {
-        let (bits, behind) = rest.split_at_checked(count.div_ceil(8))?;
-        timed = bits.iter().map(|bits| bits.count_ones() as usize).sum();
-        rest = behind;
+    /// Says who reads the events whose times and kinds were not kept; all kinds are below `kinds`.
+    pub(crate) fn read_by(&mut self, again: Again, kinds: usize) {
+        (self.again, self.kinds) = (Some(again), kinds as u32);
     }
-    for _ in 0..timed {
-        take_leb(&mut rest);
-    }
-    Some(bytes.len() - rest.len())
-}
-
-/// A number of up to four bytes, the lowest first.
-fn little(bytes: &[u8]) -> u32 {
-    bytes.iter().rev().fold(0, |number, byte| number << 8 | u32::from(*byte))
 }
 
 #[cfg(test)]
@@ -498,24 +468,5 @@ mod tests {
         assert_eq!((columns.first_from(4900), columns.first_from(i64::MAX)), (Some(5001), Some(6000)));
         assert_eq!(columns.for_each(None, &|| true, |_, _, _| unreachable!("nobody wants to know")), None);
         assert!(!columns.is_broken() && columns.bytes() < 80_000, "{}", columns.bytes());
-    }
-
-    #[test]
-    fn bytes_that_are_no_block_are_none() {
-        let (times, kinds): (Vec<i64>, Vec<u32>) = (0..40).map(|at| (at * 300 - (at % 3) * 500, at as u32 % 5)).unzip();
-        let mut bytes = Vec::new();
-        encode(&times, &kinds, &mut bytes);
-        let mut block = Decoded::default();
-        assert_eq!((block.fill(&bytes), block_len(&bytes)), (Some(()), Some(bytes.len())));
-        assert_eq!((&block.times, &block.kinds), (&times, &kinds));
-        for at in 0..bytes.len() {
-            assert!(block.fill(&bytes[..at]).is_none() || at > 40, "{at}");
-            for bit in 0..8 {
-                let mut other = bytes.clone();
-                other[at] ^= 1 << bit;
-                let _ = (block.fill(&other), block_len(&other));
-            }
-        }
-        assert!(block.fill(&[bytes, vec![0]].concat()).is_none());
     }
 }

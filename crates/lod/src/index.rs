@@ -1,6 +1,5 @@
 //! Reading a session once, and what is kept of it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,10 +12,13 @@ use tracemill_engine::selection::StreamOf;
 use tracemill_model::error::Error;
 use tracemill_model::packet::{Gap, GapKind, Packet};
 
-use crate::events::{Columns, KindMask};
+use crate::block::KindMask;
+use crate::events::Columns;
+use crate::kinds::{Kind, KindReader, Tracks};
+use crate::places::{BATCH, BETWEEN, Places};
 use crate::progress::Progress;
 use crate::set::EventSet;
-use crate::timeline::{Source, Timeline, TrackOf, TrackReader, in_reach};
+use crate::timeline::{Source, Timeline, TrackOf, in_reach};
 
 /// A base track: every event of the session stands on one of them.
 #[derive(Clone, Debug)]
@@ -72,13 +74,6 @@ pub struct Fault {
     pub range: Option<(i128, i128)>,
 }
 
-/// A kind of events: a track and a name.
-#[derive(Clone, Copy)]
-pub(crate) struct Kind {
-    pub(crate) track: u32,
-    pub(crate) name: u32,
-}
-
 /// The index of a session.
 pub struct Index {
     /// The base tracks, in the order of traces and streams.
@@ -100,23 +95,22 @@ pub struct Index {
     /// Events without time.
     pub untimed: u64,
     pub(crate) columns: Columns,
-    /// Places of all streams, and the number of the event behind them.
-    pub(crate) places: Vec<(usize, Box<[Place]>)>,
+    pub(crate) places: Arc<Places>,
     pub(crate) kinds: Vec<Kind>,
 }
 
 /// Errors whose packets are looked for: nobody looks at more of them, and each search goes through all packets.
 const LOOKED_UP: usize = 512;
-/// Events between places from which they can be read.
-const BETWEEN: usize = 1 << 16;
 
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
 pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Option<Index> {
     let mut reading = Reading::new(timeline, source);
     let mut events = source.events_until(source.selection.jobs, Some(&progress.stop));
     // Places take memory for each stream.
-    let between = BETWEEN.max(source.streams.len() * 64);
-    let mut next_place = between;
+    let between = BETWEEN.max((source.streams.len() * 64).next_multiple_of(BETWEEN));
+    let mut places = Places::default();
+    // A batch may end up to its length before the number from which somebody wants to read.
+    let mut next_place = between - BATCH;
     while let Some(step) = events.next() {
         match step {
             Step::Event(stream, event) => reading.take(stream, &event),
@@ -124,19 +118,20 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
         }
         let count = reading.index.columns.len();
         if count >= next_place
-            && let Some(places) = events.places()
+            && let Some(found) = events.places()
         {
-            reading.index.places.push((count, places.into()));
-            next_place = count + between;
+            places.push(count, found.into());
+            next_place = (count + BATCH + 1).next_multiple_of(between) - BATCH;
         }
-        if reading.index.columns.len().is_multiple_of(4096) {
-            progress.events.store(reading.index.columns.len() as u64, Ordering::Relaxed);
+        if count.is_multiple_of(4096) {
+            progress.events.store(count as u64, Ordering::Relaxed);
             progress.wait();
             if progress.stop.load(Ordering::Relaxed) {
                 return None;
             }
         }
     }
+    reading.index.places = Arc::new(places);
     (!progress.stop.load(Ordering::Relaxed)).then(|| reading.finish())
 }
 
@@ -161,46 +156,24 @@ pub fn matching(
     (!stop.load(Ordering::Relaxed)).then_some(set)
 }
 
-/// Not looked up yet, and different for each event.
-const UNKNOWN: u32 = u32::MAX;
-const OWN: u32 = u32::MAX - 1;
-
 struct Reading<'t> {
     timeline: &'t Timeline,
     index: Index,
-    /// For each stream, its base track.
-    track_of: Vec<Option<u32>>,
-    /// For each stream and class, the kind of its events.
-    kind_of: Vec<Vec<u32>>,
-    of_pair: HashMap<(u32, u32), u32>,
-    /// Tracks that traces number themselves.
-    of_number: HashMap<(usize, i128), u32>,
-    reader: TrackReader,
-    name: Vec<u8>,
+    kinds: KindReader,
     latest: Option<i128>,
     warnings: Collector,
 }
 
 impl<'t> Reading<'t> {
     fn new(timeline: &'t Timeline, source: &Source<'_>) -> Reading<'t> {
-        let mut track_of = vec![None; source.streams.len()];
-        let mut of_number = HashMap::new();
-        let tracks = timeline.tracks();
-        for (at, track) in tracks.iter().enumerate() {
-            match track.number() {
-                Some(number) => drop(of_number.insert((track.who(source).0, number), at as u32)),
-                None => track.streams().iter().for_each(|stream| track_of[*stream] = Some(at as u32)),
-            }
-        }
         let empty = |track: &TrackOf<'_>| {
             let counted = track.counted()?;
             Some(Track { events: 0, untimed: 0, range: None, ..counted.clone() })
         };
-        let classes = |of: &StreamOf| vec![UNKNOWN; source.session.traces[of.trace].schema.events().len()];
         Reading {
             timeline,
             index: Index {
-                tracks: tracks.iter().filter_map(empty).collect(),
+                tracks: timeline.tracks().iter().filter_map(empty).collect(),
                 origin: timeline.origin,
                 begin: 0,
                 end: 0,
@@ -210,35 +183,20 @@ impl<'t> Reading<'t> {
                 untimed: 0,
                 names: Vec::new(),
                 columns: Columns::default(),
-                places: Vec::new(),
+                places: Arc::default(),
                 kinds: Vec::new(),
             },
-            track_of,
-            kind_of: source.streams.iter().map(classes).collect(),
-            of_pair: HashMap::new(),
-            of_number,
-            reader: TrackReader::new(source.session),
-            name: Vec::new(),
+            kinds: KindReader::new(source.session, source.streams, Tracks::new(timeline, source), Vec::new()),
             latest: None,
             warnings: Collector::default(),
         }
     }
 
     fn take(&mut self, stream: usize, event: &Event<'_>) {
-        let class = event.raw.class().0 as usize;
-        let known = self.kind_of[stream].get(class).copied().unwrap_or(OWN);
-        let kind = match known {
-            OWN => self.look_up(stream, event),
-            UNKNOWN => {
-                let kind = self.look_up(stream, event);
-                let is_own = self.track_of[stream].is_none() || event.class().name.is_none();
-                self.kind_of[stream][class] = if is_own { OWN } else { kind };
-                kind
-            }
-            kind => kind,
-        };
+        let kind = self.kinds.kind(stream, event);
         let index = &mut self.index;
-        let track = &mut index.tracks[index.kinds[kind as usize].track as usize];
+        index.tracks.append(&mut self.kinds.new_tracks);
+        let track = &mut index.tracks[self.kinds.kinds[kind as usize].track as usize];
         track.events += 1;
         let time = event.ns.and_then(|ns| {
             self.latest = Some(self.latest.map_or(ns, |latest| latest.max(ns)));
@@ -252,32 +210,6 @@ impl<'t> Reading<'t> {
         index.columns.push(time, kind);
     }
 
-    /// The kind of an event.
-    #[cold]
-    fn look_up(&mut self, stream: usize, event: &Event<'_>) -> u32 {
-        let track = match self.track_of[stream] {
-            Some(track) => track,
-            None => self.own_track(event),
-        };
-        let name = self.timeline.names().number(event.name(&mut self.name).unwrap_or_default());
-        let Reading { index, of_pair, .. } = self;
-        *of_pair.entry((track, name)).or_insert_with(|| {
-            index.kinds.push(Kind { track, name });
-            index.kinds.len() as u32 - 1
-        })
-    }
-
-    /// The track of an event whose trace numbers tracks itself.
-    fn own_track(&mut self, event: &Event<'_>) -> u32 {
-        let number = self.reader.track(event).unwrap_or(-1);
-        let (tracks, reader) = (&mut self.index.tracks, &mut self.reader);
-        *self.of_number.entry((event.trace, number)).or_insert_with(|| {
-            let name = reader.name(number, event);
-            tracks.push(Track { trace: event.trace, stream: None, name, events: 0, untimed: 0, range: None });
-            tracks.len() as u32 - 1
-        })
-    }
-
     fn note(&mut self, streams: &[StreamOf], note: Note) {
         match note {
             Note::Gap(stream, gap) => {
@@ -289,13 +221,13 @@ impl<'t> Reading<'t> {
                     GapKind::DiscardedEvents => LossKind::Events,
                     GapKind::LostPackets => LossKind::Packets,
                 };
-                let track = self.track_of[at].map(|track| track as usize);
+                let track = self.kinds.tracks.of_stream[at].map(|track| track as usize);
                 self.index.losses.push(Loss { track, kind, count, begin: ns(begin_cycles), end: ns(end_cycles) });
             }
             Note::Fault(error) => {
                 let is_looked_up = self.index.faults.len() < LOOKED_UP;
                 let (stream, packet) = is_looked_up.then(|| damaged(streams, &error)).flatten().unzip();
-                let track = stream.and_then(|stream| self.track_of[stream]).map(|track| track as usize);
+                let track = stream.and_then(|stream| self.kinds.tracks.of_stream[stream]).map(|track| track as usize);
                 // Events before it in the packet were read.
                 let range = packet.flatten().map(|(begin, end)| (self.latest.unwrap_or(begin).clamp(begin, end), end));
                 self.index.faults.push(Fault { error: Arc::new(error), after: self.latest, track, range });
@@ -306,6 +238,7 @@ impl<'t> Reading<'t> {
 
     fn finish(mut self) -> Index {
         self.index.columns.seal();
+        self.index.kinds = self.kinds.kinds;
         self.index.names = self.timeline.names().list().iter().map(|name| name.to_string()).collect();
         (_, self.index.warnings) = self.warnings.take();
         self.index.end = self.latest.unwrap_or(0);
@@ -352,10 +285,15 @@ impl Index {
         self.columns.is_broken()
     }
 
+    /// Reads again what an index that was kept does not have of single events, by some threads. Who asks for a part meanwhile
+    /// gets it at once. It ends when [`Progress::stop`] is set.
+    pub fn fill(&self, jobs: usize, progress: &Progress) {
+        self.columns.fill(jobs, progress);
+    }
+
     /// Memory of what is kept of each event, in bytes.
     pub fn bytes(&self) -> usize {
-        let places: usize = self.places.iter().map(|(_, places)| places.len() * size_of::<Place>()).sum();
-        self.columns.bytes() + places
+        self.columns.bytes() + self.places.bytes()
     }
 
     /// Number of all events.
@@ -382,9 +320,7 @@ impl Index {
     /// Where to read from to meet an event soon: the places of all streams, and the number of the event behind them. `None`
     /// where that is the beginning.
     pub fn place_before(&self, event: usize) -> Option<(&[Place], usize)> {
-        let at = self.places.partition_point(|(number, _)| *number <= event).checked_sub(1)?;
-        let (number, places) = &self.places[at];
-        Some((places, *number))
+        self.places.before(event)
     }
 
     /// The kinds of the events of some tracks.

@@ -9,6 +9,8 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod again;
+mod block;
 mod buckets;
 pub mod calls;
 pub mod counters;
@@ -16,7 +18,9 @@ mod estimate;
 mod events;
 pub mod group;
 pub mod index;
+mod kinds;
 mod lane;
+mod places;
 mod progress;
 mod ranks;
 pub mod search;

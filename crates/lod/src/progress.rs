@@ -46,6 +46,11 @@ impl Progress {
         }
     }
 
+    /// Does the reading rest, when it looks next?
+    pub fn is_resting(&self) -> bool {
+        self.rest.is_on.load(Ordering::Relaxed)
+    }
+
     /// A rest, if there is one, ends by then.
     pub fn rest_no_longer_than(&self, time: Instant) {
         let mut until = self.rest.until.lock().unwrap_or_else(PoisonError::into_inner);

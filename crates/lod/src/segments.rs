@@ -1,5 +1,4 @@
-//! Bytes that are looked at now and then, in segments: in memory as long as they are few, then in a file without a name, or
-//! where they stand in a file that is kept.
+//! Bytes that are looked at now and then, in segments: in memory as long as they are few, then in a file without a name.
 
 use std::fs::File;
 use std::io;
@@ -81,33 +80,55 @@ impl Drop for Spool {
     }
 }
 
-enum Segment {
+/// Bytes, in memory or in a file.
+pub(crate) enum Segment {
     Memory(Box<[u8]>),
     /// Offset and length.
     File(Arc<Spool>, u64, usize),
 }
 
-/// The segments, by number.
+impl Segment {
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Segment::Memory(bytes) => bytes.len(),
+            Segment::File(_, _, len) => *len,
+        }
+    }
+
+    /// A part of it, in `buffer` when it is not in memory. `None` when the file cannot be read, or that is no part.
+    pub(crate) fn part<'b>(&'b self, (from, to): (usize, usize), buffer: &'b mut Vec<u8>) -> Option<&'b [u8]> {
+        match self {
+            Segment::Memory(bytes) => bytes.get(from..to),
+            Segment::File(file, offset, len) => {
+                if to > *len || from > to {
+                    return None;
+                }
+                buffer.resize(to - from, 0);
+                file.read(buffer, offset + from as u64).ok()?;
+                Some(buffer)
+            }
+        }
+    }
+}
+
+/// Where segments are put: in memory as long as they are few, then in a file.
 #[derive(Default)]
-pub(crate) struct Segments {
-    list: Vec<Segment>,
+pub(crate) struct Room {
     /// Bytes in memory.
     kept: usize,
     /// The file of those that do not stay there, and its bytes.
     file: Option<(Arc<Spool>, u64)>,
     /// Is there no room for such a file? Then they stay in memory.
     is_refused: bool,
-    is_broken: AtomicBool,
 }
 
-impl Segments {
-    /// Adds bytes behind the others.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+impl Room {
+    pub(crate) fn put(&mut self, bytes: &[u8]) -> Segment {
         let segment = if self.kept + bytes.len() > KEPT { self.spooled(bytes) } else { None };
-        self.list.push(segment.unwrap_or_else(|| {
+        segment.unwrap_or_else(|| {
             self.kept += bytes.len();
             Segment::Memory(bytes.into())
-        }));
+        })
     }
 
     fn spooled(&mut self, bytes: &[u8]) -> Option<Segment> {
@@ -125,9 +146,24 @@ impl Segments {
         Some(Segment::File(file, end, bytes.len()))
     }
 
-    /// Adds bytes that stand in a file.
-    pub(crate) fn push_place(&mut self, file: &Arc<Spool>, offset: u64, len: usize) {
-        self.list.push(Segment::File(file.clone(), offset, len));
+    /// Bytes that are in memory.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept
+    }
+}
+
+/// The segments, by number.
+#[derive(Default)]
+pub(crate) struct Segments {
+    list: Vec<Segment>,
+    room: Room,
+    is_broken: AtomicBool,
+}
+
+impl Segments {
+    /// Adds bytes behind the others.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        self.list.push(self.room.put(bytes));
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -136,10 +172,7 @@ impl Segments {
 
     /// Bytes of a segment.
     pub(crate) fn bytes_of(&self, at: usize) -> usize {
-        match &self.list[at] {
-            Segment::Memory(bytes) => bytes.len(),
-            Segment::File(_, _, len) => *len,
-        }
+        self.list[at].len()
     }
 
     /// A part of a segment, in `buffer` when it is not in memory. `None` when the file cannot be read.
@@ -149,30 +182,17 @@ impl Segments {
         (from, to): (usize, usize),
         buffer: &'b mut Vec<u8>,
     ) -> Option<&'b [u8]> {
-        match self.list.get(at)? {
-            Segment::Memory(bytes) => bytes.get(from..to),
-            Segment::File(file, offset, len) => {
-                if to > *len || from > to {
-                    return None;
-                }
-                buffer.resize(to - from, 0);
-                if file.read(buffer, offset + from as u64).is_err() {
-                    self.is_broken.store(true, Ordering::Relaxed);
-                    return None;
-                }
-                Some(buffer)
-            }
+        let segment = self.list.get(at)?;
+        let part = segment.part((from, to), buffer);
+        if part.is_none() && from <= to && to <= segment.len() {
+            self.is_broken.store(true, Ordering::Relaxed);
         }
+        part
     }
 
     /// Bytes that are in memory.
     pub(crate) fn kept(&self) -> usize {
-        self.kept
-    }
-
-    /// Says that what was read is not what was written.
-    pub(crate) fn set_broken(&self) {
-        self.is_broken.store(true, Ordering::Relaxed);
+        self.room.kept()
     }
 
     /// Could something not be read?
@@ -219,7 +239,7 @@ mod tests {
         let mut segments = Segments::default();
         let spool = Arc::new(Spool::temporary().expect("a file"));
         spool.write(b"abcdef", 0).expect("room");
-        segments.push_place(&spool, 2, 4);
+        segments.list.push(Segment::File(spool.clone(), 2, 4));
         let mut buffer = Vec::new();
         assert_eq!(segments.part(0, (1, 3), &mut buffer), Some(&b"de"[..]));
         spool.file.set_len(3).expect("it is ours");

@@ -1,6 +1,6 @@
 //! Statistics of a part of the timeline.
 
-use crate::events::UNTIMED;
+use crate::block::UNTIMED;
 use crate::index::{Index, LossKind};
 use crate::ranks::Ranks;
 use crate::set::EventSet;

@@ -4,21 +4,22 @@
 //! damaged or of another session give nothing. Memory is never taken in proportion to a number that stands there, but to the
 //! bytes that follow it.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read, Write};
+use std::io::{self, Read, Write};
 use std::sync::Arc;
 
 use crc32fast::Hasher;
 use tracemill_codec::bits::put_leb;
-use tracemill_engine::item::Place;
+use tracemill_engine::session::Session;
 
+use crate::again::Again;
 use crate::events::Columns;
-use crate::index::{Index, Kind, Loss, LossKind, Track};
-use crate::segments::Spool;
+use crate::index::{Index, Loss, LossKind, Track};
+use crate::kinds::Kind;
+use crate::places::Places;
 use crate::timeline::{Source, Timeline};
 
 /// The bytes begin with this; the number changes with the form of the rest.
-const MAGIC: &[u8] = b"tracemill index 2\n";
+const MAGIC: &[u8] = b"tracemill index 3\n";
 
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 1 << 16;
@@ -37,6 +38,11 @@ impl Writer<'_> {
 
     pub(crate) fn size(&mut self, size: usize) {
         self.number(size as u64);
+    }
+
+    /// A number that may be below 0.
+    pub(crate) fn step(&mut self, step: i64) {
+        self.number(((step << 1) ^ (step >> 63)) as u64);
     }
 
     pub(crate) fn wide(&mut self, number: i128) {
@@ -86,8 +92,7 @@ impl Writer<'_> {
 /// Reads what a [`Writer`] wrote. `None` is what everything gives when the bytes cannot be right.
 pub(crate) struct Reader<'r> {
     input: &'r mut dyn Read,
-    /// Bytes of all, and those that are left, without the checksum.
-    len: u64,
+    /// Bytes that are left, without the checksum.
     left: u64,
     sum: Hasher,
 }
@@ -99,11 +104,6 @@ impl Reader<'_> {
         self.input.read_exact(&mut bytes).ok()?;
         self.sum.update(&bytes);
         Some(bytes)
-    }
-
-    /// Where the next byte stands.
-    pub(crate) fn place(&self) -> u64 {
-        self.len - self.left
     }
 
     /// So many bytes.
@@ -125,6 +125,11 @@ impl Reader<'_> {
             }
         }
         None
+    }
+
+    pub(crate) fn step(&mut self) -> Option<i64> {
+        let step = self.number()?;
+        Some((step >> 1) as i64 ^ -((step & 1) as i64))
     }
 
     pub(crate) fn size(&mut self) -> Option<usize> {
@@ -221,15 +226,8 @@ pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn 
             to.range(end.map(|end| (end, end)));
         }
     }
-    to.size(index.places.len());
-    for (number, places) in &index.places {
-        to.size(*number);
-        for place in places {
-            place.numbers().into_iter().for_each(|number| to.number(number));
-        }
-        to.plain(&[])?;
-    }
     index.columns.write(&mut to)?;
+    index.places.write(&mut to);
     if !timeline.write(&mut to)? {
         return Ok(false);
     }
@@ -242,34 +240,23 @@ pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn 
 /// What stands before the knowledge itself: the words of whoever wrote it.
 pub fn identity(input: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
     let len = len.checked_sub(4)?;
-    head(&mut Reader { input, len, left: len, sum: Hasher::new() })
+    head(&mut Reader { input, left: len, sum: Hasher::new() })
 }
 
 fn head(from: &mut Reader<'_>) -> Option<Vec<u8>> {
     (from.many(MAGIC.len())? == MAGIC).then(|| from.bytes())?
 }
 
-/// Reads what [`write()`] wrote of the same session into a file; `None` when the file is not that. What is large stays there,
-/// and is looked at when it is wanted.
-pub fn read_file(source: &Source<'_>, own: &[u8], file: File) -> Option<(Timeline, Index)> {
-    let len = file.metadata().ok()?.len();
-    let mut input = BufReader::with_capacity(1 << 18, file.try_clone().ok()?);
-    read_from(source, own, (&mut input, len), Some(&Arc::new(Spool::new(file))))
-}
-
-/// The same of `len` bytes.
-pub fn read(source: &Source<'_>, own: &[u8], input: &mut dyn Read, len: u64) -> Option<(Timeline, Index)> {
-    read_from(source, own, (input, len), None)
-}
-
-fn read_from(
-    source: &Source<'_>,
+/// Reads `len` bytes that [`write()`] wrote of a source, whose session this is; `None` when they are not that. Times and kinds of
+/// events are read from the traces again when they are wanted: see [`Index::fill`].
+pub fn read(
+    (session, source): (&Arc<Session>, &Source<'_>),
     own: &[u8],
-    (input, len): (&mut dyn Read, u64),
-    file: Option<&Arc<Spool>>,
+    input: &mut dyn Read,
+    len: u64,
 ) -> Option<(Timeline, Index)> {
     let len = len.checked_sub(4)?;
-    let mut from = Reader { input: &mut *input, len, left: len, sum: Hasher::new() };
+    let mut from = Reader { input: &mut *input, left: len, sum: Hasher::new() };
     if head(&mut from)? != own {
         return None;
     }
@@ -285,29 +272,17 @@ fn read_from(
         let mut time = || Some(from.range()?.map(|(time, _)| time));
         Some(Loss { track, kind, count, begin: time()?, end: time()? })
     })?;
-    let places = from.list(|from| {
-        let number = from.size()?;
-        let places = source.streams.iter().map(|of| {
-            let mut numbers = [0; 4];
-            for number in &mut numbers {
-                *number = from.number()?;
-            }
-            let place = Place::of_numbers(numbers);
-            (numbers[0] <= of.stream.packets.len() as u64).then_some(place)
-        });
-        Some((number, places.collect::<Option<Box<[Place]>>>()?))
-    })?;
-    let columns = Columns::read(&mut from, kinds.len(), file)?;
+    let mut columns = Columns::read(&mut from)?;
+    let places = Arc::new(Places::read(&mut from, source, columns.len())?);
     let timeline = Timeline::read(&mut from, source, (origin, end), &names)?;
     let Reader { left, sum, .. } = from;
     let mut stored = [0; 4];
     input.read_exact(&mut stored).ok()?;
     let events = tracks.iter().try_fold(0u64, |sum, track| sum.checked_add(track.events));
-    let is_rising = places.windows(2).all(|pair| pair[0].0 < pair[1].0);
-    let is_inside = places.last().is_none_or(|(number, _)| *number <= columns.len());
-    let is_right = is_rising && is_inside && begin <= end && untimed <= columns.len() as u64;
+    let is_right = begin <= end && untimed <= columns.len() as u64;
     let is_whole =
         is_right && left == 0 && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
+    columns.read_by(Again::new(session, source, &timeline, (&places, &kinds)), kinds.len());
     let index = Index {
         tracks,
         names,

@@ -251,6 +251,10 @@ impl Timeline {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn shared_names(&self) -> Arc<Mutex<Names>> {
+        self.names.clone()
+    }
+
     /// A name of an event.
     pub fn name(&self, number: u32) -> Arc<str> {
         self.names().list.get(number as usize).cloned().unwrap_or_default()

@@ -1,6 +1,7 @@
 //! Tiles, sums and searches of the demo's traces, against counting by hand.
 
 mod damaged;
+mod kept;
 mod located;
 mod made;
 

@@ -85,7 +85,7 @@ pub(crate) enum Reply {
 pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     let reply = answer_of(shared, path, query)?;
     if shared.index().is_some_and(|index| index.is_broken()) || shared.calls().is_some_and(|calls| calls.is_broken()) {
-        let text = "the file in which the index waits cannot be read any more";
+        let text = "what the index was made of cannot be read any more, or has changed";
         return Err(ApiError::new(500, "fault", text));
     }
     Ok(reply)

@@ -13,8 +13,10 @@ use std::time::{Duration, SystemTime};
 
 use tracemill_engine::output::{Pending, is_pending};
 use tracemill_engine::session::Session;
-use tracemill_lod::{Index, Source, Timeline, store};
+use tracemill_lod::{Index, Timeline, store};
 use tracemill_model::error::{Error, ErrorKind, Result};
+
+use crate::shared::Traces;
 
 /// Bytes that all indexes together may take.
 pub const MOST_BYTES: u64 = 2 << 30;
@@ -125,16 +127,16 @@ impl Cache {
     }
 
     /// What is kept of the traces, when they are what they were.
-    pub(crate) fn load(&self, source: &Source<'_>) -> Option<(Timeline, Index)> {
-        let own = self.own(source.session)?;
+    pub(crate) fn load(&self, traces: &Traces) -> Option<(Timeline, Index)> {
+        let own = self.own(&traces.session)?;
         if !is_private(&self.folder, &self.path(own)) {
             return None;
         }
         let file = File::options().read(true).write(true).open(self.path(own)).ok()?;
-        let used = file.try_clone().ok()?;
-        let found = store::read_file(source, &own.identity, file)?;
+        let (mut input, len) = (BufReader::with_capacity(1 << 18, &file), file.metadata().ok()?.len());
+        let found = store::read((&traces.session, &traces.source()), &own.identity, &mut input, len)?;
         // The oldest go first when there are too many; a time that cannot be set does no harm.
-        let _ = used.set_modified(SystemTime::now());
+        let _ = file.set_modified(SystemTime::now());
         Some(found)
     }
 
@@ -337,7 +339,6 @@ mod tests {
     use tracemill_lod::{Progress, index, tiles};
 
     use super::*;
-    use crate::shared::Traces;
 
     struct Scratch(PathBuf);
 
@@ -426,10 +427,10 @@ mod tests {
         for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("it is there").flatten()) {
             let traces = open(&entry.path());
             let cache = || Cache::new(scratch.0.clone(), vec![entry.path()], later());
-            assert!(cache().load(&traces.source()).is_none());
+            assert!(cache().load(&traces).is_none());
             let known = read(&traces);
             cache().save(&traces.session, &known.0, &known.1);
-            match cache().load(&traces.source()) {
+            match cache().load(&traces) {
                 Some(found) => {
                     kept += 1;
                     assert!(shown(&traces, &found) == shown(&traces, &known), "{}", entry.path().display());
@@ -453,7 +454,7 @@ mod tests {
         let traces = open(&trace);
         let known = read(&traces);
         let cache = || Cache::new(folder.clone(), vec![trace.clone()], later());
-        let is_known = || cache().load(&traces.source()).is_some();
+        let is_known = || cache().load(&traces).is_some();
         cache().save(&traces.session, &known.0, &known.1);
         assert!(is_known());
         let mut files = Vec::new();
@@ -478,10 +479,7 @@ mod tests {
         fs::write(trace.join("another"), "").expect("a file");
         assert!(!is_known(), "a new file");
         fs::remove_file(trace.join("another")).expect("it is there");
-        assert!(
-            Cache::new(folder.clone(), vec![trace.clone()], time).load(&traces.source()).is_none(),
-            "it may grow still"
-        );
+        assert!(Cache::new(folder.clone(), vec![trace.clone()], time).load(&traces).is_none(), "it may grow still");
         assert!(is_known());
     }
 
@@ -494,7 +492,9 @@ mod tests {
         let source = traces.source();
         let mut bytes = Vec::new();
         assert!(store::write(&known.0, &known.1, b"mine", &mut bytes).expect("memory"));
-        let load = |own: &[u8], bytes: &[u8]| store::read(&source, own, &mut &bytes[..], bytes.len() as u64);
+        let load = |own: &[u8], bytes: &[u8]| {
+            store::read((&traces.session, &source), own, &mut &bytes[..], bytes.len() as u64)
+        };
         assert!(load(b"mine", &bytes).is_some() && load(b"yours", &bytes).is_none());
         let step = (bytes.len() / 500).max(1);
         for at in (0..bytes.len()).step_by(step).chain(0..200) {

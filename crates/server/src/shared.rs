@@ -335,7 +335,7 @@ impl Shared {
                 scope.spawn(follow_calls);
             }
             let source = self.input.traces.source();
-            let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&source));
+            let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces));
             if let Some((timeline, index)) = kept {
                 self.is_kept.store(true, Ordering::Relaxed);
                 self.put_timeline(timeline);
@@ -365,10 +365,10 @@ impl Shared {
             news.stage = if is_new { Stage::Complete } else { news.stage };
             is_new
         });
-        if let (Some(cache), Some(index), false) =
-            (&self.input.cache, self.index(), self.is_kept.load(Ordering::Relaxed))
-        {
-            cache.save(session, &self.timeline(), index);
+        match (&self.input.cache, self.index()) {
+            (_, Some(index)) if self.is_kept.load(Ordering::Relaxed) => index.fill(selection.jobs, &self.progress),
+            (Some(cache), Some(index)) => cache.save(session, &self.timeline(), index),
+            _ => {}
         }
     }
 
