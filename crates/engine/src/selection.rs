@@ -64,11 +64,27 @@ pub fn streams(session: &Session, wanted: &[String]) -> Result<Vec<StreamOf>> {
     Ok(streams)
 }
 
-/// The wanted stream, by index, whose packets hold an error that opening a trace found.
-pub fn stream_of_fault(streams: &[StreamOf], trace: usize, fault: &Error) -> Option<usize> {
-    fault.place().packet?;
-    let path = fault.place().file.as_deref()?;
-    streams.iter().position(|of| of.trace == trace && of.stream.files.iter().any(|file| file.path == path))
+/// The stream of a trace, by index among all of it, whose packets hold an error that opening the trace found. Where several share
+/// a file it is the one that has the packet there, or the last one before; without an offset, the first that has a packet of
+/// this number.
+pub fn stream_of_fault(streams: &[Stream], fault: &Error) -> Option<usize> {
+    let place = fault.place();
+    let (number, path) = (place.packet?, place.file.as_deref()?);
+    let of_file = |stream: &Stream| stream.files.iter().position(|file| file.path == path);
+    let own: Vec<(usize, usize)> =
+        streams.iter().enumerate().filter_map(|(at, stream)| Some((at, of_file(stream)?))).collect();
+    if own.len() < 2 {
+        return own.first().map(|(at, _)| *at);
+    }
+    let packets = own.iter().flat_map(|(at, file)| {
+        let packets = streams[*at].packets.iter().filter(move |packet| packet.file as usize == *file);
+        packets.map(move |packet| (packet.offset_bytes, packet.index == number, *at))
+    });
+    let found = match place.offset {
+        Some(offset) => packets.filter(|(own, ..)| *own <= offset).max_by_key(|(own, is_it, _)| (*own, *is_it)),
+        None => packets.into_iter().find(|(_, is_it, _)| *is_it),
+    };
+    found.map(|(.., at)| at).or(own.first().map(|(at, _)| *at))
 }
 
 /// A set of event classes, by index.
@@ -99,4 +115,48 @@ pub struct SpineFilter {
     pub cycles: Option<(u64, u64)>,
     /// Wanted event classes; `None` for all.
     pub classes: Option<Arc<ClassSet>>,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::{Path, PathBuf};
+
+    use tracemill_format::DataFile;
+    use tracemill_model::error::ErrorKind;
+    use tracemill_model::packet::Packet;
+    use tracemill_model::packet_list::PacketList;
+    use tracemill_model::schema::StreamClassId;
+
+    use super::*;
+
+    /// A stream of one file, with packets at these places, all 0x1000 bytes long.
+    fn stream(path: &Path, offsets: &[u64]) -> Stream {
+        let bytes = Arc::new(Vec::new());
+        let file = DataFile { path: path.to_path_buf(), relative: String::new(), bytes, is_indexed: false };
+        let packets = offsets.iter().zip(0..).map(|(offset, index)| {
+            let packet = Packet::new(StreamClassId(0), *offset, 0x8000);
+            Packet { index, ..packet }
+        });
+        let packets: PacketList = packets.collect();
+        Stream { name: String::new(), class: StreamClassId(0), id: None, files: vec![file], packets }
+    }
+
+    #[test]
+    fn an_error_of_a_file_that_is_shared_is_that_of_the_stream_that_has_the_packet() {
+        let (shared, own) = (PathBuf::from("shared"), PathBuf::from("own"));
+        let streams = [stream(&shared, &[0x1000, 0x2000]), stream(&own, &[0]), stream(&shared, &[0x3000, 0x5000])];
+        let error = |path: &Path, packet: u64, offset: Option<u64>| {
+            let error = Error::new(ErrorKind::Malformed, "damaged").in_file(path).in_packet(packet);
+            offset.into_iter().fold(error, Error::at_offset)
+        };
+        let found = |path: &Path, packet, offset| stream_of_fault(&streams, &error(path, packet, offset));
+        for (offset, packet, wanted) in
+            [(0x1000, 0, 0), (0x2fff, 1, 0), (0x3000, 0, 2), (0x4800, 1, 2), (0x5001, 1, 2), (0, 0, 0)]
+        {
+            assert_eq!(found(&shared, packet, Some(offset)), Some(wanted), "{offset:#x}");
+        }
+        assert_eq!((found(&shared, 1, None), found(&shared, 9, None)), (Some(0), Some(0)));
+        assert_eq!((found(&own, 7, Some(0x7000)), found(Path::new("other"), 0, None)), (Some(1), None));
+        assert_eq!(stream_of_fault(&streams, &Error::new(ErrorKind::Malformed, "all").in_file(&shared)), None);
+    }
 }

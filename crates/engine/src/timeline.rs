@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
-use tracemill_model::error::Result;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet_list::PacketList;
 
 use crate::ahead::parts_of;
@@ -14,7 +14,7 @@ use crate::filter::Filter;
 use crate::item::Place;
 use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Choice, Redactions, StreamReader};
-use crate::selection::{ClassSet, SpineFilter, StreamOf, streams};
+use crate::selection::{ClassSet, SpineFilter, StreamOf, stream_of_fault, streams};
 use crate::session::Session;
 use crate::stretches::Marker;
 
@@ -87,6 +87,11 @@ pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
 pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -> Vec<StreamReader> {
     let max_events = max_events(streams, selection);
     let choice = selection.filter.as_ref().map(|filter| Arc::new(Choice::new(filter)));
+    // Of each trace its errors, with the streams that they are in.
+    let faults_of = |trace: &OpenTrace| -> Vec<(Option<usize>, Error)> {
+        trace.faults.iter().map(|fault| (stream_of_fault(&trace.streams, fault), fault.clone())).collect()
+    };
+    let faults: Option<Vec<_>> = selection.faults_in_place.then(|| session.traces.iter().map(faults_of).collect());
     let cursor = |of: &StreamOf| {
         let (mut stream, mut cycles) = (of.stream.clone(), None);
         let of_trace = selection.of_traces_ns.get(of.trace).copied().flatten();
@@ -104,8 +109,9 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         let classes = selection.classes.get(of.trace).cloned().flatten();
         let filter = SpineFilter { cycles, classes };
         let mut cursor = Cursor::new(&session.traces[of.trace], stream, of.clock, filter, max_events);
-        if selection.faults_in_place {
-            cursor.tell_faults(&session.traces[of.trace].faults);
+        if let Some(faults) = &faults {
+            let own = faults[of.trace].iter().filter(|(stream, _)| *stream == Some(of.index));
+            cursor.tell_faults(&own.map(|(_, fault)| fault.clone()).collect::<Vec<_>>());
         }
         let mut cursor = cursor.with_progress(session.progress.clone());
         selection.stop.iter().for_each(|stop| cursor.stop_at(stop.clone()));

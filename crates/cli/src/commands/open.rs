@@ -28,7 +28,11 @@ impl Opened {
         let Opened { session, reporter, .. } = self;
         session.traces.iter().enumerate().any(|(trace, of)| {
             let mut left = of.faults.iter().filter(|fault| fault.place().packet.is_some());
-            left.any(|fault| stream_of_fault(streams, trace, fault).is_none() && reporter.fault(fault))
+            left.any(|fault| {
+                let stream = stream_of_fault(&of.streams, fault);
+                let is_read = streams.iter().any(|own| own.trace == trace && Some(own.index) == stream);
+                !is_read && reporter.fault(fault)
+            })
         })
     }
 }
