@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io::{Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value, json};
@@ -30,9 +31,12 @@ pub struct Cut {
     pub filter: Option<String>,
     /// The streams, by index among [those that are shown](Traces::streams); `None` for all.
     pub streams: Option<Vec<usize>>,
+    /// Set once nobody wants it any more.
+    pub stop: Arc<AtomicBool>,
 }
 
-/// Writes a part of the traces as a trace at a path where nothing is.
+/// Writes a part of the traces as a trace at a path where nothing is. It gives up soon when nobody wants that any more, with any
+/// error.
 pub type Cutter = Box<dyn Fn(&Cut, &Path) -> Result<()> + Send + Sync>;
 
 /// Files that wait to be fetched.
@@ -99,7 +103,7 @@ fn fault(doing: &str, path: &Path, error: &std::io::Error) -> ApiError {
 pub(crate) fn export(shared: &Arc<Shared>, body: &Value, asker: &Asker) -> Answer {
     let is_csv = body["format"].is_null() || body["format"] == "csv";
     let file = match body["what"].as_str() {
-        Some("trace") => Waiting::Archive(trace(shared, body)?),
+        Some("trace") => Waiting::Archive(trace(shared, body, asker)?),
         Some("events") if is_csv => Waiting::Table("events.csv", csv::events(shared, &csv::question(body, asker))?),
         Some("statistics") if is_csv => {
             Waiting::Table("statistics.csv", csv::statistics(shared, &csv::question(body, asker))?)
@@ -112,21 +116,25 @@ pub(crate) fn export(shared: &Arc<Shared>, body: &Value, asker: &Asker) -> Answe
 }
 
 /// Cuts a trace, and packs it.
-fn trace(shared: &Shared, body: &Value) -> Answer<File> {
+fn trace(shared: &Shared, body: &Value, asker: &Asker) -> Answer<File> {
     let Some(cutter) = &shared.input.cut else {
         return Err(ApiError::new(404, "path", "this program writes no traces"));
     };
     let index = shared.whole_index()?;
-    let cut = cut_of(shared, index, body)?;
+    let cut = Cut { stop: asker.flag(), ..cut_of(shared, index, body)? };
     let folder = Folder::new()?;
     let trace = folder.0.join("trace");
     cutter(&cut, &trace).map_err(|error| match error.kind() {
+        _ if asker.is_over(shared) => Asker::over(),
         ErrorKind::Io => ApiError::new(500, "fault", error.message()),
         _ => ApiError::request(error.message()),
     })?;
     let packed = folder.0.join("trace.tar");
     let pack = || -> std::io::Result<File> {
         let mut builder = tar::Builder::new(File::options().read(true).write(true).create_new(true).open(&packed)?);
+        if asker.is_over(shared) {
+            return Err(std::io::ErrorKind::Interrupted.into());
+        }
         builder.append_dir_all("trace", &trace)?;
         let mut file = builder.into_inner()?;
         file.seek(SeekFrom::Start(0))?;
@@ -168,5 +176,5 @@ fn cut_of(shared: &Shared, index: &Index, body: &Value) -> Answer<Cut> {
         streams.map(|streams| streams.into_iter().flatten().collect())
     });
     let filter = body["filter"].as_str().filter(|text| !text.trim().is_empty()).map(str::to_string);
-    Ok(Cut { begin: time("begin")?, end: time("end")?, filter, streams: streams.transpose()? })
+    Ok(Cut { begin: time("begin")?, end: time("end")?, filter, streams: streams.transpose()?, ..Cut::default() })
 }

@@ -5,14 +5,17 @@
 
 use std::time::{Duration, Instant};
 
+use tracemill_lod::Progress;
+
 use crate::shared::Shared;
 
 /// Of fewer events everything is known before a page asks for it.
 const LARGE: f64 = 500_000.0;
+/// What a browser that shows the page asks for next.
+const SCRIPT: &str = "/app.js";
 /// From the beginning of the server until a browser that runs already asks for the page.
 const FOR_BROWSER: Duration = Duration::from_millis(400);
-/// From there until the page has its first tiles. Only the first page is waited for: others, and whoever only looks whether the
-/// server is there, find the reading under way.
+/// From there until the page has its first tiles. Only the first page is waited for: others find the reading under way.
 const FOR_TILES: Duration = Duration::from_millis(1500);
 /// From there until they are drawn.
 const FOR_DRAWING: Duration = Duration::from_millis(150);
@@ -24,10 +27,16 @@ pub(crate) fn server_begins(shared: &Shared) {
     }
 }
 
-/// The page was asked for.
-pub(crate) fn page_opens(shared: &Shared) {
+/// A part of the page was asked for. Whoever only looks whether the server is there does not ask for its script.
+pub(crate) fn asked_for(shared: &Shared, path: &str) {
     if is_large(shared) {
-        shared.progress.rest_once_until(Instant::now() + FOR_TILES);
+        rest_for(&shared.progress, path);
+    }
+}
+
+fn rest_for(progress: &Progress, path: &str) {
+    if path == SCRIPT {
+        progress.rest_once_until(Instant::now() + FOR_TILES);
     }
 }
 
@@ -38,4 +47,19 @@ pub(crate) fn tiles_are_sent(shared: &Shared) {
 
 fn is_large(shared: &Shared) -> bool {
     !shared.is_complete() && shared.timeline().expected() > LARGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_browser_is_waited_for() {
+        assert!(crate::assets::Asset::find(SCRIPT).is_some(), "the page has no such script");
+        let progress = Progress::default();
+        ["/", "/favicon.ico", "/"].iter().for_each(|path| rest_for(&progress, path));
+        assert!(!progress.is_resting());
+        rest_for(&progress, SCRIPT);
+        assert!(progress.is_resting());
+    }
 }

@@ -213,9 +213,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
         return match path.strip_prefix("/export/") {
             Some(name) => download::exported(&app.current.lasting.exports, name, &parts.method),
             None => {
-                if path == "/" {
-                    first::page_opens(&app.current.shared());
-                }
+                first::asked_for(&app.current.shared(), &path);
                 page(&path, &parts.headers)
             }
         };

@@ -36,7 +36,7 @@ mod shown {
     use tracemill_engine::timeline::Selection;
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
-    use tracemill_model::error::Error;
+    use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::cache::{self, Cache};
     use tracemill_server::{Cutter, Input, Move, Querier, Reopener, Settings, Traces, listen};
 
@@ -197,10 +197,14 @@ mod shown {
                 Some(list) => list.iter().map(|at| streams[*at].clone()).collect(),
                 None => streams.clone(),
             };
-            let options = ConvertOptions { selection, filter: bound.transpose()?, ..ConvertOptions::default() };
+            let (filter, stop) = (bound.transpose()?, Some(&*cut.stop));
+            let options = ConvertOptions { selection, filter, stop, ..ConvertOptions::default() };
             let mut pending = Pending::new(path)?;
             // What is damaged is in `problems`.
-            convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
+            let written = convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
+            if written.is_stopped {
+                return Err(Error::new(ErrorKind::Io, "nobody waits for the trace any more"));
+            }
             pending.commit()
         })
     }

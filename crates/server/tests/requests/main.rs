@@ -2,6 +2,7 @@
 
 mod calls;
 mod counters;
+mod export;
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
