@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Track } from '../src/api/types';
-import { AS_GIVEN, LANE_PX, laneToAsk, layoutOf, MOST_LANES, rowAt, rowsBetween, TOLD_LANES } from '../src/draw/layout';
+import { AS_GIVEN, LANE_PX, lanesToAsk, laneToAsk, layoutOf, MOST_LANES, rowAt, rowsBetween, TOLD_LANES } from '../src/draw/layout';
 import { scaleOf } from '../src/draw/scale';
 import { wordsOf } from '../src/draw/timeline';
 import { TileStore } from '../src/state/tiles';
@@ -33,6 +33,18 @@ test('the lanes that are asked for are those in sight, and few steps of the whee
   assert.equal(asked[TOLD_LANES - MOST_LANES], 0);
   const others = asked.filter((lane, from) => from > 0 && lane !== asked[from - 1]).length;
   assert.ok(others <= 400 / 30, `${others}`);
+});
+
+test('a folded row asks for its outermost lane, however far the others were scrolled', () => {
+  const deep: Track[] = [{ ...TRACKS[5] as Track, id: 'deep', parent: null, depth: 300 }];
+  const from = new Map([['deep', 150]]);
+  const asked = (folds: string[], pins: string[]) => lanesToAsk(layoutOf(deep, folds, pins, AS_GIVEN, from)).get('deep');
+  for (const pins of [[], ['deep']]) {
+    const [unfolded, folded] = [asked([], pins), asked(['deep'], pins)];
+    assert.equal(unfolded, laneToAsk(150));
+    assert.equal(folded, undefined);
+  }
+  assert.equal(lanesToAsk(layoutOf(deep, [], [], AS_GIVEN, new Map([['deep', 3]]))).size, 0);
 });
 
 test('where not all lanes are there, it is said which calls are counted', () => {

@@ -5,7 +5,7 @@ import type {
   CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup, Wakeup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
-import { laneToAsk, layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
+import { lanesToAsk, layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
 import { isLog, showsTiles, type Titled } from '../draw/timeline';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
@@ -219,12 +219,13 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
 }
 
 /** The first lane of a track that is asked for. */
-const laneOf = (id: string): number => laneToAsk(lanesFrom.peek().get(id) ?? 0);
-let lanesAsked = new Map<string, number>();
-// Whoever goes to deeper lanes has no tiles of them yet.
+const laneOf = (id: string): number => lanesWanted.peek().get(id) ?? 0;
+const lanesWanted = computed(() => lanesToAsk(layout.value));
+let lanesAsked: ReadonlyMap<string, number> = new Map();
+// Whoever goes to deeper lanes, or folds a track there, has no tiles of the lanes that are in sight now.
 effect(() => {
-  const now = new Map([...lanesFrom.value.keys()].map((id) => [id, laneOf(id)]));
-  const moved = [...now].filter(([id, lane]) => (lanesAsked.get(id) ?? 0) !== lane).map(([id]) => id);
+  const now = lanesWanted.value;
+  const moved = [...new Set([...now.keys(), ...lanesAsked.keys()])].filter((id) => now.get(id) !== lanesAsked.get(id));
   lanesAsked = now;
   if (moved.length === 0) return;
   for (const id of moved) for (const store of [plainTiles, filteredTiles]) store.markTrack(id);
