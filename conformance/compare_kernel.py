@@ -60,13 +60,21 @@ def questions(rng, machine, kernel):
     begin = machine.begin + rng.randint(0, length)
     ranged = dict(begin=begin, end=begin + rng.randint(1, max(1, length)))
     tid, cpu = rng.choice(kernel.tids), rng.randrange(kernel.cpus)
+    pid, comm = rng.choice(sorted(set(kernel.pids.values()))), rng.choice([f"t{tid}", f"new{tid}", "t?", "*1*", "n*"])
+    of_cpu, of_tid = (dict(cpus=[cpu]), ["--cpu", str(cpu)]), (dict(tids=[tid]), ["--tid", str(tid)])
+    of_pid, of_comm = (dict(pids=[pid]), ["--pid", str(pid)]), (dict(comm=comm), ["--comm", comm])
     spans = [({}, []), (dict(log=True), ["--log"]), (dict(top=3), ["--top", "3"]), (dict(hist=4), ["--hist", "4"]),
-             (dict(tids=[tid]), ["--tid", str(tid)]), (dict(least=10), ["--min", "10ns"]), (dict(most=20, log=True), ["--max", "20ns", "--log"])]
+             of_cpu, of_tid, of_pid, of_comm, (dict(cpus=[cpu], log=True), ["--cpu", str(cpu), "--log"]),
+             (dict(comm=comm, log=True), ["--comm", comm, "--log"]), (dict(least=10), ["--min", "10ns"]),
+             (dict(most=20, log=True), ["--max", "20ns", "--log"])]
     plain = {
         "states": [None], "cpu": [None, "process", "cpu"], "stats": [None, "trace", "event"], "processes": [None],
         "sched": [None, "prio", "cpu", "waker", "process"], "irq": [None, "cpu"], "syscalls": [None, "thread", "process", "errno"],
         "io": [None, "thread", "process", "file", "disk", "net"], "memory": [None], "locks": [None, "thread", "process"],
     }
+    # The name and the process of a thread may become known while a state lasts: questions about those are asked elsewhere.
+    chosen = {("states", None): [of_cpu, of_tid], ("cpu", None): [of_tid], ("cpu", "cpu"): [of_cpu], ("stats", None): [of_cpu, of_tid],
+              ("stats", "event"): [of_cpu, of_tid], ("processes", None): [of_tid, of_pid, of_comm], ("memory", None): [of_cpu, of_tid, of_pid]}
     steps = ("cpu", "sched", "irq", "syscalls", "io", "locks")
     for name, keys in plain.items():
         for key in keys:
@@ -74,9 +82,13 @@ def questions(rng, machine, kernel):
             options = [({}, []), (ranged, ["--begin", f"{ranged['begin']}ns", "--end", f"{ranged['end']}ns"])]
             if name in ("sched", "irq", "syscalls", "io", "locks") and key != "net":
                 some = [of for of in spans if not ("log" in of[0] or "top" in of[0] or "hist" in of[0]) or key in (None, "disk")]
+                # Interrupts have no thread; a request has that of its issue.
                 if name == "irq" or key == "disk":
-                    some = [of for of in some if "tids" not in of[0]]
+                    some = [of for of in some if not {"tids", "pids", "comm"} & of[0].keys()]
+                if key == "disk":
+                    some = [of for of in some if "cpus" not in of[0]]
                 options += some[1:]
+            options += chosen.get((name, key), [])
             if name in steps and key not in ("disk", "net"):
                 size = max(1, length // rng.randint(1, 5))
                 options.append((dict(step=size), ["--step", f"{size}ns"]))

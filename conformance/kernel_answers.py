@@ -4,6 +4,7 @@ Every answer is (rows, all) with the keys of the JSON; the order of rows is that
 """
 
 import errno
+import fnmatch
 import math
 from collections import ChainMap, Counter, defaultdict
 
@@ -51,6 +52,16 @@ class Question:
 
     def has(self, time):
         return self.begin <= time <= self.end
+
+    def wants_cpu(self, cpu):
+        return self.cpus is None or cpu is not None and cpu.number in self.cpus
+
+    def wants_thread(self, thread, pid=None, comm=None):
+        """Is a thread wanted, None being one that is not known or the idle one? Its process and its name at that time."""
+        if self.tids is None and self.pids is None and self.comm is None:
+            return True
+        return (thread is not None and (self.tids is None or thread.tid in self.tids) and (self.pids is None or pid in self.pids)
+                and (self.comm is None or fnmatch.fnmatchcase(comm or "", self.comm)))
 
     def clip(self, begin, end):
         return max(begin, self.begin), min(end, self.end)
@@ -105,6 +116,10 @@ def tid_of(cur):
     return cur.tid if isinstance(cur, Thread) else cur
 
 
+def thread_of(cur):
+    return cur if isinstance(cur, Thread) else None
+
+
 # ---- states, cpu, stats, processes ---------------------------------------------------------------------------------------
 
 
@@ -114,11 +129,12 @@ def states(machine, q, of=None):
     rows = []
     for cpu, begin, end, cur, status in join((r[0], r[1], r[2], r[3], r[4]) for r in machine.cpu_rows):
         begin, end = q.clip(begin, end)
-        if begin < end:
+        if begin < end and q.wants_cpu(cpu) and q.wants_thread(thread_of(cur)):
             rows.append(((begin, 0, cpu.number, 0), {"cpu": cpu.number, "from": begin, "to": end, "tid": tid_of(cur), "status": status}))
     for thread, begin, end, state in join(machine.thread_rows):
         begin, end = q.clip(begin, end)
-        if begin < end and state != "UNKNOWN":
+        # A row of a thread is about no CPU.
+        if begin < end and state != "UNKNOWN" and q.cpus is None and q.wants_thread(thread):
             rows.append(((begin, 1, thread.tid, thread.life), {"tid": thread.tid, "from": begin, "to": end, "state": state}))
     rows.sort(key=lambda row: row[0])
     return [row for _, row in rows], {}
@@ -176,7 +192,7 @@ def cpu_by_thread(machine, q):
     pieces = [(t, b, e, part_of(s)) for t, b, e, s in machine.thread_rows]
     pieces += [(t, b, e, "unknown_ns") for _, t, b, e in machine.credits]
     for thread, begin, end, part in pieces:
-        if part is None:
+        if part is None or not q.wants_thread(thread):
             continue
         for step, length in q.pieces(begin, end):
             times[step, thread]["time_ns"] += length
@@ -206,12 +222,16 @@ def cpu_by_cpu(machine, q):
     sums = defaultdict(Counter)
     part = {"syscall": "system", "trap": "system", "kernel": "system"}
     for cpu, begin, end, cur, status in machine.cpu_rows:
+        if not q.wants_cpu(cpu):
+            continue
         for step, length in q.pieces(begin, end):
             of = sums[step, cpu]
             of[part.get(status, status) + "_ns" if status != "trap" else "system_ns"] += length
             if isinstance(cur, Thread):
                 of["task_ns"] += length
     for cpu, _, begin, end in machine.credits:
+        if not q.wants_cpu(cpu):
+            continue
         for step, length in q.pieces(begin, end):
             sums[step, cpu]["task_ns"] += length
     rows = []
@@ -226,10 +246,10 @@ def stats(machine, q):
     time, events = Counter(), Counter()
     for cpu, begin, end, cur, status in machine.cpu_rows:
         begin, end = q.clip(begin, end)
-        if begin < end:
+        if begin < end and q.wants_cpu(cpu) and q.wants_thread(thread_of(cur)):
             time[cpu, cur, status] += end - begin
     for at, cpu, cur, status, name in machine.after:
-        if q.has(at):
+        if q.has(at) and q.wants_cpu(cpu) and q.wants_thread(thread_of(cur)):
             events[cpu, cur, status, name] += 1
     keys = set(time) | {key[:3] for key in events}
     if q.by == "event":
@@ -260,6 +280,8 @@ def processes(machine, q):
     column = {"WAIT_CPU": "wait_cpu_ns", "WAIT": "wait_ns", "WAIT_FORK": "wait_fork_ns", "ZOMBIE": "zombie_ns"}
     rows = []
     for thread in machine.threads:
+        if not q.wants_thread(thread, thread.pid, thread.comm):
+            continue
         sums = Counter()
         known = 0
         for of, begin, end, state in machine.thread_rows:
@@ -299,7 +321,7 @@ def view(q, spans, key, more=lambda members: {}, log=None):
     def wanted(span):
         length = span["end"] - span["begin"]
         return (q.has(span["end"]) and (q.least is None or length >= q.least) and (q.most is None or length <= q.most)
-                and (q.tids is None or span.get("tid") in q.tids) and (q.cpus is None or span["cpu"].number in q.cpus))
+                and q.wants_cpu(span["cpu"]) and q.wants_thread(span.get("thread"), span.get("pid"), span.get("comm")))
 
     spans = [span for span in spans if wanted(span)]
     lengths = [span["end"] - span["begin"] for span in spans]
@@ -565,7 +587,9 @@ def memory(machine, q, slab=False):
     if slab:
         return slabs(machine, q)
     sums, used, peak = defaultdict(Counter), 0, 0
-    for at, cpu, cur, concept, f, _ in machine.seen:
+    for at, cpu, cur, concept, f, pids in machine.seen:
+        if not q.wants_cpu(cpu) or not q.wants_thread(thread_of(cur), pids.get(cur)):
+            continue
         if concept in ("page_alloc", "page_free") and q.has(at):
             of, pages = sums[tid_of(cur)], 1 << f["order"]
             is_alloc = concept == "page_alloc"
