@@ -10,6 +10,7 @@ use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 
 use crate::fields::member;
 use crate::recording::Recording;
+use crate::states::Map;
 
 crate::named! {
     /// Meaning of an event for a machine.
@@ -225,6 +226,8 @@ crate::named! {
 #[derive(Clone, Debug, Default)]
 pub struct Concepts {
     lines: Vec<Line>,
+    /// Do the lines that are built in stand behind them?
+    has_built_in: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -313,9 +316,8 @@ const HEADER: &[Scope] = &[Scope::EventHeader];
 impl Concepts {
     /// The table that is built in.
     pub fn built_in() -> &'static Concepts {
-        static TABLE: OnceLock<Concepts> = OnceLock::new();
-        // A test reads it.
-        TABLE.get_or_init(|| Concepts::parse(TEXT).unwrap_or_default())
+        static TABLE: Concepts = Concepts { lines: Vec::new(), has_built_in: true };
+        &TABLE
     }
 
     /// Reads lines in the form of [`TEXT`].
@@ -341,7 +343,7 @@ impl Concepts {
                 lines.push(line_of(text, span, word, &mut words)?);
             }
         }
-        Ok(Concepts { lines })
+        Ok(Concepts { lines, has_built_in: false })
     }
 
     /// Reads the lines of a file, and puts those that are built in behind them.
@@ -349,9 +351,8 @@ impl Concepts {
     /// # Errors
     /// As [`Concepts::parse`], with the name of the file.
     pub fn with_built_in(file: &Path, text: &str) -> Result<Concepts> {
-        let mut own = Concepts::parse(text).map_err(|error| error.in_file(file))?;
-        own.lines.extend(Concepts::built_in().lines.iter().cloned());
-        Ok(own)
+        let own = Concepts::parse(text).map_err(|error| error.in_file(file))?;
+        Ok(Concepts { has_built_in: true, ..own })
     }
 
     /// The concept of an event of this name, when `place` finds the fields that it needs. A concept that contexts have beside
@@ -383,33 +384,127 @@ impl Concepts {
     }
 
     fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
-        let mut lines = self.lines.iter().filter(|line| (line.concept == Concept::Running) == is_running);
-        lines.find_map(|line| {
-            let (own, name) =
-                line.events.iter().find_map(|own| Some((own, *names.iter().find(|name| own.fits(name))?)))?;
-            let mut fields = Vec::new();
-            for wanted in &line.fields {
-                let origin = match &wanted.from {
-                    From::Paths(paths) => paths.iter().find_map(&place).map(Origin::Field),
-                    From::Glob => Some(Origin::Text(own.stands_for(name).into())),
-                    From::Text(text) => Some(Origin::Text(text.clone())),
-                };
-                match origin {
-                    Some(origin) => fields.push((wanted.field, origin)),
-                    None if wanted.is_optional => {}
-                    None => return None,
-                }
-            }
-            Some(Tie { concept: line.concept, fields, is_legacy: line.is_legacy })
+        let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
+        own.or_else(|| {
+            let built_in = self.has_built_in.then(BuiltIn::get)?;
+            built_in.of(names).find_map(|line| line.tie(names, is_running, &place))
         })
     }
 
     /// Events of the table that a concept is tied to, as they are written, and without those of legacy tracers.
     pub fn events(&self, concept: Concept) -> impl Iterator<Item = &str> {
-        let lines = self.lines.iter().filter(move |line| line.concept == concept && !line.is_legacy);
+        let built_in = self.has_built_in.then(BuiltIn::get).into_iter();
+        let built_in = built_in.flat_map(|table| &table.lines).filter_map(LazyLine::line);
+        let lines = self.lines.iter().chain(built_in).filter(move |line| line.concept == concept && !line.is_legacy);
         lines.flat_map(|line| line.events.iter().map(|name| &*name.text))
     }
 }
+
+impl Line {
+    /// What it says of events of these names, of which the first one that fits counts.
+    fn tie<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
+        if (self.concept == Concept::Running) != is_running {
+            return None;
+        }
+        let fitting = |own| Some((own, *names.iter().find(|name| Name::fits(own, name))?));
+        let (own, name) = self.events.iter().find_map(fitting)?;
+        let mut fields = Vec::new();
+        for wanted in &self.fields {
+            let origin = match &wanted.from {
+                From::Paths(paths) => paths.iter().find_map(&place).map(Origin::Field),
+                From::Glob => Some(Origin::Text(own.stands_for(name).into())),
+                From::Text(text) => Some(Origin::Text(text.clone())),
+            };
+            match origin {
+                Some(origin) => fields.push((wanted.field, origin)),
+                None if wanted.is_optional => {}
+                None => return None,
+            }
+        }
+        Some(Tie { concept: self.concept, fields, is_legacy: self.is_legacy })
+    }
+}
+
+/// The lines of [`TEXT`] by the names of their events. Small traces use a few of them: only these are read.
+struct BuiltIn {
+    lines: Vec<LazyLine>,
+    /// For each name that is no glob, the first of its entries in `entries`.
+    by_name: Map<&'static str, usize>,
+    /// Lines, and the next entry of the same name.
+    entries: Vec<(usize, Option<usize>)>,
+    /// Globs: what stands before the first sign that stands for others, and the line.
+    globs: Vec<(&'static str, usize)>,
+}
+
+/// A line that is read when it is asked for.
+struct LazyLine {
+    content: &'static str,
+    start: usize,
+    line: OnceLock<Option<Line>>,
+}
+
+impl LazyLine {
+    fn line(&self) -> Option<&Line> {
+        let read = || {
+            let mut words = words(self.content, self.start);
+            let (span, word) = words.next()?;
+            // A test reads them all.
+            line_of(TEXT, span, word, &mut words).ok()
+        };
+        self.line.get_or_init(read).as_ref()
+    }
+}
+
+impl BuiltIn {
+    fn get() -> &'static BuiltIn {
+        static TABLE: OnceLock<BuiltIn> = OnceLock::new();
+        TABLE.get_or_init(|| BuiltIn::new(TEXT))
+    }
+
+    fn new(text: &'static str) -> BuiltIn {
+        let mut table = BuiltIn { lines: Vec::new(), by_name: Map::default(), entries: Vec::new(), globs: Vec::new() };
+        let mut start = 0;
+        for line in text.split_inclusive('\n') {
+            let content = &line[..line.find('#').unwrap_or(line.len())];
+            if let Some(events) = content.split_ascii_whitespace().nth(1) {
+                let number = table.lines.len();
+                events.split('|').for_each(|event| table.add(event, number));
+                table.lines.push(LazyLine { content, start, line: OnceLock::new() });
+            }
+            start += line.len();
+        }
+        table
+    }
+
+    fn add(&mut self, event: &'static str, line: usize) {
+        if let Some(at) = event.find(GLOBS) {
+            self.globs.push((&event[..at], line));
+            return;
+        }
+        let next = self.by_name.insert(event, self.entries.len());
+        self.entries.push((line, next));
+    }
+
+    /// The lines that may be about events of these names, in their order.
+    fn of(&self, names: &[&str]) -> impl Iterator<Item = &Line> {
+        let starts = |prefix: &str| names.iter().any(|name| name.starts_with(prefix));
+        let mut found: Vec<usize> =
+            self.globs.iter().filter(|(prefix, _)| starts(prefix)).map(|(_, line)| *line).collect();
+        for name in names {
+            let mut next = self.by_name.get(name).copied();
+            while let Some((line, before)) = next.and_then(|at| self.entries.get(at)) {
+                found.push(*line);
+                next = *before;
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found.into_iter().filter_map(|line| self.lines[line].line())
+    }
+}
+
+/// Signs that make a name a glob.
+const GLOBS: [char; 3] = ['*', '?', '\\'];
 
 impl Name {
     fn fits(&self, name: &str) -> bool {
@@ -450,7 +545,7 @@ fn line_of<'t>(
     };
     let mut line = Line { concept, events: Vec::new(), fields: Vec::new(), is_legacy: false };
     for text in events.split('|').filter(|text| !text.is_empty()) {
-        let glob = text.contains(['*', '?', '\\']).then(|| Pattern::glob(text));
+        let glob = text.contains(GLOBS).then(|| Pattern::glob(text));
         line.events.push(Name { text: text.to_string(), glob });
     }
     for (span, word) in words {
@@ -504,6 +599,28 @@ mod tests {
         for field in Field::ALL {
             let has = |line: &Line| line.fields.iter().any(|wanted| wanted.field == *field);
             assert!(concepts.lines.iter().any(has), "{field:?} is in no line");
+        }
+    }
+
+    #[test]
+    fn lines_that_are_read_when_they_are_used_say_what_all_of_them_say() {
+        let (all, lazy) = (Concepts::parse(TEXT).expect("it can be read"), Concepts::built_in());
+        let names = all.lines.iter().flat_map(|line| &line.events).map(|name| name.text.replace(['*', '?'], "x"));
+        let others = ["", "sys_", "sys_exit", "syscall_entry_", "funcgraph_entry", "x", "kernel.sched_schedul"];
+        let mut found = 0;
+        for name in names.chain(others.map(String::from)) {
+            for is_running in [false, true] {
+                let place = |named: &Named| (!named.name.len().is_multiple_of(3)).then(|| named.name.clone());
+                for names in [&[&*name][..], &["sched_switch", &*name], &[&*name, "x"]] {
+                    let of = |concepts: &Concepts| concepts.first(names, is_running, place);
+                    assert_eq!(of(&all), of(lazy), "{names:?}");
+                    found += usize::from(of(lazy).is_some());
+                }
+            }
+        }
+        assert!(found > 200, "{found}");
+        for concept in Concept::ALL {
+            assert!(all.events(*concept).eq(lazy.events(*concept)), "{concept:?}");
         }
     }
 
