@@ -6,6 +6,7 @@ use tracemill_codec::chunk::EventRef;
 use tracemill_codec::plan::Fault;
 use tracemill_model::schema::{Schema, Scope};
 
+pub use tracemill_codec::text::csv::{put_cell, put_line};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::Columns;
@@ -42,32 +43,6 @@ pub fn header(columns: Option<&Columns>) -> Vec<u8> {
     let mut out = Out::default();
     put_line(&mut out, &columns.map_or_else(|| COLUMNS.to_vec(), |columns| columns.names().collect()));
     out.written().to_vec()
-}
-
-/// Appends a line of cells.
-pub fn put_line(out: &mut Out, cells: &[impl AsRef<[u8]>]) {
-    for (at, cell) in cells.iter().enumerate() {
-        if at > 0 {
-            out.put_byte(b',');
-        }
-        put_cell(out, cell.as_ref());
-    }
-    out.put_byte(b'\n');
-}
-
-/// Appends a cell, in quotes when it needs them.
-pub fn put_cell(out: &mut Out, text: &[u8]) {
-    if !text.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
-        return out.put(text);
-    }
-    out.put_byte(b'"');
-    for part in text.split_inclusive(|&byte| byte == b'"') {
-        out.put(part);
-        if part.ends_with(b"\"") {
-            out.put_byte(b'"');
-        }
-    }
-    out.put_byte(b'"');
 }
 
 impl CsvTrace {

@@ -10,6 +10,7 @@
 //! | `spans` | statistics, lists and histograms of spans |
 //! | `state_rows` | the rows of `states`, as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
+//! | [`text`] | rows as text |
 
 mod asked;
 mod condition;
@@ -37,6 +38,7 @@ mod states;
 mod stats;
 mod syscalls;
 mod table;
+pub mod text;
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};

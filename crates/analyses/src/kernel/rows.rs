@@ -139,7 +139,7 @@ impl Rows {
     }
 
     /// Shows the values of each row.
-    pub fn for_each<'r>(&'r self, mut each: impl FnMut(&[Value<'r>])) {
+    pub fn for_each<'r>(&'r self, each: &mut dyn FnMut(&[Value<'r>])) {
         let mut row = Vec::new();
         for at in 0..self.len() {
             row.clear();
@@ -153,7 +153,7 @@ impl Rows {
     /// All rows with their cells, which take ten times the space.
     pub fn cells(&self) -> Vec<Vec<Cell>> {
         let mut cells = Vec::with_capacity(self.len());
-        self.for_each(|row| cells.push(row.iter().map(|value| Cell::from(*value)).collect()));
+        self.for_each(&mut |row| cells.push(row.iter().map(|value| Cell::from(*value)).collect()));
         cells
     }
 
@@ -446,7 +446,7 @@ mod tests {
         let mut rows = Rows::from(vec![row(2, "b"), row(300, "a"), row(2, "a"), row(-5, "c")]);
         let shown = |rows: &Rows| {
             let mut text = String::new();
-            rows.for_each(|row| text.push_str(&format!("{:?} ", Cell::from(row[0]))));
+            rows.for_each(&mut |row| text.push_str(&format!("{:?} ", Cell::from(row[0]))));
             text.replace("Integer", "")
         };
         rows.sort_by_column(0, true);

@@ -388,8 +388,7 @@ impl StateRows {
     }
 
     /// Shows the rows, one after the other.
-    #[inline]
-    pub fn for_each(&self, mut each: impl FnMut(&StateRow)) {
+    pub fn for_each(&self, each: &mut dyn FnMut(&StateRow)) {
         for &at in &self.order {
             match self.rows[at as usize] {
                 Packed { other, what: What::Other, .. } => each(&self.others[other as usize]),
@@ -550,7 +549,7 @@ mod tests {
         given.iter().for_each(|row| rows.push(row.clone()));
         rows.sort();
         let mut found = Vec::new();
-        rows.for_each(|row| found.push(format!("{row:?}")));
+        rows.for_each(&mut |row| found.push(format!("{row:?}")));
         let mut expected = given.to_vec();
         expected.sort_by_key(|row| (row.from, row.kind(), row.number));
         assert_eq!(found, expected.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>());

@@ -392,7 +392,7 @@ impl Analysis for States {
             return Table { states: Some(states), ..table };
         }
         let mut rows = Rows::default();
-        states.for_each(|row| {
+        states.for_each(&mut |row| {
             cells.clear();
             states.form.put(row, &mut cells);
             rows.push(&cells);

@@ -2,13 +2,12 @@
 
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::{Column, Counts, PeriodOf, Table, Unit, Value};
+use tracemill_analyses::kernel::text::{StateLines, count, put_blanks, put_shown, quick_width, shortened, widths};
+use tracemill_analyses::kernel::{Column, PeriodOf, Table, Unit, Value};
+use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 
 use super::analyze_rows::Paged;
-use super::analyze_states::{StateLines, widths};
-use super::analyze_widths::{count, digits, is_plain, put_blanks, shortened};
-use super::report_forms::escaped;
 use crate::args::{AnalyzeOptions, When};
 
 /// Tables of one reading.
@@ -76,7 +75,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     lines.widen(title);
     match &table.states {
         Some(states) => lines.widen_to(&widths(states)),
-        None => table.rows.for_each(|row| lines.widen_by(row)),
+        None => table.rows.for_each(&mut |row| lines.widen_by(row)),
     }
     let widest = lines.widths.clone();
     // One row says all that there is, unless --limit left others out.
@@ -115,20 +114,20 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     match &table.states {
         Some(rows) if lines.widths == widest => {
             let mut states = StateLines::table(rows.form.clone(), &widest);
-            rows.for_each(|row| {
+            rows.for_each(&mut |row| {
                 states.put(&mut lines.page.out, row);
                 lines.page.turn();
             });
         }
         Some(rows) => {
             let mut cells = Vec::new();
-            rows.for_each(|row| {
+            rows.for_each(&mut |row| {
                 cells.clear();
                 rows.form.put(row, &mut cells);
                 lines.put_row(&cells.iter().map(Value::from).collect::<Vec<_>>(), None);
             });
         }
-        None => table.rows.for_each(|row| lines.put_row(row, bars.next().map(|bar| &**bar))),
+        None => table.rows.for_each(&mut |row| lines.put_row(row, bars.next().map(|bar| &**bar))),
     }
     if has_all {
         lines.put(|column, cell| cell.put(of_all(column).as_bytes()), None);
@@ -421,27 +420,6 @@ impl<'t> Lines<'t> {
     }
 }
 
-/// Characters of a cell that are known before they are written.
-#[inline]
-fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
-    match (value, unit) {
-        (Value::Null, _) => Some(1),
-        // Times with nine digits after the point, durations with three.
-        (Value::Integer(value), unit) if value >= 0 => {
-            let digits = digits(value);
-            Some(match unit {
-                Unit::Time => digits.max(10) + 1,
-                Unit::Duration => digits.max(4) + 1,
-                _ => digits,
-            })
-        }
-        // Names that the program knows are plain.
-        (Value::Word(word), _) => Some(word.len()),
-        (Value::Text(text), _) => is_plain(text).then_some(text.len()),
-        _ => None,
-    }
-}
-
 /// Levels of a tree that are indented; deeper ones stand below each other, so that chains do not fill the terminal.
 const MAX_INDENT: i128 = 20;
 
@@ -467,67 +445,6 @@ fn shown(cell: Value<'_>, unit: Unit) -> String {
     String::from_utf8_lossy(out.written()).into_owned()
 }
 
-fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit) {
-    match (value, unit) {
-        (Value::Null, _) => out.put_byte(b'-'),
-        (Value::Integer(ns), Unit::Duration) => {
-            let (whole, part) = parts(out, ns, 1000);
-            put_integer(out, whole);
-            out.put_byte(b'.');
-            let part = part as u16;
-            out.put(&[part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
-        }
-        (Value::Integer(ns), Unit::Time) => {
-            let (whole, part) = parts(out, ns, 1_000_000_000);
-            put_integer(out, whole);
-            out.put_byte(b'.');
-            out.put_nine(part as u32);
-        }
-        (Value::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
-        (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2} %", value * 100.0)),
-        (Value::Integer(value), _) => put_integer(out, value),
-        (Value::Real(value), _) => out.put_fmt(format_args!("{value}")),
-        (Value::Bool(value), _) => out.put(if value { b"yes" } else { b"no" }),
-        (Value::Word(word), _) => out.put(word.as_bytes()),
-        (Value::Text(text), _) if is_plain(text) => out.put(text.as_bytes()),
-        (Value::Text(text), _) => out.put(escaped(text).as_bytes()),
-        (Value::Counts(counts), _) if counts.is_empty() => out.put_byte(b'-'),
-        (Value::Counts(counts), _) => put_counts(out, counts),
-    }
-}
-
-/// Puts the sign of a number; gives it divided by another one, and the rest.
-fn parts(out: &mut Out, value: i128, by: u64) -> (i128, u64) {
-    if value < 0 {
-        out.put_byte(b'-');
-    }
-    match u64::try_from(value) {
-        Ok(value) => ((value / by).into(), value % by),
-        Err(_) => {
-            let value = value.unsigned_abs();
-            ((value / u128::from(by)) as i128, (value % u128::from(by)) as u64)
-        }
-    }
-}
-
-pub(super) fn put_integer(out: &mut Out, value: i128) {
-    match i64::try_from(value) {
-        Ok(value) => out.put_i64(value),
-        Err(_) => out.put_fmt(format_args!("{value}")),
-    }
-}
-
-/// Names and how often they occurred, with blanks between.
-pub(super) fn put_counts(out: &mut Out, counts: Counts<'_>) {
-    let mut is_first = true;
-    counts.for_each(|name, count| {
-        if !std::mem::take(&mut is_first) {
-            out.put_byte(b' ');
-        }
-        out.put_fmt(format_args!("{name}:{count}"));
-    });
-}
-
 /// A bar for each row: its share, or its count in a histogram.
 fn bars(table: &Table, look: &Look) -> Vec<String> {
     let name = if table.is_histogram { "count" } else { "share" };
@@ -536,7 +453,7 @@ fn bars(table: &Table, look: &Look) -> Vec<String> {
         return Vec::new();
     }
     let mut values = Vec::new();
-    table.rows.for_each(|row| {
+    table.rows.for_each(&mut |row| {
         values.push(match row[at] {
             Value::Integer(value) => value as f64,
             Value::Real(value) => value,

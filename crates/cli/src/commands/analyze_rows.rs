@@ -2,14 +2,14 @@
 
 use std::rc::Rc;
 
-use tracemill_analyses::kernel::{Cell, Column, RowForm, Rows, StateRow, Table, Value, state_kinds};
-use tracemill_codec::text::out::{Out, Piece};
+use tracemill_analyses::kernel::text::{Objects, StateLines, put_csv_line, put_json_value};
+use tracemill_analyses::kernel::{Cell, Column, RowForm, Rows, StateRow, Table, Value};
+use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
 use tracemill_model::error::Error;
-use tracemill_render::csv::{put_cell, put_line};
+use tracemill_render::csv::put_line;
 
-use super::analyze_forms::{Tables, put_counts, put_integer};
-use super::analyze_states::StateLines;
+use super::analyze_forms::Tables;
 use crate::args::AnalyzeFormat;
 use crate::report::{Outcome, Sink};
 
@@ -62,95 +62,18 @@ impl Paged {
 
 // ---- JSON ---------------------------------------------------------------------------------------------------------
 
-#[inline]
-fn put_json_value(out: &mut Out, value: Value<'_>) {
-    match value {
-        Value::Null => out.put(b"null"),
-        Value::Integer(value) => put_integer(out, value),
-        Value::Word(word) => {
-            out.put_byte(b'"');
-            out.put(word.as_bytes());
-            out.put_byte(b'"');
+/// All rows, as the elements of an array.
+fn put_all(objects: &Objects, page: &mut Paged, rows: &Rows) {
+    page.out.put_byte(b'[');
+    let mut is_first = true;
+    rows.for_each(&mut |row| {
+        if !std::mem::take(&mut is_first) {
+            page.out.put_byte(b',');
         }
-        Value::Text(text) => put_json(out, text.as_bytes()),
-        Value::Bool(value) => out.put(if value { b"true" } else { b"false" }),
-        value => put_long_json(out, value),
-    }
-}
-
-fn put_long_json(out: &mut Out, value: Value<'_>) {
-    match value {
-        Value::Real(value) if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 => {
-            out.put_fmt(format_args!("{value:.1}"));
-        }
-        Value::Real(value) if value.is_finite() => out.put_fmt(format_args!("{value}")),
-        Value::Counts(counts) => {
-            let mut before = b'{';
-            counts.for_each(|name, count| {
-                out.put_byte(std::mem::replace(&mut before, b','));
-                put_json(out, name.as_bytes());
-                out.put_byte(b':');
-                out.put_u64(count);
-            });
-            out.put(if before == b'{' { b"{}" } else { b"}" });
-        }
-        _ => out.put(b"null"),
-    }
-}
-
-/// Rows as objects. Rows of different kinds in one table have the members of their kind.
-struct Objects {
-    /// Text before each value: a comma, its key, a colon.
-    keys: Vec<Piece>,
-    /// Rows of different kinds: for each kind the column that no other has, and the columns of the kind.
-    kinds: Vec<(usize, Vec<bool>)>,
-}
-
-impl Objects {
-    fn new(analysis: &str, columns: &[Column]) -> Self {
-        let key = |column: &Column| {
-            let mut out = Out::default();
-            out.put_byte(b',');
-            put_json(&mut out, column.name.as_bytes());
-            out.put_byte(b':');
-            Piece::new(out.written())
-        };
-        let kinds = if analysis == "states" { state_kinds(columns) } else { Vec::new() };
-        Objects { keys: columns.iter().map(key).collect(), kinds }
-    }
-
-    fn put<'v>(&self, out: &mut Out, row: impl Iterator<Item = Value<'v>> + Clone) {
-        let begin = out.len();
-        let is_there = |at: usize| row.clone().nth(at).is_some_and(|value| !matches!(value, Value::Null));
-        let kind = self.kinds.iter().find(|(own, _)| is_there(*own));
-        for (at, (key, value)) in self.keys.iter().zip(row.clone()).enumerate() {
-            if kind.is_some_and(|(_, has)| !has[at]) {
-                continue;
-            }
-            out.put_piece(key);
-            put_json_value(out, value);
-        }
-        // The first member stands behind the brace instead of a comma.
-        match out.len() > begin {
-            true => out.replace(begin, b'{'),
-            false => out.put_byte(b'{'),
-        }
-        out.put_byte(b'}');
-    }
-
-    /// All rows, as the elements of an array.
-    fn put_all(&self, page: &mut Paged, rows: &Rows) {
-        page.out.put_byte(b'[');
-        let mut is_first = true;
-        rows.for_each(|row| {
-            if !std::mem::take(&mut is_first) {
-                page.out.put_byte(b',');
-            }
-            self.put(&mut page.out, row.iter().copied());
-            page.turn();
-        });
-        page.out.put_byte(b']');
-    }
+        objects.put(&mut page.out, row);
+        page.turn();
+    });
+    page.out.put_byte(b']');
 }
 
 /// All tables as one object.
@@ -191,13 +114,13 @@ fn put_object(page: &mut Paged, table: &Table) {
         out.put_byte(b',');
     }
     out.put(b"\"rows\":");
-    Objects::new(table.analysis, &table.columns).put_all(page, &table.rows);
+    put_all(&Objects::new(table.analysis, &table.columns), page, &table.rows);
     let out = &mut page.out;
     out.put(b",\"all\":");
     put_pairs(out, table.all.iter().map(|(column, cell)| (&*column.name, cell)));
     if let Some((columns, rows)) = &table.totals {
         out.put(b",\"totals\":");
-        Objects::new("", columns).put_all(page, &rows.clone().into());
+        put_all(&Objects::new("", columns), page, &rows.clone().into());
     }
     let out = &mut page.out;
     out.put(b",\"notes\":");
@@ -242,13 +165,13 @@ pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
             }
         }
         let mut object = Out::default();
-        table.rows.for_each(|row| {
+        table.rows.for_each(&mut |row| {
             let out = &mut page.out;
             if before.is_empty() {
-                objects.put(out, row.iter().copied());
+                objects.put(out, row);
             } else {
                 object.clear();
-                objects.put(&mut object, row.iter().copied());
+                objects.put(&mut object, row);
                 out.put(before.written());
                 if object.written() != b"{}" {
                     out.put_byte(b',');
@@ -263,30 +186,6 @@ pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
 
 // ---- CSV ----------------------------------------------------------------------------------------------------------
 
-fn put_csv_value(out: &mut Out, value: Value<'_>) {
-    match value {
-        Value::Null => {}
-        Value::Word(word) => out.put(word.as_bytes()),
-        Value::Text(text) => put_cell(out, text.as_bytes()),
-        Value::Counts(counts) => {
-            let mut text = Out::default();
-            put_counts(&mut text, counts);
-            put_cell(out, text.written());
-        }
-        value => put_json_value(out, value),
-    }
-}
-
-fn put_csv_line<'v>(out: &mut Out, values: impl Iterator<Item = Value<'v>>) {
-    for (at, value) in values.enumerate() {
-        if at > 0 {
-            out.put_byte(b',');
-        }
-        put_csv_value(out, value);
-    }
-    out.put_byte(b'\n');
-}
-
 /// The rows of all tables; an empty line stands between two tables, but for those of one analysis over its periods.
 pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
     for (at, table) in tables.iter().enumerate() {
@@ -300,8 +199,12 @@ pub(super) fn csv(page: &mut Paged, tables: Tables<'_>) {
             let names = names.chain(table.columns.iter().map(|column| column.name.to_string()));
             put_line(&mut page.out, &names.collect::<Vec<_>>());
         }
-        table.rows.for_each(|row| {
-            put_csv_line(&mut page.out, period.iter().map(|(_, cell)| Value::from(cell)).chain(row.iter().copied()));
+        let mut line = Vec::new();
+        table.rows.for_each(&mut |row| {
+            line.clear();
+            line.extend(period.iter().map(|(_, cell)| Value::from(cell)));
+            line.extend(row);
+            put_csv_line(&mut page.out, &line);
             page.turn();
         });
     }
@@ -340,9 +243,9 @@ impl Streamed {
     pub(super) fn put(&mut self, row: &[Value<'_>]) {
         let out = &mut self.page.out;
         if self.format == AnalyzeFormat::Csv {
-            put_csv_line(out, row.iter().copied());
+            put_csv_line(out, row);
         } else {
-            self.objects.put(out, row.iter().copied());
+            self.objects.put(out, row);
             out.put_byte(b'\n');
         }
         self.page.turn();

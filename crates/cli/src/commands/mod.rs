@@ -5,8 +5,6 @@ mod analyze_forms;
 mod analyze_list;
 mod analyze_periods;
 mod analyze_rows;
-mod analyze_states;
-mod analyze_widths;
 pub(crate) mod cache;
 mod calls;
 pub(crate) mod check;

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tracemill_analyses::durations::Moments;
 use tracemill_analyses::line::Fit;
 use tracemill_analyses::report::{Report, Row};
+use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
 use tracemill_engine::filter::KeyValue;
 use tracemill_render::csv::put_line;
@@ -140,15 +141,6 @@ fn group_text(report: &Report, row: &Row) -> String {
         Some(label) if *label != key => format!("{label} ({key})"),
         _ => key,
     })
-}
-
-/// Without characters that move the cursor.
-pub(super) fn escaped(text: &str) -> String {
-    let mut out = String::new();
-    for c in text.chars() {
-        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
-    }
-    out
 }
 
 /// The first column to the left, all others to the right.

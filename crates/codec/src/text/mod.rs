@@ -1,5 +1,6 @@
 //! Texts: spans and suggestions for errors, JSON, base64, and the conversions of C's format strings.
 
+pub mod csv;
 mod digits;
 pub mod fields_json;
 pub mod json;
@@ -37,6 +38,19 @@ pub fn uuid_of(text: &str) -> Option<[u8; 16]> {
     let digits = text.replace('-', "");
     let is_formed = has_dashes && digits.len() == 32 && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
     u128::from_str_radix(&digits, 16).ok().filter(|_| is_formed).map(u128::to_be_bytes)
+}
+
+/// A text without characters that move the cursor of a terminal.
+///
+/// ```
+/// assert_eq!(tracemill_codec::text::escaped("a\tb\u{1b}"), "a\\tb\\u{1b}");
+/// ```
+pub fn escaped(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        if c.is_control() { out.extend(c.escape_default()) } else { out.push(c) }
+    }
+    out
 }
 
 /// A number without sign as C writes it: in base 16 behind `0x`, in base 8 behind `0`.

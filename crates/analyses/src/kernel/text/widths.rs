@@ -3,7 +3,7 @@
 use tracemill_codec::text::out::Out;
 
 /// A text of so many characters, cut to a width: of a path, the end says more.
-pub(super) fn shortened(text: &str, chars: usize, width: usize) -> String {
+pub fn shortened(text: &str, chars: usize, width: usize) -> String {
     let kept = width.saturating_sub(1);
     match text.starts_with('/') {
         true => ['…'].into_iter().chain(text.chars().skip(chars - kept)).collect(),
@@ -17,8 +17,8 @@ pub(super) fn is_plain(text: &str) -> bool {
     text.bytes().all(|byte| (0x20..0x7f).contains(&byte))
 }
 
-#[inline]
-pub(super) fn put_blanks(out: &mut Out, mut count: usize) {
+/// Appends blanks.
+pub fn put_blanks(out: &mut Out, mut count: usize) {
     const BLANKS: [u8; 32] = [b' '; 32];
     while count > 0 {
         // Blocks of fixed size are faster than as many as there are.
@@ -50,7 +50,7 @@ const POWERS: [u64; 20] = {
 };
 
 /// Characters of a text.
-pub(super) fn count(text: &[u8]) -> usize {
+pub fn count(text: &[u8]) -> usize {
     if text.is_ascii() { text.len() } else { String::from_utf8_lossy(text).chars().count() }
 }
 

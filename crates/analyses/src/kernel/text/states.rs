@@ -1,14 +1,13 @@
 //! Rows of `states` as text, without cells between: there are more of them than events.
 
-use tracemill_analyses::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
+use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::out::{BLOCK, Out};
 use tracemill_codec::text::strings::put_json;
-use tracemill_codec::text::{nine_digits, put_digits};
-use tracemill_render::csv::put_cell;
+use tracemill_codec::text::{escaped, nine_digits, put_digits};
 use tracemill_semantics::states::{CpuStatus, ThreadState};
 
-use super::analyze_widths::{digits, put_blanks};
-use super::report_forms::escaped;
+use super::widths::{digits, put_blanks};
+use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
 
 /// Characters between two columns of a table.
 const BETWEEN: usize = 2;
@@ -22,7 +21,7 @@ enum Style {
 }
 
 /// Rows as lines.
-pub(super) struct StateLines {
+pub struct StateLines {
     form: RowForm,
     style: Style,
     /// Lines of CPUs and threads, which most are, of each machine when they name it.
@@ -30,16 +29,18 @@ pub(super) struct StateLines {
 }
 
 impl StateLines {
-    pub(super) fn json(form: RowForm) -> StateLines {
+    /// Objects of JSON.
+    pub fn json(form: RowForm) -> StateLines {
         StateLines::new(form, Style::Json)
     }
 
-    pub(super) fn csv(form: RowForm) -> StateLines {
+    /// Lines of CSV.
+    pub fn csv(form: RowForm) -> StateLines {
         StateLines::new(form, Style::Csv)
     }
 
     /// Lines of a table, in columns of which no cell is wider than these.
-    pub(super) fn table(form: RowForm, widths: &[usize]) -> StateLines {
+    pub fn table(form: RowForm, widths: &[usize]) -> StateLines {
         StateLines::new(form, Style::Table(widths.to_vec()))
     }
 
@@ -52,8 +53,7 @@ impl StateLines {
     }
 
     /// Appends a line.
-    #[inline]
-    pub(super) fn put(&mut self, out: &mut Out, row: &StateRow) {
+    pub fn put(&mut self, out: &mut Out, row: &StateRow) {
         let machine = if self.templates.len() > 1 { row.machine as usize } else { 0 };
         let template = self.templates.get_mut(machine).and_then(|of| of[row.kind()].as_mut());
         if !template.is_some_and(|template| template.put(out, row)) {
@@ -376,7 +376,7 @@ impl Part {
 const NANOS: u64 = 1_000_000_000;
 
 /// Widths of the columns of a table without their titles.
-pub(super) fn widths(rows: &StateRows) -> Vec<usize> {
+pub fn widths(rows: &StateRows) -> Vec<usize> {
     let width = |key: &StateKey| {
         let mut widest = 1;
         rows.for_each_text(*key, |text| widest = widest.max(escaped(text).chars().count()));
