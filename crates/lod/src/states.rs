@@ -525,7 +525,7 @@ mod tests {
         let mut builder = Builder::new((None, Some(1700)));
         let mut machines = Machines::new(1);
         let mut take = |at: i128, concept: Concept, values: &dyn Values| {
-            let happening = Happening { concept, is_legacy: false, values };
+            let happening = Happening { concept, is_legacy: false, values: &values };
             machines.take(0, at, Some(0), &happening, &mut builder);
         };
         take(1000, Concept::Switch, &Switch(1, 2));

@@ -116,7 +116,7 @@ impl Observer for Keeper {
 
 impl Analysis for Keeper {
     fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Woken], Needs::All)
+        (&[Report::CpuPiece, Report::ThreadPiece, Report::Woken], Needs::All)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -201,13 +201,16 @@ impl Asked {
     pub(crate) fn by_last_step<K: Hash + Eq, M: More>(
         &self,
         range: Option<(Ns, Ns)>,
-        groups: Map<(i64, K), M>,
-    ) -> Map<(i64, K), M> {
+        groups: impl IntoIterator<Item = ((i64, K), M)>,
+    ) -> Vec<((i64, K), M)> {
+        if self.step.is_none() {
+            return groups.into_iter().collect();
+        }
         let mut sums: Map<(i64, K), M> = Map::default();
         for ((step, key), of) in groups {
             sums.entry((self.last_step(range, step), key)).or_default().add(of);
         }
-        sums
+        sums.into_iter().collect()
     }
 
     /// The part of a range that a step is; all of it when there are no steps.

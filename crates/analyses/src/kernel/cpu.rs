@@ -256,7 +256,8 @@ impl Observer for Cpu {
 
 impl Analysis for Cpu {
     fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::RunBegan], Needs::Range)
+        use Report::{CpuPiece, Credit, RunBegan, ThreadPiece};
+        (if self.is_by_cpu() { &[CpuPiece, Credit] } else { &[ThreadPiece, Credit, RunBegan] }, Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {

@@ -363,8 +363,7 @@ impl Disks {
         if asked.view == View::Statistics && asked.has_instant(at) {
             let is_write = is_write(happening).or(issued_write).unwrap_or(false);
             let done = Requests { completed: 1, bytes: sectors.saturating_mul(SECTOR_BYTES), ..Requests::default() };
-            self.spans.group(machines.begin(), at, key(is_write)).1.add(done.clone());
-            self.spans.all_more.add(done);
+            self.spans.group(machines.begin(), at, key(is_write)).1.add(done);
         }
         let Some(issue) = issue else { return };
         let queued =

@@ -137,7 +137,6 @@ impl Observer for Locks {
         {
             let key = self.key(machines, thread, address);
             self.spans.group(machines.begin(), at, key).1.wakes += 1;
-            self.spans.all_more.wakes += 1;
         }
     }
 
@@ -229,7 +228,7 @@ impl Analysis for Locks {
         };
         let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), describe);
         // After a loss nothing tells whether a wait goes on.
-        let is_open = |thread: &&ThreadIndex| machines.thread(**thread).open_calls().any(|name| name == FUTEX);
+        let is_open = |thread: &&ThreadIndex| machines.open_calls(**thread).any(|name| name == FUTEX);
         table.notes.push(("unfinished", open.keys().filter(is_open).count() as u64));
         table
     }

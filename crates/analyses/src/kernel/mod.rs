@@ -45,7 +45,6 @@ use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
 use tracemill_codec::chunk::Chunk;
-use tracemill_codec::plan::Input as Bytes;
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
 use tracemill_engine::item::Flow;
@@ -69,12 +68,18 @@ pub use spans::PERCENTS;
 pub use state_rows::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, state_kinds};
 pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
-use reader::{Class, Reader};
+use reader::{Class, Reader, Shared};
 
-/// Kinds of reports of a machine, besides pieces of time.
+/// Kinds of reports of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Report {
+    /// [`Observer::cpu_piece`].
+    CpuPiece,
+    /// [`Observer::thread_piece`].
+    ThreadPiece,
+    /// [`Observer::credit`].
+    Credit,
     /// [`Observer::born`].
     Born,
     /// [`Observer::forked`].
@@ -104,6 +109,9 @@ pub enum Report {
 impl Report {
     /// All of them.
     pub const ALL: &'static [Report] = &[
+        Report::CpuPiece,
+        Report::ThreadPiece,
+        Report::Credit,
         Report::Born,
         Report::Forked,
         Report::Woken,
@@ -119,8 +127,8 @@ impl Report {
     ];
 }
 
-/// The times whose reports an analysis needs, where it is about a range of time. Pieces of time are told to those whose
-/// range they touch.
+/// The times whose reports an analysis needs, where it is about a period. Pieces of time are told to those whose period
+/// they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
     /// Pieces of the range only.
@@ -131,7 +139,7 @@ pub enum Needs {
 
 /// One analysis: it looks on while the events pass, and says at the end what it has seen.
 pub trait Analysis: Observer {
-    /// The reports that it is told, and of what times; all unless it says so. Pieces of time are told to all.
+    /// The reports that it is told, and of what times; all unless it says so.
     fn hears(&self) -> (&'static [Report], Needs) {
         (Report::ALL, Needs::All)
     }
@@ -324,19 +332,6 @@ struct State<'a> {
     cpus: Vec<(Option<u64>, Option<CpuIndex>)>,
 }
 
-/// Things that all events of a chunk share.
-struct Shared<'b> {
-    of: &'b StreamOf,
-    chunk: &'b Chunk,
-    /// Index of the stream.
-    stream: usize,
-    classes: Rc<[Class]>,
-    machine: u32,
-    input: Bytes<'b>,
-    /// The CPU of its packet.
-    cpu: Option<u64>,
-}
-
 impl State<'_> {
     fn take(&mut self, batch: &Batch) {
         let streams = self.streams;
@@ -349,7 +344,7 @@ impl State<'_> {
             }
             let shared = &shared[run.chunk as usize];
             for at in run.from as usize..run.to as usize {
-                self.take_event(shared, shared.of.event(shared.chunk.event(at)));
+                self.take_event(shared, at);
             }
         }
     }
@@ -371,51 +366,58 @@ impl State<'_> {
     }
 
     #[inline]
-    fn take_event(&mut self, shared: &Shared<'_>, event: Event<'_>) {
-        let State { reader, machines, all, left, cpus, .. } = self;
-        let Some(ns) = event.ns else {
-            left.untimed += 1;
+    fn take_event(&mut self, shared: &Shared<'_>, at: usize) {
+        let Some(ns) = shared.event(at).ns else {
+            self.left.untimed += 1;
             return;
         };
-        let Shared { machine, input, .. } = *shared;
-        let class = &shared.classes[event.raw.class().0 as usize];
-        reader.turn();
-        reader.meet(&event, class);
-        // Values are made where they are used: they are large, and copies of them would cost more than they do.
-        let running = class.running.as_ref();
-        // A context that knows the CPU better than the packet.
-        let own_cpu = running.and_then(|bound| reader.values(&event, bound, input).integer(Field::Cpu));
-        let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(shared.cpu);
-        all.advance(machines.now(), ns);
-        machines.touch_time(ns, all);
-        let cpu = match (own_cpu, &mut cpus[shared.stream]) {
-            (None, _) => None,
-            (own, (of_stream, Some(known))) if own == *of_stream => Some(*known),
-            (Some(own), (of_stream, known)) => {
-                let cpu = machines.cpu_or_new(machine, own);
-                if *of_stream == Some(own) {
-                    *known = Some(cpu);
-                }
-                Some(cpu)
-            }
+        let machine = shared.machine;
+        let class = &shared.classes[shared.chunk.class(at).0 as usize];
+        self.reader.turn();
+        self.reader.meet(shared, at, class);
+        self.all.advance(self.machines.now(), ns);
+        self.machines.touch_time(ns, &mut self.all);
+        let cpu = match (&class.running, self.cpus[shared.stream]) {
+            (None, (of, known @ Some(_))) if of == shared.cpu => known,
+            _ => self.cpu_of(shared, at, class),
         };
-        if let (Some(cpu), Some(bound)) = (cpu, running) {
-            let values = reader.values(&event, bound, input);
-            let happening = Happening { concept: Concept::Running, is_legacy: false, values: &values };
-            machines.running(cpu, &happening, all);
-        }
+        let State { reader, machines, all, left, .. } = self;
         match &class.tie {
             Some(_) if class.has_no_exit => left.entries_without_exit += 1,
             Some(bound) => {
-                let values = reader.values(&event, bound, input);
+                let values = &reader.values(shared, at, bound);
                 let Tie { concept, is_legacy, .. } = bound.tie;
-                let happening = Happening { concept, is_legacy, values: &values };
-                machines.apply(machine, cpu, &happening, all);
+                machines.apply(machine, cpu, &Happening { concept, is_legacy, values }, all);
             }
             None => {}
         }
         let now = machines.now();
-        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &event, now));
+        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &shared.event(at), now));
+    }
+
+    /// The CPU of an event whose class has contexts, or of one that is the first of its CPU in a stream.
+    #[inline(never)]
+    fn cpu_of(&mut self, shared: &Shared<'_>, at: usize, class: &Class) -> Option<CpuIndex> {
+        let State { reader, machines, all, cpus, .. } = self;
+        let running = class.running.as_deref().map(|bound| reader.values(shared, at, bound));
+        // A context that knows the CPU better than the packet.
+        let own_cpu = running.as_ref().and_then(|values| values.integer(Field::Cpu));
+        let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(shared.cpu);
+        let cpu = match (own_cpu, &mut cpus[shared.stream]) {
+            (None, _) => return None,
+            (own, (of_stream, Some(known))) if own == *of_stream => *known,
+            (Some(own), (of_stream, known)) => {
+                let cpu = machines.cpu_or_new(shared.machine, own);
+                if *of_stream == Some(own) {
+                    *known = Some(cpu);
+                }
+                cpu
+            }
+        };
+        if let Some(values) = &running {
+            machines.running(cpu, &Happening { concept: Concept::Running, is_legacy: false, values }, all);
+        }
+        Some(cpu)
     }
 
     /// Events of a stream are missing.
@@ -568,11 +570,16 @@ impl All {
     }
 
     #[inline]
-    fn for_piece(&mut self, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
-        let Some(per) = &self.per else {
-            self.analyses.iter_mut().for_each(|analysis| tell(&mut **analysis));
-            return;
-        };
+    fn for_piece(&mut self, report: Report, from: Ns, to: Ns, tell: impl FnMut(&mut dyn Analysis)) {
+        match self.per {
+            None => self.for_each(report, tell),
+            Some(_) => self.for_piece_of_periods(from, to, tell),
+        }
+    }
+
+    #[cold]
+    fn for_piece_of_periods(&mut self, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
+        let Some(per) = &self.per else { return };
         let first = per.latest.partition_point(|latest| *latest < from);
         let behind = per.periods.partition_point(|period| period.from <= to);
         for at in (first..behind).filter(|at| per.periods[*at].to >= from) {
@@ -586,16 +593,17 @@ macro_rules! each {
         impl Observer for All {
             #[inline]
             fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
-                self.for_piece(piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
+                self.for_piece(Report::CpuPiece, piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
             }
 
             #[inline]
             fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
-                self.for_piece(piece.from, piece.to, |analysis| analysis.thread_piece(machines, piece));
+                let tell = |analysis: &mut dyn Analysis| analysis.thread_piece(machines, piece);
+                self.for_piece(Report::ThreadPiece, piece.from, piece.to, tell);
             }
 
             fn credit(&mut self, machines: &Machines, credit: &Credit) {
-                self.for_piece(credit.from, credit.to, |analysis| analysis.credit(machines, credit));
+                self.for_piece(Report::Credit, credit.from, credit.to, |analysis| analysis.credit(machines, credit));
             }
 
             $(#[inline]

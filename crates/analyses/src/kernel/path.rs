@@ -8,8 +8,9 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::rows::Value;
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known, Needs, Report, thread_cells};
+use super::{Analysis, Asked, Known, Needs, Report, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "path",
@@ -38,10 +39,11 @@ struct CriticalPath {
     begins: Map<ThreadIndex, Ns>,
 }
 
-/// A piece of a thread's time, counted from the first one: 24 bytes, as many are kept as the range has.
+/// A piece of a thread's time, from the end of the piece before it on: 16 bytes, as many are kept as the range has. Time
+/// of which nothing is known is a piece, too.
 #[derive(Clone, Copy)]
 struct Piece {
-    from: i64,
+    /// Counted from the first event.
     to: i64,
     /// The thread that ended the wait; the number of the segment that did, when the reason is the network.
     waker: u32,
@@ -125,6 +127,7 @@ struct Search {
 }
 
 /// A piece of the path.
+#[derive(Clone, Copy)]
 struct Found {
     from: Ns,
     to: Ns,
@@ -132,37 +135,52 @@ struct Found {
     state: &'static str,
 }
 
-/// Stretches that are left to explain, the last one first.
-enum Todo {
-    Search(Search),
+/// A search that goes on, and how far it is.
+struct Walk<'p> {
+    search: Search,
+    at: Ns,
+    /// The pieces of its thread that are left, and the end of the piece before them.
+    pieces: &'p [Piece],
+    begin: Ns,
+    /// Was it looked up who made the thread?
+    is_born: bool,
+}
+
+/// The next step of a walk.
+enum Step {
     Found(Found),
+    Search(Search),
 }
 
 impl CriticalPath {
-    fn piece(&self, origin: Ns, piece: Piece) -> (Ns, Ns) {
-        (origin + Ns::from(piece.from), origin + Ns::from(piece.to))
-    }
-
-    /// The pieces of a thread in a range, waits replaced by what their wakers did.
-    fn search(&self, machines: &Machines, origin: Ns, first: Search) -> Vec<Found> {
-        let mut path: Vec<Found> = Vec::new();
-        let mut todo = vec![Todo::Search(first)];
-        while let Some(next) = todo.pop() {
-            match next {
-                Todo::Found(found) => match path.last_mut() {
+    /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did.
+    fn search(&self, machines: &Machines, origin: Ns, first: Search, mut show: impl FnMut(Found)) {
+        let mut last: Option<Found> = None;
+        let mut walks = vec![self.walk(origin, first)];
+        while let Some(walk) = walks.last_mut() {
+            match self.step(machines, origin, walk) {
+                Some(Step::Found(found)) => match &mut last {
                     Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
                         last.to = found.to;
                     }
-                    _ => path.push(found),
+                    _ => last.replace(found).into_iter().for_each(&mut show),
                 },
-                Todo::Search(search) => {
-                    let mut parts = self.parts(machines, origin, &search);
-                    parts.reverse();
-                    todo.append(&mut parts);
+                Some(Step::Search(search)) => {
+                    let next = self.walk(origin, search);
+                    walks.push(next);
                 }
+                None => drop(walks.pop()),
             }
         }
-        path
+        last.into_iter().for_each(show);
+    }
+
+    fn walk(&self, origin: Ns, search: Search) -> Walk<'_> {
+        let pieces = self.threads.get(search.thread.0 as usize).map_or(&[][..], |pieces| pieces);
+        let end = |piece: &Piece| origin + Ns::from(piece.to);
+        let first = pieces.partition_point(|piece| end(piece) <= search.from);
+        let begin = first.checked_sub(1).map_or(Ns::MIN, |before| end(&pieces[before]));
+        Walk { at: search.from, search, pieces: &pieces[first..], begin, is_born: false }
     }
 
     /// The last life of a number that began before the end of a range; the first one when all began later.
@@ -177,80 +195,75 @@ impl CriticalPath {
         lives.map(|(life, _)| life).filter(|life| began(*life)).last()
     }
 
-    fn parts(&self, machines: &Machines, origin: Ns, search: &Search) -> Vec<Todo> {
-        let Search { thread, from, to, same } = *search;
-        let mut parts = Vec::new();
-        let mut at = from;
-        let found = |from, to, state| Todo::Found(Found { from, to, thread, state });
-        if let Some(&(Some(parent), birth)) = self.births.get(&thread)
-            && at < birth
+    /// The next piece of a walk, or what explains the next part of it.
+    fn step(&self, machines: &Machines, origin: Ns, walk: &mut Walk<'_>) -> Option<Step> {
+        let Search { thread, to, same, .. } = walk.search;
+        let search = |walk: &mut Walk<'_>, thread: ThreadIndex, until: Ns| {
+            let same = if until == to { same + 1 } else { 0 };
+            let from = std::mem::replace(&mut walk.at, until);
+            Some(Step::Search(Search { thread, from, to: until, same }))
+        };
+        if !std::mem::replace(&mut walk.is_born, true)
+            && let Some(&(Some(parent), birth)) = self.births.get(&thread)
+            && walk.at < birth
             && birth <= to
             // Threads that made each other at one time, by a trace that contradicts itself, would be followed for ever.
             && parent != thread
             && (birth < to || same + 1 < MAX_SAME)
         {
-            let same = if birth == to { same + 1 } else { 0 };
-            parts.push(Todo::Search(Search { thread: parent, from: at, to: birth, same }));
-            at = birth;
+            while let [first, rest @ ..] = walk.pieces
+                && origin + Ns::from(first.to) <= birth
+            {
+                (walk.pieces, walk.begin) = (rest, origin + Ns::from(first.to));
+            }
+            return search(walk, parent, birth);
         }
-        let pieces = self.threads.get(thread.0 as usize).map_or(&[][..], |pieces| pieces);
-        let first = pieces.partition_point(|piece| self.piece(origin, *piece).1 <= at);
-        for piece in &pieces[first..] {
-            let (begin, end) = self.piece(origin, *piece);
-            if begin >= to {
-                break;
-            }
-            if at < begin {
-                parts.push(found(at, begin, "unknown"));
-                at = begin;
-            }
-            let until = end.min(to);
-            let state = match piece.state {
-                ThreadState::Wait | ThreadState::WaitFork => match piece.reason.filter(|_| end <= to) {
-                    Some(Reason::Thread) => {
-                        let same = if end == to { same + 1 } else { 0 };
-                        if piece.waker != NO_WAKER && piece.waker != thread.0 && same < MAX_SAME {
-                            let thread = ThreadIndex(piece.waker);
-                            parts.push(Todo::Search(Search { thread, from: at, to: until, same }));
-                            at = until;
-                            continue;
-                        }
-                        "blocked"
+        let found = |walk: &mut Walk<'_>, until: Ns, state| {
+            let from = std::mem::replace(&mut walk.at, until);
+            Some(Step::Found(Found { from, to: until, thread, state }))
+        };
+        let Some((piece, rest)) = walk.pieces.split_first().filter(|_| walk.begin < to && walk.at < to) else {
+            return if walk.at < to { found(walk, to, "unknown") } else { None };
+        };
+        let end = origin + Ns::from(piece.to);
+        let until = end.min(to);
+        let state = match piece.state {
+            ThreadState::Wait | ThreadState::WaitFork => match piece.reason.filter(|_| end <= to) {
+                Some(Reason::Thread) => {
+                    let is_same = end == to;
+                    if piece.waker != NO_WAKER && piece.waker != thread.0 && (!is_same || same + 1 < MAX_SAME) {
+                        (walk.pieces, walk.begin) = (rest, end);
+                        return search(walk, ThreadIndex(piece.waker), until);
                     }
-                    Some(Reason::Network) => {
-                        let sender = self.segments.sender(piece.waker, machines.thread(thread).machine);
-                        if let Some(sent) = sender
-                            && at < sent.at
-                        {
-                            // Clocks that do not agree let segments arrive before they are sent.
-                            let until = sent.at.min(until);
-                            let same = if until == to { same + 1 } else { 0 };
-                            if same < MAX_SAME {
-                                parts.push(Todo::Search(Search { thread: sent.thread, from: at, to: until, same }));
-                                at = until;
+                    "blocked"
+                }
+                Some(Reason::Network) => {
+                    let sender = self.segments.sender(piece.waker, machines.thread(thread).machine);
+                    if let Some(sent) = sender
+                        && walk.at < sent.at
+                    {
+                        // Clocks that do not agree let segments arrive before they are sent.
+                        let until = sent.at.min(until);
+                        if until != to || same + 1 < MAX_SAME {
+                            if until == end {
+                                (walk.pieces, walk.begin) = (rest, end);
                             }
+                            return search(walk, sent.thread, until);
                         }
-                        if at == until {
-                            continue;
-                        }
-                        Reason::Network.name()
                     }
-                    None | Some(Reason::Unknown) => "blocked",
-                    Some(reason) => reason.name(),
-                },
-                ThreadState::Interrupted => "interrupted",
-                ThreadState::WaitCpu => "wait_cpu",
-                ThreadState::Unknown => "unknown",
-                ThreadState::Zombie | ThreadState::Dead => "ended",
-                _ => "running",
-            };
-            parts.push(found(at, until, state));
-            at = until;
-        }
-        if at < to {
-            parts.push(found(at, to, "unknown"));
-        }
-        parts
+                    Reason::Network.name()
+                }
+                None | Some(Reason::Unknown) => "blocked",
+                Some(reason) => reason.name(),
+            },
+            ThreadState::Interrupted => "interrupted",
+            ThreadState::WaitCpu => "wait_cpu",
+            ThreadState::Unknown => "unknown",
+            ThreadState::Zombie | ThreadState::Dead => "ended",
+            _ => "running",
+        };
+        (walk.pieces, walk.begin) = (rest, end);
+        found(walk, until, state)
     }
 }
 
@@ -311,28 +324,34 @@ impl Observer for CriticalPath {
         if at >= self.threads.len() {
             self.threads.resize_with(at + 1, Vec::new);
         }
+        let pieces = &mut self.threads[at];
+        let (from, state) = (offset(piece.from), piece.state);
         let piece = Piece {
-            from: offset(piece.from),
             to: offset(piece.to),
             waker: segment.or(waker).unwrap_or(NO_WAKER),
-            state: piece.state,
+            state,
             reason: woken.map(|woken| woken.reason),
         };
-        match self.threads[at].last_mut() {
+        match pieces.last_mut() {
             // States between them that took no time are no rows: they are one, and end as the second one does.
-            Some(last) if (last.to, last.state) == (piece.from, piece.state) => {
-                *last = Piece { from: last.from, ..piece }
+            Some(last) if (last.to, last.state) == (from, state) => *last = piece,
+            Some(last) if last.to == from => pieces.push(piece),
+            _ => {
+                let unknown = Piece { to: from, waker: NO_WAKER, state: ThreadState::Unknown, reason: None };
+                pieces.extend([unknown, piece]);
             }
-            _ => self.threads[at].push(piece),
         }
     }
 }
 
 impl Analysis for CriticalPath {
     fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, Forked, Taken, Woken};
+        use Report::{Born, Forked, Taken, ThreadPiece, Woken};
         // Segments are looked at where there are several machines.
-        (if self.asked.has_machines { &[Born, Forked, Woken, Taken] } else { &[Born, Forked, Woken] }, Needs::All)
+        match self.asked.has_machines {
+            true => (&[ThreadPiece, Born, Forked, Woken, Taken], Needs::All),
+            false => (&[ThreadPiece, Born, Forked, Woken], Needs::All),
+        }
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -344,7 +363,7 @@ impl Analysis for CriticalPath {
         let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
         let tid = asked.tids.as_ref().and_then(|tids| tids.single());
         let threads = (0..machines.count()).filter_map(|machine| self.life_in(machines, range, machine, tid?));
-        let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
+        let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
         for thread in threads {
             let Some((from, to)) = range else { break };
             let origin = machines.begin().unwrap_or(0);
@@ -352,17 +371,19 @@ impl Analysis for CriticalPath {
             let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
             let begin = self.begins.get(&thread).filter(|_| !is_forked);
             let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
-            for found in self.search(machines, origin, Search { thread, from, to, same: 0 }) {
-                let of = machines.thread(found.thread);
-                *totals.entry((of.machine, of.tid, found.state)).or_default() += found.to - found.from;
-                let mut row = asked.machine_cells(of.machine);
-                row.extend([Cell::Integer(found.from), Cell::Integer(found.to)]);
-                row.extend(thread_cells(machines, Some(found.thread)));
-                row.push(Cell::text(Some(found.state)));
-                if asked.keeps(&row) {
-                    table.rows.push(&row);
-                }
-            }
+            self.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
+                let Found { from, to, thread, state } = found;
+                *of_lives.entry((thread, state)).or_default() += to - from;
+                let [tid, comm] = thread_values(machines, Some(thread));
+                let machine = asked.machine_value(machines.thread(thread).machine);
+                let row = [machine, Value::Integer(from), Value::Integer(to), tid, comm, Value::Word(state)];
+                asked.put(&row, &mut table.rows);
+            });
+        }
+        let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
+        for ((thread, state), total) in of_lives {
+            let of = machines.thread(thread);
+            *totals.entry((of.machine, of.tid, state)).or_default() += total;
         }
         let columns_of = asked.columns(&[(Unit::Name, &["tid", "state"]), (Unit::Duration, &["total_ns"])]);
         let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {

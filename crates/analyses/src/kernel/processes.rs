@@ -358,8 +358,8 @@ impl Observer for Processes {
 
 impl Analysis for Processes {
     fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, Forked, RunBegan, RunEnded, Taken};
-        (&[Born, Forked, RunBegan, RunEnded, Taken], Needs::All)
+        use Report::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
+        (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], Needs::All)
     }
 
     fn columns(&self) -> Vec<Column> {

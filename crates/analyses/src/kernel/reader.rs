@@ -6,14 +6,14 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_codec::chunk::PacketData;
-use tracemill_codec::plan::Input;
+use tracemill_codec::chunk::{Chunk, PacketData};
+use tracemill_codec::plan::{FixedInteger, FixedText, Input};
 use tracemill_codec::value::Value;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_model::schema::{EventClassId, FieldKind, LabelList, Schema};
+use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema};
 use tracemill_semantics::states::{Values, returns};
 use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
 
@@ -35,19 +35,13 @@ pub(crate) struct Reader {
 #[derive(Default)]
 pub(crate) struct Class {
     /// The concept.
-    pub(crate) tie: Option<Bound>,
+    pub(crate) tie: Option<Box<Bound>>,
     /// The thread that a context names.
-    pub(crate) running: Option<Bound>,
+    pub(crate) running: Option<Box<Bound>>,
     /// Is it the entry of a system call whose exit the trace has no class for?
     pub(crate) has_no_exit: bool,
-}
-
-impl Class {
-    /// Was no event of it met?
-    #[inline]
-    fn is_new(&self) -> bool {
-        self.tie.as_ref().or(self.running.as_ref()).is_some_and(|bound| bound.places.get().is_none())
-    }
+    /// Was an event of it met, if it means anything?
+    is_met: Cell<bool>,
 }
 
 /// A line of the table, and where its fields are.
@@ -56,22 +50,47 @@ pub(crate) struct Bound {
     places: OnceCell<Places>,
 }
 
-/// The fields of a line, each at its number.
-struct Places([Option<Box<Place>>; Field::ALL.len()]);
+/// The fields of a line.
+struct Places {
+    /// For each field one more than its place in the list, or 0.
+    at: [u8; Field::ALL.len()],
+    list: Vec<Place>,
+}
 
 enum Place {
     Text(Arc<str>),
-    Field(Access, LabelList),
+    Number(FixedInteger, Labels),
+    FixedText(FixedText),
+    /// A field that is captured, by its index.
+    Captured(usize, Labels),
+}
+
+/// Labels of the numbers of a field; most have none.
+type Labels = Option<Box<LabelList>>;
+
+/// Things that all events of a chunk share.
+pub(crate) struct Shared<'b> {
+    pub(crate) of: &'b StreamOf,
+    pub(crate) chunk: &'b Chunk,
+    /// Index of the stream.
+    pub(crate) stream: usize,
+    pub(crate) classes: Rc<[Class]>,
+    pub(crate) machine: u32,
+    /// The bytes of the packet.
+    pub(crate) input: Input<'b>,
+    /// The CPU of the packet.
+    pub(crate) cpu: Option<u64>,
 }
 
 /// The values of the event that the reader is at.
 pub(crate) struct EventValues<'r> {
-    event: &'r Event<'r>,
+    shared: &'r Shared<'r>,
+    /// The event in its chunk.
+    at: usize,
     reader: &'r Reader,
     places: Option<&'r Places>,
-    /// The bytes of its packet, and where its fields begin.
-    input: Input<'r>,
-    body_bits: u64,
+    /// The bytes from its first field on; none where it does not begin on a byte.
+    body: &'r [u8],
 }
 
 impl Reader {
@@ -98,6 +117,14 @@ impl Reader {
     /// Turns to another event.
     #[inline]
     pub(crate) fn turn(&mut self) {
+        if self.captured.get().is_some() {
+            self.drop_captured();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn drop_captured(&mut self) {
         if let Some(before) = self.captured.take() {
             self.pool.set(Some(before));
         }
@@ -121,70 +148,83 @@ impl Reader {
     /// The concepts that the traces can have events of.
     pub(crate) fn concepts(&self) -> HashSet<Concept> {
         let classes = || self.classes.iter().flat_map(|of| &**of);
-        let ties = classes().filter_map(|class| class.tie.as_ref());
+        let ties = classes().filter_map(|class| class.tie.as_deref());
         // Names of a namespace say nothing by themselves.
         let is_plain = |bound: &&Bound| bound.tie.origin(Field::Tid).is_some();
-        let running = classes().filter_map(|class| class.running.as_ref()).filter(is_plain);
+        let running = classes().filter_map(|class| class.running.as_deref()).filter(is_plain);
         ties.chain(running).map(|bound| bound.tie.concept).collect()
     }
 
     /// Makes a class ready for its events, of which this is one.
     #[inline]
-    pub(crate) fn meet(&self, event: &Event<'_>, class: &Class) {
-        if class.is_new() {
-            self.prepare(event, class);
+    pub(crate) fn meet(&self, shared: &Shared<'_>, at: usize, class: &Class) {
+        if !class.is_met.get() {
+            self.prepare(&shared.event(at), class);
         }
     }
 
     /// Finds all places of a class before the first value is read: fields are captured together.
     #[cold]
+    #[inline(never)]
     fn prepare(&self, event: &Event<'_>, class: &Class) {
         for bound in [&class.tie, &class.running].into_iter().flatten() {
             bound.places.get_or_init(|| self.places(event, &bound.tie));
         }
+        class.is_met.set(true);
     }
 
-    /// The values of the event that the reader has turned to. They are read when they are asked for. `input` is that of
-    /// its packet.
+    /// The values of the event that the reader has turned to. They are read when they are asked for.
     #[inline(always)]
-    pub(crate) fn values<'r>(&'r self, event: &'r Event<'r>, bound: &'r Bound, input: Input<'r>) -> EventValues<'r> {
-        let body_bits = event.raw.chunk.body_bits(event.raw.at);
-        EventValues { event, reader: self, places: bound.places.get(), input, body_bits }
+    pub(crate) fn values<'r>(&'r self, shared: &'r Shared<'r>, at: usize, bound: &'r Bound) -> EventValues<'r> {
+        let body = shared.input.from_byte(shared.chunk.body_bits(at)).unwrap_or_default();
+        EventValues { shared, at, reader: self, places: bound.places.get(), body }
     }
 
     #[cold]
     fn places(&self, event: &Event<'_>, tie: &Tie) -> Places {
         let schema = event.raw.chunk.packet.plans.schema();
         let mut fields = self.fields.borrow_mut();
-        let mut places = Places(std::array::from_fn(|_| None));
+        let mut places = Places { at: [0; Field::ALL.len()], list: Vec::new() };
         // The first one of a field counts.
         for (field, origin) in tie.fields.iter().rev() {
             let place = match origin {
                 Origin::Text(text) => Place::Text(text.clone()),
-                Origin::Field(path) => {
-                    let access = fields.find_field(event, path);
-                    Place::Field(access, labels(schema, access))
-                }
+                Origin::Field(path) => match fields.find_field(event, path) {
+                    Access::Fixed(integer, class) => Place::Number(integer, labels(schema, class)),
+                    Access::FixedText(text, _) => Place::FixedText(text),
+                    Access::Field(index, class) => Place::Captured(index, labels(schema, class)),
+                    Access::Absent | Access::Head(_) => continue,
+                },
             };
-            places.0[*field as usize] = Some(Box::new(place));
+            places.list.push(place);
+            places.at[*field as usize] = places.list.len() as u8;
         }
         places
     }
 }
 
-fn labels(schema: &Schema, access: Access) -> LabelList {
-    let (Access::Fixed(_, class) | Access::Field(_, class)) = access else { return LabelList::new(Arc::new([])) };
+fn labels(schema: &Schema, class: FieldClassId) -> Labels {
     match &schema.field_class(class).kind {
-        FieldKind::Integer(integer) => integer.label_list(),
-        _ => LabelList::new(Arc::new([])),
+        FieldKind::Integer(integer) => Some(Box::new(integer.label_list())),
+        _ => None,
+    }
+}
+
+impl<'b> Shared<'b> {
+    /// An event of the chunk.
+    #[inline]
+    pub(crate) fn event(&self, at: usize) -> Event<'b> {
+        self.of.event(self.chunk.event(at))
     }
 }
 
 fn classes_of(schema: &Schema, concepts: &Concepts) -> Vec<Class> {
-    let bound = |tie: Option<Tie>| tie.map(|tie| Bound { tie, places: OnceCell::new() });
+    let bound = |tie: Option<Tie>| tie.map(|tie| Box::new(Bound { tie, places: OnceCell::new() }));
     let class = |at: usize| {
         let id = EventClassId(at as u32);
-        Class { tie: bound(concepts.tie(schema, id)), running: bound(concepts.running(schema, id)), has_no_exit: false }
+        let (tie, running) = (bound(concepts.tie(schema, id)), bound(concepts.running(schema, id)));
+        let is_met = Cell::new(tie.is_none() && running.is_none());
+        Class { tie, running, has_no_exit: false, is_met }
     };
     let mut classes: Vec<Class> = (0..schema.events().len()).map(class).collect();
     // Exits that the trace can have: all when one of them says no name.
@@ -237,65 +277,79 @@ impl<'r> EventValues<'r> {
     fn captured(&self) -> &'r Captured {
         self.reader.captured.get_or_init(|| {
             let mut captured = self.reader.pool.take().unwrap_or_default();
-            self.reader.fields.borrow_mut().capture(self.event, &mut captured);
+            self.reader.fields.borrow_mut().capture(&self.shared.event(self.at), &mut captured);
             captured
         })
     }
 
     #[inline]
     fn place(&self, field: Field) -> Option<&'r Place> {
-        self.places?.0[field as usize].as_deref()
+        let places = self.places?;
+        places.list.get(usize::from(places.at[field as usize]).wrapping_sub(1))
     }
+
+    /// An integer that is no number of 64 bits at a fixed place.
+    #[cold]
+    fn other_integer(&self, place: &Place) -> Option<i128> {
+        match place {
+            Place::Text(text) => text.parse().ok(),
+            Place::Captured(index, _) => match self.captured().get(*index)? {
+                CapturedValue::Integer(value) => Some(value),
+                CapturedValue::Boolean(value) => Some(value.into()),
+                _ => None,
+            },
+            Place::Number(..) | Place::FixedText(_) => None,
+        }
+    }
+}
+
+fn label<'t>(labels: &Labels, value: i128) -> Option<Cow<'t, str>> {
+    labels.as_ref()?.of(value).next().map(|label| Cow::Owned(label.to_string()))
 }
 
 impl Values for EventValues<'_> {
     fn integer(&self, field: Field) -> Option<i128> {
         match self.place(field)? {
-            Place::Text(text) => text.parse().ok(),
-            Place::Field(Access::Fixed(integer, _), _) => {
-                let bits = integer.read(self.input, self.body_bits)?;
+            Place::Number(integer, _) => {
+                let bits = integer.read_in(self.body)?;
                 Some(if integer.is_signed() { i128::from(bits as i64) } else { i128::from(bits) })
             }
-            Place::Field(Access::Field(index, _), _) => match self.captured().get(*index)? {
-                CapturedValue::Integer(value) => Some(value),
-                CapturedValue::Boolean(value) => Some(value.into()),
-                _ => None,
-            },
-            Place::Field(..) => None,
+            other => self.other_integer(other),
         }
     }
 
     #[inline]
     fn number(&self, field: Field) -> Option<i64> {
-        let Place::Field(Access::Fixed(integer, _), _) = self.place(field)? else {
-            return self.integer(field).and_then(|value| i64::try_from(value).ok());
+        let place = self.place(field)?;
+        let Place::Number(integer, _) = place else {
+            return self.other_integer(place).and_then(|value| i64::try_from(value).ok());
         };
-        let bits = integer.read(self.input, self.body_bits)?;
+        let bits = integer.read_in(self.body)?;
         if integer.is_signed() { Some(bits as i64) } else { i64::try_from(bits).ok() }
     }
 
+    #[inline]
     fn is_text(&self, field: Field, text: &str) -> bool {
-        let Some(Place::Field(Access::FixedText(fixed, _), _)) = self.place(field) else { return false };
+        let Some(Place::FixedText(fixed)) = self.place(field) else { return false };
         // What is no UTF-8 is not equal to a text that replaces it.
-        fixed.is(self.input, self.body_bits, text.as_bytes())
+        fixed.is_in(self.body, text.as_bytes())
     }
 
+    #[inline]
     fn constant(&self, field: Field) -> Option<&Arc<str>> {
         match self.place(field)? {
             Place::Text(text) => Some(text),
-            Place::Field(..) => None,
+            _ => None,
         }
     }
 
     fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         match self.place(field)? {
             Place::Text(text) => Some(Cow::Borrowed(&**text)),
-            Place::Field(Access::FixedText(text, _), _) => {
-                Some(String::from_utf8_lossy(text.read(self.input, self.body_bits)?))
-            }
-            Place::Field(Access::Field(index, _), labels) => match self.captured().get(*index)? {
+            Place::FixedText(text) => Some(String::from_utf8_lossy(text.read_in(self.body)?)),
+            Place::Captured(index, labels) => match self.captured().get(*index)? {
                 CapturedValue::Text(text) => Some(String::from_utf8_lossy(text)),
-                CapturedValue::Integer(value) => labels.of(value).next().map(|label| Cow::Owned(label.to_string())),
+                CapturedValue::Integer(value) => label(labels, value),
                 CapturedValue::Tree => {
                     let bytes = self.bytes(field)?;
                     let text = bytes.split(|byte| *byte == 0).next().unwrap_or_default();
@@ -303,17 +357,13 @@ impl Values for EventValues<'_> {
                 }
                 _ => None,
             },
-            Place::Field(Access::Fixed(..), labels) => {
-                let value = self.integer(field)?;
-                labels.of(value).next().map(|label| Cow::Owned(label.to_string()))
-            }
-            Place::Field(..) => None,
+            Place::Number(_, labels) => label(labels, self.integer(field)?),
         }
     }
 
     fn bytes(&self, field: Field) -> Option<Vec<u8>> {
-        let Place::Field(Access::Field(index, _), _) = self.place(field)? else { return None };
-        let tree = self.reader.fields.borrow().tree(self.event, *index).ok()??;
+        let Place::Captured(index, _) = self.place(field)? else { return None };
+        let tree = self.reader.fields.borrow().tree(&self.shared.event(self.at), *index).ok()??;
         let Value::List(elements) = tree else { return None };
         elements.iter().map(|element| u8::try_from(element.integer()?).ok()).collect()
     }

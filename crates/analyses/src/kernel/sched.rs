@@ -175,7 +175,8 @@ impl Observer for Switches {
 
 impl Analysis for Switches {
     fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Switched, Report::RunBegan, Report::RunEnded], Needs::Range)
+        use Report::{RunBegan, RunEnded, Switched, ThreadPiece};
+        (&[Switched, RunBegan, RunEnded, ThreadPiece], Needs::Range)
     }
 
     fn columns(&self) -> Vec<Column> {

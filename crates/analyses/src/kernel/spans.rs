@@ -58,7 +58,7 @@ impl<M: More> More for (Durations, M) {
 }
 
 /// Figures of a group beside the durations of its spans.
-pub(crate) trait Extra: More + Clone {
+pub(crate) trait Extra: More {
     /// The columns of it.
     const COLUMNS: Listed<'static>;
 
@@ -81,22 +81,62 @@ impl Extra for () {
 /// The spans of an analysis.
 pub(crate) struct Spans<M = ()> {
     pub(crate) asked: Asked,
-    groups: Map<(i64, Key), (Durations, M)>,
-    all: Durations,
-    pub(crate) all_more: M,
+    groups: Groups<M>,
     rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
     values: Vec<u64>,
 }
 
+/// Spans of each step and key.
+struct Groups<M> {
+    list: Vec<((i64, Key), (Durations, M))>,
+    places: Map<(i64, Key), u32>,
+    /// The group that was asked for last, for each number that [`Groups::recent_of`] gives.
+    recent: [u32; RECENT],
+}
+
+const RECENT: usize = 64;
+
+impl<M> Default for Groups<M> {
+    fn default() -> Self {
+        Groups { list: Vec::new(), places: Map::default(), recent: [0; RECENT] }
+    }
+}
+
+impl<M: Default> Groups<M> {
+    #[inline]
+    fn of(&mut self, key: (i64, Key)) -> &mut (Durations, M) {
+        let recent = self.recent[Self::recent_of(&key)] as usize;
+        let at = match self.list.get(recent) {
+            Some((known, _)) if *known == key => recent,
+            _ => self.find(key),
+        };
+        &mut self.list[at].1
+    }
+
+    fn find(&mut self, key: (i64, Key)) -> usize {
+        let at = *self.places.entry(key).or_insert_with(|| {
+            self.list.push((key, Default::default()));
+            self.list.len() as u32 - 1
+        });
+        self.recent[Self::recent_of(&key)] = at;
+        at as usize
+    }
+
+    #[inline]
+    fn recent_of((step, key): &(i64, Key)) -> usize {
+        let mixed =
+            key.iter().fold(*step as u64, |mixed, part| (mixed ^ *part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        (mixed >> 58) as usize
+    }
+}
+
 impl<M: Extra> Spans<M> {
     pub(crate) fn new(asked: &Asked) -> Self {
         Spans {
             asked: asked.clone(),
-            groups: Map::default(),
-            all: Durations::default(),
-            all_more: M::default(),
+            groups: Groups::default(),
             rows: Rows::default(),
             top: BTreeMap::new(),
             found: 0,
@@ -130,9 +170,7 @@ impl<M: Extra> Spans<M> {
             View::Statistics => {
                 let (durations, of) = self.group(begin, end, key);
                 durations.add(duration);
-                of.add(more.clone());
-                self.all.add(duration);
-                self.all_more.add(more);
+                of.add(more);
             }
             View::Log => {
                 let Spans { asked, rows, .. } = self;
@@ -161,15 +199,16 @@ impl<M: Extra> Spans<M> {
     }
 
     /// The group of a key at a time, which may have no spans.
+    #[inline]
     pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: Key) -> &mut (Durations, M) {
         let step = self.asked.step_of(begin, at);
-        self.groups.entry((step, key)).or_default()
+        self.groups.of((step, key))
     }
 
     /// The table: `keys` are the columns that name a group behind the machine, which is the first part of each key, and
     /// `log` those of lists. `describe` gives the cells of a group that name it, and those beside its statistics.
     pub(crate) fn finish(
-        mut self,
+        self,
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
         keys: impl IntoIterator<Item = Column>,
@@ -181,20 +220,22 @@ impl<M: Extra> Spans<M> {
             View::Statistics => {
                 table.columns = self.asked.step_columns(&[]);
                 table.columns.extend(keys.into_iter().chain(statistic_columns()).chain(listed(M::COLUMNS)));
-                for ((step, key), (mut durations, of)) in self.asked.by_last_step(range, self.groups) {
-                    let Some((cells, more)) = describe(&key, &durations, &of) else { continue };
-                    let is_exact = durations.is_exact();
-                    let mut row = self.asked.step_cells(range, step, key[0] as u32);
-                    row.extend(cells);
-                    row.extend(statistic_cells(&mut durations));
-                    row.extend(more);
-                    if self.asked.keeps(&row) {
-                        table.is_rough |= !is_exact;
-                        table.rows.push(&row);
+                let mut all: (Durations, M) = Default::default();
+                for ((step, key), (mut durations, of)) in self.asked.by_last_step(range, self.groups.list) {
+                    if let Some((cells, more)) = describe(&key, &durations, &of) {
+                        let mut row = self.asked.step_cells(range, step, key[0] as u32);
+                        row.extend(cells);
+                        row.extend(statistic_cells(&mut durations));
+                        row.extend(more);
+                        if self.asked.keeps(&row) {
+                            table.is_rough |= !durations.is_exact();
+                            table.rows.push(&row);
+                        }
                     }
+                    all.add((durations, of));
                 }
-                table.all = statistic_columns().zip(statistic_cells(&mut self.all)).collect();
-                table.all.extend(listed(M::COLUMNS).zip(self.all_more.cells()));
+                table.all = statistic_columns().zip(statistic_cells(&mut all.0)).collect();
+                table.all.extend(listed(M::COLUMNS).zip(all.1.cells()));
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
             View::Log => (table.columns, table.rows) = (log, self.rows),

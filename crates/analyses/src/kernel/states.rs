@@ -358,11 +358,12 @@ impl Observer for States {
 
 impl Analysis for States {
     fn hears(&self) -> (&'static [Report], Needs) {
+        use Report::{CpuPiece, Interrupt, Taken, ThreadPiece};
         let reports: &[Report] = match (self.of_disks, self.of_irqs) {
-            (true, true) => &[Report::Taken, Report::Interrupt],
-            (true, false) => &[Report::Taken],
-            (false, true) => &[Report::Interrupt],
-            (false, false) => &[],
+            (true, true) => &[CpuPiece, ThreadPiece, Taken, Interrupt],
+            (true, false) => &[CpuPiece, ThreadPiece, Taken],
+            (false, true) => &[CpuPiece, ThreadPiece, Interrupt],
+            (false, false) => &[CpuPiece, ThreadPiece],
         };
         // An interrupt that began in the range may end behind it.
         (reports, Needs::All)

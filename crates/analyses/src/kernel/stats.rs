@@ -2,7 +2,7 @@
 
 use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer, ThreadIndex};
+use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer};
 
 use super::spans::{More, NO_KEY, Names};
 use super::table::{Cell, Column, Order, Table, Unit};
@@ -20,9 +20,6 @@ pub(super) const KNOWN: Known = Known {
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
     make: |asked| Box::new(Stats { asked: asked.clone(), by: By::of(asked), ..Stats::default() }),
 };
-
-/// The thread of a CPU: `None` is an unknown one, `Some(None)` the idle one.
-type Who = Option<Option<ThreadIndex>>;
 
 /// CPU, thread or process, mode, event.
 type Key = (u32, i64, i64, CpuStatus, i64);
@@ -45,10 +42,8 @@ struct Stats {
     places: Map<(i64, Key), u32>,
     rows: Vec<((i64, Key), Sums)>,
     by: By,
-    /// For each CPU, the row of its last event, and what it did then.
-    hits: Vec<(Current, CpuStatus, i64, u32)>,
-    /// For each CPU, whom it ran last and in which step, and the rows of that by status.
-    last: Vec<(i64, Who, [u32; CpuStatus::ALL.len()])>,
+    /// The rows of what was looked up last, for each number that [`Stats::recent_of`] gives.
+    recent: Vec<Recent>,
     names: Names,
     name: Vec<u8>,
 }
@@ -77,6 +72,23 @@ impl By {
 /// A row that is not looked up yet.
 const NO_ROW: u32 = u32::MAX;
 
+/// The rows of a CPU and its thread in a step, by status.
+#[derive(Clone, Copy)]
+struct Recent {
+    cpu: CpuIndex,
+    thread: Current,
+    step: i64,
+    rows: [u32; CpuStatus::ALL.len()],
+}
+
+impl Recent {
+    const NONE: Recent =
+        Recent { cpu: CpuIndex(0), thread: Current::Unknown, step: 0, rows: [NO_ROW; CpuStatus::ALL.len()] };
+}
+
+/// Threads and CPUs whose rows are remembered: more than take turns in any short time.
+const RECENT: usize = 512;
+
 impl Stats {
     /// The row of a step and a key.
     fn row(&mut self, key: (i64, Key)) -> u32 {
@@ -87,29 +99,56 @@ impl Stats {
         })
     }
 
-    /// The row of a CPU that runs a thread: the last one of that CPU more often than not.
+    /// The row of a CPU that runs a thread.
     #[inline]
-    fn row_of(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<u32> {
-        let at = cpu.0 as usize;
-        if let Some((last_step, last_thread, rows)) = self.last.get(at)
-            && *last_thread == thread
-            && *last_step == step
-            && rows[status as usize] != NO_ROW
-        {
-            return Some(rows[status as usize]);
+    fn row_of(
+        &mut self,
+        machines: &Machines,
+        step: i64,
+        cpu: CpuIndex,
+        thread: Current,
+        status: CpuStatus,
+    ) -> Option<u32> {
+        match self.recent.get(Self::recent_of(cpu, thread)) {
+            Some(recent)
+                if recent.rows[status as usize] != NO_ROW
+                    && (recent.cpu, recent.thread, recent.step) == (cpu, thread, step) =>
+            {
+                Some(recent.rows[status as usize])
+            }
+            _ => self.find_row(machines, step, cpu, thread, status),
         }
+    }
+
+    fn find_row(
+        &mut self,
+        machines: &Machines,
+        step: i64,
+        cpu: CpuIndex,
+        thread: Current,
+        status: CpuStatus,
+    ) -> Option<u32> {
         let key = self.key(machines, cpu, thread, status)?;
         let row = self.row((step, key));
         if self.is_fixed() {
-            const NONE: (i64, Who, [u32; CpuStatus::ALL.len()]) = (0, None, [NO_ROW; CpuStatus::ALL.len()]);
-            self.last.resize(self.last.len().max(at + 1), NONE);
-            let last = &mut self.last[at];
-            if (last.0, last.1) != (step, thread) {
-                *last = (step, thread, NONE.2);
+            self.recent.resize(RECENT, Recent::NONE);
+            let recent = &mut self.recent[Self::recent_of(cpu, thread)];
+            if (recent.cpu, recent.thread, recent.step) != (cpu, thread, step) {
+                *recent = Recent { cpu, thread, step, ..Recent::NONE };
             }
-            last.2[status as usize] = row;
+            recent.rows[status as usize] = row;
         }
         Some(row)
+    }
+
+    #[inline]
+    fn recent_of(cpu: CpuIndex, thread: Current) -> usize {
+        let thread = match thread {
+            Current::Thread(thread) => thread.0,
+            Current::Idle => u32::MAX,
+            Current::Unknown => u32::MAX - 1,
+        };
+        (thread.wrapping_add(cpu.0.wrapping_mul(0x9e37_79b9))) as usize % RECENT
     }
 
     /// Is the row of a thread the same at all times? Its process and its name may become known later.
@@ -117,19 +156,19 @@ impl Stats {
         matches!(self.by, By::Thread | By::Trace) && self.asked.pids.is_none() && self.asked.comms.is_none()
     }
 
-    fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Who, status: CpuStatus) -> Option<Key> {
+    fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Current, status: CpuStatus) -> Option<Key> {
         let is_of_threads = self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some();
         if !self.asked.wants_cpu(machines, Some(cpu))
-            || is_of_threads && !self.asked.wants_thread(machines, thread.flatten())
+            || is_of_threads && !self.asked.wants_thread(machines, thread.thread())
         {
             return None;
         }
         let of = machines.cpu(cpu);
         let number = of.number as i64;
         let who = |known: fn(&tracemill_semantics::states::Thread) -> i64| match thread {
-            None => NO_KEY,
-            Some(None) => 0,
-            Some(Some(thread)) => known(machines.thread(thread)),
+            Current::Unknown => NO_KEY,
+            Current::Idle => 0,
+            Current::Thread(thread) => known(machines.thread(thread)),
         };
         Some(match self.by {
             By::Process => (of.machine, number, who(|thread| thread.pid().unwrap_or(NO_KEY)), status, 0),
@@ -145,6 +184,11 @@ impl Observer for Stats {
             return;
         }
         let CpuPiece { cpu, thread, status, from, to } = *piece;
+        let thread = match thread {
+            None => Current::Unknown,
+            Some(None) => Current::Idle,
+            Some(Some(thread)) => Current::Thread(thread),
+        };
         if self.asked.step.is_some() {
             // Steps are rare; what the closure borrows is put back.
             let asked = self.asked.clone();
@@ -163,7 +207,7 @@ impl Observer for Stats {
 
 impl Analysis for Stats {
     fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Passed], Needs::Range)
+        (if self.by == By::Event { &[Report::Passed] } else { &[Report::CpuPiece, Report::Passed] }, Needs::Range)
     }
 
     fn passed(&mut self, machines: &Machines, _: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
@@ -171,30 +215,13 @@ impl Analysis for Stats {
         let of = machines.cpu(cpu);
         let (current, status) = (of.current(), of.status());
         let step = self.asked.step_of(machines.begin(), at);
-        if let Some(&(last, last_status, last_step, row)) = self.hits.get(cpu.0 as usize)
-            && (last, last_status, last_step) == (current, status, step)
-            && row != NO_ROW
-        {
-            self.rows[row as usize].1.1 += 1;
-            return;
-        }
-        let thread = match current {
-            Current::Unknown => None,
-            Current::Idle => Some(None),
-            Current::Thread(thread) => Some(Some(thread)),
-        };
         let row = if self.by == By::Event {
-            let Some(mut key) = self.key(machines, cpu, thread, status) else { return };
+            let Some(mut key) = self.key(machines, cpu, current, status) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
             key.4 = self.names.number(&String::from_utf8_lossy(name));
             self.row((step, key))
         } else {
-            let Some(row) = self.row_of(machines, step, cpu, thread, status) else { return };
-            if self.is_fixed() {
-                let at = cpu.0 as usize;
-                self.hits.resize(self.hits.len().max(at + 1), (Current::Unknown, CpuStatus::Unknown, 0, NO_ROW));
-                self.hits[at] = (current, status, step, row);
-            }
+            let Some(row) = self.row_of(machines, step, cpu, current, status) else { return };
             row
         };
         self.rows[row as usize].1.1 += 1;
@@ -224,8 +251,7 @@ impl Analysis for Stats {
             row.extend([if self.by == By::Event { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
-        let groups: Map<(i64, Key), Sums> = self.rows.iter().copied().collect();
-        let rows = self.asked.by_last_step(range, groups).into_iter().map(row).collect();
+        let rows = self.asked.by_last_step(range, self.rows.iter().copied()).into_iter().map(row).collect();
         let (time, events) = self.rows.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
         if self.by != By::Event {

@@ -29,29 +29,29 @@ struct Calls {
 }
 
 /// Calls that failed, by the number of the error.
-#[derive(Clone, Default)]
-pub(super) struct Errors(BTreeMap<i64, u64>);
+#[derive(Default)]
+struct Errors {
+    /// The error of one call.
+    one: Option<i64>,
+    /// Those of all calls that were added.
+    counts: BTreeMap<i64, u64>,
+}
 
 impl Errors {
     /// The errors of one call.
-    pub(super) fn of(ret: Option<i64>) -> Errors {
-        let mut errors = BTreeMap::new();
-        if let Some(number) = error_of(ret) {
-            errors.insert(number, 1);
-        }
-        Errors(errors)
-    }
-
-    pub(super) fn count(&self) -> u64 {
-        self.0.values().sum()
+    fn of(ret: Option<i64>) -> Errors {
+        Errors { one: error_of(ret), counts: BTreeMap::new() }
     }
 }
 
 impl More for Errors {
     #[inline]
     fn add(&mut self, other: Self) {
-        for (number, count) in other.0 {
-            *self.0.entry(number).or_default() += count;
+        if let Some(number) = other.one {
+            *self.counts.entry(number).or_default() += 1;
+        }
+        for (number, count) in other.counts {
+            *self.counts.entry(number).or_default() += count;
         }
     }
 }
@@ -60,8 +60,8 @@ impl Extra for Errors {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["errors", "errnos"])];
 
     fn cells(&self) -> Vec<Cell> {
-        let names = self.0.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
-        vec![self.count().into(), Cell::Counts(names)]
+        let names = self.counts.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
+        vec![self.counts.values().sum::<u64>().into(), Cell::Counts(names)]
     }
 }
 
@@ -140,7 +140,7 @@ impl Analysis for Calls {
         };
         let keys = [(Unit::Name, own)];
         let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), describe);
-        let open = machines.threads().flat_map(|(_, thread)| thread.open_calls());
+        let open = machines.threads().flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
         table
     }

@@ -168,15 +168,13 @@ impl FixedInteger {
     /// an `i64`. `None` when the event does not begin on a byte, or ends before.
     #[inline]
     pub fn read(&self, input: Input<'_>, body_bits: u64) -> Option<u64> {
-        if !body_bits.is_multiple_of(8) {
-            return None;
-        }
-        let begin = ((body_bits >> 3) as usize).checked_add(self.offset_bytes)?;
-        let end = begin.checked_add(self.width_bytes)?;
-        if end as u64 > input.end_bits >> 3 {
-            return None;
-        }
-        let bytes = input.bytes.get(begin..)?;
+        self.read_in(input.from_byte(body_bits)?)
+    }
+
+    /// As [`read`](Self::read), of the event whose fields are [the first ones](Input::from_byte) in these bytes.
+    #[inline]
+    pub fn read_in(&self, body: &[u8]) -> Option<u64> {
+        let bytes = body.get(self.offset_bytes..)?;
         // Most often eight bytes can be read, of which those behind the integer are shifted out.
         let unused = 64 - 8 * self.width_bytes as u32;
         let bits = match bytes.first_chunk() {
@@ -198,30 +196,32 @@ impl FixedText {
     /// a byte, or ends before.
     #[inline]
     pub fn read<'a>(&self, input: Input<'a>, body_bits: u64) -> Option<&'a [u8]> {
-        let bytes = self.all(input, body_bits)?;
+        self.read_in(input.from_byte(body_bits)?)
+    }
+
+    /// As [`read`](Self::read), of the event whose fields are [the first ones](Input::from_byte) in these bytes.
+    #[inline]
+    pub fn read_in<'a>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
+        let bytes = self.all(body)?;
         let end = memchr::memchr(0, bytes).or(self.len_bytes)?;
         bytes.get(..end)
     }
 
-    /// Is the text of the event this one, which has no zeros?
+    /// Is the text this one, which has no zeros, in the event whose fields are [the first ones](Input::from_byte) in these
+    /// bytes?
     #[inline]
-    pub fn is(&self, input: Input<'_>, body_bits: u64, text: &[u8]) -> bool {
-        let Some(bytes) = self.all(input, body_bits) else { return false };
+    pub fn is_in(&self, body: &[u8], text: &[u8]) -> bool {
+        let Some(bytes) = self.all(body) else { return false };
         bytes.strip_prefix(text).is_some_and(|rest| rest.first().map_or(self.len_bytes.is_some(), |byte| *byte == 0))
     }
 
     #[inline]
-    fn all<'a>(&self, input: Input<'a>, body_bits: u64) -> Option<&'a [u8]> {
-        if !body_bits.is_multiple_of(8) {
-            return None;
+    fn all<'a>(&self, body: &'a [u8]) -> Option<&'a [u8]> {
+        let bytes = body.get(self.offset_bytes..)?;
+        match self.len_bytes {
+            Some(len) => bytes.get(..len),
+            None => Some(bytes),
         }
-        let begin = ((body_bits >> 3) as usize).checked_add(self.offset_bytes)?;
-        let last = usize::try_from(input.end_bits >> 3).ok()?;
-        let end = self.len_bytes.map_or(Some(last), |len| begin.checked_add(len))?;
-        if end > last {
-            return None;
-        }
-        input.bytes.get(begin..end)
     }
 }
 
@@ -274,8 +274,9 @@ mod tests {
         assert_eq!(of.fixed_integer(2).and_then(|integer| integer.read(input, 8)), Some(7));
         assert_eq!(of.fixed_integer(4).and_then(|integer| integer.read(input, 8)), Some(9));
         let first = of.fixed_text(1).unwrap();
-        assert!(first.is(input, 8, b"ab") && !first.is(input, 8, b"a") && !first.is(input, 8, b"abc"));
-        assert!(of.fixed_text(3).unwrap().is(input, 8, b"cd") && !first.is(input, 8, b""));
+        let body = input.from_byte(8).expect("it begins on a byte");
+        assert!(first.is_in(body, b"ab") && !first.is_in(body, b"a") && !first.is_in(body, b"abc"));
+        assert!(of.fixed_text(3).unwrap().is_in(body, b"cd") && !first.is_in(body, b""));
         assert_eq!((first.read(input, 4), first.read(input, 80)), (None, None));
         assert!(of.fixed_text(2).is_none(), "no text");
         let other = Op::StrBytes { node: 1, unit: 1, len: 4 };
@@ -285,9 +286,10 @@ mod tests {
         let text = of.fixed_text(2).expect("it is fixed");
         let input = Input::new(b"_1ab\0cd", 56);
         assert_eq!(text.read(input, 8), Some(&b"ab"[..]));
-        assert!(text.is(input, 8, b"ab") && !text.is(input, 8, b"a") && !text.is(input, 8, b"abc"));
+        let body = input.from_byte(8).expect("it begins on a byte");
+        assert!(text.is_in(body, b"ab") && !text.is_in(body, b"a") && !text.is_in(body, b"abc"));
         assert_eq!(text.read(input, 32), None, "it has no end");
-        assert!(!text.is(input, 32, b"cd") && of.fixed_text(3).is_none(), "a string stands before");
+        assert!(!text.is_in(&body[3..], b"cd") && of.fixed_text(3).is_none(), "a string stands before");
         let wide = Op::StrBytes { node: 1, unit: 2, len: 3 };
         assert!(plan(&[set(4), wide, Op::U8 { node: 2 }]).fixed_integer(2).is_none());
     }

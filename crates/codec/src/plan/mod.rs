@@ -76,6 +76,15 @@ impl<'a> Input<'a> {
     pub fn new(bytes: &'a [u8], end_bits: u64) -> Self {
         Input { bytes, end_bits: end_bits.min(bytes.len() as u64 * 8) }
     }
+
+    /// The bytes from a bit on up to the end of the content. `None` when the bit does not begin a byte or is behind the end.
+    #[inline]
+    pub fn from_byte(self, bit: u64) -> Option<&'a [u8]> {
+        if !bit.is_multiple_of(8) {
+            return None;
+        }
+        self.bytes.get((bit >> 3) as usize..(self.end_bits >> 3) as usize)
+    }
 }
 
 /// Values of fields with a role, as last read.

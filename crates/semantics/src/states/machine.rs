@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
+use super::calls::{CallName, CallNames};
 use super::cpu::{Cpu, CpuStatus, Current};
 use super::newest::Newest;
 use super::observer::{CpuPiece, Observer, ThreadPiece};
@@ -52,18 +53,38 @@ pub trait Values {
     }
 }
 
-/// An event of a concept.
-#[derive(Clone, Copy)]
-pub struct Happening<'a> {
+impl<V: Values + ?Sized> Values for &V {
+    fn integer(&self, field: Field) -> Option<i128> {
+        (**self).integer(field)
+    }
+    fn text(&self, field: Field) -> Option<Cow<'_, str>> {
+        (**self).text(field)
+    }
+    fn number(&self, field: Field) -> Option<i64> {
+        (**self).number(field)
+    }
+    fn is_text(&self, field: Field, text: &str) -> bool {
+        (**self).is_text(field, text)
+    }
+    fn constant(&self, field: Field) -> Option<&Arc<str>> {
+        (**self).constant(field)
+    }
+    fn bytes(&self, field: Field) -> Option<Vec<u8>> {
+        (**self).bytes(field)
+    }
+}
+
+/// An event of a concept. The machine knows what its fields are read from, so that reading one is no call; observers do not.
+pub struct Happening<'a, V: ?Sized = dyn Values + 'a> {
     /// The concept.
     pub concept: Concept,
     /// Do the rules of the kernels apply that LTTng 0.x and the markers of 2.x record?
     pub is_legacy: bool,
     /// Its fields.
-    pub values: &'a dyn Values,
+    pub values: &'a V,
 }
 
-impl Happening<'_> {
+impl<V: Values + ?Sized> Happening<'_, V> {
     /// An integer of 64 bits.
     #[inline]
     pub fn number(&self, field: Field) -> Option<i64> {
@@ -71,8 +92,17 @@ impl Happening<'_> {
     }
 
     /// A text.
+    #[inline]
     pub fn text(&self, field: Field) -> Option<Cow<'_, str>> {
         self.values.text(field)
+    }
+}
+
+impl<'a, V: Values> Happening<'a, V> {
+    /// The event as observers see it.
+    #[inline]
+    pub(super) fn shown(&self) -> Happening<'a> {
+        Happening { concept: self.concept, is_legacy: self.is_legacy, values: self.values }
     }
 }
 
@@ -131,6 +161,7 @@ pub struct Machines {
     pub(super) by_vtid: Map<(u32, i64, Option<i64>), Option<ThreadIndex>>,
     /// Names of threads; most of them have the name of another one.
     names: HashSet<Comm, foldhash::fast::RandomState>,
+    pub(super) calls: CallNames,
     /// For each CPU, threads that a loss there may concern.
     visitors: Vec<Visitors>,
     pub(super) begin: Option<Ns>,
@@ -152,6 +183,7 @@ impl Machines {
             newest: Newest::default(),
             by_vtid: Map::default(),
             names: HashSet::default(),
+            calls: CallNames::default(),
             visitors: Vec::new(),
             begin: None,
             now: 0,
@@ -206,6 +238,18 @@ impl Machines {
         self.threads.iter().enumerate().map(|(at, thread)| (ThreadIndex(at as u32), thread))
     }
 
+    /// Names of the system calls of a thread that are open and whose entry was seen.
+    pub fn open_calls(&self, thread: ThreadIndex) -> impl Iterator<Item = &str> {
+        let frames = self.thread(thread).live().into_iter().flat_map(|live| &live.stack);
+        frames.filter_map(move |frame| Some(self.call_text(thread, frame.name?)))
+    }
+
+    /// The name of a system call of a thread.
+    #[inline]
+    pub(super) fn call_text(&self, thread: ThreadIndex, name: CallName) -> &str {
+        self.calls.text(name, self.thread(thread).live().and_then(|live| live.own_call.as_ref()))
+    }
+
     /// The newest life of a thread.
     #[inline]
     pub fn find_thread(&self, machine: u32, tid: i64) -> Option<ThreadIndex> {
@@ -233,6 +277,17 @@ impl Machines {
     #[inline]
     pub fn touch_time(&mut self, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         self.counts.events += 1;
+        if ns < self.now || self.begin.is_none() || !self.losses.is_empty() {
+            self.touch_odd_time(ns, observer);
+        } else {
+            self.now = ns;
+        }
+    }
+
+    /// As [`touch_time`](Self::touch_time), of the first event, of one whose time goes back, and where losses wait.
+    #[cold]
+    #[inline(never)]
+    fn touch_odd_time(&mut self, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         if self.begin.is_none() {
             (self.begin, self.now) = (Some(ns), ns);
         }
@@ -446,8 +501,7 @@ impl Machines {
 
     /// The state of a thread that runs in a mode when it does.
     #[inline]
-    fn state(&self, thread: ThreadIndex, mode: ThreadState) -> ThreadState {
-        let Some(live) = self.thread(thread).live() else { return ThreadState::Dead };
+    fn state(&self, live: &Live, mode: ThreadState) -> ThreadState {
         match live.base {
             Base::Unknown => ThreadState::Unknown,
             Base::WaitFork => ThreadState::WaitFork,
@@ -470,12 +524,13 @@ impl Machines {
     /// As [`refresh_thread`](Self::refresh_thread), of a thread that runs in a mode when it does.
     #[inline]
     fn refresh_in(&mut self, thread: ThreadIndex, mode: ThreadState, observer: &mut (impl Observer + ?Sized)) {
-        let state = self.state(thread, mode);
         let Some(live) = self.thread(thread).live() else { return };
-        if live.piece.1 == Some(state) {
+        let state = self.state(live, mode);
+        let (from, before) = live.piece;
+        if before == Some(state) {
             return;
         }
-        self.end_thread_piece(thread, observer);
+        self.tell_thread_piece(thread, from, before, observer);
         let now = self.now;
         if let Some(live) = self.live(thread) {
             live.piece = (now, Some(state));
@@ -520,6 +575,17 @@ impl Machines {
             (None, Some(since)) => (self.begin.unwrap_or(self.now) + Ns::from(since), Some(ThreadState::Dead)),
             (None, None) => return,
         };
+        self.tell_thread_piece(thread, from, state, observer);
+    }
+
+    #[inline]
+    fn tell_thread_piece(
+        &self,
+        thread: ThreadIndex,
+        from: Ns,
+        state: Option<ThreadState>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < self.now) else { return };
         observer.thread_piece(self, &ThreadPiece { thread, from, to: self.now, state });
     }

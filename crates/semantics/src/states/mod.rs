@@ -43,6 +43,7 @@
 //! assert_eq!(runs.0, [(42, 250)]);
 //! ```
 
+mod calls;
 mod cpu;
 mod machine;
 mod newest;

@@ -1,9 +1,8 @@
 //! The rules of section 2.2: what an event of each concept changes.
 
-use std::sync::Arc;
-
+use super::calls::{CallName, own_name};
 use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};
-use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex};
+use super::machine::{CpuIndex, Happening, Machines, Ns, ThreadIndex, Values};
 use super::observer::{Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, Woken};
 use super::thread::{Base, Frame, Number};
 use crate::{Concept, Field};
@@ -27,7 +26,7 @@ impl Machines {
         machine: u32,
         ns: Ns,
         cpu: Option<u64>,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let cpu = self.touch(machine, ns, cpu, observer);
@@ -39,7 +38,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         match (happening.concept, cpu) {
@@ -80,7 +79,7 @@ impl Machines {
                     && let Some(live) = self.live(thread)
                 {
                     if live.stack.len() < MAX_FRAMES {
-                        live.stack.push(Frame { is_trap: true, entry: None });
+                        live.stack.push(Frame::unseen(true));
                     } else {
                         self.counts.too_deep += 1;
                     }
@@ -98,11 +97,16 @@ impl Machines {
             }
             _ => {}
         }
-        observer.taken(self, machine, cpu, happening, self.now);
+        observer.taken(self, machine, cpu, &happening.shown(), self.now);
     }
 
     /// A context names the thread that runs: that is used where nothing else tells (decision K9).
-    pub fn running(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    pub fn running(
+        &mut self,
+        cpu: CpuIndex,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         if self.cpu(cpu).current != Current::Unknown {
             return;
         }
@@ -125,7 +129,7 @@ impl Machines {
     }
 
     /// The thread that a program's own events name, as its namespace calls it: only a state dump tells which one it is.
-    fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_>) -> Option<i64> {
+    fn tid_in_namespace(&self, machine: u32, happening: &Happening<'_, impl Values>) -> Option<i64> {
         let (vtid, vpid) = (happening.number(Field::Vtid)?, happening.number(Field::Vpid));
         let thread = self.thread((*self.by_vtid.get(&(machine, vtid, vpid))?)?);
         // Its namespace may call another thread by that number when it has ended.
@@ -153,7 +157,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: CpuIndex,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let (Some(prev), Some(next)) = (happening.number(Field::Prev), happening.number(Field::Next)) else {
@@ -206,7 +210,7 @@ impl Machines {
         &mut self,
         thread: ThreadIndex,
         cpu: CpuIndex,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.leave_other_cpu(thread, cpu, observer);
@@ -243,7 +247,7 @@ impl Machines {
         &mut self,
         thread: ThreadIndex,
         cpu: CpuIndex,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.rename_to(thread, happening, Field::NextComm);
@@ -262,7 +266,7 @@ impl Machines {
     }
 
     /// Gives a thread without a name that of an event.
-    fn learn_name(&mut self, thread: ThreadIndex, happening: &Happening<'_>) {
+    fn learn_name(&mut self, thread: ThreadIndex, happening: &Happening<'_, impl Values>) {
         if self.threads[thread.0 as usize].comm.is_none()
             && let Some(comm) = happening.text(Field::Comm)
         {
@@ -271,7 +275,7 @@ impl Machines {
     }
 
     /// Gives a thread the name in a field; names rarely change.
-    fn rename_to(&mut self, thread: ThreadIndex, happening: &Happening<'_>, field: Field) {
+    fn rename_to(&mut self, thread: ThreadIndex, happening: &Happening<'_, impl Values>, field: Field) {
         let known = self.threads[thread.0 as usize].comm.as_deref();
         if known.is_some_and(|comm| happening.values.is_text(field, comm)) {
             return;
@@ -292,7 +296,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
@@ -347,7 +351,12 @@ impl Machines {
         }
     }
 
-    fn migrate(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn migrate(
+        &mut self,
+        machine: u32,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let (Some(tid), Some(cpu)) = (happening.number(Field::Tid), happening.number(Field::Cpu)) else { return };
         if tid == 0 {
             return;
@@ -358,7 +367,7 @@ impl Machines {
         }
     }
 
-    fn fork(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn fork(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let (Some(parent_tid), Some(tid)) = (happening.number(Field::Parent), happening.number(Field::Child)) else {
             return;
         };
@@ -405,7 +414,7 @@ impl Machines {
             live.named_at = Some(now);
             live.stack.clear();
             if !is_kernel {
-                live.stack.push(Frame { is_trap: false, entry: None });
+                live.stack.push(Frame::unseen(false));
             }
         }
         observer.forked(self, parent, child, now);
@@ -421,7 +430,7 @@ impl Machines {
         &mut self,
         machine: u32,
         cpu: Option<CpuIndex>,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let running = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
@@ -440,13 +449,13 @@ impl Machines {
         self.rename(thread, &last[..end]);
     }
 
-    fn exit(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn exit(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
         live.has_exited = true;
         if live.stack.is_empty() {
-            live.stack.push(Frame { is_trap: false, entry: None });
+            live.stack.push(Frame::unseen(false));
         }
         match live.running {
             Some(cpu) => self.refresh_cpu(cpu, observer),
@@ -454,7 +463,7 @@ impl Machines {
         }
     }
 
-    fn free(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn free(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         let Some(live) = self.live(thread) else { return };
@@ -465,39 +474,42 @@ impl Machines {
         }
     }
 
-    fn call(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn call(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
-        let name = call_name(happening);
+        let of_class = self.calls.of_class(happening.values);
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
+        let name = of_class.unwrap_or_else(|| {
+            live.own_call = Some(own_name(happening.values));
+            CallName::Own
+        });
         let before = live.stack.len();
-        live.stack.retain(|frame| frame.is_trap);
+        if before > 0 {
+            live.stack.retain(|frame| frame.is_trap);
+        }
         let replaced = (before - live.stack.len()) as u64;
-        live.stack.push(Frame { is_trap: false, entry: Some((name.clone(), now)) });
+        live.stack.push(Frame { is_trap: false, name: Some(name), since: now });
         live.is_mode_known = true;
         self.counts.replaced_syscalls += replaced;
-        observer.call_began(self, thread, &name, happening, now);
+        observer.call_began(self, thread, self.call_text(thread, name), &happening.shown(), now);
         self.refresh_cpu(cpu, observer);
     }
 
-    fn ret(&mut self, cpu: CpuIndex, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn ret(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
         let now = self.now;
         let Some(live) = self.live(thread) else { return };
         live.is_mode_known = true;
-        let found = live.stack.iter().rposition(|frame| !frame.is_trap);
-        let frame = found.and_then(|at| {
-            let frame = live.stack.swap_remove(at);
-            live.stack.truncate(at);
-            frame.entry
-        });
-        if found.is_none() {
+        let Some(at) = live.stack.iter().rposition(|frame| !frame.is_trap) else {
             self.counts.unmatched_syscall_exits += 1;
-        }
-        if let Some((name, from)) = frame {
-            let ret = happening.number(Field::Ret);
-            let call = SystemCall { thread, name: &name, cpu, from, to: now, ret };
-            observer.call_ended(self, &call, happening);
+            return self.refresh_cpu(cpu, observer);
+        };
+        let Frame { name, since: from, .. } = live.stack[at];
+        live.stack.truncate(at);
+        if let Some(name) = name {
+            let (name, ret) = (self.call_text(thread, name), happening.number(Field::Ret));
+            let call = SystemCall { thread, name, cpu, from, to: now, ret };
+            observer.call_ended(self, &call, &happening.shown());
         }
         self.refresh_cpu(cpu, observer);
     }
@@ -506,7 +518,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         kind: InterruptKind,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let since = self.now;
@@ -527,7 +539,7 @@ impl Machines {
         &mut self,
         cpu: CpuIndex,
         kind: InterruptKind,
-        happening: &Happening<'_>,
+        happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
         let number = happening.number(Field::Nr);
@@ -559,7 +571,12 @@ impl Machines {
         self.refresh_cpu(cpu, observer);
     }
 
-    fn dump_task(&mut self, machine: u32, happening: &Happening<'_>, observer: &mut (impl Observer + ?Sized)) {
+    fn dump_task(
+        &mut self,
+        machine: u32,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
         let Some(tid) = happening.number(Field::Tid).filter(|tid| *tid != 0) else { return };
         let thread = self.known(machine, tid, observer);
         if let Some(vtid) = happening.number(Field::Vtid) {
@@ -593,7 +610,7 @@ impl Machines {
             live.is_mode_known |= matches!(mode, Some(0..=2));
             live.stack.clear();
             if let Some(mode @ 1..=2) = mode {
-                live.stack.push(Frame { is_trap: mode == 2, entry: None });
+                live.stack.push(Frame::unseen(mode == 2));
             }
         }
         match self.thread(thread).running() {
@@ -618,20 +635,6 @@ fn base_after(state: i64, has_exited: bool, is_freed: bool, is_legacy: bool) -> 
         state if state & (16 | 32) != 0 => Base::Zombie,
         state if state & (64 | 128) != 0 => Base::Wait,
         _ => Base::WaitCpu,
-    }
-}
-
-/// Name of a system call; one that only has a number is named after it.
-pub(crate) fn call_name(happening: &Happening<'_>) -> Arc<str> {
-    if let Some(name) = happening.values.constant(Field::Name).filter(|name| !name.starts_with("sys_")) {
-        return name.clone();
-    }
-    match happening.text(Field::Name).or_else(|| happening.text(Field::Nr)) {
-        Some(name) => name.strip_prefix("sys_").unwrap_or(&name).into(),
-        None => match happening.values.integer(Field::Nr) {
-            Some(number) => format!("syscall_{number}").into(),
-            None => "unknown".into(),
-        },
     }
 }
 

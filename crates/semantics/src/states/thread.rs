@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::calls::CallName;
 use super::observer::Woken;
 use super::{CpuIndex, Ns, ThreadIndex};
 
@@ -62,11 +63,19 @@ pub(super) enum Base {
 }
 
 /// Entry on the stack of a thread.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Frame {
     pub(super) is_trap: bool,
     /// `None` when its entry was not seen.
-    pub(super) entry: Option<(Arc<str>, Ns)>,
+    pub(super) name: Option<CallName>,
+    pub(super) since: Ns,
+}
+
+impl Frame {
+    /// A trap, or a system call whose entry was not seen.
+    pub(super) fn unseen(is_trap: bool) -> Frame {
+        Frame { is_trap, name: None, since: 0 }
+    }
 }
 
 /// A name of threads, which all threads of that name share.
@@ -170,6 +179,8 @@ pub(super) struct Live {
     pub(super) piece: (Ns, Option<super::ThreadState>),
     /// Numbers that need more than 32 bits.
     pub(super) wide: Option<Box<[i64; NUMBERS]>>,
+    /// The name of the last system call whose event stated it.
+    pub(super) own_call: Option<Arc<str>>,
 }
 
 impl Thread {
@@ -314,12 +325,6 @@ impl Thread {
     #[inline]
     pub fn state(&self) -> ThreadState {
         self.live().and_then(|live| live.piece.1).unwrap_or(ThreadState::Dead)
-    }
-
-    /// Are system calls open whose entry was seen?
-    pub fn open_calls(&self) -> impl Iterator<Item = &str> {
-        let frames = self.live().into_iter().flat_map(|live| &live.stack);
-        frames.filter_map(|frame| frame.entry.as_ref().map(|(name, _)| &**name))
     }
 }
 
