@@ -74,6 +74,7 @@ struct Head {
     at: usize,
     /// One past the last event of the chunk.
     end: usize,
+    /// Of the next event; the last of all where the stream has ended.
     key: TimeKey,
     /// Index of `chunk` in the batch that is being filled.
     in_batch: Option<u32>,
@@ -105,7 +106,7 @@ impl Waiting {
 
 impl Head {
     fn new(clock: Option<ClockMap>, rank: Rank, waiting: VecDeque<Waiting>, is_ended: bool) -> Head {
-        let (chunk, at, end, key, in_batch) = (None, 0, 0, TimeKey::MIN, None);
+        let (chunk, at, end, key, in_batch) = (None, 0, 0, TimeKey::MAX, None);
         Head { clock, rank, chunk, at, end, key, in_batch, waiting, is_ended }
     }
 
@@ -128,7 +129,7 @@ impl Head {
                 self.key = key_of(&self.clock, chunk, end);
                 break;
             }
-            self.chunk = None;
+            (self.chunk, self.key) = (None, TimeKey::MAX);
             match self.waiting.pop_front() {
                 Some(Waiting::Events(chunk, events)) => self.put(chunk, events),
                 Some(other) => self.waiting.push_front(other),
@@ -202,13 +203,17 @@ impl Merger {
                 return Some(batch);
             }
         }
+        let mut last = None;
         while batch.events < max_events && batch.chunks.len() < MAX_CHUNKS {
             let Some(&winner) = self.tree.first() else { break };
             if self.heads[winner].chunk.is_none() {
                 break;
             }
-            let limit = self.runner_up(winner);
-            let run = self.run(winner, limit, max_events - batch.events);
+            // Streams often take turns: who comes behind a winner is looked up when it wins again.
+            let run = match last.replace(winner) == Some(winner) {
+                true => self.run(winner, self.runner_up(winner), max_events - batch.events),
+                false => 1,
+            };
             self.emit(winner, run, &mut batch);
             self.replay(winner);
             if !self.notes.is_empty() && batch.notes.is_empty() && batch.events > 0 {
@@ -257,7 +262,7 @@ impl Merger {
         let head = &mut self.heads[at];
         head.in_batch = None;
         head.at = 0;
-        head.chunk = None;
+        (head.chunk, head.key) = (None, TimeKey::MAX);
         loop {
             let next = match head.waiting.pop_front() {
                 None if head.is_ended => return,
@@ -358,19 +363,21 @@ impl Merger {
         count
     }
 
+    #[inline]
     fn is_before(&self, a: usize, b: usize) -> bool {
         let (left, right) = (&self.heads[a], &self.heads[b]);
-        let order = match (&left.chunk, &right.chunk) {
-            (Some(_), None) => Ordering::Less,
-            (None, Some(_)) => Ordering::Greater,
-            (None, None) => Ordering::Equal,
-            (Some(_), Some(_)) => left.key.cmp(&right.key).then_with(|| Merger::tie(left, right)),
-        };
-        order.then_with(|| a.cmp(&b)) == Ordering::Less
+        // Not by equality: that reads keys in one go which were written in two, and waits for it.
+        left.key < right.key
+            || left.key <= right.key && Merger::tie(left, right).then_with(|| a.cmp(&b)) == Ordering::Less
     }
 
+    /// The order of streams whose next events are of one time, of which some may have none.
     #[cold]
     fn tie(left: &Head, right: &Head) -> Ordering {
+        let has_ended = (left.chunk.is_none(), right.chunk.is_none());
+        if has_ended != (false, false) {
+            return has_ended.0.cmp(&has_ended.1);
+        }
         // Streams without a clock come one after the other.
         let class_id = |head: &Head| {
             let chunk = head.chunk.as_ref().filter(|_| head.clock.is_some())?;

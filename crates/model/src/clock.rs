@@ -82,6 +82,9 @@ impl TimeKey {
     /// Before every time: events without a clock.
     pub const MIN: TimeKey = TimeKey(i128::MIN);
 
+    /// Behind every time.
+    pub const MAX: TimeKey = TimeKey(i128::MAX);
+
     /// The key of a whole number of ns.
     pub fn from_ns(ns: i128) -> Self {
         TimeKey(hold(ns) << 32)
