@@ -247,10 +247,12 @@ impl Asked {
     }
 
     /// Is a thread wanted? `None` is one that is not known, or the idle one.
+    #[inline]
     pub(crate) fn wants_thread(&self, machines: &Machines, thread: Option<ThreadIndex>) -> bool {
-        if self.tids.is_none() && self.pids.is_none() && self.comms.is_none() {
-            return true;
-        }
+        self.tids.is_none() && self.pids.is_none() && self.comms.is_none() || self.chooses(machines, thread)
+    }
+
+    fn chooses(&self, machines: &Machines, thread: Option<ThreadIndex>) -> bool {
         let Some(thread) = thread.map(|thread| machines.thread(thread)) else { return false };
         self.tids.as_ref().is_none_or(|tids| tids.has(thread.tid))
             && self.pids.as_ref().is_none_or(|pids| thread.pid().is_some_and(|pid| pids.has(pid)))

@@ -70,6 +70,18 @@ impl StateRow {
         }
     }
 
+    /// What is packed of its kind, and of what it says.
+    #[inline]
+    fn what(&self) -> (What, i64) {
+        match self.of {
+            StateOf::Cpu { tid: Some(tid), status } => (What::Cpu(status), tid),
+            StateOf::Cpu { tid: None, status } => (What::Unknown(status), 0),
+            StateOf::Thread(state) => (What::Thread(state), 0),
+            StateOf::Irq { kind, cpu } => (What::Irq(kind), cpu as i64),
+            StateOf::Disk { .. } => (What::Other, 0),
+        }
+    }
+
     /// The value of a column.
     #[inline]
     pub fn value(&self, key: StateKey) -> StateValue<'_> {
@@ -227,8 +239,15 @@ impl RowForm {
 }
 
 /// Rows of `states` in their order: by their beginnings, then by their kinds and numbers.
+///
+/// A row is known when it ends. What has a [place](StateRows::reserve) since its beginning needs no sorting.
 #[derive(Clone, Default)]
 pub struct StateRows {
+    /// Places in the order of time.
+    places: Vec<Place>,
+    /// How many of them have a row.
+    placed: usize,
+    /// Rows that have no place.
     rows: Vec<Packed>,
     /// Rows that are not packed.
     others: Vec<StateRow>,
@@ -243,6 +262,22 @@ pub struct StateRows {
     statuses: u32,
     states: u32,
 }
+
+/// A row that had a place, in 24 bytes.
+#[derive(Clone, Copy)]
+struct Place {
+    from: u64,
+    /// Its length in ns.
+    length: u32,
+    number: u32,
+    /// The thread of a CPU.
+    other: u32,
+    /// `Other` where there is no row.
+    what: What,
+}
+
+/// Stands for no place.
+pub(super) const NO_PLACE: u32 = u32::MAX;
 
 /// A row in 40 bytes.
 #[derive(Clone, Copy)]
@@ -287,19 +322,52 @@ impl StateRows {
         StateRows { form, ..StateRows::default() }
     }
 
-    /// Appends a row.
+    /// A place for a row of a CPU or a thread that begins at a time, which is not before that of other places.
     #[inline]
-    pub(super) fn push(&mut self, row: StateRow) {
+    pub(super) fn reserve(&mut self, at: Ns) -> u32 {
+        let begin = *self.begin.get_or_insert(at.saturating_sub(Ns::from(ROOM)));
+        let from = at.checked_sub(begin).and_then(|since| u64::try_from(since).ok());
+        let last = self.places.last().map_or(0, |last| last.from);
+        match (from, u32::try_from(self.places.len())) {
+            (Some(from), Ok(place)) if from >= last && place < NO_PLACE => {
+                self.places.push(Place { from, length: 0, number: 0, other: 0, what: What::Other });
+                place
+            }
+            _ => NO_PLACE,
+        }
+    }
+
+    /// Puts a row into a place that begins when it does; false when it needs more room.
+    #[inline]
+    fn put(&mut self, row: &StateRow, place: u32) -> bool {
+        let Some(place) = self.places.get_mut(place as usize) else { return false };
+        let (what, other) = row.what();
+        let (Ok(length), Ok(number), Ok(other)) =
+            (u32::try_from(row.to - row.from), u32::try_from(row.number), u32::try_from(other))
+        else {
+            return false;
+        };
+        if self.begin.unwrap_or(0) + Ns::from(place.from) != row.from || what.kind().is_none() {
+            return false;
+        }
+        *place = Place { length, number, other, what, ..*place };
+        self.placed += 1;
+        true
+    }
+
+    /// Adds a row, which may have a place.
+    #[inline]
+    pub(super) fn push(&mut self, row: &StateRow, place: u32) {
+        if !self.put(row, place) {
+            self.push_late(row);
+        }
+    }
+
+    fn push_late(&mut self, row: &StateRow) {
         // Rows are found by their ends: one that is found later may begin before the first one.
         let begin = *self.begin.get_or_insert(row.from.saturating_sub(Ns::from(ROOM)));
-        let (what, other) = match row.of {
-            StateOf::Cpu { tid: Some(tid), status } => (What::Cpu(status), tid),
-            StateOf::Cpu { tid: None, status } => (What::Unknown(status), 0),
-            StateOf::Thread(state) => (What::Thread(state), 0),
-            StateOf::Irq { kind, cpu } => (What::Irq(kind), cpu as i64),
-            StateOf::Disk { .. } => (What::Other, 0),
-        };
-        let StateRow { number, machine, .. } = row;
+        let (what, other) = row.what();
+        let StateRow { number, machine, .. } = *row;
         let since = |at: Ns| u64::try_from(at.checked_sub(begin)?).ok();
         match (since(row.from), since(row.to)) {
             (Some(from), Some(to)) if what.kind().is_some() => {
@@ -309,7 +377,7 @@ impl StateRows {
                 let from = from.unwrap_or(if row.from < begin { 0 } else { u64::MAX });
                 let other = self.others.len() as i64;
                 self.rows.push(Packed { from, to: from, number, other, machine, what: What::Other });
-                self.others.push(row);
+                self.others.push(row.clone());
             }
         }
     }
@@ -320,18 +388,19 @@ impl StateRows {
         // By the kinds of rows that are packed: those that the rows are about, and the others.
         let (mut numbers, mut others): ([Range<i64>; STATE_KINDS], [Range<i64>; STATE_KINDS]) = Default::default();
         let (mut statuses, mut states) = (0, 0);
-        for Packed { from, to, number, other, what, .. } in &self.rows {
+        let placed = self.places.iter().map(|place| self.packed(*place));
+        for Packed { from, to, number, other, what, .. } in self.rows.iter().copied().chain(placed) {
             match what {
-                What::Cpu(status) | What::Unknown(status) => statuses |= 1 << *status as u32,
-                What::Thread(state) => states |= 1 << *state as u32,
+                What::Cpu(status) | What::Unknown(status) => statuses |= 1 << status as u32,
+                What::Thread(state) => states |= 1 << state as u32,
                 What::Irq(_) => {}
                 What::Other => continue,
             }
             let kind = what.kind().unwrap_or_default();
-            times[0].widen(*from);
-            times[1].widen(*to);
-            numbers[kind].widen(*number);
-            others[kind].widen(*other);
+            times[0].widen(from);
+            times[1].widen(to);
+            numbers[kind].widen(number);
+            others[kind].widen(other);
         }
         (self.statuses, self.states) = (statuses, states);
         let mut found: Vec<(StateKey, i128)> = Vec::new();
@@ -379,22 +448,50 @@ impl StateRows {
 
     /// Their number.
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.rows.len() + self.placed
     }
 
     /// Is there no row?
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// Shows the rows, one after the other.
     pub fn for_each(&self, each: &mut dyn FnMut(&StateRow)) {
-        for &at in &self.order {
-            match self.rows[at as usize] {
-                Packed { other, what: What::Other, .. } => each(&self.others[other as usize]),
-                packed => each(&self.unpacked(packed)),
+        let mut late = self.order.iter().map(|at| self.rows[*at as usize]);
+        let mut next = late.next();
+        let mut next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
+        let mut group: Vec<(usize, i64, Packed)> = Vec::new();
+        for places in self.places.chunk_by(|a, b| a.from == b.from) {
+            group.clear();
+            let packed = places.iter().filter_map(|place| Some((place.what.kind()?, self.packed(*place))));
+            group.extend(packed.map(|(kind, packed)| (kind, packed.number, packed)));
+            group.sort_by_key(|(kind, number, _)| (*kind, *number));
+            for (kind, number, packed) in &group {
+                let time = self.time(packed.from);
+                while let Some(row) = next.filter(|row| next_time <= time && self.place(*row) < (time, *kind, *number))
+                {
+                    self.show(row, each);
+                    next = late.next();
+                    next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
+                }
+                each(&self.unpacked(*packed));
             }
         }
+        next.into_iter().chain(late).for_each(|row| self.show(row, each));
+    }
+
+    fn show(&self, row: Packed, each: &mut dyn FnMut(&StateRow)) {
+        match row {
+            Packed { other, what: What::Other, .. } => each(&self.others[other as usize]),
+            packed => each(&self.unpacked(packed)),
+        }
+    }
+
+    #[inline]
+    fn packed(&self, place: Place) -> Packed {
+        let Place { from, length, number, other, what } = place;
+        Packed { from, to: from + u64::from(length), number: number.into(), other: other.into(), machine: 0, what }
     }
 
     #[inline]
@@ -546,7 +643,7 @@ mod tests {
             StateRow { from: 1000, to: 2000, machine: 0, number: 1, of: disk },
             StateRow { from: 1 << 55, to: 1 << 100, machine: 0, number: 1, of: StateOf::Thread(ThreadState::Dead) },
         ];
-        given.iter().for_each(|row| rows.push(row.clone()));
+        given.iter().for_each(|row| rows.push(row, NO_PLACE));
         rows.sort();
         let mut found = Vec::new();
         rows.for_each(&mut |row| found.push(format!("{row:?}")));
@@ -558,6 +655,58 @@ mod tests {
         let mut states = Vec::new();
         rows.for_each_text(StateKey::State, |name| states.push(name.to_string()));
         assert_eq!(states, ["WAIT", "DEAD"]);
+    }
+
+    #[test]
+    fn rows_with_places_stand_between_those_without() {
+        let of = |status: Option<CpuStatus>, tid| match status {
+            Some(status) => StateOf::Cpu { tid, status },
+            None => StateOf::Thread(ThreadState::Wait),
+        };
+        let row = |from: Ns, length: Ns, number: i64, status, tid| StateRow {
+            from,
+            to: from + length,
+            machine: 0,
+            number,
+            of: of(status, tid),
+        };
+        let irq = StateOf::Irq { kind: InterruptKind::Irq, cpu: 1 };
+        let given = [
+            row(100, 50, 7, None, None),
+            row(100, 30, 1, Some(CpuStatus::User), Some(7)),
+            row(100, 20, 0, Some(CpuStatus::Idle), None),
+            row(130, 1 << 40, 1, Some(CpuStatus::Idle), Some(0)),
+            row(150, 5, -3, None, None),
+            row(150, 6, 8, None, None),
+            row(150, 6, 9, None, None),
+            row(160, 6, 3, Some(CpuStatus::User), Some(1 << 40)),
+        ];
+        let (mut rows, mut late) = (StateRows::new(RowForm::default()), StateRows::new(RowForm::default()));
+        let places: Vec<u32> = given.iter().map(|row| rows.reserve(row.from)).collect();
+        assert_eq!((places[7], rows.reserve(99), rows.len()), (7, NO_PLACE, 0));
+        for (row, place) in given.iter().zip(places).rev() {
+            // Its place stays empty.
+            let place = if row.number == 9 { NO_PLACE } else { place };
+            rows.push(row, place);
+            late.push(row, NO_PLACE);
+        }
+        for from in [90, 100, 150, 170] {
+            let row = StateRow { from, to: from + 1, machine: 0, number: 5, of: irq.clone() };
+            rows.push(&row, NO_PLACE);
+            late.push(&row, NO_PLACE);
+        }
+        rows.sort();
+        late.sort();
+        let shown = |rows: &StateRows| {
+            let mut found = Vec::new();
+            rows.for_each(&mut |row| found.push(format!("{row:?}")));
+            found
+        };
+        assert_eq!(shown(&rows), shown(&late));
+        assert_eq!((rows.len(), late.len(), rows.placed), (12, 12, 4));
+        for key in [StateKey::From, StateKey::To, StateKey::Cpu, StateKey::Tid, StateKey::Nr] {
+            assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
+        }
     }
 
     #[test]

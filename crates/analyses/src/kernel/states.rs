@@ -11,7 +11,7 @@ use tracemill_semantics::{Concept, Field};
 
 use super::latest::Latest;
 use super::rows::{Rows, Value};
-use super::state_rows::{RowForm, StateOf, StateRow, StateRows, keys_of};
+use super::state_rows::{NO_PLACE, RowForm, StateOf, StateRow, StateRows, keys_of};
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, Needs, Report};
 
@@ -37,8 +37,10 @@ struct States {
     of_disks: bool,
     of_irqs: bool,
     /// The last piece of each CPU, by its index, and of each thread: it may go on.
-    cpus: Vec<Option<CpuPiece>>,
+    cpus: Vec<Option<Open<CpuPiece>>>,
     threads: LastPieces,
+    /// Are places for rows kept from their beginnings on? Where some rows are not wanted, there would be too many places.
+    has_places: bool,
     /// So many threads are looked at whether they are dead.
     put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
@@ -90,54 +92,64 @@ impl<K: Copy + Eq + Hash> Requests<K> {
     }
 }
 
+/// A piece that may go on.
+#[derive(Clone, Copy)]
+struct Open<P> {
+    piece: P,
+    /// The place of its row, and that of the row of the piece behind it.
+    place: u32,
+    next: u32,
+}
+
 /// The last piece of each thread that is not dead.
 #[derive(Default)]
 struct LastPieces {
     /// For each thread one more than its place, or 0.
     places: Vec<u32>,
-    pieces: Vec<ThreadPiece>,
+    pieces: Vec<Open<ThreadPiece>>,
 }
 
 impl LastPieces {
-    /// Takes a piece: lengthens the last one, or gives that one back.
+    /// Takes a piece, behind which rows have the place `next`: lengthens the last one, or gives that one back.
     #[inline]
-    fn put(&mut self, piece: &ThreadPiece) -> Option<ThreadPiece> {
+    fn put(&mut self, piece: &ThreadPiece, next: u32) -> Option<Open<ThreadPiece>> {
         let at = piece.thread.0 as usize;
         if at >= self.places.len() {
             self.places.resize(at + 1, 0);
         }
         let place = &mut self.places[at];
         let Some(last) = place.checked_sub(1).and_then(|at| self.pieces.get_mut(at as usize)) else {
-            self.pieces.push(*piece);
+            self.pieces.push(Open { piece: *piece, place: NO_PLACE, next });
             *place = self.pieces.len() as u32;
             return None;
         };
-        if (last.state, last.to) == (piece.state, piece.from) {
-            last.to = piece.to;
+        if (last.piece.state, last.piece.to) == (piece.state, piece.from) {
+            (last.piece.to, last.next) = (piece.to, next);
             return None;
         }
-        Some(std::mem::replace(last, *piece))
+        let place = if last.piece.to == piece.from { last.next } else { NO_PLACE };
+        Some(std::mem::replace(last, Open { piece: *piece, place, next }))
     }
 
-    fn take(&mut self, thread: ThreadIndex) -> Option<ThreadPiece> {
+    fn take(&mut self, thread: ThreadIndex) -> Option<Open<ThreadPiece>> {
         let place = std::mem::take(self.places.get_mut(thread.0 as usize)?).checked_sub(1)?;
         let piece = self.pieces.swap_remove(place as usize);
         if let Some(moved) = self.pieces.get(place as usize) {
-            self.places[moved.thread.0 as usize] = place + 1;
+            self.places[moved.piece.thread.0 as usize] = place + 1;
         }
         Some(piece)
     }
 
     /// Takes those of some threads, in the order of their threads.
-    fn take_all(&mut self, is_wanted: impl Fn(ThreadIndex) -> bool) -> Vec<ThreadPiece> {
+    fn take_all(&mut self, is_wanted: impl Fn(ThreadIndex) -> bool) -> Vec<Open<ThreadPiece>> {
         let mut found: Vec<ThreadIndex> =
-            self.pieces.iter().map(|piece| piece.thread).filter(|thread| is_wanted(*thread)).collect();
+            self.pieces.iter().map(|open| open.piece.thread).filter(|thread| is_wanted(*thread)).collect();
         found.sort_unstable();
         found.into_iter().filter_map(|thread| self.take(thread)).collect()
     }
 
     /// All of them, by their threads.
-    fn into_all(self) -> impl Iterator<Item = ThreadPiece> {
+    fn into_all(self) -> impl Iterator<Item = Open<ThreadPiece>> {
         let LastPieces { places, pieces } = self;
         places.into_iter().filter_map(move |place| pieces.get(place.checked_sub(1)? as usize).copied())
     }
@@ -161,6 +173,11 @@ impl States {
             asked: asked.clone(),
             cpus: Vec::new(),
             threads: LastPieces::default(),
+            has_places: asked.sink.is_none()
+                && asked.states.is_none()
+                && asked.test.is_none()
+                && !asked.has_machines
+                && !(asked.tids.is_some() || asked.pids.is_some() || asked.comms.is_some() || asked.cpus.is_some()),
             put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
@@ -192,30 +209,41 @@ impl States {
         self.asked.columns(&[]).into_iter().chain(columns).collect()
     }
 
+    /// A place for a row that begins at a time.
     #[inline]
-    fn put(&mut self, mut row: StateRow) {
+    fn reserve(&mut self, at: Ns) -> u32 {
+        if !self.has_places {
+            return NO_PLACE;
+        }
+        let is_in_range = self.asked.begin.is_none_or(|begin| at >= begin) && self.asked.end.is_none_or(|end| at < end);
+        if is_in_range { self.rows.reserve(at) } else { NO_PLACE }
+    }
+
+    #[inline]
+    fn put(&mut self, row: &mut StateRow, place: u32) {
         let Some((from, to)) = self.asked.clip(row.from, row.to) else { return };
         (row.from, row.to) = (from, to);
         let States { asked, form, cells, rows, .. } = self;
         if asked.test.is_none() {
             match &asked.states {
-                Some(sink) => return (sink.borrow_mut())(&row),
-                None if asked.sink.is_none() => return rows.push(row),
+                Some(sink) => return (sink.borrow_mut())(row),
+                None if asked.sink.is_none() => return rows.push(row, place),
                 None => {}
             }
         }
         cells.clear();
-        form.put(&row, cells);
+        form.put(row, cells);
         if !asked.keeps(cells) {
             return;
         }
         match &asked.sink {
             Some(sink) => (sink.borrow_mut())(&cells.iter().map(Value::from).collect::<Vec<_>>()),
-            None => rows.push(row),
+            None => rows.push(row, place),
         }
     }
 
-    fn put_cpu(&mut self, machines: &Machines, piece: &CpuPiece) {
+    fn put_cpu(&mut self, machines: &Machines, open: &Open<CpuPiece>) {
+        let Open { piece, place, .. } = open;
         let (cpu, thread) = (machines.cpu(piece.cpu), piece.thread.flatten());
         if !self.asked.wants_cpu(machines, Some(piece.cpu)) {
             return;
@@ -227,22 +255,18 @@ impl States {
             return;
         }
         let what = StateOf::Cpu { tid, status: piece.status };
-        self.put(StateRow {
-            from: piece.from,
-            to: piece.to,
-            machine: cpu.machine,
-            number: cpu.number as i64,
-            of: what,
-        });
+        let (from, to, machine, number) = (piece.from, piece.to, cpu.machine, cpu.number as i64);
+        self.put(&mut StateRow { from, to, machine, number, of: what }, *place);
     }
 
-    fn put_thread(&mut self, machines: &Machines, piece: &ThreadPiece) {
+    fn put_thread(&mut self, machines: &Machines, open: &Open<ThreadPiece>) {
+        let Open { piece, place, .. } = open;
         if self.asked.cpus.is_some() || !self.asked.wants_thread(machines, Some(piece.thread)) {
             return;
         }
         let thread = machines.thread(piece.thread);
         let (machine, number, what) = (thread.machine, thread.tid, StateOf::Thread(piece.state));
-        self.put(StateRow { from: piece.from, to: piece.to, machine, number, of: what });
+        self.put(&mut StateRow { from: piece.from, to: piece.to, machine, number, of: what }, *place);
     }
 
     /// Puts the last pieces of threads that are dead: nothing lengthens them.
@@ -258,7 +282,7 @@ impl States {
         let Some(disk) = self.disks.get(&key) else { return };
         let (from, (waiting, driver)) = (disk.since, disk.shown);
         let what = StateOf::Disk { name: self.disk_names.get(&key).cloned(), waiting, driver };
-        self.put(StateRow { from, to, machine: key.0, number: key.1, of: what });
+        self.put(&mut StateRow { from, to, machine: key.0, number: key.1, of: what }, NO_PLACE);
     }
 
     fn request(&mut self, begin: Ns, machine: u32, happening: &Happening<'_>, at: Ns) {
@@ -298,15 +322,19 @@ impl Observer for States {
         }
         let at = piece.cpu.0 as usize;
         self.cpus.resize(self.cpus.len().max(at + 1), None);
-        match &mut self.cpus[at] {
-            Some(last) if (last.thread, last.status, last.to) == (piece.thread, piece.status, piece.from) => {
-                last.to = piece.to;
-            }
-            _ => {
-                if let Some(last) = self.cpus[at].replace(*piece) {
-                    self.put_cpu(machines, &last);
+        let next = self.reserve(piece.to);
+        let place = match &mut self.cpus[at] {
+            Some(Open { piece: last, next: of_last, .. }) if last.to == piece.from => {
+                if (last.thread, last.status) == (piece.thread, piece.status) {
+                    (last.to, *of_last) = (piece.to, next);
+                    return;
                 }
+                *of_last
             }
+            _ => NO_PLACE,
+        };
+        if let Some(last) = self.cpus[at].replace(Open { piece: *piece, place, next }) {
+            self.put_cpu(machines, &last);
         }
     }
 
@@ -314,7 +342,8 @@ impl Observer for States {
         if !self.of_threads {
             return;
         }
-        if let Some(last) = self.threads.put(piece) {
+        let next = self.reserve(piece.to);
+        if let Some(last) = self.threads.put(piece, next) {
             self.put_thread(machines, &last);
         }
         if piece.state == ThreadState::Dead {
@@ -333,7 +362,7 @@ impl Observer for States {
         let cpu = machines.cpu(interrupt.cpu);
         let what = StateOf::Irq { kind: interrupt.kind, cpu: cpu.number };
         let Interrupt { from, to, number, .. } = *interrupt;
-        self.put(StateRow { from, to, machine: cpu.machine, number, of: what });
+        self.put(&mut StateRow { from, to, machine: cpu.machine, number, of: what }, NO_PLACE);
     }
 
     fn taken(&mut self, machines: &Machines, machine: u32, _: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {

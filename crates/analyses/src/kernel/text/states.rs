@@ -1,10 +1,9 @@
 //! Rows of `states` as text, without cells between: there are more of them than events.
 
 use tracemill_codec::text::csv::put_cell;
-use tracemill_codec::text::out::{BLOCK, Out};
+use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
-use tracemill_codec::text::{escaped, nine_digits, put_digits};
-use tracemill_semantics::states::{CpuStatus, ThreadState};
+use tracemill_codec::text::{escaped, nine_digits};
 
 use super::widths::{digits, put_blanks};
 use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
@@ -146,78 +145,92 @@ fn is_right(key: StateKey) -> bool {
     matches!(key, StateKey::From | StateKey::To | StateKey::Waiting | StateKey::Driver)
 }
 
-/// Lines of CPUs or threads: all of a line is known but some numbers and the word at its end.
+/// Lines of CPUs or threads. What stands before, between and behind their two times is one of a few texts, which are kept:
+/// most lines are copied from three of them and the fractions of two seconds.
 struct Template {
-    parts: Vec<Part>,
-    /// By the number of the state or status.
-    ends: Vec<Block>,
+    before: Vec<Part>,
+    /// The text between the times.
+    between: String,
+    behind: Vec<Part>,
+    /// Widths of the columns of the times, 0 for none.
+    widths: [usize; 2],
+    style: Look,
+    /// Is the text before the times one for all rows?
+    has_one_head: bool,
+    heads: Texts,
+    middles: Texts,
+    tails: Texts,
+    /// Storage of a text on its way.
+    text: Out,
 }
 
-/// A number in a line.
-struct Part {
-    what: What,
-    /// The text before it.
-    before: Block,
-    /// That text, and the seconds of the time that was last.
-    timed: Block,
-    second: u64,
-    /// Text between the seconds and their fraction, when it is a time.
-    point: &'static str,
-    /// Width of the column, 0 for none.
-    width: usize,
-    /// The text in place of a value that is not known.
-    nothing: Block,
+/// A part of a line besides its times.
+enum Part {
+    Text(String),
+    /// The CPU that the row is about, in a column of a width.
+    Cpu(usize),
+    /// The thread that the row is about, or that of its CPU.
+    Tid(usize),
+    /// The status or the state.
+    Word(usize),
 }
 
-#[derive(Clone, Copy)]
-enum What {
-    From,
-    To,
-    /// The CPU or the thread that the row is about.
-    Number,
-    /// The thread of a CPU.
-    Tid,
+/// How values of a line look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    Json,
+    Csv,
+    Table,
 }
 
-/// A text that is copied as one block.
-#[derive(Clone)]
-struct Block {
-    bytes: [u8; BLOCK],
+/// Bytes of a text that is copied as one block, at most.
+const TEXT: usize = 64;
+/// The room that is looked for once for all of a line.
+const LINE: usize = 3 * TEXT + 2 * FRACTION;
+/// Digits of the fraction of a second.
+const FRACTION: usize = 9;
+
+/// Texts that were made last, each by a number and another one.
+struct Texts(Vec<Text>);
+
+struct Text {
+    key: (i64, u64),
     len: usize,
+    bytes: [u8; TEXT],
 }
 
-impl Block {
-    /// The block of a text; `None` when it is too long for one.
-    fn new(text: &str) -> Option<Block> {
-        let mut bytes = [0; BLOCK];
-        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
-        Some(Block { bytes, len: text.len() })
+impl Texts {
+    /// Room for texts, two to this power.
+    const LOG2: u32 = 10;
+
+    fn new() -> Texts {
+        Texts(Vec::new())
     }
-}
 
-/// Numbers of a line at most, and the room that is looked for once for all of it: each number has a block before it and one
-/// of its own, and behind them is the last block.
-const PARTS: usize = 4;
-const LINE: usize = (2 * PARTS + 1) * BLOCK;
-
-/// A line on its way. Places are below [`LINE`] by what a [`Template`] is.
-struct Line<'o> {
-    to: &'o mut [u8; LINE],
-    at: usize,
-}
-
-impl Line<'_> {
+    /// The text of a key, which `make` appends to an empty text where it is not known; `None` when it is too long.
     #[inline]
-    fn put<const N: usize>(&mut self, bytes: [u8; N], len: usize) {
-        if let Some(to) = self.to.get_mut(self.at..).and_then(|to| to.first_chunk_mut()) {
-            *to = bytes;
+    fn find(&mut self, key: (i64, u64), text: &mut Out, make: impl FnOnce(&mut Out)) -> Option<&Text> {
+        let mixed = (key.0 as u64 ^ key.1.rotate_left(20)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let place = (mixed >> (u64::BITS - Texts::LOG2)) as usize;
+        if self.0.get(place).is_none_or(|known| known.key != key || known.len == 0) {
+            text.clear();
+            make(text);
+            self.put(place, key, text.written())?;
         }
-        self.at += len;
+        self.0.get(place)
     }
 
-    #[inline]
-    fn put_block(&mut self, block: &Block) {
-        self.put(block.bytes, block.len);
+    #[cold]
+    #[inline(never)]
+    fn put(&mut self, place: usize, key: (i64, u64), text: &[u8]) -> Option<()> {
+        let mut bytes = [0; TEXT];
+        bytes.get_mut(..text.len())?.copy_from_slice(text);
+        let none = || Text { key: (0, 0), len: 0, bytes: [0; TEXT] };
+        if self.0.is_empty() {
+            self.0.resize_with(1 << Texts::LOG2, none);
+        }
+        self.0[place] = Text { key, len: text.len(), bytes };
+        Some(())
     }
 }
 
@@ -230,147 +243,157 @@ impl Template {
             return None;
         }
         let width = |at: usize| if let Style::Table(widths) = style { widths[at] } else { 0 };
-        let (mut parts, mut words, mut text) = (Vec::new(), None, String::new());
+        let mut parts: [Vec<Part>; 3] = Default::default();
+        let (mut times, mut widths) = (0, [0; 2]);
         for (at, key) in columns(kind, form, style).into_iter().enumerate() {
-            text += &before(at, key, style);
             let width = width(at);
-            let what = match key {
-                StateKey::From => What::From,
-                StateKey::To => What::To,
-                StateKey::Cpu if is_cpu => What::Number,
-                StateKey::Tid if is_cpu => What::Tid,
-                StateKey::Tid => What::Number,
+            let part = &mut parts[times];
+            part.push(Part::Text(before(at, key, style)));
+            part.push(match key {
+                StateKey::From | StateKey::To => {
+                    // They stand one behind the other.
+                    *widths.get_mut(times)? = width;
+                    times += 1;
+                    continue;
+                }
+                StateKey::Cpu if is_cpu => Part::Cpu(width),
+                StateKey::Tid => Part::Tid(width),
+                StateKey::Status | StateKey::State if of_kind.contains(&key) => Part::Word(width),
                 StateKey::Machine => {
                     let mut name = Out::default();
                     match form.machine_name(u32::try_from(machine).ok()?) {
                         Some(of) => put_name(&mut name, of, style),
                         None => name.put(nothing(style).as_bytes()),
                     }
-                    text += &format!("{:width$}", String::from_utf8_lossy(name.written()));
-                    continue;
-                }
-                StateKey::Status | StateKey::State if of_kind.contains(&key) => {
-                    words = Some((std::mem::take(&mut text), width));
-                    continue;
+                    Part::Text(format!("{:width$}", String::from_utf8_lossy(name.written())))
                 }
                 _ if of_kind.contains(&key) => return None,
-                _ if is_right(key) => {
-                    text += &format!("{:>width$}", nothing(style));
-                    continue;
-                }
-                _ => {
-                    text += &format!("{:width$}", nothing(style));
-                    continue;
-                }
-            };
-            // A number behind the word, or wider than its room.
-            if words.is_some() || width > BLOCK {
-                return None;
-            }
-            parts.push(Part {
-                what,
-                before: Block::new(&std::mem::take(&mut text))?,
-                timed: Block::new("")?,
-                second: u64::MAX,
-                point: if width > 0 { "." } else { "" },
-                width,
-                nothing: Block::new(&format!("{:width$}", nothing(style)))?,
+                _ if is_right(key) => Part::Text(format!("{:>width$}", nothing(style))),
+                _ => Part::Text(format!("{:width$}", nothing(style))),
             });
         }
-        let (before, width) = words?;
-        let quote = if let Style::Json = style { "\"" } else { "" };
-        let line_end = |name: &str| {
-            let line = format!("{before}{:width$}{text}", format!("{quote}{name}{quote}"));
-            let line = if width > 0 { line.trim_end() } else { &line };
-            Block::new(&format!("{line}{}", end(style)))
+        let look = match style {
+            Style::Json => Look::Json,
+            Style::Csv => Look::Csv,
+            Style::Table(_) => Look::Table,
         };
-        let ends = match is_cpu {
-            true => CpuStatus::ALL.iter().map(|status| line_end(status.name())).collect::<Option<_>>()?,
-            false => ThreadState::ALL.iter().map(|state| line_end(state.name())).collect::<Option<_>>()?,
+        let [before, between, behind] = parts;
+        let between = match between.as_slice() {
+            [Part::Text(text)] if times == 2 => text.clone(),
+            _ => return None,
         };
-        (parts.len() <= PARTS).then_some(Template { parts, ends })
+        // Texts before the times are known by what the row is about, those behind by a thread and a word.
+        let is_known = before.iter().all(|part| !matches!(part, Part::Word(_)))
+            && (!is_cpu || before.iter().all(|part| !matches!(part, Part::Tid(_))))
+            && behind.iter().all(|part| !matches!(part, Part::Cpu(_)));
+        let has_one_head = before.iter().all(|part| matches!(part, Part::Text(_)));
+        let [heads, middles, tails] = std::array::from_fn(|_| Texts::new());
+        let (style, text) = (look, Out::default());
+        let template = Template { before, between, behind, widths, style, has_one_head, heads, middles, tails, text };
+        is_known.then_some(template)
     }
 
-    /// Appends a line; false, and nothing appended, when it is one of large or negative numbers.
+    /// Appends a line; false, and nothing appended, when a part of it is too long, or a time is none of 64 bits that is not
+    /// before the second second of the clock.
     #[inline]
     fn put(&mut self, out: &mut Out, row: &StateRow) -> bool {
-        let (tid, word) = match row.of {
-            StateOf::Cpu { tid, status } => (tid, status as usize),
-            StateOf::Thread(state) => (None, state as usize),
+        let (tid, word, name) = match row.of {
+            StateOf::Cpu { tid, status } => (tid, status as u64, status.name()),
+            StateOf::Thread(state) => (Some(row.number), state as u64, state.name()),
             _ => return false,
         };
-        let mut line = Line { to: out.room(), at: 0 };
-        for part in &mut self.parts {
-            let is_put = match part.what {
-                What::From => part.put_time(&mut line, row.from),
-                What::To => part.put_time(&mut line, row.to),
-                What::Number => part.put_number(&mut line, row.number),
-                What::Tid => match tid {
-                    Some(tid) => part.put_number(&mut line, tid),
-                    None => part.put_nothing(&mut line),
-                },
-            };
-            if !is_put {
-                return false;
+        let (Some((from_second, from)), Some((to_second, to))) = (seconds(row.from), seconds(row.to)) else {
+            return false;
+        };
+        let Template { before, between, behind, widths, style, has_one_head, heads, middles, tails, text } = self;
+        let number = row.number;
+        let head = heads.find((if *has_one_head { 0 } else { number }, from_second), text, |text| {
+            put_parts(text, before, number, tid, "", *style);
+            put_second(text, from_second, widths[0], *style);
+        });
+        let middle = middles.find((0, to_second), text, |text| {
+            text.put(between.as_bytes());
+            put_second(text, to_second, widths[1], *style);
+        });
+        // A CPU of which the thread is not known has no number to be found by.
+        let key = word << 1 | u64::from(tid.is_some());
+        let tail = tails.find((tid.unwrap_or(0), key), text, |text| {
+            put_parts(text, behind, number, tid, name, *style);
+            if *style == Look::Table {
+                let blanks = text.written().iter().rev().take_while(|byte| **byte == b' ').count();
+                text.truncate(text.len() - blanks);
+            }
+            text.put(if *style == Look::Json { b"}\n" } else { b"\n" });
+        });
+        let (Some(head), Some(middle), Some(tail)) = (head, middle, tail) else { return false };
+        let line: &mut [u8; LINE] = out.room();
+        let mut at = 0;
+        for (text, fraction) in [(head, Some(from)), (middle, Some(to)), (tail, None)] {
+            if let Some(to) = line.get_mut(at..).and_then(|line| line.first_chunk_mut()) {
+                *to = text.bytes;
+            }
+            at += text.len;
+            if let Some(fraction) = fraction {
+                if let Some(to) = line.get_mut(at..).and_then(|line| line.first_chunk_mut()) {
+                    *to = nine_digits(fraction);
+                }
+                at += FRACTION;
             }
         }
-        line.put_block(&self.ends[word]);
-        let len = line.at;
-        out.advance(len);
+        out.advance(at);
         true
     }
 }
 
-impl Part {
-    #[inline]
-    fn put_nothing(&self, line: &mut Line<'_>) -> bool {
-        line.put_block(&self.before);
-        line.put_block(&self.nothing);
-        true
-    }
-
-    /// Appends a number in base 10, unless it is negative or has more than eight digits.
-    #[inline]
-    fn put_number(&self, line: &mut Line<'_>, number: i64) -> bool {
-        let Some(number) = u32::try_from(number).ok().filter(|number| *number < 100_000_000) else { return false };
-        line.put_block(&self.before);
-        // What stands behind its digits is blank, in a table.
-        let mut room = [b' '; BLOCK];
-        let len = room.first_chunk_mut().map_or(0, |room| put_digits(room, number));
-        line.put(room, len);
-        if self.width > len {
-            line.put([b' '; BLOCK], self.width - len);
-        }
-        true
-    }
-
-    /// Appends a time, unless it is before the second second of the clock or does not fit 64 bits.
-    #[inline]
-    fn put_time(&mut self, line: &mut Line<'_>, ns: i128) -> bool {
-        let Ok(ns) = u64::try_from(ns) else { return false };
-        // Most times are of the second of the time before.
-        let mut since = ns.wrapping_sub(self.second.wrapping_mul(NANOS));
-        if since >= NANOS || self.second == u64::MAX {
-            since = ns % NANOS;
-            if !self.turn_to(ns / NANOS) {
-                return false;
+/// Appends some parts of a line.
+fn put_parts(text: &mut Out, parts: &[Part], number: i64, tid: Option<i64>, word: &str, style: Look) {
+    for part in parts {
+        let begin = text.len();
+        let width = match part {
+            Part::Text(part) => {
+                text.put(part.as_bytes());
+                0
             }
-        }
-        line.put_block(&self.timed);
-        line.put(nine_digits(since as u32), 9);
-        true
+            Part::Cpu(width) => {
+                // Numbers of CPUs have no sign.
+                text.put_u64(number as u64);
+                *width
+            }
+            Part::Tid(width) => {
+                match (tid, style) {
+                    (Some(tid), _) => text.put_i64(tid),
+                    (None, Look::Json) => text.put(b"null"),
+                    (None, Look::Csv) => {}
+                    (None, Look::Table) => text.put_byte(b'-'),
+                }
+                *width
+            }
+            Part::Word(width) => {
+                let quote: &[u8] = if style == Look::Json { b"\"" } else { b"" };
+                [quote, word.as_bytes(), quote].iter().for_each(|part| text.put(part));
+                *width
+            }
+        };
+        put_blanks(text, width.saturating_sub(text.len() - begin));
     }
+}
 
-    /// Writes down the text before the fractions of a second; false for the first second of the clock.
-    #[cold]
-    fn turn_to(&mut self, second: u64) -> bool {
-        let text = format!("{second}{}", self.point);
-        let width = self.width.saturating_sub(9);
-        let before = String::from_utf8_lossy(&self.before.bytes[..self.before.len]);
-        let Some(timed) = Block::new(&format!("{before}{text:>width$}")).filter(|_| second > 0) else { return false };
-        (self.second, self.timed) = (second, timed);
-        true
+/// Appends a time up to the fraction of its second, in a column of a width.
+fn put_second(text: &mut Out, second: u64, width: usize, style: Look) {
+    if style == Look::Table {
+        put_blanks(text, width.saturating_sub(FRACTION + 1 + digits(second.into())));
     }
+    text.put_u64(second);
+    if style == Look::Table {
+        text.put_byte(b'.');
+    }
+}
+
+/// Second and ns of a time, unless it is before the second second of the clock or does not fit 64 bits.
+#[inline]
+fn seconds(ns: i128) -> Option<(u64, u32)> {
+    let ns = u64::try_from(ns).ok().filter(|ns| *ns >= NANOS)?;
+    Some((ns / NANOS, (ns % NANOS) as u32))
 }
 
 const NANOS: u64 = 1_000_000_000;
@@ -400,4 +423,47 @@ fn put_time(out: &mut Out, ns: i128) {
     let sign = if ns < 0 { "-" } else { "" };
     let (whole, part) = (ns.unsigned_abs() / u128::from(NANOS), ns.unsigned_abs() % u128::from(NANOS));
     out.put_fmt(format_args!("{sign}{whole}.{part:09}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+
+    use tracemill_semantics::states::{CpuStatus, Ns, ThreadState};
+
+    use super::*;
+    use crate::kernel::{Column, Unit};
+
+    #[test]
+    fn lines_out_of_texts_are_those_of_their_values() {
+        let columns =
+            ["trace", "cpu", "from", "to", "tid", "status", "state"].map(|name| Column::new(name, Unit::Name));
+        let machines = Rc::new(vec!["one".to_string(), "a \"long\" name".to_string()]);
+        let numbers = [0, 7, 12_345_678, 99_999_999, 1 << 40, -1, i64::MIN];
+        let times: [Ns; 6] = [0, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789, -5, 1 << 70];
+        let mut rows = Vec::new();
+        for (at, from) in times.into_iter().cycle().take(60).enumerate() {
+            let number = numbers[at % numbers.len()];
+            let tid = [None, Some(0), Some(number)][at % 3];
+            let (status, state) =
+                (CpuStatus::ALL[at % CpuStatus::ALL.len()], ThreadState::ALL[at % ThreadState::ALL.len()]);
+            for of in [StateOf::Cpu { tid, status }, StateOf::Thread(state)] {
+                rows.push(StateRow { from, to: from + 1_500_000_000, machine: at as u32 % 2, number, of });
+            }
+        }
+        for columns in [&columns[..], &columns[1..], &columns[2..]] {
+            let form = RowForm::new(columns, machines.clone());
+            for lines in [StateLines::json, StateLines::csv, |form| StateLines::table(form, &[40; 7])] {
+                let mut lines = lines(form.clone());
+                // Twice, as the second time texts are known.
+                for row in rows.iter().chain(&rows) {
+                    let (mut found, mut expected) = (Out::default(), Out::default());
+                    lines.put(&mut found, row);
+                    lines.put_any(&mut expected, row);
+                    let text = |out: &Out| String::from_utf8_lossy(out.written()).into_owned();
+                    assert_eq!(text(&found), text(&expected), "{row:?}");
+                }
+            }
+        }
+    }
 }
