@@ -22,16 +22,29 @@ pub(super) type Key = (i64, ThreadIndex);
 
 /// Accounts by step and thread.
 pub(super) struct Ledger<A> {
-    open: Map<Key, A>,
+    open: Vec<(Key, A)>,
+    /// Where in `open` an account is.
+    places: Map<Key, u32>,
+    /// The account that was asked for last, by its place, for each number of a thread modulo [`RECENT`].
+    recent: [u32; RECENT],
     closed: Closed<A>,
     /// So many open accounts are looked at whether they can be closed.
     close_at: usize,
     newest_step: i64,
 }
 
+const RECENT: usize = 128;
+
 impl<A> Default for Ledger<A> {
     fn default() -> Self {
-        Ledger { open: Map::default(), closed: Closed::default(), close_at: FEW, newest_step: 0 }
+        Ledger {
+            open: Vec::new(),
+            places: Map::default(),
+            recent: [0; RECENT],
+            closed: Closed::default(),
+            close_at: FEW,
+            newest_step: 0,
+        }
     }
 }
 
@@ -39,31 +52,47 @@ impl<A: Account> Ledger<A> {
     /// The account of a thread, since it was closed last.
     #[inline]
     pub(super) fn of(&mut self, machines: &Machines, step: i64, thread: ThreadIndex) -> &mut A {
-        self.newest_step = self.newest_step.max(step);
+        let at = self.recent[thread.0 as usize % RECENT] as usize;
+        let at = match self.open.get(at) {
+            Some((key, _)) if *key == (step, thread) => at,
+            _ => self.find(machines, (step, thread)),
+        };
+        &mut self.open[at].1
+    }
+
+    fn find(&mut self, machines: &Machines, key: Key) -> usize {
+        self.newest_step = self.newest_step.max(key.0);
         if self.open.len() >= self.close_at {
             self.close(machines);
         }
-        self.open.entry((step, thread)).or_default()
+        let at = *self.places.entry(key).or_insert_with(|| {
+            self.open.push((key, A::default()));
+            self.open.len() as u32 - 1
+        });
+        self.recent[key.1.0 as usize % RECENT] = at;
+        at as usize
     }
 
     /// Closes the accounts of threads that ended and of steps that lie behind.
     #[cold]
     fn close(&mut self, machines: &Machines) {
-        let Ledger { open, closed, newest_step, .. } = self;
-        open.retain(|key, account| {
+        let Ledger { open, places, closed, newest_step, .. } = self;
+        open.retain(|(key, account)| {
             let is_open = key.0 == *newest_step && machines.thread(key.1).state() != ThreadState::Dead;
             if !is_open {
                 closed.put(*key, account);
             }
             is_open
         });
+        places.clear();
+        places.extend(open.iter().zip(0..).map(|((key, _), at)| (*key, at)));
         self.close_at = FEW.max(2 * self.open.len());
     }
 
     /// All accounts, one for each step and thread. Steps get other numbers by `step`, which keeps their order.
     pub(super) fn finish(mut self, step: impl Fn(i64) -> i64) -> Closed<A> {
         self.open.iter().for_each(|(key, account)| self.closed.put(*key, account));
-        drop(self.open);
+        (self.open, self.places) = (Vec::new(), Map::default());
         let mut found = self.closed;
         found.rows.sort_by_first(|values| {
             let (of, thread) = key_of(values);

@@ -40,7 +40,7 @@ mod syscalls;
 mod table;
 pub mod text;
 
-use std::cell::RefCell;
+use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeSet, HashSet};
 use std::rc::Rc;
 
@@ -362,7 +362,8 @@ impl State<'_> {
                 }
             }
         }
-        Shared { of, chunk, stream, classes: reader.classes(of.trace), machine, input: chunk.packet.input(), cpu }
+        let (classes, input, known_cpu) = (reader.classes(of.trace), chunk.packet.input(), Slot::new(cpus[stream].1));
+        Shared { of, chunk, stream, classes, machine, input, cpu, known_cpu }
     }
 
     #[inline]
@@ -377,8 +378,8 @@ impl State<'_> {
         self.reader.meet(shared, at, class);
         self.all.advance(self.machines.now(), ns);
         self.machines.touch_time(ns, &mut self.all);
-        let cpu = match (&class.running, self.cpus[shared.stream]) {
-            (None, (of, known @ Some(_))) if of == shared.cpu => known,
+        let cpu = match (&class.running, shared.known_cpu.get()) {
+            (None, known @ Some(_)) => known,
             _ => self.cpu_of(shared, at, class),
         };
         let State { reader, machines, all, left, .. } = self;
@@ -403,13 +404,14 @@ impl State<'_> {
         // A context that knows the CPU better than the packet.
         let own_cpu = running.as_ref().and_then(|values| values.integer(Field::Cpu));
         let own_cpu = own_cpu.and_then(|cpu| u64::try_from(cpu).ok()).or(shared.cpu);
-        let cpu = match (own_cpu, &mut cpus[shared.stream]) {
+        let cpu = match (own_cpu, shared.known_cpu.get()) {
             (None, _) => return None,
-            (own, (of_stream, Some(known))) if own == *of_stream => *known,
-            (Some(own), (of_stream, known)) => {
+            (own, Some(known)) if own == shared.cpu => known,
+            (Some(own), _) => {
                 let cpu = machines.cpu_or_new(shared.machine, own);
-                if *of_stream == Some(own) {
-                    *known = Some(cpu);
+                if shared.cpu == Some(own) {
+                    shared.known_cpu.set(Some(cpu));
+                    cpus[shared.stream].1 = Some(cpu);
                 }
                 cpu
             }

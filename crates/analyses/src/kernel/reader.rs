@@ -14,7 +14,7 @@ use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema};
-use tracemill_semantics::states::{Values, returns};
+use tracemill_semantics::states::{CpuIndex, Values, returns};
 use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
 
 /// Reads the events of a session as events of concepts.
@@ -78,8 +78,9 @@ pub(crate) struct Shared<'b> {
     pub(crate) machine: u32,
     /// The bytes of the packet.
     pub(crate) input: Input<'b>,
-    /// The CPU of the packet.
+    /// The CPU of the packet, and what the machine knows it by since its first event.
     pub(crate) cpu: Option<u64>,
+    pub(crate) known_cpu: Cell<Option<CpuIndex>>,
 }
 
 /// The values of the event that the reader is at.
