@@ -1,6 +1,7 @@
 //! Calls of a session as slices: begin, end, depth, name.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -17,8 +18,9 @@ use crate::lane::{End, Frame, Kept, Lane, Step};
 use crate::progress::Progress;
 use crate::ranks::Ranks;
 use crate::search::Direction;
-use crate::segments::Segments;
+use crate::segments::{Segments, Spool};
 use crate::slices::{self, Levels};
+use crate::store::{Reader, Writer};
 use crate::timeline::Source;
 
 pub use crate::lane::Call;
@@ -80,11 +82,11 @@ pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progres
         calls.add((&own.of_any_time(), trace, between), collector, progress)?;
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let Calls { tasks, lanes, segments, levels, .. } = &mut calls;
+    let Calls { tasks, names, lanes, segments, levels, .. } = &mut calls;
     for (task, lane) in tasks.iter_mut().zip(lanes) {
         lane.finish(segments);
         task.calls = lane.calls();
-        levels.push(Levels::new(lane.kept_in(segments), origin));
+        levels.push(Levels::new(lane.kept_in(segments, names.len()), origin));
     }
     let ranges = || calls.lanes.iter().filter_map(Lane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
@@ -199,6 +201,46 @@ impl Calls {
         Some(())
     }
 
+    pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
+        to.size(self.names.len());
+        for (name, module) in self.names.iter().zip(&self.modules) {
+            to.bytes(name.as_bytes())?;
+            to.number(module.is_some().into());
+            module.iter().try_for_each(|module| to.bytes(module.as_bytes()))?;
+        }
+        to.step(self.begin);
+        to.step(self.end);
+        to.size(self.tasks.len());
+        for (at, Task { trace, tid, name, calls, depth }) in self.tasks.iter().enumerate() {
+            to.size(*trace);
+            to.step(*tid);
+            to.bytes(name.as_bytes())?;
+            to.number(*calls);
+            to.number(*depth);
+            self.lanes[at].write(&self.segments, to)?;
+            to.number(self.levels[at].is_some().into());
+            self.levels[at].iter().try_for_each(|levels| levels.write(to))?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was written of the same source. Where it stands in a file, the steps of calls stay there.
+    pub(crate) fn read(from: &mut Reader<'_>, source: &Source<'_>, file: Option<&Arc<Spool>>) -> Option<Calls> {
+        let mut calls = Calls::default();
+        for _ in 0..from.count()? {
+            calls.names.push(from.text()?);
+            calls.modules.push(if from.flag()? { Some(from.text()?) } else { None });
+        }
+        (calls.begin, calls.end) = (from.step()?, from.step()?);
+        for _ in 0..from.count()? {
+            let (trace, tid, name) = (from.below(source.session.traces.len())?, from.step()?, from.text()?);
+            calls.tasks.push(Task { trace, tid, name, calls: from.number()?, depth: from.number()? });
+            calls.lanes.push(Lane::read(from, calls.names.len(), &mut calls.segments, file)?);
+            calls.levels.push(if from.flag()? { Some(Levels::read(from, calls.names.len())?) } else { None });
+        }
+        Some(calls)
+    }
+
     /// Memory that they take, in bytes.
     pub fn bytes(&self) -> usize {
         let levels: usize = self.levels.iter().flatten().map(Levels::bytes).sum();
@@ -212,7 +254,7 @@ impl Calls {
 
     /// The calls of a task, to be followed.
     fn lane(&self, task: usize) -> Option<Kept<'_>> {
-        Some(self.lanes.get(task)?.kept_in(&self.segments))
+        Some(self.lanes.get(task)?.kept_in(&self.segments, self.names.len()))
     }
 
     /// Shows what happens in some tasks from before a range to its end: the task, and what.
@@ -227,7 +269,7 @@ impl Calls {
         let (mut steps, mut goes_on) = (0u64, true);
         for (task, lane) in self.lanes.iter().enumerate() {
             if tasks.is_none_or(|tasks| tasks.contains(&task)) {
-                lane.kept_in(&self.segments).each(range, |step| {
+                lane.kept_in(&self.segments, self.names.len()).each(range, |step| {
                     see(task, step);
                     steps += 1;
                     goes_on = !steps.is_multiple_of(4096) || !is_over();

@@ -2,9 +2,13 @@
 //! call, of which all but the first ones wait in a file ([`Segments`]). From marks on the way they can be followed from
 //! anywhere.
 
+use std::io;
+use std::sync::Arc;
+
 use tracemill_codec::bits::{put_leb, take_leb};
 
-use crate::segments::Segments;
+use crate::segments::{Segments, Spool};
+use crate::store::{Reader, Writer};
 
 /// A call.
 #[derive(Clone, Copy, Debug)]
@@ -131,9 +135,79 @@ impl Lane {
         self.marks.shrink_to_fit();
     }
 
-    /// The lane as its steps are kept.
-    pub(crate) fn kept_in<'k>(&'k self, segments: &'k Segments) -> Kept<'k> {
-        Kept { lane: self, segments }
+    /// The lane as its steps are kept; names are below `names`.
+    pub(crate) fn kept_in<'k>(&'k self, segments: &'k Segments, names: usize) -> Kept<'k> {
+        Kept { lane: self, segments, names }
+    }
+
+    pub(crate) fn write(&self, segments: &Segments, to: &mut Writer<'_>) -> io::Result<()> {
+        to.step(self.first);
+        to.number(self.time.abs_diff(self.first));
+        to.number(self.calls);
+        self.write_frames(&self.open, to)?;
+        to.size(self.segments.len());
+        let mut buffer = Vec::new();
+        for (at, segment) in self.segments.iter().enumerate() {
+            if let Some(mark) = at.checked_sub(1).and_then(|at| self.marks.get(at)) {
+                to.number(mark.time.abs_diff(self.first));
+                to.number(mark.calls);
+                self.write_frames(&mark.open, to)?;
+            }
+            let segment = *segment as usize;
+            let bytes = segments.part(segment, (0, segments.bytes_of(segment)), &mut buffer);
+            to.bytes(bytes.ok_or(io::ErrorKind::UnexpectedEof)?)?;
+        }
+        Ok(())
+    }
+
+    fn write_frames(&self, frames: &[Frame], to: &mut Writer<'_>) -> io::Result<()> {
+        to.size(frames.len());
+        for Frame { begin, name, number } in frames {
+            to.number(begin.abs_diff(self.first));
+            to.number((*name).into());
+            to.number(*number);
+        }
+        to.plain(&[])
+    }
+
+    /// Reads what was written; names are below `names`. Where it stands in a file, its steps stay there, and are looked at
+    /// when they are wanted.
+    pub(crate) fn read(
+        from: &mut Reader<'_>,
+        names: usize,
+        segments: &mut Segments,
+        file: Option<&Arc<Spool>>,
+    ) -> Option<Lane> {
+        // Differences of times must fit.
+        let first = from.step().filter(|first| first.unsigned_abs() < 1 << 62)?;
+        let time = |from: &mut Reader<'_>| {
+            let time = first.checked_add_unsigned(from.number()?)?;
+            (time < 1 << 62).then_some(time)
+        };
+        let last = time(from)?;
+        let calls = from.number()?;
+        let frames = |from: &mut Reader<'_>| {
+            from.list(|from| Some(Frame { begin: time(from)?, name: from.small(names)?, number: from.number()? }))
+        };
+        let mut lane = Lane { first, time: last, calls, open: frames(from)?, ..Lane::default() };
+        for segment in 0..from.count()? {
+            if segment > 0 {
+                lane.marks.push(Mark { time: time(from)?, calls: from.number()?, open: frames(from)?.into() });
+            }
+            let len = from.size()?;
+            lane.segments.push(u32::try_from(segments.len()).ok()?);
+            let place = from.place();
+            let bytes = from.many(len)?;
+            match file {
+                Some(file) => segments.push_place(file, place, len),
+                None => segments.push(&bytes),
+            }
+        }
+        let is_rising = lane.marks.windows(2).all(|two| two[0].time <= two[1].time && two[0].calls <= two[1].calls);
+        let is_below = |number: u64| number < calls;
+        let frames = lane.marks.iter().flat_map(|mark| &mark.open).chain(&lane.open);
+        let is_right = is_rising && frames.into_iter().all(|frame| is_below(frame.number) && frame.begin <= last);
+        is_right.then_some(lane)
     }
 
     pub(crate) fn calls(&self) -> u64 {
@@ -158,6 +232,7 @@ impl Lane {
 pub(crate) struct Kept<'k> {
     lane: &'k Lane,
     segments: &'k Segments,
+    names: usize,
 }
 
 impl Kept<'_> {
@@ -196,16 +271,28 @@ impl Kept<'_> {
             while !rest.is_empty() {
                 let step = take_leb(&mut rest);
                 time = time.saturating_add_unsigned(step >> 1);
+                if time > self.lane.time {
+                    self.segments.set_broken();
+                    break 'segments;
+                }
                 if time > last {
                     break 'segments;
                 }
                 let goes_on = if step & 1 == 0 {
-                    let frame = Frame { begin: time, name: take_leb(&mut rest) as u32, number: calls };
+                    let name = take_leb(&mut rest);
+                    if name >= self.names as u64 {
+                        self.segments.set_broken();
+                        break 'segments;
+                    }
+                    let frame = Frame { begin: time, name: name as u32, number: calls };
                     calls += 1;
                     open.push(frame);
                     see(Step::Begin(frame))
                 } else {
-                    let Some(frame) = open.pop() else { break 'segments };
+                    let Some(frame) = open.pop() else {
+                        self.segments.set_broken();
+                        break 'segments;
+                    };
                     see(Step::End(frame, open.len(), End::At(time)))
                 };
                 if !goes_on {
@@ -337,7 +424,7 @@ pub(crate) mod tests {
         assert_eq!(lane.calls(), made.len() as u64);
         let bytes = lane.bytes() + segments.kept();
         assert!(segments.len() > 5 && bytes < made.len() * 8, "{bytes}");
-        let lane = lane.kept_in(&segments);
+        let lane = lane.kept_in(&segments, 9);
         let inner = |number: u64| -> i64 {
             let own = made.iter().filter(|call| call.4 == Some(number));
             own.filter_map(|call| Some(call.1? - call.0)).sum()

@@ -1,4 +1,5 @@
-//! Bytes that are looked at now and then, in segments: in memory as long as they are few, then in a file without a name.
+//! Bytes that are looked at now and then, in segments: in memory as long as they are few, then in a file without a name, or
+//! where they stand in a file that is kept.
 
 use std::fs::File;
 use std::io;
@@ -166,6 +167,11 @@ impl Segments {
         self.list.push(self.room.put(bytes));
     }
 
+    /// Adds bytes that stand in a file.
+    pub(crate) fn push_place(&mut self, file: &Arc<Spool>, offset: u64, len: usize) {
+        self.list.push(Segment::File(file.clone(), offset, len));
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.list.len()
     }
@@ -185,7 +191,7 @@ impl Segments {
         let segment = self.list.get(at)?;
         let part = segment.part((from, to), buffer);
         if part.is_none() && from <= to && to <= segment.len() {
-            self.is_broken.store(true, Ordering::Relaxed);
+            self.set_broken();
         }
         part
     }
@@ -193,6 +199,11 @@ impl Segments {
     /// Bytes that are in memory.
     pub(crate) fn kept(&self) -> usize {
         self.room.kept()
+    }
+
+    /// Says that what was read is not what was written.
+    pub(crate) fn set_broken(&self) {
+        self.is_broken.store(true, Ordering::Relaxed);
     }
 
     /// Could something not be read?
@@ -239,7 +250,7 @@ mod tests {
         let mut segments = Segments::default();
         let spool = Arc::new(Spool::temporary().expect("a file"));
         spool.write(b"abcdef", 0).expect("room");
-        segments.list.push(Segment::File(spool.clone(), 2, 4));
+        segments.push_place(&spool, 2, 4);
         let mut buffer = Vec::new();
         assert_eq!(segments.part(0, (1, 3), &mut buffer), Some(&b"de"[..]));
         spool.file.set_len(3).expect("it is ours");

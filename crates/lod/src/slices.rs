@@ -5,8 +5,10 @@
 //! followed again.
 
 use std::collections::HashMap;
+use std::io;
 
 use crate::lane::{End, Kept, Step};
+use crate::store::{Reader, Writer};
 
 /// A slice of a timeline, or several short ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -140,6 +142,76 @@ impl Levels {
             level += 2;
         }
         Some(Levels { origin, lowest, levels })
+    }
+
+    pub(crate) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
+        to.step(self.origin);
+        to.number(self.lowest.into());
+        to.size(self.levels.len());
+        for level in &self.levels {
+            to.size(level.long.len());
+            let mut last = 0;
+            for Long { begin, end, depth, name } in &level.long {
+                to.step(begin.wrapping_sub(last));
+                last = *begin;
+                to.number(end.map_or(0, |end| end.abs_diff(*begin) + 1));
+                to.number((*depth).into());
+                to.number((*name).into());
+                to.plain(&[])?;
+            }
+            to.size(level.short.len());
+            let mut last = 0;
+            for Short { bucket, depth, name, longest, n, busy } in &level.short {
+                to.step(bucket.wrapping_sub(last));
+                last = *bucket;
+                to.number((*depth).into());
+                to.number((*name).into());
+                to.number(*n);
+                // One alone is the longest.
+                to.number(*longest as u64);
+                if *n > 1 {
+                    to.number(*busy as u64);
+                }
+                to.plain(&[])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads what was written; names are below `names`.
+    pub(crate) fn read(from: &mut Reader<'_>, names: usize) -> Option<Levels> {
+        let near = |time: i64| (time.unsigned_abs() < 1 << 62).then_some(time);
+        let length = |from: &mut Reader<'_>| near(i64::try_from(from.number()?).ok()?);
+        let origin = from.step()?;
+        let lowest = from.small(61)? & !1;
+        let mut levels = Vec::new();
+        for _ in 0..from.below(32)? {
+            let mut last = 0i64;
+            let long = from.list(|from| {
+                let begin = near(last.checked_add(from.step()?)?)?;
+                last = begin;
+                let end = match length(from)? {
+                    0 => None,
+                    more => Some(near(begin.checked_add(more - 1)?)?),
+                };
+                Some(Long { begin, end, depth: from.small(usize::MAX)?, name: from.small(names)? })
+            })?;
+            let mut last = 0i64;
+            let short = from.list(|from| {
+                let bucket = near(last.checked_add(from.step()?)?)?;
+                last = bucket;
+                let (depth, name) = (from.small(usize::MAX)?, from.small(names)?);
+                let n = from.number().filter(|n| *n < 1 << 40)?;
+                let longest = length(from)?;
+                let busy = if n > 1 { length(from)? } else { longest };
+                Some(Short { bucket, depth, name, longest, n, busy })
+            })?;
+            let is_rising = long.windows(2).all(|two| two[0].begin <= two[1].begin)
+                && short.windows(2).all(|two| two[0].bucket <= two[1].bucket);
+            levels.push(is_rising.then_some(Level { long, short })?);
+        }
+        let is_right = !levels.is_empty() && lowest + 2 * (levels.len() as u32 - 1) <= 60;
+        is_right.then_some(Levels { origin, lowest, levels })
     }
 
     /// Memory that they take.
@@ -276,7 +348,7 @@ mod tests {
     #[test]
     fn slices_of_every_level_are_those_that_are_there() {
         let (lane, segments, made) = lane(4, 50_000);
-        let lane = lane.kept_in(&segments);
+        let lane = lane.kept_in(&segments, 9);
         let (first, last) = lane.range().expect("it has calls");
         let origin = first - 77;
         let levels = Levels::new(lane, origin).expect("there are many");
@@ -314,7 +386,7 @@ mod tests {
             lane.end(time + i64::from(name == 2) * 20 + 5, &mut segments);
         }
         lane.finish(&mut segments);
-        let found = slices(lane.kept_in(&segments), None, 10, (0, 1 << 20));
+        let found = slices(lane.kept_in(&segments, 4), None, 10, (0, 1 << 20));
         assert_eq!(found, [Slice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
     }
 }

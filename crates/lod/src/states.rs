@@ -1,5 +1,6 @@
 //! States of CPUs and threads as slices: what a [`Builder`] is told by the machines of `semantics` while events are read.
 
+mod kept;
 mod lanes;
 mod running;
 

@@ -4,6 +4,7 @@
 //! damaged or of another session give nothing. Memory is never taken in proportion to a number that stands there, but to the
 //! bytes that follow it.
 
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -12,14 +13,17 @@ use tracemill_codec::bits::put_leb;
 use tracemill_engine::session::Session;
 
 use crate::again::Again;
+use crate::calls::Calls;
 use crate::events::Columns;
 use crate::index::{Index, Loss, LossKind, Track};
 use crate::kinds::Kind;
 use crate::places::Places;
+use crate::segments::Spool;
+use crate::states::States;
 use crate::timeline::{Source, Timeline};
 
 /// The bytes begin with this; the number changes with the form of the rest.
-const MAGIC: &[u8] = b"tracemill index 3\n";
+const MAGIC: &[u8] = b"tracemill index 4\n";
 
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 1 << 16;
@@ -92,33 +96,79 @@ impl Writer<'_> {
 /// Reads what a [`Writer`] wrote. `None` is what everything gives when the bytes cannot be right.
 pub(crate) struct Reader<'r> {
     input: &'r mut dyn Read,
-    /// Bytes that are left, without the checksum.
+    /// Bytes of all, and those that are left, without the checksum.
+    len: u64,
     left: u64,
+    /// Bytes that were read together, and the next of them.
+    gathered: Vec<u8>,
+    at: usize,
     sum: Hasher,
 }
 
 impl Reader<'_> {
-    pub(crate) fn plain<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.left = self.left.checked_sub(N as u64)?;
-        let mut bytes = [0; N];
-        self.input.read_exact(&mut bytes).ok()?;
-        self.sum.update(&bytes);
-        Some(bytes)
+    /// A reader of so many bytes, the checksum behind them not counted.
+    fn new(input: &mut dyn Read, len: u64) -> Reader<'_> {
+        Reader { input, len, left: len, gathered: Vec::new(), at: 0, sum: Hasher::new() }
     }
 
-    /// So many bytes.
-    pub(crate) fn many(&mut self, count: usize) -> Option<Vec<u8>> {
-        self.left = self.left.checked_sub(count as u64)?;
+    #[inline]
+    fn byte(&mut self) -> Option<u8> {
+        if self.at == self.gathered.len() {
+            self.gather()?;
+        }
+        let byte = self.gathered[self.at];
+        self.at += 1;
+        self.left -= 1;
+        Some(byte)
+    }
+
+    /// Reads the next bytes when all that were read together are taken.
+    #[cold]
+    fn gather(&mut self) -> Option<()> {
+        let count = self.left.min(GATHERED as u64);
+        (self.at, self.gathered) = (0, self.read(count as usize)?);
+        (count > 0).then_some(())
+    }
+
+    fn read(&mut self, count: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(count);
         self.input.take(count as u64).read_to_end(&mut bytes).ok()?;
         self.sum.update(&bytes);
         (bytes.len() == count).then_some(bytes)
     }
 
+    pub(crate) fn plain<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let mut bytes = [0; N];
+        for byte in &mut bytes {
+            *byte = self.byte()?;
+        }
+        Some(bytes)
+    }
+
+    /// Where the next byte stands.
+    pub(crate) fn place(&self) -> u64 {
+        self.len - self.left
+    }
+
+    /// So many bytes.
+    pub(crate) fn many(&mut self, count: usize) -> Option<Vec<u8>> {
+        let left = self.left.checked_sub(count as u64)?;
+        let here = &self.gathered[self.at..];
+        let here = &here[..count.min(here.len())];
+        self.at += here.len();
+        self.left = left;
+        if here.len() == count {
+            return Some(here.to_vec());
+        }
+        let mut bytes = here.to_vec();
+        bytes.append(&mut self.read(count - bytes.len())?);
+        Some(bytes)
+    }
+
     pub(crate) fn number(&mut self) -> Option<u64> {
         let mut number = 0u64;
         for shift in (0..64).step_by(7) {
-            let [byte] = self.plain()?;
+            let byte = self.byte()?;
             number |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Some(number);
@@ -173,7 +223,7 @@ impl Reader<'_> {
         self.many(count)
     }
 
-    fn text(&mut self) -> Option<String> {
+    pub(crate) fn text(&mut self) -> Option<String> {
         String::from_utf8(self.bytes()?).ok()
     }
 
@@ -191,14 +241,41 @@ impl Reader<'_> {
     }
 }
 
-/// Writes a counted timeline and its index. `identity` says of which session, in words of the caller. False when they cannot
-/// be kept: something was damaged, or a name is no text.
+/// All that is known of a session, to be written.
+#[derive(Clone, Copy)]
+pub struct ToKeep<'k> {
+    /// Its density, which was counted.
+    pub timeline: &'k Timeline,
+    /// Its index.
+    pub index: &'k Index,
+    /// Its calls, when it has any.
+    pub calls: Option<&'k Calls>,
+    /// States of CPUs and threads, when it tells of any, and for each machine a number that is below that of the traces.
+    pub states: Option<(&'k States, &'k [Option<usize>])>,
+}
+
+/// What was [written](ToKeep) of a session, read again.
+pub struct Kept {
+    /// See [`ToKeep::timeline`].
+    pub timeline: Timeline,
+    /// See [`ToKeep::index`].
+    pub index: Index,
+    /// See [`ToKeep::calls`].
+    pub calls: Option<Calls>,
+    /// See [`ToKeep::states`].
+    pub states: Option<(States, Vec<Option<usize>>)>,
+}
+
+/// Writes what is known of a session. `identity` says of which one, in words of the caller. False when that cannot be kept:
+/// something was damaged, or a name is no text.
 ///
 /// # Errors
 /// When the bytes cannot be written.
-pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn Write) -> io::Result<bool> {
+pub fn write(known: ToKeep<'_>, identity: &[u8], out: &mut dyn Write) -> io::Result<bool> {
+    let ToKeep { timeline, index, calls, states } = known;
     let is_text = |name: &String| !name.contains(char::REPLACEMENT_CHARACTER);
-    if !index.faults.is_empty() || !index.warnings.is_empty() || !index.names.iter().all(is_text) {
+    let is_whole = calls.is_none_or(|calls| calls.faults.is_empty() && calls.warnings.is_empty());
+    if !is_whole || !index.faults.is_empty() || !index.warnings.is_empty() || !index.names.iter().all(is_text) {
         return Ok(false);
     }
     let mut to = Writer { out, gathered: Vec::new(), sum: Hasher::new() };
@@ -231,6 +308,14 @@ pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn 
     if !timeline.write(&mut to)? {
         return Ok(false);
     }
+    to.number(calls.is_some().into());
+    calls.map_or(Ok(()), |calls| calls.write(&mut to))?;
+    to.number(states.is_some().into());
+    if let Some((states, traces)) = states {
+        states.write(&mut to)?;
+        to.size(traces.len());
+        traces.iter().for_each(|trace| to.maybe(trace.map(|trace| trace as u64)));
+    }
     to.flush()?;
     let sum = to.sum.finalize();
     out.write_all(&sum.to_le_bytes())?;
@@ -240,23 +325,35 @@ pub fn write(timeline: &Timeline, index: &Index, identity: &[u8], out: &mut dyn 
 /// What stands before the knowledge itself: the words of whoever wrote it.
 pub fn identity(input: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
     let len = len.checked_sub(4)?;
-    head(&mut Reader { input, left: len, sum: Hasher::new() })
+    head(&mut Reader::new(input, len))
 }
 
 fn head(from: &mut Reader<'_>) -> Option<Vec<u8>> {
     (from.many(MAGIC.len())? == MAGIC).then(|| from.bytes())?
 }
 
-/// Reads `len` bytes that [`write()`] wrote of a source, whose session this is; `None` when they are not that. Times and kinds of
-/// events are read from the traces again when they are wanted: see [`Index::fill`].
-pub fn read(
+/// Reads a file that [`write()`] wrote of a source, whose session this is; `None` when it is not that. Times and kinds of events
+/// are read from the traces again when they are wanted: see [`Index::fill`]. The steps of calls stay in the file, and are looked
+/// at when they are wanted.
+pub fn read_file(of: (&Arc<Session>, &Source<'_>), own: &[u8], file: File) -> Option<Kept> {
+    let len = file.metadata().ok()?.len();
+    let mut input = file.try_clone().ok()?;
+    read_from(of, own, (&mut input, len), Some(&Arc::new(Spool::new(file))))
+}
+
+/// The same of `len` bytes.
+pub fn read(of: (&Arc<Session>, &Source<'_>), own: &[u8], input: &mut dyn Read, len: u64) -> Option<Kept> {
+    read_from(of, own, (input, len), None)
+}
+
+fn read_from(
     (session, source): (&Arc<Session>, &Source<'_>),
     own: &[u8],
-    input: &mut dyn Read,
-    len: u64,
-) -> Option<(Timeline, Index)> {
+    (input, len): (&mut dyn Read, u64),
+    file: Option<&Arc<Spool>>,
+) -> Option<Kept> {
     let len = len.checked_sub(4)?;
-    let mut from = Reader { input: &mut *input, left: len, sum: Hasher::new() };
+    let mut from = Reader::new(&mut *input, len);
     if head(&mut from)? != own {
         return None;
     }
@@ -275,13 +372,17 @@ pub fn read(
     let mut columns = Columns::read(&mut from)?;
     let places = Arc::new(Places::read(&mut from, source, columns.len())?);
     let timeline = Timeline::read(&mut from, source, (origin, end), &names)?;
-    let Reader { left, sum, .. } = from;
+    let calls = if from.flag()? { Some(Calls::read(&mut from, source, file)?) } else { None };
+    let states = match from.flag()? {
+        true => Some((States::read(&mut from)?, from.list(|from| from.maybe(source.session.traces.len()))?)),
+        false => None,
+    };
+    let Reader { left: 0, sum, .. } = from else { return None };
     let mut stored = [0; 4];
     input.read_exact(&mut stored).ok()?;
     let events = tracks.iter().try_fold(0u64, |sum, track| sum.checked_add(track.events));
     let is_right = begin <= end && untimed <= columns.len() as u64;
-    let is_whole =
-        is_right && left == 0 && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
+    let is_whole = is_right && u32::from_le_bytes(stored) == sum.finalize() && events == Some(columns.len() as u64);
     columns.read_by(Again::new(session, source, &timeline, (&places, &kinds)), kinds.len());
     let index = Index {
         tracks,
@@ -297,5 +398,5 @@ pub fn read(
         places,
         kinds,
     };
-    is_whole.then_some((timeline, index))
+    is_whole.then_some(Kept { timeline, index, calls, states })
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use tracemill_engine::output::{Pending, is_pending};
 use tracemill_engine::session::Session;
-use tracemill_lod::{Index, Timeline, store};
+use tracemill_lod::store::{self, Kept, ToKeep};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::shared::Traces;
@@ -127,25 +127,25 @@ impl Cache {
     }
 
     /// What is kept of the traces, when they are what they were.
-    pub(crate) fn load(&self, traces: &Traces) -> Option<(Timeline, Index)> {
+    pub(crate) fn load(&self, traces: &Traces) -> Option<Kept> {
         let own = self.own(&traces.session)?;
         if !is_private(&self.folder, &self.path(own)) {
             return None;
         }
         let file = File::options().read(true).write(true).open(self.path(own)).ok()?;
-        let (mut input, len) = (BufReader::with_capacity(1 << 18, &file), file.metadata().ok()?.len());
-        let found = store::read((&traces.session, &traces.source()), &own.identity, &mut input, len)?;
+        let used = file.try_clone().ok()?;
+        let found = store::read_file((&traces.session, &traces.source()), &own.identity, file)?;
         // The oldest go first when there are too many; a time that cannot be set does no harm.
-        let _ = file.set_modified(SystemTime::now());
+        let _ = used.set_modified(SystemTime::now());
         Some(found)
     }
 
-    /// Keeps an index. A viewer works without: what goes wrong is no error.
-    pub(crate) fn save(&self, session: &Session, timeline: &Timeline, index: &Index) {
-        let _ = self.try_save(session, timeline, index);
+    /// Keeps what is known. A viewer works without: what goes wrong is no error.
+    pub(crate) fn save(&self, session: &Session, known: ToKeep<'_>) {
+        let _ = self.try_save(session, known);
     }
 
-    fn try_save(&self, session: &Session, timeline: &Timeline, index: &Index) -> Result<()> {
+    fn try_save(&self, session: &Session, known: ToKeep<'_>) -> Result<()> {
         let Some(own) = self.own(session) else { return Ok(()) };
         // They may have changed while they were read.
         if identify(&self.inputs, session, self.opened).as_ref() != Some(own) {
@@ -160,7 +160,7 @@ impl Cache {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut out = BufWriter::new(options.open(pending.path()).map_err(failed)?);
-        let is_kept = store::write(timeline, index, &own.identity, &mut out).map_err(failed)?;
+        let is_kept = store::write(known, &own.identity, &mut out).map_err(failed)?;
         out.flush().map_err(failed)?;
         drop(out);
         let bytes = fs::metadata(pending.path()).map_err(failed)?.len();
@@ -336,7 +336,10 @@ mod tests {
     use tracemill_engine::session::OpenOptions;
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::timeline::Selection;
-    use tracemill_lod::{Progress, index, tiles};
+    use tracemill_lod::calls::{self, Calls};
+    use tracemill_lod::search::Direction;
+    use tracemill_lod::states::States;
+    use tracemill_lod::{Index, Progress, Timeline, index, tiles};
 
     use super::*;
 
@@ -368,23 +371,91 @@ mod tests {
         Traces::new(session, streams, Selection::default(), None)
     }
 
-    fn read(traces: &Traces) -> (Timeline, Index) {
-        let source = traces.source();
-        let mut ends = traces.ends;
-        loop {
-            let timeline = Timeline::new(&source, ends);
-            match timeline.count(&source, &Progress::default()) {
-                Ok(_) => {
-                    let index = index::read(&timeline, &source, &Progress::default()).expect("nobody stops it");
-                    return (timeline, index);
+    /// All that is known of traces.
+    struct Known {
+        timeline: Timeline,
+        index: Index,
+        calls: Option<Calls>,
+        states: Option<(States, Vec<Option<usize>>)>,
+    }
+
+    impl Known {
+        fn read(traces: &Traces) -> Known {
+            let source = traces.source();
+            let mut ends = traces.ends;
+            let (timeline, index) = loop {
+                let timeline = Timeline::new(&source, ends);
+                match timeline.count(&source, &Progress::default()) {
+                    Ok(_) => {
+                        let index = index::read(&timeline, &source, &Progress::default()).expect("nobody stops it");
+                        break (timeline, index);
+                    }
+                    Err(first) => ends.0 = Some(first),
                 }
-                Err(first) => ends.0 = Some(first),
+            };
+            let calls = calls::follow(&traces.session, &source, timeline.origin, &Progress::default());
+            let found = crate::states::follow(traces, &Progress::default().stop);
+            Known { timeline, index, calls, states: found.map(|found| (found.states, found.traces)) }
+        }
+
+        fn of(kept: Kept) -> Known {
+            let Kept { timeline, index, calls, states } = kept;
+            Known { timeline, index, calls, states }
+        }
+
+        fn to_keep(&self) -> ToKeep<'_> {
+            let states = self.states.as_ref().map(|(states, traces)| (states, &**traces));
+            ToKeep { timeline: &self.timeline, index: &self.index, calls: self.calls.as_ref(), states }
+        }
+
+        fn is_whole(&self) -> bool {
+            let calls = self.calls.as_ref();
+            let is_whole = calls.is_none_or(|calls| calls.faults.is_empty() && calls.warnings.is_empty());
+            is_whole && self.index.faults.is_empty() && self.index.warnings.is_empty()
+        }
+
+        /// Everything that a page may ask.
+        fn shown(&self, traces: &Traces) -> String {
+            shown(traces, &self.timeline, &self.index) + &self.shown_beside_events()
+        }
+
+        /// Calls and states.
+        fn shown_beside_events(&self) -> String {
+            let Known { timeline, index, calls, states } = self;
+            let mut text = String::new();
+            if let Some(calls) = calls {
+                text +=
+                    &format!("{:?} {:?} {:?} {}\n", calls.tasks, calls.names, calls.modules, calls.end - calls.begin);
+                let (range, tasks) = ((calls.begin, calls.end), (0..calls.tasks.len()).collect::<Vec<_>>());
+                text += &format!("{:?}\n", calls.statistics(range, None, &|| false));
+                for task in &tasks {
+                    text += &format!("{:?}\n", calls.list(*task));
+                    text +=
+                        &format!("{:?}\n", calls.locate(*task, calls.begin.midpoint(calls.end), Direction::Previous));
+                }
+                for level in (0..40).step_by(6) {
+                    let begin = (timeline.origin as i64) + ((calls.begin - timeline.origin as i64) >> level << level);
+                    text +=
+                        &format!("{:?}\n", calls.slices(&tasks, level, (begin, begin.saturating_add(1000 << level))));
+                }
             }
+            if let Some((states, traces)) = states {
+                text += &format!("{:?} {:?} {traces:?}\n", states.names, states.left_out);
+                for (at, track) in states.tracks.iter().enumerate() {
+                    text +=
+                        &format!("{:?} {} {:?}\n", (track.machine, track.of, &track.name), track.depth(), track.parent);
+                    text += &format!("{:?}\n", states.pieces(at).collect::<Vec<_>>());
+                    text += &format!("{:?}\n", states.wakes(at, (i128::MIN, i128::MAX)).collect::<Vec<_>>());
+                    let range = (index.begin, index.end);
+                    (4..40).step_by(9).for_each(|level| text += &format!("{:?}\n", states.slices(at, level, range)));
+                }
+            }
+            text
         }
     }
 
     /// Everything that a page may ask about events.
-    fn shown(traces: &Traces, (timeline, index): &(Timeline, Index)) -> String {
+    fn shown(traces: &Traces, timeline: &Timeline, index: &Index) -> String {
         let mut text = format!("{:?} {:?} {:?}\n", index.tracks, index.losses, (index.begin, index.end, index.untimed));
         for event in 0..index.events() {
             text += &format!("{:?} {:?}\n", index.ns(event), index.kind(event));
@@ -422,24 +493,27 @@ mod tests {
     #[test]
     fn what_is_kept_is_what_was_read() {
         let scratch = Scratch::new("same");
-        let mut kept = 0;
+        let [mut kept, mut of_calls, mut of_states] = [0; 3];
         let folders = ["traces", "calls", "kernel", "logs"].map(|name| demo().with_file_name(name));
         for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("it is there").flatten()) {
             let traces = open(&entry.path());
             let cache = || Cache::new(scratch.0.clone(), vec![entry.path()], later());
             assert!(cache().load(&traces).is_none());
-            let known = read(&traces);
-            cache().save(&traces.session, &known.0, &known.1);
+            let known = Known::read(&traces);
+            cache().save(&traces.session, known.to_keep());
             match cache().load(&traces) {
                 Some(found) => {
                     kept += 1;
-                    assert!(shown(&traces, &found) == shown(&traces, &known), "{}", entry.path().display());
+                    of_calls += usize::from(found.calls.is_some());
+                    of_states += usize::from(found.states.is_some());
+                    assert!(Known::of(found).shown(&traces) == known.shown(&traces), "{}", entry.path().display());
                 }
-                None => assert!(!known.1.faults.is_empty() || !known.1.warnings.is_empty(), "{:?}", entry.path()),
+                None => assert!(!known.is_whole(), "{:?}", entry.path()),
             }
         }
         let all = entries(&scratch.0).expect("it is there");
         assert!(kept >= 4 && all.len() == kept, "{kept} of {all:?}");
+        assert!(of_calls >= 1 && of_states >= 1, "{of_calls} with calls, {of_states} with states");
         assert!(traces(&all[0])[0].contains("demo"), "{:?}", traces(&all[0]));
         fs::write(scratch.0.join("notes.txt"), "not ours").expect("a file");
         assert_eq!(clear(&scratch.0).expect("they can go").0, kept);
@@ -452,10 +526,10 @@ mod tests {
         let (trace, folder) = (scratch.0.join("mill"), scratch.0.join("kept"));
         copy(&demo().join("mill"), &trace);
         let traces = open(&trace);
-        let known = read(&traces);
+        let known = Known::read(&traces);
         let cache = || Cache::new(folder.clone(), vec![trace.clone()], later());
         let is_known = || cache().load(&traces).is_some();
-        cache().save(&traces.session, &known.0, &known.1);
+        cache().save(&traces.session, known.to_keep());
         assert!(is_known());
         let mut files = Vec::new();
         list(trace.clone(), &mut files).expect("files");
@@ -485,30 +559,31 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_index_give_none() {
-        let scratch = Scratch::new("bytes");
-        let trace = demo().join("mill");
-        let traces = open(&trace);
-        let known = read(&traces);
-        let source = traces.source();
-        let mut bytes = Vec::new();
-        assert!(store::write(&known.0, &known.1, b"mine", &mut bytes).expect("memory"));
-        let load = |own: &[u8], bytes: &[u8]| {
-            store::read((&traces.session, &source), own, &mut &bytes[..], bytes.len() as u64)
-        };
-        assert!(load(b"mine", &bytes).is_some() && load(b"yours", &bytes).is_none());
-        let step = (bytes.len() / 500).max(1);
-        for at in (0..bytes.len()).step_by(step).chain(0..200) {
-            assert!(load(b"mine", &bytes[..at]).is_none(), "{at} bytes");
-            let mut other = bytes.clone();
-            other[at] ^= 0x41;
-            assert!(load(b"mine", &other).is_none(), "byte {at}");
-            // One who makes the checksum right gets what may be wrong, and no more.
-            let end = other.len() - 4;
-            let sum = crc32fast::hash(&other[..end]);
-            other[end..].copy_from_slice(&sum.to_le_bytes());
-            let _ = load(b"mine", &other);
+        for name in ["traces/mill", "calls/tasting", "kernel/bakery"] {
+            let traces = open(&demo().join("..").join(name));
+            let known = Known::read(&traces);
+            let source = traces.source();
+            let mut bytes = Vec::new();
+            assert!(store::write(known.to_keep(), b"mine", &mut bytes).expect("memory"));
+            let load = |own: &[u8], bytes: &[u8]| {
+                store::read((&traces.session, &source), own, &mut &bytes[..], bytes.len() as u64)
+            };
+            assert!(load(b"mine", &bytes).is_some() && load(b"yours", &bytes).is_none());
+            let step = (bytes.len() / 300).max(1);
+            for at in (0..bytes.len()).step_by(step).chain(0..100) {
+                assert!(load(b"mine", &bytes[..at]).is_none(), "{name}: {at} bytes");
+                let mut other = bytes.clone();
+                other[at] ^= 0x41;
+                assert!(load(b"mine", &other).is_none(), "{name}: byte {at}");
+                // One who makes the checksum right gets what may be wrong, and no more.
+                let end = other.len() - 4;
+                let sum = crc32fast::hash(&other[..end]);
+                other[end..].copy_from_slice(&sum.to_le_bytes());
+                if let Some(found) = load(b"mine", &other) {
+                    let _ = Known::of(found).shown_beside_events();
+                }
+            }
         }
-        drop(scratch);
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod first;
 mod groups;
 mod guard;
 mod html;
+mod kept;
 mod measures;
 mod pack;
 mod plots;

@@ -14,6 +14,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::survey;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::calls::{self, Calls};
+use tracemill_lod::store::{Kept as KeptIndex, ToKeep};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ClockOrigin;
@@ -26,6 +27,7 @@ use crate::error::{Answer, ApiError};
 use crate::export::{Cutter, Exports};
 use crate::groups::GroupList;
 use crate::guard::Guard;
+use crate::kept::Kept;
 use crate::plots::Plots;
 use crate::sql::{AT_ONCE, Querier};
 use crate::states;
@@ -94,33 +96,6 @@ pub struct Input {
 /// Sets of events that are kept, and their bytes.
 const SETS: usize = 8;
 const SET_BYTES: usize = 32 << 20;
-
-/// Answers that took long and may be asked for again.
-#[derive(Default)]
-pub(crate) struct Kept(Mutex<VecDeque<(String, Arc<str>)>>);
-
-/// Answers that are kept, and bytes of each at most.
-const KEPT: usize = 16;
-const KEPT_BYTES: usize = 256 << 10;
-
-impl Kept {
-    /// The answer to a question: the one that is kept, or a new one.
-    pub(crate) fn answer(&self, question: String, answer: impl FnOnce() -> Answer<String>) -> Answer<Arc<str>> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, text)) = lock().iter().find(|(own, _)| *own == question) {
-            return Ok(text.clone());
-        }
-        let text: Arc<str> = answer()?.into();
-        if text.len() <= KEPT_BYTES {
-            let mut kept = lock();
-            kept.push_back((question, text.clone()));
-            if kept.len() > KEPT {
-                kept.pop_front();
-            }
-        }
-        Ok(text)
-    }
-}
 
 /// How far the server is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -321,33 +296,29 @@ impl Shared {
             change();
         };
         let follow_states = || {
-            let follow = || states::follow(&self.input.traces, &self.progress.stop);
-            let found = may_follow.then(follow).flatten();
             let find = || counters::find(&self.input.traces, &self.progress.stop);
+            let follow = || states::follow(&self.input.traces, &self.progress.stop);
+            // Those that were kept are there already.
+            let found = if self.states.get().is_none() { may_follow.then(follow).flatten() } else { None };
             let _ = self.counters.set(may_follow.then(find).flatten().unwrap_or_default());
             let _ = self.states.set(found);
             change();
         };
+        let source = self.input.traces.source();
+        if let Some(kept) = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces)) {
+            self.take(kept);
+            change();
+        }
+        let is_kept = self.is_kept.load(Ordering::Relaxed);
         // Where calls are what the trace is about they are followed at once; otherwise counting has all threads first.
         let has_calls = session.traces.iter().any(|trace| trace.reader.calls().is_some());
         std::thread::scope(|scope| {
-            if has_calls {
+            if has_calls && !is_kept {
                 scope.spawn(follow_calls);
             }
-            let source = self.input.traces.source();
-            let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces));
-            if let Some((timeline, index)) = kept {
-                self.is_kept.store(true, Ordering::Relaxed);
-                self.put_timeline(timeline);
-                for known in [&self.progress.counted, &self.progress.events] {
-                    known.store(index.events() as u64, Ordering::Relaxed);
-                }
-                let _ = self.index.set(Arc::new(index));
-                change();
-            }
-            let counted = if self.index().is_some() { None } else { self.counted(&source) };
+            let counted = if is_kept { None } else { self.counted(&source) };
             change();
-            if !has_calls {
+            if !has_calls && !is_kept {
                 scope.spawn(follow_calls);
             }
             scope.spawn(follow_states);
@@ -366,10 +337,28 @@ impl Shared {
             is_new
         });
         match (&self.input.cache, self.index()) {
-            (_, Some(index)) if self.is_kept.load(Ordering::Relaxed) => index.fill(selection.jobs, &self.progress),
-            (Some(cache), Some(index)) => cache.save(session, &self.timeline(), index),
+            (_, Some(index)) if is_kept => index.fill(selection.jobs, &self.progress),
+            (Some(cache), Some(index)) => {
+                let states = self.states().map(|found| (&found.states, &*found.traces));
+                let calls = self.calls().map(|calls| &**calls);
+                cache.save(session, ToKeep { timeline: &self.timeline(), index, calls, states });
+            }
             _ => {}
         }
+    }
+
+    /// Takes what was kept.
+    fn take(&self, kept: KeptIndex) {
+        let KeptIndex { timeline, index, calls, states } = kept;
+        self.is_kept.store(true, Ordering::Relaxed);
+        self.put_timeline(timeline);
+        for known in [&self.progress.counted, &self.progress.events] {
+            known.store(index.events() as u64, Ordering::Relaxed);
+        }
+        // Nothing is ever put there twice.
+        let _ = self.calls.set(calls.map(Arc::new));
+        let _ = self.states.set(states.map(|(states, traces)| states::Found { states, traces }));
+        let _ = self.index.set(Arc::new(index));
     }
 
     fn put_timeline(&self, timeline: Timeline) {
@@ -543,7 +532,11 @@ mod tests {
     }
 
     fn mill() -> Input {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
+        demo("traces/mill")
+    }
+
+    fn demo(name: &str) -> Input {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name);
         let options = tracemill_engine::session::OpenOptions::new(tracemill_formats::FORMATS);
         let session = Session::open(&tracemill_engine::source::FileSystem, &[path], &options).expect("they are right");
         let streams = tracemill_engine::selection::streams(&session, &[]).expect("all streams");
@@ -563,8 +556,8 @@ mod tests {
     #[test]
     fn traces_that_were_read_before_are_known_at_once() {
         let folder = std::env::temp_dir().join(format!("tracemill-known-{}", std::process::id()));
-        let read = || {
-            let mut input = mill();
+        let read = |name: &str| {
+            let mut input = demo(name);
             let opened = SystemTime::now() + std::time::Duration::from_secs(5);
             input.cache = Some(Cache::new(folder.clone(), vec![input.traces.session.traces[0].path.clone()], opened));
             let shared = Shared::alone(input).expect("there are random numbers");
@@ -572,7 +565,7 @@ mod tests {
             assert!(shared.is_complete());
             shared
         };
-        let (first, second) = (read(), read());
+        let (first, second) = (read("traces/mill"), read("traces/mill"));
         let is_kept = |shared: &Shared| shared.is_kept.load(Ordering::Relaxed);
         assert_eq!((is_kept(&first), is_kept(&second)), (false, true));
         let known = |shared: &Shared| {
@@ -582,6 +575,13 @@ mod tests {
         assert_eq!(known(&first), known(&second));
         let sets = [&first, &second].map(|shared| shared.set("cpu == 0").expect("it is right").len());
         assert!(sets[0] == sets[1] && sets[0] > 0);
+        // The steps of calls stay in the file.
+        let [first, second] = ["calls/tasting"; 2].map(read);
+        let calls = |shared: &Shared| shared.calls().map(|calls| (calls.tasks.len(), calls.bytes()));
+        let (Some(followed), Some(kept)) = (calls(&first), calls(&second)) else { panic!("they have calls") };
+        assert!(followed.0 == kept.0 && followed.1 > kept.1, "{followed:?} {kept:?}");
+        let states = |shared: &Shared| shared.states().map(|found| (found.states.tracks.len(), found.traces.clone()));
+        assert!(states(&first).is_some() && states(&first) == states(&second));
         std::fs::remove_dir_all(&folder).expect("it was made");
     }
 
@@ -638,22 +638,6 @@ mod tests {
         let gone = Query::parse("filter=cpu%20%3D%3D%201");
         gone.asker.go();
         assert!(csv::events(&shared, &gone).is_err() && csv::statistics(&shared, &gone).is_err());
-    }
-
-    #[test]
-    fn answers_are_kept_and_not_too_many() {
-        let kept = Kept::default();
-        let ask = |question: usize, text: &str| {
-            let answer = kept.answer(question.to_string(), || Ok(text.to_string()));
-            answer.expect("it has one").to_string()
-        };
-        assert_eq!((ask(0, "a"), ask(0, "b")), ("a".to_string(), "a".to_string()));
-        (1..=KEPT).for_each(|question| assert_eq!(ask(question, "c"), "c"));
-        assert_eq!(ask(0, "d"), "d", "the oldest one goes");
-        let long = "x".repeat(KEPT_BYTES + 1);
-        assert_eq!((ask(99, &long).len(), ask(99, "e")), (long.len(), "e".to_string()));
-        assert!(kept.answer("wrong".to_string(), || Err(ApiError::request("no"))).is_err());
-        assert_eq!(&*kept.answer("wrong".to_string(), || Ok("f".to_string())).expect("now it has one"), "f");
     }
 
     #[test]

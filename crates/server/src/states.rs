@@ -26,7 +26,7 @@ pub(crate) struct Found {
     pub(crate) states: States,
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
-    traces: Vec<Option<usize>>,
+    pub(crate) traces: Vec<Option<usize>>,
 }
 
 /// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.

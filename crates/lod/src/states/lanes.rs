@@ -4,9 +4,12 @@
 //! whose pieces all lie in one bucket only its sums are looked at, so that a question about the whole costs no more than
 //! one about a part.
 
+use std::io;
+
 use tracemill_codec::bits::{put_leb, take_leb};
 
 use crate::calls::Slice;
+use crate::store::{Reader, Writer};
 
 /// A piece of time in ns since the base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,6 +101,54 @@ impl Lane {
         }
         self.bytes.shrink_to_fit();
         self.blocks.shrink_to_fit();
+    }
+
+    pub(super) fn write(&self, to: &mut Writer<'_>) -> io::Result<()> {
+        to.size(self.blocks.len());
+        let mut last = 0;
+        for block in &self.blocks {
+            to.step(block.from - last);
+            to.number(block.pieces.into());
+            last = block.from;
+        }
+        to.bytes(&self.bytes)
+    }
+
+    /// Reads what was written; names are below `names`.
+    pub(super) fn read(from: &mut Reader<'_>, names: usize) -> Option<Lane> {
+        let mut last = 0i64;
+        let blocks = from.list(|from| {
+            last = last.checked_add(from.step()?).filter(|begin| begin.unsigned_abs() <= 1 << 62)?;
+            Some((last, from.small(BLOCK as usize + 1)?))
+        })?;
+        let mut lane = Lane { bytes: from.bytes()?, ..Lane::default() };
+        let mut rest = &lane.bytes[..];
+        let mut end = i64::MIN;
+        for (from, pieces) in blocks {
+            let at = u32::try_from(lane.bytes.len() - rest.len()).ok()?;
+            let mut block = Block { from, last: from, to: from, at, pieces, busy: 0, longest: -1, name: 0 };
+            if from < end || pieces == 0 {
+                return None;
+            }
+            for _ in 0..pieces {
+                let word = take_leb(&mut rest);
+                let hole = if word & 1 == 1 { take_leb(&mut rest) } else { 0 };
+                let (length, name) = ((word >> 1) as i64, take_leb(&mut rest));
+                block.last = block.to.checked_add_unsigned(hole)?;
+                block.to = block.last.checked_add(length).filter(|to| *to <= 1 << 62 && length > 0)?;
+                block.busy = block.busy.saturating_add(length);
+                if name >= names as u64 {
+                    return None;
+                }
+                if length > block.longest {
+                    (block.longest, block.name) = (length, name as u32);
+                }
+            }
+            end = block.to;
+            lane.pieces += u64::from(pieces);
+            lane.blocks.push(block);
+        }
+        rest.is_empty().then_some(lane)
     }
 
     /// Leaves out what is behind a time.

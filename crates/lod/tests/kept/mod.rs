@@ -8,6 +8,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
+use tracemill_lod::store::ToKeep;
 use tracemill_lod::{Index, Progress, Source, Timeline, index, store, tiles};
 
 use crate::made::{self, Packet};
@@ -49,7 +50,8 @@ impl Known {
         let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
         let index = index::read(&timeline, &source, &Progress::default()).expect("nobody stops it");
         let mut bytes = Vec::new();
-        assert!(store::write(&timeline, &index, b"mine", &mut bytes).expect("memory"));
+        let known = ToKeep { timeline: &timeline, index: &index, calls: None, states: None };
+        assert!(store::write(known, b"mine", &mut bytes).expect("memory"));
         Known { session, streams, selection, timeline, index, bytes }
     }
 
@@ -61,7 +63,8 @@ impl Known {
     /// The same, of which nothing is known but what was kept.
     fn kept(&self) -> (Timeline, Index) {
         let of = (&self.session, &self.source());
-        store::read(of, b"mine", &mut &self.bytes[..], self.bytes.len() as u64).expect("it was kept")
+        let kept = store::read(of, b"mine", &mut &self.bytes[..], self.bytes.len() as u64).expect("it was kept");
+        (kept.timeline, kept.index)
     }
 
     fn assert_same(&self, index: &Index, events: impl Iterator<Item = usize>) {
