@@ -145,7 +145,15 @@ pub trait Analysis: Observer {
     }
 
     /// Any event has passed, whatever it says.
-    fn passed(&mut self, _machines: &Machines, _machine: u32, _cpu: Option<CpuIndex>, _event: &Event<'_>, _at: Ns) {}
+    fn passed<'e>(
+        &mut self,
+        _machines: &Machines,
+        _machine: u32,
+        _cpu: Option<CpuIndex>,
+        _event: &dyn Fn() -> Event<'e>,
+        _at: Ns,
+    ) {
+    }
 
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
@@ -393,7 +401,7 @@ impl State<'_> {
             None => {}
         }
         let now = machines.now();
-        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &shared.event(at), now));
+        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &|| shared.event(at), now));
     }
 
     /// The CPU of an event whose class has contexts, or of one that is the first of its CPU in a stream.

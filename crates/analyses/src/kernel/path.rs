@@ -259,7 +259,7 @@ impl CriticalPath {
             ThreadState::Interrupted => "interrupted",
             ThreadState::WaitCpu => "wait_cpu",
             ThreadState::Unknown => "unknown",
-            ThreadState::Zombie | ThreadState::Dead => "ended",
+            ThreadState::Zombie => "ended",
             _ => "running",
         };
         (walk.pieces, walk.begin) = (rest, end);
@@ -325,7 +325,7 @@ impl Observer for CriticalPath {
             self.threads.resize_with(at + 1, Vec::new);
         }
         let pieces = &mut self.threads[at];
-        let (from, state) = (offset(piece.from), piece.state);
+        let (from, state) = (offset(piece.from), plain(piece.state));
         let piece = Piece {
             to: offset(piece.to),
             waker: segment.or(waker).unwrap_or(NO_WAKER),
@@ -341,6 +341,17 @@ impl Observer for CriticalPath {
                 pieces.extend([unknown, piece]);
             }
         }
+    }
+}
+
+/// A state, or another one that is the same on a path: most pieces of time are those of a thread that runs on.
+#[inline]
+fn plain(state: ThreadState) -> ThreadState {
+    match state {
+        ThreadState::Interrupted => state,
+        ThreadState::Dead => ThreadState::Zombie,
+        _ if state.is_running() => ThreadState::RunUnknown,
+        _ => state,
     }
 }
 

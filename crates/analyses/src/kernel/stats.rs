@@ -18,7 +18,12 @@ pub(super) const KNOWN: Known = Known {
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
-    make: |asked| Box::new(Stats { asked: asked.clone(), by: By::of(asked), ..Stats::default() }),
+    make: |asked| {
+        let by = By::of(asked);
+        // A process and a name may become known later.
+        let is_fixed = matches!(by, By::Thread | By::Trace) && asked.pids.is_none() && asked.comms.is_none();
+        Box::new(Stats { asked: asked.clone(), by, is_fixed, ..Stats::default() })
+    },
 };
 
 /// CPU, thread or process, mode, event.
@@ -42,6 +47,10 @@ struct Stats {
     places: Map<(i64, Key), u32>,
     rows: Vec<((i64, Key), Sums)>,
     by: By,
+    /// Is the row of a thread the same at all times?
+    is_fixed: bool,
+    /// For each CPU its last state, and the events since that are not in its row yet.
+    open: Vec<Open>,
     /// The rows of what was looked up last, for each number that [`Stats::recent_of`] gives.
     recent: Vec<Recent>,
     names: Names,
@@ -79,6 +88,15 @@ struct Recent {
     thread: Current,
     step: i64,
     rows: [u32; CpuStatus::ALL.len()],
+}
+
+/// Events of a CPU that are counted together: they go into the row of the time in which they were.
+#[derive(Clone, Copy)]
+struct Open {
+    thread: Current,
+    status: CpuStatus,
+    step: i64,
+    events: u64,
 }
 
 impl Recent {
@@ -130,7 +148,7 @@ impl Stats {
     ) -> Option<u32> {
         let key = self.key(machines, cpu, thread, status)?;
         let row = self.row((step, key));
-        if self.is_fixed() {
+        if self.is_fixed {
             self.recent.resize(RECENT, Recent::NONE);
             let recent = &mut self.recent[Self::recent_of(cpu, thread)];
             if (recent.cpu, recent.thread, recent.step) != (cpu, thread, step) {
@@ -151,9 +169,17 @@ impl Stats {
         (thread.wrapping_add(cpu.0.wrapping_mul(0x9e37_79b9))) as usize % RECENT
     }
 
-    /// Is the row of a thread the same at all times? Its process and its name may become known later.
-    fn is_fixed(&self) -> bool {
-        matches!(self.by, By::Thread | By::Trace) && self.asked.pids.is_none() && self.asked.comms.is_none()
+    /// Turns to another state of a CPU, of which an event was.
+    #[inline(never)]
+    fn turn(&mut self, machines: &Machines, cpu: CpuIndex, next: Open) {
+        let at = cpu.0 as usize;
+        self.open.resize(self.open.len().max(at + 1), Open { events: 0, ..next });
+        let Open { thread, status, step, events } = std::mem::replace(&mut self.open[at], next);
+        if events > 0
+            && let Some(row) = self.row_of(machines, step, cpu, thread, status)
+        {
+            self.rows[row as usize].1.1 += events;
+        }
     }
 
     fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Current, status: CpuStatus) -> Option<Key> {
@@ -200,7 +226,14 @@ impl Observer for Stats {
         } else if let Some((from, to)) = self.asked.clip(from, to)
             && let Some(row) = self.row_of(machines, 0, cpu, thread, status)
         {
-            self.rows[row as usize].1.0 += to - from;
+            let sums = &mut self.rows[row as usize].1;
+            sums.0 += to - from;
+            // One look for a row is enough for its time and its events.
+            if let Some(open) = self.open.get_mut(cpu.0 as usize)
+                && (open.thread, open.status) == (thread, status)
+            {
+                sums.1 += std::mem::take(&mut open.events);
+            }
         }
     }
 }
@@ -210,11 +243,26 @@ impl Analysis for Stats {
         (if self.by == By::Event { &[Report::Passed] } else { &[Report::CpuPiece, Report::Passed] }, Needs::Range)
     }
 
-    fn passed(&mut self, machines: &Machines, _: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
+    fn passed<'e>(
+        &mut self,
+        machines: &Machines,
+        _: u32,
+        cpu: Option<CpuIndex>,
+        event: &dyn Fn() -> Event<'e>,
+        at: Ns,
+    ) {
         let Some(cpu) = cpu.filter(|_| self.asked.has_instant(at)) else { return };
         let of = machines.cpu(cpu);
         let (current, status) = (of.current(), of.status());
         let step = self.asked.step_of(machines.begin(), at);
+        if self.is_fixed {
+            match self.open.get_mut(cpu.0 as usize) {
+                Some(open) if (open.thread, open.status, open.step) == (current, status, step) => open.events += 1,
+                _ => self.turn(machines, cpu, Open { thread: current, status, step, events: 1 }),
+            }
+            return;
+        }
+        let event = event();
         let row = if self.by == By::Event {
             let Some(mut key) = self.key(machines, cpu, current, status) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
@@ -237,7 +285,11 @@ impl Analysis for Stats {
         self.asked.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
-    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+        for at in 0..self.open.len() {
+            let open = self.open[at];
+            self.turn(machines, CpuIndex(at as u32), open);
+        }
         let row = |((step, (machine, cpu, who, status, name)), Sums(time, events)): ((i64, Key), Sums)| {
             let mut row = self.asked.step_cells(range, step, machine);
             if self.by != By::Trace {

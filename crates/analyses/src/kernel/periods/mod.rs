@@ -290,8 +290,16 @@ impl Analysis for Found {
         (&[Report::Passed], Needs::All)
     }
 
-    fn passed(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, event: &Event<'_>, at: Ns) {
+    fn passed<'e>(
+        &mut self,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        event: &dyn Fn() -> Event<'e>,
+        at: Ns,
+    ) {
         let Some(bound) = self.periods.clone() else { return };
+        let event = &event();
         let periods = &bound.periods;
         let state = StateOf { machines, cpu };
         for &definition in periods.outer_first.iter().rev() {
