@@ -65,7 +65,9 @@ def main():
             shutil.rmtree(folder / "t", ignore_errors=True)
             return last_number(run(cost, kind, folder / "t", EVENTS))
 
-        for kind in ["flight", "stream", "text", "off", "pair", "consumer", "tracing", "tracing-empty", "counter", "clock"]:
+        kinds = ["flight", "stream", "text", "off", "pair", "alone", "alone-pair", "consumer"]
+        kinds += ["tracing", "tracing-subscriber", "tracing-empty", "counter", "clock"]
+        for kind in kinds:
             measures[f"event, {kind}"] = lambda kind=kind: ours(kind)
         has_headers = subprocess.run(["gcc", "-E", "-x", "c", "-"], input="#include <lttng/tracepoint.h>", text=True,
                                      capture_output=True).returncode == 0

@@ -4,9 +4,11 @@
 //! |---|---|
 //! | `flight`, `stream`, `off` | an event of two integers; the last one is filtered out |
 //! | `text` | one with a text of 16 bytes in place of an integer |
-//! | `pair` | two threads that record at once: each |
+//! | `pair` | two threads that record at once: the slower one |
+//! | `alone`, `alone-pair` | a control of that: reading the counter and writing 24 bytes to memory of the thread's own, which nobody shares; in one thread, and the slower one of two at once |
 //! | `consumer` | the thread that moves packets |
 //! | `tracing`, `tracing-empty` | an event of the crate `tracing` in a registry with our layer, and with one that does nothing |
+//! | `tracing-subscriber` | the same by our subscriber, without a registry |
 //! | `counter`, `clock` | reading the processor's counter; the standard library's clock |
 
 use std::hint::black_box;
@@ -31,27 +33,50 @@ struct Empty;
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Empty {}
 
+/// What an event does to the machine, in memory that no other thread has: 24 bytes and a reading of the counter.
+fn alone(memory: &mut [[u64; 3]], count: u64) {
+    let len = memory.len();
+    let mut at = 0;
+    for i in 0..count {
+        memory[at] = [counter(), i, 2 * i];
+        black_box(&mut memory[at]);
+        at = if at + 1 < len { at + 1 } else { 0 };
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+fn counter() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn counter() -> u64 {
+    0
+}
+
 fn run(kind: &str, count: u64) {
     match kind {
         "text" => (0..count).for_each(|i| event!(target: "mill", "text", a = i, b = black_box("sixteen bytes is"))),
         "clock" => (0..count).for_each(|_| {
             black_box(std::time::Instant::now());
         }),
-        #[cfg(target_arch = "x86_64")]
         "counter" => (0..count).for_each(|_| {
-            // SAFETY: every x86-64 processor has the instruction.
-            black_box(unsafe { core::arch::x86_64::_rdtsc() });
+            black_box(counter());
         }),
-        "tracing" | "tracing-empty" => (0..count).for_each(|i| tracing::info!(a = i, b = 2 * i)),
+        "tracing" | "tracing-empty" | "tracing-subscriber" => (0..count).for_each(|i| tracing::info!(a = i, b = 2 * i)),
         _ => (0..count).for_each(|i| event!(target: "mill", "tick", a = i, b = 2 * i)),
     }
 }
 
 /// CPU time an event, after a round that makes all pages present.
 fn measured(kind: &str, count: u64) -> f64 {
-    run(kind, count / 10);
+    // As much memory as a ring has.
+    let mut memory = vec![[1; 3]; if kind.starts_with("alone") { (4 << 20) / 24 } else { 0 }];
+    let mut run = |count| if memory.is_empty() { run(kind, count) } else { alone(&mut memory, count) };
+    run(count / 10);
     let begin = cpu_ns("thread-self");
-    run(kind, count);
+    run(count);
     (cpu_ns("thread-self") - begin) / count as f64
 }
 
@@ -64,17 +89,18 @@ fn main() {
         "stream" => Some(options.stream(64 << 20).start().expect("it starts")),
         "consumer" => Some(options.block(1 << 20).start().expect("it starts")),
         "off" => Some(options.filter("-*").start().expect("it starts")),
-        "clock" | "counter" | "tracing-empty" => None,
+        "clock" | "counter" | "tracing-empty" | "alone" | "alone-pair" => None,
         _ => Some(options.flight(4 << 20).start().expect("it starts")),
     };
     let set = |subscriber| tracing::dispatcher::set_global_default(subscriber).expect("the only one");
     match kind.as_str() {
         "tracing" => set(tracing_subscriber::registry().with(tracemill_record::tracing::Layer::new()).into()),
+        "tracing-subscriber" => set(tracemill_record::tracing::Subscriber::new().into()),
         "tracing-empty" => set(tracing_subscriber::registry().with(Empty).into()),
         _ => {}
     }
     let cost = match kind.as_str() {
-        "pair" => std::thread::scope(|scope| {
+        "pair" | "alone-pair" => std::thread::scope(|scope| {
             let threads = [0; 2].map(|_| scope.spawn(|| measured(kind, count)));
             threads.map(|thread| thread.join().expect("it ends")).into_iter().fold(0.0, f64::max)
         }),

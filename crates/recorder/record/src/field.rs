@@ -296,6 +296,10 @@ impl Fields for Encoded<'_> {
 
     #[inline(always)]
     fn put(&self, place: &mut Place<'_>) {
+        // Two numbers, or a short text.
+        if self.0.len() <= 16 {
+            return place.put_bytes(self.0);
+        }
         // Few bytes are nearly always numbers: a call of `memcpy` would cost more.
         let (words, rest) = if self.0.len() <= 64 { self.0.as_chunks() } else { (&[][..], self.0) };
         words.iter().for_each(|word: &[u8; 8]| place.put(*word));

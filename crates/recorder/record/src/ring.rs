@@ -132,7 +132,9 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
 /// The state of a thread that writes events. Lives for ever, and is given to the next thread when its own has ended.
 ///
 /// The first six numbers are read and changed by the C header as well, which does what [`write`] does.
-#[repr(C, align(64))]
+///
+/// On two cache lines of its own: some processors fetch lines in pairs, and writers of two threads should share none.
+#[repr(C, align(128))]
 pub(crate) struct Writer {
     /// The open slot.
     slot: AtomicPtr<u8>,
@@ -251,6 +253,13 @@ impl Writer {
 
     fn depth(&self) -> u64 {
         self.depth.load(Ordering::Relaxed)
+    }
+
+    /// Leaves an event that was entered and not written.
+    #[inline(always)]
+    pub(crate) fn leave(&self) {
+        compiler_fence(Ordering::SeqCst);
+        self.depth.store(self.depth() - 1, Ordering::Release);
     }
 
     /// A number in the header of the ring. Only while it is open, or in the slow path before it is closed.
@@ -480,48 +489,88 @@ impl Place<'_> {
 /// Writes an event of the class `id` for the calling thread.
 #[inline(always)]
 pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) {
-    let len = packet::EVENT_LEN + values.encoded_len() as u64;
-    let depth = writer.depth.load(Ordering::Relaxed) + 1;
-    writer.depth.store(depth, Ordering::Relaxed);
-    compiler_fence(Ordering::SeqCst);
-    let (old, clock) = loop {
-        let old = writer.pos.load(Ordering::Relaxed);
-        let clock = clock::now();
-        let is_far = (clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
-        // No slot is 2^63, and no length comes near that.
-        if old.wrapping_add(len) > writer.limit.load(Ordering::Relaxed) || is_far {
-            if writer.make_room(len, clock) {
-                continue;
-            }
-            compiler_fence(Ordering::SeqCst);
-            writer.depth.store(depth - 1, Ordering::Relaxed);
-            return;
-        }
-        if replace(&writer.pos, old, old + len) {
-            break (old, clock);
-        }
-    };
-    compiler_fence(Ordering::SeqCst);
-    // SAFETY: from `old` on `len` bytes of the open slot were reserved for this event.
-    let at = unsafe { writer.slot.load(Ordering::Relaxed).add(old as usize) };
-    let word = clock & ((1 << packet::CLOCK_BITS) - 1) | u64::from(id) << packet::CLOCK_BITS;
-    let mut place = Place { at, left: len as usize, slot: PhantomData };
-    place.skip(packet::EVENT_LEN as usize);
-    values.put(&mut place);
-    Place { at, left: packet::EVENT_LEN as usize, slot: PhantomData }.put(word.to_le_bytes());
-    compiler_fence(Ordering::SeqCst);
-    if depth == 1 {
-        let end = writer.pos.load(Ordering::Relaxed);
-        // Events of handlers stand behind this one, and are later.
-        let last = if end == old + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
-        writer.packet(packet::END).store(last, Ordering::Relaxed);
-        writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
-    } else {
-        note_behind(writer, clock);
+    Entered::new(writer).write(id, values);
+}
+
+/// The calling thread inside of an event: the place where it may begin, and the clock then. Both hold if no event of a signal
+/// handler has taken that place when it is written; otherwise they are read again.
+///
+/// Meanwhile no slot is switched but by this event, so nothing that may record events of its own should run. It is left by
+/// [`Entered::write`], or by [`Writer::leave`].
+pub(crate) struct Entered<'w> {
+    writer: &'w Writer,
+    depth: u64,
+    pos: u64,
+    clock: u64,
+}
+
+impl<'w> Entered<'w> {
+    #[inline(always)]
+    pub(crate) fn new(writer: &'w Writer) -> Entered<'w> {
+        let depth = writer.depth() + 1;
+        writer.depth.store(depth, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        let mut entered = Entered { writer, depth, pos: 0, clock: 0 };
+        entered.read();
+        entered
     }
-    // Before this a handler could switch slots, and the commit above would go to the wrong one.
-    compiler_fence(Ordering::SeqCst);
-    writer.depth.store(depth - 1, Ordering::Release);
+
+    /// The place first: an event that comes in between makes it another one.
+    #[inline(always)]
+    fn read(&mut self) {
+        self.pos = self.writer.pos.load(Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        self.clock = clock::now();
+    }
+
+    /// Takes room for `len` bytes. `false` when the event is discarded, or there is no recorder.
+    #[inline(always)]
+    fn take(&mut self, len: u64) -> bool {
+        let writer = self.writer;
+        loop {
+            let is_far = (self.clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
+            // No slot is 2^63, and no length comes near that.
+            if self.pos.wrapping_add(len) > writer.limit.load(Ordering::Relaxed) || is_far {
+                if !writer.make_room(len, self.clock) {
+                    return false;
+                }
+            } else if replace(&writer.pos, self.pos, self.pos + len) {
+                return true;
+            }
+            self.read();
+        }
+    }
+
+    /// Writes the event, and leaves it.
+    #[inline(always)]
+    pub(crate) fn write<V: Fields>(mut self, id: u32, values: &V) {
+        let len = packet::EVENT_LEN + values.encoded_len() as u64;
+        if !self.take(len) {
+            return self.writer.leave();
+        }
+        let Entered { writer, depth, pos, clock } = self;
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: from `pos` on `len` bytes of the open slot were reserved for this event.
+        let at = unsafe { writer.slot.load(Ordering::Relaxed).add(pos as usize) };
+        let word = clock & ((1 << packet::CLOCK_BITS) - 1) | u64::from(id) << packet::CLOCK_BITS;
+        let mut place = Place { at, left: len as usize, slot: PhantomData };
+        place.skip(packet::EVENT_LEN as usize);
+        values.put(&mut place);
+        Place { at, left: packet::EVENT_LEN as usize, slot: PhantomData }.put(word.to_le_bytes());
+        compiler_fence(Ordering::SeqCst);
+        if depth == 1 {
+            let end = writer.pos.load(Ordering::Relaxed);
+            // Events of handlers stand behind this one, and are later.
+            let last = if end == pos + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
+            writer.packet(packet::END).store(last, Ordering::Relaxed);
+            writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
+        } else {
+            note_behind(writer, clock);
+        }
+        // Before this a handler could switch slots, and the commit above would go to the wrong one.
+        compiler_fence(Ordering::SeqCst);
+        writer.depth.store(depth - 1, Ordering::Release);
+    }
 }
 
 /// Keeps the latest clock of events behind an interrupted one.

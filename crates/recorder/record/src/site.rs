@@ -54,6 +54,14 @@ impl Site {
         }
     }
 
+    /// The id of its class, when it is known to be on.
+    #[cfg(feature = "tracing")]
+    #[inline(always)]
+    pub(crate) fn id_when_on(&self) -> Option<u32> {
+        let state = self.state.load(Ordering::Relaxed);
+        (state > OFF).then(|| (state & ID_MASK) - FIRST)
+    }
+
     /// Records an event, unless it is off. The values are not made then.
     #[inline(always)]
     pub fn record<V: Fields>(&'static self, values: impl FnOnce() -> V) {

@@ -34,8 +34,10 @@ use tracing_core::{Event, Interest, LevelFilter, Metadata};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::field::{FieldClass, LONGEST_TEXT, cut};
+use crate::field::{Encoded, FieldClass, LONGEST_TEXT, cut};
+use crate::local;
 use crate::metadata::{Call, Level};
+use crate::ring::{Entered, Writer};
 use crate::site::Site;
 
 /// Most fields of one event, and of one call site: `tracing` allows more, but those beyond are left out.
@@ -46,26 +48,27 @@ type Kind = u8;
 const KINDS: [FieldClass; 5] =
     [FieldClass::Unsigned(64), FieldClass::Signed(64), FieldClass::Float(64), FieldClass::Bool, FieldClass::Text];
 
-/// The fields of an event that have values, and of what kind those are: a byte of each in their order, and 0 behind them. So
-/// two of these are compared as four numbers.
+/// The fields of an event that have values, and of what kind those are: a byte of each, the last one lowest, and 0 above them.
+/// The first number has eight of them, and is moved behind the others when it is full: so two keys of few fields are
+/// compared as one number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key([u64; MAX_FIELDS / 8]);
 
 /// The fields of an event: which ones have values, and those as the bytes of an event.
-#[derive(Clone)]
 struct Values {
     key: Key,
-    count: usize,
     bytes: Bytes,
 }
 
 /// Bytes that are few in nearly all events: those need no memory but the stack.
-#[derive(Clone)]
 struct Bytes {
     few: [u8; FEW],
     /// How many of them there are; [`MANY_BYTES`] when all are elsewhere.
     len: usize,
-    many: Vec<u8>,
+    many: Option<Vec<u8>>,
+    /// Whose event the thread is inside of: so the clock is read while the values come. It is left before anything is called
+    /// that may record events of its own: what shows a value, and what gives memory.
+    entered: Option<&'static Writer>,
 }
 
 const FEW: usize = 64;
@@ -78,16 +81,43 @@ thread_local! {
 }
 
 impl Key {
+    const EMPTY: Key = Key([0; MAX_FIELDS / 8]);
+
+    /// Notes a field. `false` when it stands behind too many others, as a number or by its place: a byte has room for no more.
+    #[inline(always)]
+    fn add(&mut self, field: &Field, kind: Kind) -> bool {
+        let index = field.index();
+        if index >= MAX_FIELDS || self.0[0] >> 56 != 0 && !self.make_room() {
+            return false;
+        }
+        self.0[0] = self.0[0] << 8 | (index as u64) << 3 | u64::from(kind + 1);
+        true
+    }
+
+    #[cold]
+    fn make_room(&mut self) -> bool {
+        let has_room = self.0[self.0.len() - 1] == 0;
+        if has_room {
+            self.0.rotate_right(1);
+        }
+        has_room
+    }
+
+    #[inline(always)]
+    fn is(&self, other: &Key) -> bool {
+        self.0[0] == other.0[0] && (self.0[1] | other.0[1] == 0 || self == other)
+    }
+
     /// The numbers of the fields, and their kinds.
     fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
-        let bytes = self.0.into_iter().flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0);
+        let bytes = self.0.into_iter().rev().flat_map(u64::to_be_bytes).filter(|byte| *byte != 0);
         bytes.map(|byte| (usize::from(byte >> 3), (byte & 7) - 1))
     }
 }
 
 impl Bytes {
     const fn new() -> Bytes {
-        Bytes { few: [0; FEW], len: 0, many: Vec::new() }
+        Bytes { few: [0; FEW], len: 0, many: None, entered: None }
     }
 
     /// Appends bytes of a number.
@@ -121,6 +151,7 @@ impl Bytes {
 
     /// Appends the text that a value shows: in its place, as long as that has room.
     fn show(&mut self, value: &dyn fmt::Debug) {
+        self.leave();
         let room = self.few.get_mut(self.len..).and_then(|rest| rest.split_at_mut_checked(4));
         let (length, few) = room.unwrap_or_default();
         let mut shown = Shown { few, len: 0, many: String::new() };
@@ -139,18 +170,41 @@ impl Bytes {
     #[cold]
     #[inline(never)]
     fn extend_many(&mut self, bytes: &[u8]) {
-        if self.len != MANY_BYTES {
-            self.many = MANY.take();
-            self.many.clear();
-            self.many.extend_from_slice(&self.few[..self.len]);
-            self.len = MANY_BYTES;
-        }
-        self.many.extend_from_slice(bytes);
+        self.leave();
+        let (few, len) = (&self.few, &mut self.len);
+        let many = self.many.get_or_insert_with(|| {
+            let mut many = MANY.take();
+            many.clear();
+            many.extend_from_slice(&few[..*len]);
+            *len = MANY_BYTES;
+            many
+        });
+        many.extend_from_slice(bytes);
     }
 
+    /// Leaves the event that the thread is inside of.
     #[inline(always)]
+    fn leave(&mut self) {
+        if let Some(writer) = self.entered.take() {
+            writer.leave();
+        }
+    }
+
     fn all(&self) -> &[u8] {
-        self.few.get(..self.len).unwrap_or(&self.many)
+        self.many.as_deref().unwrap_or(self.few())
+    }
+
+    /// All of them, as long as they are few.
+    #[inline(always)]
+    fn few(&self) -> &[u8] {
+        self.few.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Bytes {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.leave();
     }
 }
 
@@ -179,31 +233,20 @@ impl fmt::Write for Shown<'_> {
 
 impl Values {
     const fn new() -> Values {
-        Values { key: Key([0; MAX_FIELDS / 8]), count: 0, bytes: Bytes::new() }
+        Values { key: Key::EMPTY, bytes: Bytes::new() }
     }
 
     /// Keeps memory for the next event of the thread.
     #[inline(always)]
     fn give_back(&mut self) {
-        if self.bytes.len == MANY_BYTES {
-            MANY.set(std::mem::take(&mut self.bytes.many));
+        if let Some(many) = self.bytes.many.take() {
+            MANY.set(many);
         }
-    }
-
-    /// Is there room for one more field? Then it is noted. One that stands behind too many others has no room either: the byte
-    /// of a field holds no larger number.
-    #[inline(always)]
-    fn note(&mut self, field: &Field, kind: Kind) -> bool {
-        let index = field.index();
-        let Some(part) = self.key.0.get_mut(self.count / 8).filter(|_| index < MAX_FIELDS) else { return false };
-        *part |= ((index as u64) << 3 | u64::from(kind + 1)) << (self.count % 8 * 8);
-        self.count += 1;
-        true
     }
 
     #[inline(always)]
     fn add<const N: usize>(&mut self, field: &Field, kind: Kind, bytes: [u8; N]) {
-        if self.note(field, kind) {
+        if self.key.add(field, kind) {
             self.bytes.put(bytes);
         }
     }
@@ -227,13 +270,13 @@ impl Visit for Values {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        if self.note(field, 4) {
+        if self.key.add(field, 4) {
             self.bytes.put_text(value);
         }
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if self.note(field, 4) {
+        if self.key.add(field, 4) {
             self.bytes.show(value);
         }
     }
@@ -253,12 +296,11 @@ struct Variants(OnceLock<Box<Variant>>);
 
 impl Variants {
     /// Records an event of a class that fits its values.
-    #[inline(always)]
     fn record(&'static self, place: &'static Metadata<'static>, suffix: &str, call: Call, values: &Values) {
         let mut list = self;
         loop {
             let variant = list.0.get_or_init(|| Box::new(Variant::new(place, suffix, call, values)));
-            if variant.key == values.key {
+            if variant.key.is(&values.key) {
                 return variant.site.record_encoded(variant.classes, values.bytes.all());
             }
             list = &variant.next;
@@ -330,9 +372,23 @@ static MORE: Mutex<Option<HashMap<usize, &'static Place>>> = Mutex::new(None);
 /// Steps in search of a free place.
 const STEPS: usize = 64;
 
+#[inline(always)]
 fn place(metadata: &'static Metadata<'static>) -> &'static Place {
-    let address = std::ptr::from_ref(metadata) as usize;
-    let first = (address >> 3).wrapping_mul(0x9e37_79b9) >> 7;
+    match PLACES[first_step(metadata)].get() {
+        Some(place) if std::ptr::eq(place.metadata, metadata) => place,
+        _ => find_place(metadata),
+    }
+}
+
+#[inline(always)]
+fn first_step(metadata: &'static Metadata<'static>) -> usize {
+    ((std::ptr::from_ref(metadata) as usize >> 3).wrapping_mul(0x9e37_79b9) >> 7) % PLACES.len()
+}
+
+#[cold]
+#[inline(never)]
+fn find_place(metadata: &'static Metadata<'static>) -> &'static Place {
+    let first = first_step(metadata);
     for step in 0..STEPS {
         let place = PLACES[(first + step) % PLACES.len()].get_or_init(|| Place::new(metadata));
         if std::ptr::eq(place.metadata, metadata) {
@@ -340,15 +396,45 @@ fn place(metadata: &'static Metadata<'static>) -> &'static Place {
         }
     }
     let mut more = MORE.lock().unwrap_or_else(PoisonError::into_inner);
+    let address = std::ptr::from_ref(metadata) as usize;
     more.get_or_insert_default().entry(address).or_insert_with(|| Box::leak(Box::new(Place::new(metadata))))
 }
 
 fn record_event(event: &Event<'_>) {
     let place = place(event.metadata());
+    let (Some(writer), Some(variant)) = (local::writer(), place.event.0.get()) else {
+        return record_unentered(place, event);
+    };
     // Never moved: that would cost as much as the clock.
     let mut values = Values::new();
+    values.bytes.entered = Some(writer);
+    let entered = Entered::new(writer);
     event.record(&mut values);
-    place.event.record(place.metadata, "", Call::None, &values);
+    if values.bytes.entered.is_some()
+        && variant.key.is(&values.key)
+        && let Some(id) = variant.site.id_when_on()
+    {
+        entered.write(id, &Encoded(values.bytes.few()));
+        // It is left by that; and what is many was left before.
+        std::mem::forget(values);
+        return;
+    }
+    values.bytes.leave();
+    record_values(place, &mut values);
+}
+
+/// Records the first event of a thread, or of a place.
+#[cold]
+#[inline(never)]
+fn record_unentered(place: &'static Place, event: &Event<'_>) {
+    let mut values = Values::new();
+    event.record(&mut values);
+    record_values(place, &mut values);
+}
+
+#[inline(never)]
+fn record_values(place: &'static Place, values: &mut Values) {
+    place.event.record(place.metadata, "", Call::None, values);
     values.give_back();
 }
 

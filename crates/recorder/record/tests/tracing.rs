@@ -141,6 +141,32 @@ fn classes_have_levels() {
     }
 }
 
+/// A value that records an event while it is shown.
+struct Chatty(u64);
+
+impl std::fmt::Debug for Chatty {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        tracemill_record::event!(target: "t", "event", inner = self.0);
+        f.write_str("shown")
+    }
+}
+
+/// In slots that are full again and again.
+#[test]
+fn values_may_record_events_while_they_are_shown() {
+    const COUNT: u64 = 2000;
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let path = folder("chatty");
+    let recorder = Recorder::options(&path).block(64 << 10).packet(4096).start().expect("it starts");
+    tracing::subscriber::with_default(Subscriber::new(), || {
+        (0..COUNT).for_each(|number| tracing::info!(target: "t", number, chatty = ?Chatty(number)));
+    });
+    assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
+    let expected = |number| [format!("t:event inner={number}"), format!("t:event number={number} chatty=shown")];
+    assert!(events(&path).into_iter().eq((0..COUNT).flat_map(expected)));
+    std::fs::remove_dir_all(path).expect("it is removed");
+}
+
 /// Of 40 fields the first 32 are recorded, and a late value of one beyond is none.
 #[test]
 fn fields_beyond_the_limit_are_left_out() {
