@@ -10,6 +10,8 @@ use crate::timeline::{self, Selection};
 
 /// Events of a batch.
 const BATCH: usize = 4096;
+/// Events of a batch that another thread merges: handing one over may wake a thread.
+const ASIDE: usize = 16_384;
 /// Batches that wait, at most, where another thread merges.
 const WAITING: usize = 2;
 
@@ -155,7 +157,7 @@ impl<'a> Events<'a> {
         std::thread::scope(|scope| {
             let (give, given) = std::sync::mpsc::sync_channel(WAITING);
             scope.spawn(move || {
-                while let Some(batch) = merger.next_batch(BATCH) {
+                while let Some(batch) = merger.next_batch(ASIDE) {
                     if give.send(batch).is_err() {
                         break;
                     }
