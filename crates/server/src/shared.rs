@@ -295,21 +295,18 @@ impl Shared {
             let _ = self.calls.set(found);
             change();
         };
+        let kept = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces));
+        let kept_states = kept.map(|kept| self.take(kept));
+        let is_kept = kept_states.is_some();
         let follow_states = || {
             let find = || counters::find(&self.input.traces, &self.progress.stop);
             let follow = || states::follow(&self.input.traces, &self.progress.stop);
-            // Those that were kept are there already.
-            let found = if self.states.get().is_none() { may_follow.then(follow).flatten() } else { None };
+            let found = kept_states.unwrap_or_else(|| may_follow.then(follow).flatten());
             let _ = self.counters.set(may_follow.then(find).flatten().unwrap_or_default());
             let _ = self.states.set(found);
             change();
         };
         let source = self.input.traces.source();
-        if let Some(kept) = self.input.cache.as_ref().and_then(|cache| cache.load(&self.input.traces)) {
-            self.take(kept);
-            change();
-        }
-        let is_kept = self.is_kept.load(Ordering::Relaxed);
         // Where calls are what the trace is about they are followed at once; otherwise counting has all threads first.
         let has_calls = session.traces.iter().any(|trace| trace.reader.calls().is_some());
         std::thread::scope(|scope| {
@@ -347,8 +344,8 @@ impl Shared {
         }
     }
 
-    /// Takes what was kept.
-    fn take(&self, kept: KeptIndex) {
+    /// Takes what was kept. Gives the states: who puts them there, when all else is known, says that nothing changes any more.
+    fn take(&self, kept: KeptIndex) -> Option<states::Found> {
         let KeptIndex { timeline, index, calls, states } = kept;
         self.is_kept.store(true, Ordering::Relaxed);
         self.put_timeline(timeline);
@@ -357,8 +354,8 @@ impl Shared {
         }
         // Nothing is ever put there twice.
         let _ = self.calls.set(calls.map(Arc::new));
-        let _ = self.states.set(states.map(|(states, traces)| states::Found { states, traces }));
         let _ = self.index.set(Arc::new(index));
+        states.map(|(states, traces)| states::Found { states, traces })
     }
 
     fn put_timeline(&self, timeline: Timeline) {
@@ -582,6 +579,10 @@ mod tests {
         assert!(followed.0 == kept.0 && followed.1 > kept.1, "{followed:?} {kept:?}");
         let states = |shared: &Shared| shared.states().map(|found| (found.states.tracks.len(), found.traces.clone()));
         assert!(states(&first).is_some() && states(&first) == states(&second));
+        // What a browser keeps of complete traces must not change any more.
+        let third = Shared::alone(demo("calls/tasting")).expect("there are random numbers");
+        let kept = second.input.cache.as_ref().and_then(|cache| cache.load(&third.input.traces)).expect("it was kept");
+        assert!(third.take(kept).is_some() && !third.is_complete());
         std::fs::remove_dir_all(&folder).expect("it was made");
     }
 
