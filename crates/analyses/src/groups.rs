@@ -1,14 +1,10 @@
 //! Keys of events as small integers.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
-use tracemill_codec::chunk::Chunk;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::{KeyBy, KeyReader, KeyValue};
-use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_engine::stretches::Marker;
 
 /// Cheap keys that are remembered, a power of two.
 const CACHE_LOG2: u32 = 12;
@@ -96,41 +92,5 @@ impl Groups {
     /// The names of the values of keys, and all keys by their numbers.
     pub fn into_parts(self) -> (Vec<String>, Vec<Group>) {
         (self.reader.names().to_vec(), self.found)
-    }
-}
-
-/// Marks events with numbers of their keys, for several threads. Which number a key has depends on which thread meets it
-/// first: equal keys have equal ones, and nothing else follows from them.
-pub(crate) struct Marks {
-    numbers: Mutex<HashMap<Box<[u8]>, u32>>,
-    /// A list for each thread that reads, with the numbers of its keys among all.
-    lists: Vec<Mutex<(Groups, Vec<u32>)>>,
-}
-
-impl Marks {
-    /// Marks for so many threads.
-    pub(crate) fn new(session: &Session, by: &KeyBy, threads: usize) -> Self {
-        let list = |_| Mutex::new((Groups::one_of_many(session, by), Vec::new()));
-        Marks { numbers: Mutex::default(), lists: (0..threads.max(1)).map(list).collect() }
-    }
-}
-
-impl Marker for Marks {
-    fn marks(&self, of: &StreamOf, chunk: &Chunk) -> Vec<u32> {
-        let free = self.lists.iter().find_map(|list| list.try_lock().ok());
-        let mut list = free.unwrap_or_else(|| self.lists[0].lock().unwrap_or_else(PoisonError::into_inner));
-        let (groups, all) = &mut *list;
-        let mark = |at| {
-            let number = groups.number(&of.event(chunk.event(at))) as usize;
-            if number >= all.len() {
-                let mut numbers = self.numbers.lock().unwrap_or_else(PoisonError::into_inner);
-                for key in groups.fresh() {
-                    let next = numbers.len() as u32;
-                    all.push(*numbers.entry(key).or_insert(next));
-                }
-            }
-            all[number]
-        };
-        (0..chunk.len()).map(mark).collect()
     }
 }

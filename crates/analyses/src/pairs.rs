@@ -72,7 +72,7 @@ pub(crate) fn measure(
         let table = Table::of_part(input, by, regress);
         Pairs { table, groups: Vec::new(), met: Vec::new(), stretch: 1 }
     };
-    let (parts, untimed) = run_parts(input, targets, (by, regress), note, make, |part, edge: Edge| {
+    let (parts, untimed) = run_parts(input, targets, regress, note, make, |part, edge: Edge| {
         joined.meet(part, edge.fresh);
         for (group, of) in edge.groups {
             let group = joined.group(part, group);
@@ -135,8 +135,8 @@ impl Part for Pairs {
     type Edge = Edge;
 
     #[inline]
-    fn take(&mut self, role: Role, ns: i128, event: &Event, mark: Option<u32>) {
-        let group = self.table.marked_group(event, mark);
+    fn take(&mut self, role: Role, ns: i128, event: &Event) {
+        let group = self.table.group(event);
         let of = entry(&mut self.groups, group);
         if of.stretch != self.stretch {
             *of = OfStretch { stretch: self.stretch, role, first_ns: ns, open: role.begins.then_some(ns) };

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracemill_engine::event::Event;
 use tracemill_engine::events::Events;
-use tracemill_engine::filter::{Filter, KeyBy};
+use tracemill_engine::filter::Filter;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection::{ClassSet, StreamOf};
@@ -13,7 +13,6 @@ use tracemill_engine::stretches::{self, Follower};
 use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Result;
 
-use crate::groups::Marks;
 use crate::target::{Target, Verdict};
 
 /// Input of an analysis.
@@ -162,20 +161,20 @@ pub(crate) trait Part: Send {
     /// The part of a stretch that those beside it need.
     type Edge: Send;
 
-    /// Takes the next event of the stretch that has a role, with its time in ns and its mark: see [`Marks`].
-    fn take(&mut self, role: Role, ns: i128, event: &Event, mark: Option<u32>);
+    /// Takes the next event of the stretch that has a role, with its time in ns.
+    fn take(&mut self, role: Role, ns: i128, event: &Event);
 
     /// Ends the stretch.
     fn end(&mut self) -> Self::Edge;
 }
 
 /// As [`run`], by several threads where there are several jobs: each has a part of its own, and `join` gets the edges of all
-/// stretches in the order of time, with the number of their part. Gives the parts, too. Events are marked with their keys. One part takes everything as one
-/// stretch where it is to be in order.
+/// stretches in the order of time, with the number of their part. Gives the parts, too. One part takes everything as one stretch
+/// where it is to be in order.
 pub(crate) fn run_parts<P: Part>(
     input: &Input<'_>,
     (begins, ends): (&Target, Option<&Target>),
-    (by, in_order): (&KeyBy, bool),
+    in_order: bool,
     note: &mut dyn FnMut(Note) -> Flow,
     make: impl Fn() -> P + Sync,
     join: impl FnMut(usize, P::Edge),
@@ -187,7 +186,6 @@ pub(crate) fn run_parts<P: Part>(
         if selection.filter.is_none() {
             selection.filter = filter.take().cloned();
         }
-        selection.marker = Some(Arc::new(Marks::new(input.session, by, selection.jobs)));
     }
     let make = || Following { part: make(), roles: &roles, name: Vec::new(), untimed: 0 };
     let events = (input.streams, &selection, filter);
@@ -209,11 +207,11 @@ impl<P: Part> Follower for Following<'_, P> {
     type Edge = P::Edge;
 
     #[inline]
-    fn event(&mut self, event: &Event<'_>, mark: Option<u32>) {
+    fn event(&mut self, event: &Event<'_>) {
         let role = self.roles.of(event, &mut self.name);
         match event.ns {
             _ if role == Role::default() => {}
-            Some(ns) => self.part.take(role, ns, event, mark),
+            Some(ns) => self.part.take(role, ns, event),
             None => self.untimed += 1,
         }
     }

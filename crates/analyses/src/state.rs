@@ -41,8 +41,8 @@ pub fn report(input: &Input<'_>, question: &Question<'_>, note: &mut dyn FnMut(N
     let mut last: Option<(u32, i128)> = None;
     let make =
         || Occurrences { table: Table::of_part(input, question.by, question.regress), first_ns: None, last: None };
-    let (targets, keys) = ((question.event, None), (question.by, question.regress));
-    let (parts, untimed) = run_parts(input, targets, keys, note, make, |part, edge: Edge| {
+    let targets = (question.event, None);
+    let (parts, untimed) = run_parts(input, targets, question.regress, note, make, |part, edge: Edge| {
         joined.meet(part, edge.fresh);
         let (Some(first_ns), Some((group, from))) = (edge.first_ns, edge.last) else { return };
         let own = joined.group(part, group);
@@ -74,8 +74,8 @@ impl Part for Occurrences {
     type Edge = Edge;
 
     #[inline]
-    fn take(&mut self, _: Role, ns: i128, event: &Event, mark: Option<u32>) {
-        let group = self.table.marked_group(event, mark);
+    fn take(&mut self, _: Role, ns: i128, event: &Event) {
+        let group = self.table.group(event);
         match self.last.replace((group, ns)) {
             Some((before, from)) => self.table.add(before, ns - from),
             None => self.first_ns = Some(ns),

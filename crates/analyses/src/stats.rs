@@ -27,15 +27,13 @@ pub(crate) struct Table {
     groups: Groups,
     durations: Vec<(Durations, Line)>,
     regress: bool,
-    /// By mark, the number of its group and 1; 0 where it is not known.
-    of_marks: Vec<u32>,
     pub(crate) left_out: LeftOut,
 }
 
 impl Table {
     pub(crate) fn new(session: &Session, by: &KeyBy, regress: bool) -> Self {
-        let (durations, of_marks) = (Vec::new(), Vec::new());
-        Table { groups: Groups::new(session, by), durations, regress, of_marks, left_out: LeftOut::default() }
+        let groups = Groups::new(session, by);
+        Table { groups, durations: Vec::new(), regress, left_out: LeftOut::default() }
     }
 
     /// A table for a part of the input's events, of which there may be others.
@@ -56,17 +54,6 @@ impl Table {
     #[inline]
     pub(crate) fn group(&mut self, event: &Event) -> u32 {
         self.groups.number(event)
-    }
-
-    /// The number of the event's group, by the mark of the event if it has one.
-    #[inline]
-    pub(crate) fn marked_group(&mut self, event: &Event, mark: Option<u32>) -> u32 {
-        let Some(mark) = mark else { return self.group(event) };
-        let next = entry(&mut self.of_marks, mark);
-        if *next == 0 {
-            *next = self.groups.number(event) + 1;
-        }
-        *next - 1
     }
 
     /// Adds a duration. Those below zero and those over 64 bits are only counted.

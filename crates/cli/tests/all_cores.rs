@@ -56,7 +56,7 @@ fn calls_of_tasks() {
     }
 }
 
-/// The times between events are measured in stretches of the timeline; with little memory there are many.
+/// The times between events are measured in stretches of the timeline.
 #[test]
 fn times_between_events() {
     let kernel = "../kernel/bakery --memory 16K";
@@ -134,6 +134,71 @@ fn damaged_streams_and_tiny_packets() {
         assert_eq!(results[0], results[2], "{command}");
         assert!(!results[0].2.is_empty() || !results[0].1.is_empty(), "{command}");
         assert_eq!(results[0].0, Some(3), "{command}: {:?}", results[0].2);
+    }
+}
+
+/// Streams that may be divided by time, and streams that only seem so: packets whose events lie outside of their times, that
+/// overlap, that lost events, or that cannot be read.
+#[test]
+fn streams_with_times_that_lie() {
+    let folder = Folder::new();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut below = |limit: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state % limit
+    };
+    for trace in 0..60u64 {
+        let clock = ["freq = 1000000000;", "freq = 3000000000;", "freq = 1000;"][trace as usize % 3];
+        folder.file("t/metadata", ticks_metadata(clock));
+        // Every fifth trace is in order; of the others some packets are not.
+        let kinds = if trace % 5 == 0 { 0 } else { 1 + trace % 6 };
+        for stream in 0..1 + below(3) {
+            let (mut time, mut lost) = (below(500), 0);
+            let mut bytes = Vec::new();
+            for _ in 0..40 + below(60) {
+                let first = time;
+                let events = (0..1 + below(5)).map(|_| {
+                    time += below(40);
+                    (time, below(4) as u32)
+                });
+                let events: Vec<_> = events.collect();
+                let (mut begin, mut end, mut size) = (first, time, None);
+                // A cut must fall between the end of a packet and an event of it.
+                if below(if kinds == 1 { 2 } else { 30 }) == 0 {
+                    match kinds {
+                        1 => end = first + below(10).min(time - first),
+                        2 => begin = time,
+                        3 => time = first.saturating_sub(below(60)),
+                        4 => lost += 1,
+                        5 => size = Some(below(1 << 20)),
+                        6 => (begin, end) = (first + below(300), time + below(300)),
+                        _ => {}
+                    }
+                }
+                let mut packet = ticks_packet(&events, lost);
+                packet[16..24].copy_from_slice(&begin.to_le_bytes());
+                packet[24..32].copy_from_slice(&end.to_le_bytes());
+                if let Some(size) = size {
+                    packet[..8].copy_from_slice(&size.to_le_bytes());
+                }
+                bytes.extend(packet);
+            }
+            folder.file(&format!("t/s{stream}"), bytes);
+        }
+        for question in
+            ["--state * --by payload.n", "--from * --to * --by payload.n,stream --begin +200ns", "--state t* --verbose"]
+        {
+            let report = |jobs: u32| {
+                let run = folder.run(&format!("report {question} t --jobs {jobs}"));
+                (run.code, run.stdout, run.stderr)
+            };
+            let one = report(1);
+            assert!(one.0 == Some(0) || one.0 == Some(3), "{one:?}");
+            assert!([2, 3, 8].into_iter().all(|jobs| report(jobs) == one), "trace {trace}, {question}: {one:?}");
+        }
+        fs::remove_dir_all(folder.path("t")).expect("it is there");
     }
 }
 

@@ -473,7 +473,7 @@ impl Cursor {
         }
         let floors = self.floors(&chunk, selected);
         let place = ChunkPlace { packet: self.at.next_packet - 1, before: given, clock };
-        let mut ready = ReadyChunk { chunk, floors, marks: None, place: Some(place) };
+        let mut ready = ReadyChunk { chunk, floors, place: Some(place) };
         self.keep_range(&mut ready);
         if let Some(open) = &mut self.at.open {
             open.given += ready.chunk.len() as u64;

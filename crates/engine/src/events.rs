@@ -107,17 +107,7 @@ impl<'a> Events<'a> {
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
     /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
-    pub fn for_each(self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
-        self.for_each_marked(|event, _| take(event), note);
-    }
-
-    /// As [`Events::for_each`], with the mark of each event.
-    #[inline]
-    pub(crate) fn for_each_marked(
-        mut self,
-        mut take: impl FnMut(&Event<'_>, Option<u32>),
-        note: impl FnMut(Note) -> Flow,
-    ) {
+    pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
         let (streams, mut matcher) = (self.streams, self.matcher.take());
         let take_all = |batch: &Batch, run: usize, at: u32| {
             let runs = batch.runs.get(run..).unwrap_or_default();
@@ -172,14 +162,14 @@ impl<'a> Events<'a> {
     }
 }
 
-/// Hands on the matching events of some runs of a batch, with their marks; of the first run, those from `from` on.
+/// Hands on the matching events of some runs of a batch; of the first run, those from `from` on.
 #[inline]
 pub(crate) fn each_of(
     streams: &[StreamOf],
     batch: &Batch,
     (runs, from): (&[Run], u32),
     matcher: &mut Option<Matcher>,
-    take: &mut impl FnMut(&Event<'_>, Option<u32>),
+    take: &mut impl FnMut(&Event<'_>),
 ) {
     let mut from = Some(from);
     for run in runs {
@@ -188,7 +178,7 @@ pub(crate) fn each_of(
         for at in from.take().unwrap_or(run.from) as usize..run.to as usize {
             let event = of.event(ready.chunk.event(at));
             if matcher.as_mut().is_none_or(|matcher| matcher.matches(&event)) {
-                take(&event, ready.marks.as_ref().map(|marks| marks[at]));
+                take(&event);
             }
         }
     }

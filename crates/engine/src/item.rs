@@ -1,6 +1,5 @@
 //! Items of a stream in its order, and the answer whether to go on.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Chunk, PacketData};
@@ -30,8 +29,6 @@ pub struct ReadyChunk {
     /// Where time goes back (or stands below the largest time of an earlier chunk): the largest clock value so far,
     /// for each event. `None` when the clock values themselves do.
     pub floors: Option<Vec<u64>>,
-    /// A number of each event, noted where it is read; see [`Marker`](crate::stretches::Marker).
-    pub(crate) marks: Option<Vec<u32>>,
     /// Where it stands in its stream; `None` when its events are not as the stream has them.
     pub(crate) place: Option<ChunkPlace>,
 }
@@ -81,12 +78,6 @@ impl ReadyChunk {
             Some(floors) => floors[at],
             None => self.chunk.cycles[at],
         }
-    }
-
-    /// The first of some events that is merged at this clock value or later; the end when there is none.
-    pub(crate) fn first_from(&self, events: Range<usize>, cycles: u64) -> usize {
-        let merged = self.floors.as_ref().unwrap_or(&self.chunk.cycles);
-        events.start + merged[events].partition_point(|&own| own < cycles)
     }
 
     /// The place before the event `at`.

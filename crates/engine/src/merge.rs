@@ -4,8 +4,6 @@
 //! the time of the runner-up. Runs go into [`Batch`]es, which are what filters and printers work on.
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 
 use tracemill_model::clock::{ClockMap, TimeKey};
@@ -78,65 +76,18 @@ struct Head {
     key: TimeKey,
     /// Index of `chunk` in the batch that is being filled.
     in_batch: Option<u32>,
-    /// The items behind the chunk, as far as [`Merger::next_stretch`] has looked: only the last of it may be no events.
-    waiting: VecDeque<Waiting>,
-    /// Does nothing come behind that?
-    is_ended: bool,
-}
-
-/// Something that a stream has behind its head.
-enum Waiting {
-    /// Events of a chunk.
-    Events(Arc<ReadyChunk>, Range<usize>),
-    /// Anything else.
-    Other(Item),
-}
-
-impl Waiting {
-    fn new(item: Item) -> Waiting {
-        match item {
-            Item::Chunk(ready) => {
-                let events = 0..ready.chunk.len();
-                Waiting::Events(Arc::new(ready), events)
-            }
-            other => Waiting::Other(other),
-        }
-    }
 }
 
 impl Head {
-    fn new(clock: Option<ClockMap>, rank: Rank, waiting: VecDeque<Waiting>, is_ended: bool) -> Head {
-        let (chunk, at, end, key, in_batch) = (None, 0, 0, TimeKey::MAX, None);
-        Head { clock, rank, chunk, at, end, key, in_batch, waiting, is_ended }
+    fn new(clock: Option<ClockMap>, rank: Rank) -> Head {
+        Head { clock, rank, chunk: None, at: 0, end: 0, key: TimeKey::MAX, in_batch: None }
     }
 
-    fn put(&mut self, chunk: Arc<ReadyChunk>, events: Range<usize>) {
-        self.key = key_of(&self.clock, &chunk, events.start);
-        (self.chunk, self.at, self.end) = (Some(chunk), events.start, events.end);
+    fn put(&mut self, ready: ReadyChunk) {
+        self.key = key_of(&self.clock, &ready, 0);
+        (self.at, self.end) = (0, ready.chunk.len());
+        self.chunk = Some(Arc::new(ready));
         self.in_batch = None;
-    }
-
-    /// Takes the events before a time, given as the first clock value that is not before it.
-    fn take_before(&mut self, cycles: Option<u64>) -> VecDeque<Waiting> {
-        let mut taken = VecDeque::new();
-        while let Some(chunk) = &self.chunk {
-            let end = cycles.map_or(self.end, |cycles| chunk.first_from(self.at..self.end, cycles));
-            if end > self.at {
-                taken.push_back(Waiting::Events(chunk.clone(), self.at..end));
-            }
-            if end < self.end {
-                self.at = end;
-                self.key = key_of(&self.clock, chunk, end);
-                break;
-            }
-            (self.chunk, self.key) = (None, TimeKey::MAX);
-            match self.waiting.pop_front() {
-                Some(Waiting::Events(chunk, events)) => self.put(chunk, events),
-                Some(other) => self.waiting.push_front(other),
-                None => {}
-            }
-        }
-        taken
     }
 }
 
@@ -167,6 +118,14 @@ impl Sources {
         }
     }
 
+    /// The readers that no thread has taken.
+    pub(crate) fn own(&self) -> &[StreamReader] {
+        match self {
+            Sources::Own(readers) => readers,
+            Sources::Ahead(_) => &[],
+        }
+    }
+
     /// The next item of a stream, `None` at its end.
     #[inline]
     pub(crate) fn next(&mut self, at: usize) -> Option<Item> {
@@ -180,7 +139,7 @@ impl Sources {
 impl Merger {
     /// A merger of streams, each with its clock and its rank.
     pub(crate) fn new(sources: Sources, streams: impl IntoIterator<Item = (Option<ClockMap>, Rank)>) -> Self {
-        let head = |(clock, rank)| Head::new(clock, rank, VecDeque::new(), false);
+        let head = |(clock, rank)| Head::new(clock, rank);
         let heads = streams.into_iter().map(head).collect();
         Merger { sources, heads, tree: Vec::new(), started: false, notes: Vec::new() }
     }
@@ -236,6 +195,11 @@ impl Merger {
         if self.started { self.heads.iter().map(place).collect() } else { None }
     }
 
+    /// The readers of the streams, where they are not read ahead.
+    pub(crate) fn readers(&self) -> &[StreamReader] {
+        self.sources.own()
+    }
+
     fn emit(&mut self, at: usize, count: usize, batch: &mut Batch) {
         let head = &mut self.heads[at];
         let Some(chunk) = &head.chunk else { return };
@@ -263,83 +227,16 @@ impl Merger {
         head.in_batch = None;
         head.at = 0;
         (head.chunk, head.key) = (None, TimeKey::MAX);
-        loop {
-            let next = match head.waiting.pop_front() {
-                None if head.is_ended => return,
-                None => self.sources.next(at).map(Waiting::new),
-                waiting => waiting,
-            };
-            match next {
-                Some(Waiting::Events(chunk, events)) => return head.put(chunk, events),
+        while let Some(item) = self.sources.next(at) {
+            match item {
+                Item::Chunk(ready) => return head.put(ready),
                 // Nobody asked for packets.
-                Some(Waiting::Other(Item::Chunk(_) | Item::Packet(..))) => {}
-                Some(Waiting::Other(Item::Gap(gap))) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
-                Some(Waiting::Other(Item::Fault(error))) => self.notes.push(Note::Fault(error)),
-                Some(Waiting::Other(Item::Warning(error))) => self.notes.push(Note::Warning(error)),
-                None => head.is_ended = true,
+                Item::Packet(..) => {}
+                Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
+                Item::Fault(error) => self.notes.push(Note::Fault(error)),
+                Item::Warning(error) => self.notes.push(Note::Warning(error)),
             }
         }
-    }
-
-    /// The next events of all streams up to a time that each of them has reached, about `max_events`, as a merger that
-    /// another thread may run: this one goes on behind them. What is no event never stands between them. `None` where only
-    /// [`Merger::next_batch`] goes on: at the beginning, before what is no event, and for streams without a clock.
-    pub fn next_stretch(&mut self, max_events: usize) -> Option<Merger> {
-        if !self.started || !self.notes.is_empty() || self.heads.iter().any(|head| head.clock.is_none()) {
-            return None;
-        }
-        let of_each = |all: usize| (all / self.heads.len().max(1)).max(1);
-        let (events, chunks) = (of_each(max_events), of_each(MAX_CHUNKS));
-        let cut = (0..self.heads.len()).filter_map(|at| self.look_ahead(at, events, chunks)).min();
-        let heads = self.heads.iter_mut().map(|head| {
-            let clock = head.clock.as_ref();
-            let taken = head.take_before(cut.and_then(|cut| clock?.first_cycles_from(cut)));
-            Head::new(head.clock, head.rank.clone(), taken, true)
-        });
-        let heads: Vec<Head> = heads.collect();
-        if heads.iter().all(|head| head.waiting.is_empty()) {
-            return None;
-        }
-        self.build();
-        Some(Merger { sources: Sources::Own(Vec::new()), heads, tree: Vec::new(), started: false, notes: Vec::new() })
-    }
-
-    /// Reads so many events or chunks of a stream ahead of the merge, unless something else stands before them. Gives the
-    /// time of the last one, `None` when nothing comes behind them.
-    fn look_ahead(&mut self, at: usize, events: usize, chunks: usize) -> Option<TimeKey> {
-        let head = &mut self.heads[at];
-        let mut last = head.chunk.as_ref()?;
-        let mut known = head.end - head.at;
-        let mut is_behind = false;
-        for waiting in &head.waiting {
-            match waiting {
-                Waiting::Events(_, events) => known += events.len(),
-                Waiting::Other(_) => is_behind = true,
-            }
-        }
-        while !is_behind && !head.is_ended && known < events && head.waiting.len() < chunks {
-            match self.sources.next(at).map(Waiting::new) {
-                Some(Waiting::Events(chunk, events)) => {
-                    known += events.len();
-                    head.waiting.push_back(Waiting::Events(chunk, events));
-                }
-                Some(other) => {
-                    head.waiting.push_back(other);
-                    is_behind = true;
-                }
-                None => head.is_ended = true,
-            }
-        }
-        if head.is_ended && !is_behind {
-            return None;
-        }
-        let mut last_event = head.end - 1;
-        for waiting in &head.waiting {
-            if let Waiting::Events(chunk, events) = waiting {
-                (last, last_event) = (chunk, events.end - 1);
-            }
-        }
-        Some(key_of(&head.clock, last, last_event))
     }
 
     /// How many events of the winner come before the next event of any other stream, at most `max`.

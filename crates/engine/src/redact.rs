@@ -15,7 +15,6 @@ use crate::filter::{Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
 use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::stretches::Marker;
 
 /// The redaction of each trace of a session.
 pub struct Redactions {
@@ -101,7 +100,7 @@ impl StreamReader {
     pub(crate) fn new(
         mut cursor: Cursor,
         redactions: Option<&Redactions>,
-        (choice, marker): (Option<&Arc<Choice>>, Option<&Arc<dyn Marker>>),
+        choice: Option<&Arc<Choice>>,
         of: &StreamOf,
     ) -> Self {
         let redaction = redactions.and_then(|redactions| redactions.traces[of.trace].clone());
@@ -109,17 +108,28 @@ impl StreamReader {
             cursor.read_by(redaction.from());
         }
         let redactor = redaction.map(Redactor::new);
-        let is_other = redactor.is_some() || choice.is_some() || marker.is_some();
-        let changed = is_other.then(|| Changed::new(redactor, (choice, marker), of));
+        let is_other = redactor.is_some() || choice.is_some();
+        let changed = is_other.then(|| Changed::new(redactor, choice, of));
         StreamReader { cursor, changed }
     }
 
     /// Reads some of the packets alone, if that can be done.
     pub(crate) fn part(&self, packets: Range<usize>) -> StreamReader {
-        let again =
-            |changed: &Changed| Changed::new(None, (changed.choice.as_ref(), changed.marker.as_ref()), &changed.of);
-        let changed = self.changed.as_deref().map(again);
-        StreamReader { cursor: self.cursor.part(packets), changed }
+        StreamReader { cursor: self.cursor.part(packets), changed: self.changed_again() }
+    }
+
+    /// Reads the events of some of the packets in a range of clock values.
+    pub(crate) fn part_of_time(&self, packets: Range<usize>, cycles: (u64, u64)) -> StreamReader {
+        StreamReader { cursor: self.cursor.part_of_time(packets, cycles), changed: self.changed_again() }
+    }
+
+    fn changed_again(&self) -> Option<Box<Changed>> {
+        self.changed.as_deref().map(|changed| Changed::new(None, changed.choice.as_ref(), &changed.of))
+    }
+
+    /// See [`Cursor::ends_in_time`].
+    pub(crate) fn ends_in_time(&self) -> bool {
+        self.cursor.ends_in_time()
     }
 
     /// The items of a cursor as they are.
@@ -200,7 +210,6 @@ impl Choice {
 struct Changed {
     redactor: Option<Redactor>,
     choice: Option<Arc<Choice>>,
-    marker: Option<Arc<dyn Marker>>,
     /// By event of a chunk: is it wanted?
     kept: Vec<bool>,
     of: StreamOf,
@@ -211,13 +220,9 @@ struct Changed {
 }
 
 impl Changed {
-    fn new(
-        redactor: Option<Redactor>,
-        (choice, marker): (Option<&Arc<Choice>>, Option<&Arc<dyn Marker>>),
-        of: &StreamOf,
-    ) -> Box<Changed> {
-        let (choice, marker) = (choice.cloned(), marker.cloned());
-        Box::new(Changed { redactor, choice, marker, kept: Vec::new(), of: of.clone(), waiting: None, fault: None })
+    fn new(redactor: Option<Redactor>, choice: Option<&Arc<Choice>>, of: &StreamOf) -> Box<Changed> {
+        let (choice, of) = (choice.cloned(), of.clone());
+        Box::new(Changed { redactor, choice, kept: Vec::new(), of, waiting: None, fault: None })
     }
 
     fn next(&mut self, cursor: &mut Cursor) -> Option<Item> {
@@ -226,9 +231,8 @@ impl Changed {
                 return Some(Item::Fault(fault));
             }
             if let Some((ready, from)) = self.waiting.take() {
-                let mut ready = self.rewritten(ready, from);
+                let ready = self.rewritten(ready, from);
                 if !ready.chunk.is_empty() {
-                    ready.marks = self.marker.as_ref().map(|marker| marker.marks(&self.of, &ready.chunk));
                     return Some(Item::Chunk(ready));
                 }
                 continue;
@@ -263,6 +267,6 @@ impl Changed {
         if next < ready.chunk.len() {
             self.waiting = Some((ready, next));
         }
-        ReadyChunk { chunk, floors, marks: None, place: None }
+        ReadyChunk { chunk, floors, place: None }
     }
 }

@@ -1,58 +1,62 @@
 //! The events of a session for several threads: each follows stretches of the timeline.
 //!
-//! One thread cuts the timeline at times that all streams have reached ([`Merger::next_stretch`]), which needs no look at a
-//! single event, and hands the stretches out. All threads merge and follow them. What a stretch has at its edges is joined
-//! in the order of the timeline, so the result does not depend on the number of threads.
+//! The timeline is cut at times. A thread takes the next stretch, and reads, merges and follows alone what is in it, so that
+//! events stay in the caches of one processor. What a stretch has at its edges is joined in the order of the timeline, so the
+//! result does not depend on the number of threads. A packet that lies across a cut is read on both sides of it.
+//!
+//! A stretch is read as if nothing odd happened before it. Where something did (damage, a loss, a warning, a time that goes
+//! back or lies behind its packet), all is read again by one thread that follows; so is what has packets that do not say when
+//! they begin and end.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use tracemill_codec::chunk::Chunk;
+use tracemill_model::clock::ClockMap;
+use tracemill_model::packet_list::PacketList;
 
 use crate::event::Event;
 use crate::events::{Events, each_of};
 use crate::filter::{Filter, Matcher};
 use crate::item::Flow;
-use crate::merge::{Batch, Merger, Note};
+use crate::merge::Note;
+use crate::redact::StreamReader;
 use crate::selection::StreamOf;
 use crate::session::Session;
 use crate::timeline::{self, Selection};
 
-/// Events of a stretch, and of a batch of it, about.
-const STRETCH: usize = 8192;
+/// Events of a batch.
 const BATCH: usize = 4096;
-
-/// Events that the one who cuts merges behind a stretch: enough to pass the end of the chunk that ended it.
-const BEHIND: usize = 64;
 
 /// Threads that follow, at most: each may keep as much as all events need.
 const FOLLOWERS: usize = 16;
+
+/// Stretches for each thread: the last ones of all threads should end at about the same time.
+const OF_THREAD: u64 = 6;
+
+/// Packets of each stream in a stretch, at least: those at its edges are read twice.
+const PACKETS: u64 = 8;
+
+/// Halvings of the range of time in which a cut is looked for: it need not divide exactly.
+const HALVINGS: u32 = 24;
 
 /// Work on stretches of the timeline, one after the other and each from its beginning.
 pub trait Follower: Send {
     /// The part of a stretch that those beside it need.
     type Edge: Send;
 
-    /// Takes the next event of the stretch, with its mark if there are marks.
-    fn event(&mut self, event: &Event<'_>, mark: Option<u32>);
+    /// Takes the next event of the stretch.
+    fn event(&mut self, event: &Event<'_>);
 
     /// Ends the stretch.
     fn end(&mut self) -> Self::Edge;
-}
-
-/// A number for each event, noted where it is read: its bytes are at hand there, and no longer where it is followed.
-pub trait Marker: Send + Sync {
-    /// The numbers of all events of a chunk.
-    fn marks(&self, of: &StreamOf, chunk: &Chunk) -> Vec<u32>;
 }
 
 /// Lets several followers follow the events that are selected and match the filter, and joins the edges of all stretches in
 /// the order of the timeline, each with the number of its follower. Gives the followers. Notes go to `note` in their order,
 /// until it says to stop.
 ///
-/// With fewer than four jobs, or where it is asked for, one follower takes all events as one stretch: the others have
-/// enough to do with reading.
+/// With one job, where it is asked for, and where the timeline cannot be divided, one follower takes all events as one stretch.
 pub fn follow<F: Follower>(
     session: &Session,
     (streams, selection, filter): (&[StreamOf], &Selection, Option<&Filter>),
@@ -61,207 +65,224 @@ pub fn follow<F: Follower>(
     mut join: impl FnMut(usize, F::Edge),
     note: &mut dyn FnMut(Note) -> Flow,
 ) -> Vec<F> {
-    // Reading takes more than following.
-    let followers = (selection.jobs / 2).min(FOLLOWERS);
-    if followers < 2 || in_order {
-        let mut follower = make();
-        let events = Events::new(session, streams, selection, filter);
-        let events = if selection.jobs == 2 { events.merged_here() } else { events };
-        events.for_each_marked(|event, mark| follower.event(event, mark), note);
-        let edge = follower.end();
-        join(0, edge);
-        return vec![follower];
+    if selection.jobs > 1
+        && !in_order
+        && let Some(stretches) = Stretches::new(session, streams, selection)
+        && let Some((followers, edges)) = stretches.follow(filter, &make)
+    {
+        edges.into_iter().for_each(|(_, who, edge)| join(who, edge));
+        return followers;
     }
-    let merger = timeline::merger(session, streams, selection);
-    let max_events = (timeline::max_events(streams, selection) * streams.len().max(1)).min(STRETCH);
-    let tasks = Tasks::default();
-    let new = || Stretches { streams, matcher: filter.map(Filter::matcher), follower: make() };
-    std::thread::scope(|scope| {
-        let _end = EndOfTasks(&tasks);
-        let (done, results) = channel();
-        let threads = (1..followers).map(|who| {
-            let (tasks, done, new) = (&tasks, done.clone(), &new);
-            scope.spawn(move || {
-                // When one fails, the others and the one who waits for it end, too.
-                let _end = EndOfTasks(tasks);
-                let mut own = new();
-                while let Some((number, stretch)) = tasks.wait() {
-                    let edge = own.follow(stretch);
-                    // Who joins may have stopped.
-                    let _ = done.send((number, who, edge));
-                }
-                own.follower
-            })
-        });
-        let threads: Vec<_> = threads.collect();
-        drop(done);
-        let pieces = Pieces { merger, max_events };
-        let mut own = new();
-        let results = Results { results, waiting: BTreeMap::new(), next: 0 };
-        cut(pieces, &tasks, followers, &mut own, results, &mut join, note);
-        tasks.end();
-        let mut all = vec![own.follower];
-        for thread in threads {
-            match thread.join() {
-                Ok(follower) => all.push(follower),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        all
-    })
+    let mut follower = make();
+    let events = Events::new(session, streams, selection, filter);
+    let events = if selection.jobs == 2 { events.merged_here() } else { events };
+    events.for_each(|event| follower.event(event), note);
+    let edge = follower.end();
+    join(0, edge);
+    vec![follower]
 }
 
-/// Hands out stretches, follows some where the others have enough to do, and joins all.
-fn cut<F: Follower>(
-    mut pieces: Pieces,
-    tasks: &Tasks,
-    followers: usize,
-    own: &mut Stretches<'_, F>,
-    mut results: Results<F::Edge>,
-    join: &mut impl FnMut(usize, F::Edge),
-    note: &mut dyn FnMut(Note) -> Flow,
-) {
-    let (mut number, mut is_end) = (0, false);
-    while !is_end || results.next < number {
-        if !is_end && number - results.next < 2 * followers as u64 {
-            let Some((stretch, notes)) = pieces.next() else {
-                is_end = true;
-                continue;
-            };
-            tasks.push((number, stretch));
-            number += 1;
-            for found in notes {
-                if note(found) == Flow::Stop {
-                    return;
-                }
-            }
-        } else if let Some((number, stretch)) = tasks.next() {
-            results.waiting.insert(number, (0, own.follow(stretch)));
-        } else if results.wait() == Flow::Stop {
-            // A follower has panicked, and whoever joins its thread hands that on.
-            return;
-        }
-        results.join(join);
-    }
-}
-
-/// Edges of stretches, as followers find them.
-struct Results<E> {
-    results: Receiver<(u64, usize, E)>,
-    /// Edges that come behind others which are still followed.
-    waiting: BTreeMap<u64, (usize, E)>,
-    /// The number of the next one.
-    next: u64,
-}
-
-impl<E> Results<E> {
-    /// Waits for one.
-    fn wait(&mut self) -> Flow {
-        let Ok((number, who, edge)) = self.results.recv() else { return Flow::Stop };
-        self.waiting.insert(number, (who, edge));
-        Flow::Continue
-    }
-
-    /// Joins all that are next.
-    fn join(&mut self, join: &mut impl FnMut(usize, E)) {
-        self.waiting.extend(self.results.try_iter().map(|(number, who, edge)| (number, (who, edge))));
-        while let Some((who, edge)) = self.waiting.remove(&self.next) {
-            join(who, edge);
-            self.next += 1;
-        }
-    }
-}
-
-/// The timeline in pieces.
-struct Pieces {
-    merger: Merger,
-    max_events: usize,
-}
-
-/// A stretch of the timeline: what is still to be merged, and what comes behind it.
-type Piece = (Option<Merger>, Option<Batch>);
-
-impl Pieces {
-    /// The next stretch, and the notes behind it.
-    fn next(&mut self) -> Option<(Piece, Vec<Note>)> {
-        let stretch = self.merger.next_stretch(self.max_events);
-        let mut batch = self.merger.next_batch(if stretch.is_some() { BEHIND } else { BATCH });
-        let notes = batch.as_mut().map(|batch| std::mem::take(&mut batch.notes)).unwrap_or_default();
-        (stretch.is_some() || batch.is_some()).then_some(((stretch, batch), notes))
-    }
-}
-
-/// A follower, and what one needs to find the events of stretches.
-struct Stretches<'a, F> {
+/// The timeline of streams in stretches.
+struct Stretches<'a> {
+    session: &'a Session,
     streams: &'a [StreamOf],
-    matcher: Option<Matcher>,
-    follower: F,
+    /// Readers of all that is wanted, which parts are made of.
+    whole: Mutex<Vec<StreamReader>>,
+    /// The times in ns at which stretches but the first begin.
+    cuts: Vec<i128>,
+    threads: usize,
 }
 
-impl<F: Follower> Stretches<'_, F> {
-    fn follow(&mut self, (merger, behind): Piece) -> F::Edge {
-        let Stretches { streams, matcher, follower } = self;
-        let mut take = |batch: Batch| {
-            let from = batch.runs.first().map_or(0, |run| run.from);
-            each_of(streams, &batch, (&batch.runs, from), matcher, &mut |event, mark| follower.event(event, mark));
+/// Edges of stretches, each with the number of the stretch and of its follower.
+type Edges<E> = Vec<(usize, usize, E)>;
+
+impl<'a> Stretches<'a> {
+    /// Divides the timeline; `None` where that cannot be done, or gains nothing.
+    fn new(session: &'a Session, streams: &'a [StreamOf], selection: &Selection) -> Option<Self> {
+        let threads = selection.jobs.min(FOLLOWERS);
+        let memory_bytes = (selection.memory() / threads).max(1);
+        let of_thread = Selection { jobs: 1, memory_bytes, ..selection.clone() };
+        if streams.iter().any(|of| of.clock.is_none() || of.has_untimed) {
+            return None;
+        }
+        let mut whole = timeline::cursors(session, streams, &of_thread);
+        let cuts = {
+            let lists = streams.iter().zip(&mut whole).map(|(of, reader)| Packets::new(of.clock?, reader));
+            cuts(&lists.collect::<Option<Vec<_>>>()?, threads)
         };
-        if let Some(mut merger) = merger {
-            while let Some(batch) = merger.next_batch(BATCH) {
-                take(batch);
+        (cuts.len() + 1 >= threads).then_some(Stretches { session, streams, whole: Mutex::new(whole), cuts, threads })
+    }
+
+    /// The followers, and the edges in the order of the timeline; `None` when anything odd was met.
+    fn follow<F: Follower>(
+        &self,
+        filter: Option<&Filter>,
+        make: &(impl Fn() -> F + Sync),
+    ) -> Option<(Vec<F>, Edges<F::Edge>)> {
+        let (next, is_odd) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let work = |who: usize| {
+            let (mut follower, mut matcher) = (make(), filter.map(Filter::matcher));
+            let mut edges = Edges::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                if at > self.cuts.len() {
+                    break;
+                }
+                if is_odd.load(Ordering::Relaxed) || !self.follow_one(at, &mut follower, &mut matcher, &is_odd) {
+                    is_odd.store(true, Ordering::Relaxed);
+                    break;
+                }
+                edges.push((at, who, follower.end()));
+            }
+            (follower, edges)
+        };
+        let (mut followers, mut edges) = (Vec::new(), Edges::new());
+        std::thread::scope(|scope| {
+            let work = &work;
+            // Where the system has no more threads, the others do all of it.
+            let spawn = |who| std::thread::Builder::new().spawn_scoped(scope, move || work(who)).ok();
+            let threads: Vec<_> = (1..self.threads).map_while(spawn).collect();
+            let mut add = |(follower, found)| {
+                followers.push(follower);
+                edges.extend::<Edges<F::Edge>>(found);
+            };
+            add(work(0));
+            threads.into_iter().for_each(|thread| match thread.join() {
+                Ok(found) => add(found),
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+        });
+        edges.sort_by_key(|(at, ..)| *at);
+        (!is_odd.into_inner()).then_some((followers, edges))
+    }
+
+    /// Follows a stretch to its end, and says whether nothing odd was met.
+    fn follow_one<F: Follower>(
+        &self,
+        at: usize,
+        follower: &mut F,
+        matcher: &mut Option<Matcher>,
+        is_odd: &AtomicBool,
+    ) -> bool {
+        let (parts, is_read): (Vec<_>, Vec<_>) = {
+            let mut whole = self.whole.lock().unwrap_or_else(PoisonError::into_inner);
+            self.streams.iter().zip(whole.iter_mut()).filter_map(|(of, reader)| self.part(at, of, reader)).unzip()
+        };
+        let mut merger = timeline::merger_of(self.session, self.streams, parts);
+        while let Some(batch) = merger.next_batch(BATCH) {
+            if !batch.notes.is_empty() || is_odd.load(Ordering::Relaxed) {
+                return false;
+            }
+            let from = batch.runs.first().map_or(0, |run| run.from);
+            each_of(self.streams, &batch, (&batch.runs, from), matcher, &mut |event| follower.event(event));
+        }
+        merger.readers().iter().zip(is_read).all(|(part, is_read)| !is_read || part.ends_in_time())
+    }
+
+    /// The part of a stream that is in a stretch, and whether it has packets.
+    fn part(&self, at: usize, of: &StreamOf, whole: &mut StreamReader) -> Option<(StreamReader, bool)> {
+        let begin = at.checked_sub(1).map(|before| self.cuts[before]);
+        let end = self.cuts.get(at).map(|cut| cut - 1);
+        let clock = of.clock?;
+        let (list, packets) = whole.divisible()?.listed();
+        // No clock value is in the range of a stretch that is shorter than a cycle.
+        let (part, cycles) = match timeline::cycle_range(&clock, begin, end) {
+            Some(cycles) => (between(list, packets, cycles), cycles),
+            None => (packets.start..packets.start, (0, 0)),
+        };
+        let is_read = !part.is_empty();
+        Some((whole.part_of_time(part, cycles), is_read))
+    }
+}
+
+/// The packets that have clock values of a range, of some whose beginnings and ends never go back.
+fn between(list: &PacketList, packets: Range<usize>, (first, last): (u64, u64)) -> Range<usize> {
+    let begin = first_not(packets.clone(), |at| list.end_cycles(at).is_some_and(|end| end < first));
+    let end = first_not(begin..packets.end, |at| list.begin_cycles(at).is_some_and(|begin| begin <= last));
+    begin..end
+}
+
+/// The first number for which something does not hold that holds for all before it.
+fn first_not(Range { mut start, mut end }: Range<usize>, holds: impl Fn(usize) -> bool) -> usize {
+    while start < end {
+        let middle = start + (end - start) / 2;
+        if holds(middle) {
+            start = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    start
+}
+
+/// The packets of a stream that are wanted.
+struct Packets<'a> {
+    clock: ClockMap,
+    list: &'a PacketList,
+    packets: Range<usize>,
+    bytes: u64,
+}
+
+impl<'a> Packets<'a> {
+    /// `None` where they cannot be read alone, or show that something odd will be met.
+    fn new(clock: ClockMap, reader: &'a mut StreamReader) -> Option<Self> {
+        let cursor = reader.divisible().filter(|cursor| cursor.can_be_divided())?;
+        let (list, packets) = cursor.listed();
+        let (mut before, mut bits) = ((0, 0), 0u64);
+        let is_orderly = list.range(packets.clone()).all(|packet| {
+            let (Some(begin), Some(end)) = (packet.begin_cycles, packet.end_cycles) else { return false };
+            let is_whole = packet.lost_packets_before == 0 && packet.discarded_before == 0;
+            let (begin_before, end_before) = std::mem::replace(&mut before, (begin, end));
+            bits = bits.saturating_add(packet.total_bits);
+            is_whole && begin <= end && begin_before <= begin && end_before <= end
+        });
+        is_orderly.then_some(Packets { clock, list, packets, bytes: bits / 8 })
+    }
+
+    fn count(&self) -> u64 {
+        self.packets.len() as u64
+    }
+
+    /// The bytes before a time, about.
+    fn bytes_before(&self, ns: i128) -> u128 {
+        let Some(cycles) = self.clock.first_cycles_at(ns) else { return self.bytes.into() };
+        let is_before = |at| self.list.begin_cycles(at).is_some_and(|begin| begin < cycles);
+        let before = first_not(self.packets.clone(), is_before) - self.packets.start;
+        u128::from(self.bytes) * before as u128 / u128::from(self.count().max(1))
+    }
+
+    /// From when to when, in ns.
+    fn times(&self) -> Option<(i128, i128)> {
+        let last = self.packets.end.checked_sub(1).filter(|last| *last >= self.packets.start)?;
+        let (begin, end) = (self.list.begin_cycles(self.packets.start)?, self.list.end_cycles(last)?);
+        Some((self.clock.ns(begin), self.clock.ns(end)))
+    }
+}
+
+/// Times that divide what streams have into equal parts, about.
+fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
+    let bytes: u64 = streams.iter().map(|of| of.bytes).sum();
+    let packet_of_each: u64 = streams.iter().map(|of| of.bytes / of.count().max(1)).sum();
+    let most = bytes / (PACKETS * packet_of_each.max(1));
+    let stretches = most.min(OF_THREAD * threads as u64);
+    let times = || streams.iter().filter_map(Packets::times);
+    let (Some(begin), Some(end)) = (times().map(|of| of.0).min(), times().map(|of| of.1).max()) else {
+        return Vec::new();
+    };
+    let cut = |at: u64| {
+        let wanted = u128::from(bytes) * u128::from(at) / u128::from(stretches);
+        let (mut low, mut high) = (begin, end);
+        for _ in 0..HALVINGS {
+            let middle = low + (high - low) / 2;
+            if streams.iter().map(|of| of.bytes_before(middle)).sum::<u128>() < wanted {
+                low = middle;
+            } else {
+                high = middle;
             }
         }
-        behind.into_iter().for_each(take);
-        self.follower.end()
-    }
-}
-
-/// Stretches that nobody follows yet, with their numbers; and whether no more come.
-#[derive(Default)]
-struct Tasks {
-    waiting: Mutex<(VecDeque<(u64, Piece)>, bool)>,
-    has_task: Condvar,
-}
-
-impl Tasks {
-    fn lock(&self) -> MutexGuard<'_, (VecDeque<(u64, Piece)>, bool)> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn push(&self, task: (u64, Piece)) {
-        self.lock().0.push_back(task);
-        self.has_task.notify_one();
-    }
-
-    /// The next one, if there is any.
-    fn next(&self) -> Option<(u64, Piece)> {
-        self.lock().0.pop_front()
-    }
-
-    /// The next one, when there is one; `None` at the end.
-    fn wait(&self) -> Option<(u64, Piece)> {
-        let mut waiting = self.lock();
-        loop {
-            if waiting.1 {
-                return None;
-            }
-            if let Some(task) = waiting.0.pop_front() {
-                return Some(task);
-            }
-            waiting = self.has_task.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    fn end(&self) {
-        self.lock().1 = true;
-        self.has_task.notify_all();
-    }
-}
-
-/// The end of a thread, which ends the others when it fails.
-struct EndOfTasks<'a>(&'a Tasks);
-
-impl Drop for EndOfTasks<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
+        high
+    };
+    let mut cuts: Vec<i128> = (1..stretches).map(cut).collect();
+    cuts.dedup();
+    cuts
 }

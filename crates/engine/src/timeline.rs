@@ -16,7 +16,6 @@ use crate::merge::{Merger, Rank, Sources};
 use crate::redact::{Choice, Redactions, StreamReader};
 use crate::selection::{ClassSet, SpineFilter, StreamOf, stream_of_fault, streams};
 use crate::session::Session;
-use crate::stretches::Marker;
 
 /// The events of streams that are read: by time, by class, and without fields that are hidden.
 #[derive(Clone, Default)]
@@ -38,12 +37,17 @@ pub struct Selection {
     pub faults_in_place: bool,
     /// The wanted events, as far as the classes do not decide. Who reads decides it, so with several jobs many do.
     pub filter: Option<Filter>,
-    /// Notes a number of each event where it is read.
-    pub marker: Option<Arc<dyn Marker>>,
     /// The redaction of the traces.
     pub redactions: Option<Arc<Redactions>>,
     /// Set by whoever does not want the rest any more: all streams end at their next chunk then.
     pub stop: Option<Arc<AtomicBool>>,
+}
+
+impl Selection {
+    /// Memory for the spines of chunks that wait to be merged, in bytes.
+    pub(crate) fn memory(&self) -> usize {
+        if self.memory_bytes == 0 { DEFAULT_MEMORY } else { self.memory_bytes }
+    }
 }
 
 /// Memory for spines unless the user says otherwise.
@@ -64,9 +68,14 @@ pub fn merger_from(session: &Session, streams: &[StreamOf], selection: &Selectio
     for (reader, place) in readers.iter_mut().zip(places) {
         reader.plain().into_iter().for_each(|cursor| cursor.resume(*place));
     }
+    merger_of(session, streams, readers)
+}
+
+/// A merger of readers of the streams, in the thread that asks for its batches.
+pub(crate) fn merger_of(session: &Session, streams: &[StreamOf], readers: Vec<StreamReader>) -> Merger {
     let ranks = ranks(session, streams);
     let clocks = streams.iter().map(|of| of.clock);
-    Merger::new(Sources::new(readers, 1, max_events(streams, selection)), clocks.zip(ranks))
+    Merger::new(Sources::Own(readers), clocks.zip(ranks))
 }
 
 /// The items of the wanted streams, read ahead when there are several jobs.
@@ -77,7 +86,7 @@ pub(crate) fn sources(session: &Session, streams: &[StreamOf], selection: &Selec
 
 /// Events of a chunk.
 pub(crate) fn max_events(streams: &[StreamOf], selection: &Selection) -> usize {
-    let memory = if selection.memory_bytes == 0 { DEFAULT_MEMORY } else { selection.memory_bytes };
+    let memory = selection.memory();
     // Two more chunks of each part of a stream wait when it is read ahead.
     let memory = if selection.jobs > 1 { memory / (1 + 2 * parts_of(streams.len(), selection.jobs)) } else { memory };
     (memory / EVENT_BYTES / streams.len().max(1)).clamp(64, 8192)
@@ -115,8 +124,7 @@ pub fn cursors(session: &Session, streams: &[StreamOf], selection: &Selection) -
         }
         let mut cursor = cursor.with_progress(session.progress.clone());
         selection.stop.iter().for_each(|stop| cursor.stop_at(stop.clone()));
-        let changes = (choice.as_ref(), selection.marker.as_ref());
-        StreamReader::new(cursor, selection.redactions.as_deref(), changes, of)
+        StreamReader::new(cursor, selection.redactions.as_deref(), choice.as_ref(), of)
     };
     streams.iter().map(cursor).collect()
 }

@@ -63,6 +63,24 @@ impl Cursor {
         }
     }
 
+    /// A [part](Cursor::part) with only the events in a range of clock values.
+    pub(crate) fn part_of_time(&self, packets: Range<usize>, (first, last): (u64, u64)) -> Cursor {
+        let mut part = self.part(packets);
+        let (begin, end) = part.filter.cycles.unwrap_or((0, u64::MAX));
+        part.filter.cycles = Some((begin.max(first), end.min(last)));
+        part
+    }
+
+    /// Had its packets, which were read, no event behind the end of the last of them?
+    pub(crate) fn ends_in_time(&self) -> bool {
+        packet_end(&self.stream, self.at.end_packet).is_some_and(|end| self.order.floor <= end)
+    }
+
+    /// The packets that are left, and the list that has them.
+    pub(crate) fn listed(&self) -> (&PacketList, Range<usize>) {
+        (&self.stream.packets, self.packets())
+    }
+
     /// Does a part that begins with this packet read what this one would read, which is at its end and met nothing odd?
     pub(crate) fn is_followed_by(&self, packet: usize) -> bool {
         let begin = self.stream.packets.begin_cycles(packet);
