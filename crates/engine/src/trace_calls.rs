@@ -197,6 +197,8 @@ struct Halves<'a> {
     of_events: Option<&'a EventCalls>,
     /// Those that were read and have not met their record, with their texts.
     ready: HashMap<Key, VecDeque<Option<String>>>,
+    /// How many may wait before those are dropped that no record will ask for.
+    most_ready: usize,
     /// The latest time that was read.
     read_to: u64,
     is_over: bool,
@@ -213,6 +215,9 @@ struct Half {
 /// A half of a call: task, time, depth (for records that are made of events: the symbol), and whether it is an exit and one of
 /// the kernel's.
 type Key = (i64, u64, Option<i128>, bool, bool);
+
+/// Halves that wait for their records, at least, before any are dropped.
+const READY: usize = 1 << 14;
 
 const TASK: usize = 0;
 const DEPTH: usize = 1;
@@ -260,6 +265,7 @@ impl<'a> Halves<'a> {
             is_estimated: source.is_estimated(),
             of_events,
             ready: HashMap::new(),
+            most_ready: READY,
             read_to: 0,
             is_over: false,
             faults: Vec::new(),
@@ -322,6 +328,11 @@ impl<'a> Halves<'a> {
                 if let Some(text) = self.values.as_mut().and_then(|values| values(&event)) {
                     let key = (half.task.into(), half.time, Some(half.symbol.into()), half.is_exit, false);
                     self.ready.entry(key).or_default().push_back(Some(text));
+                    if self.ready.len() > self.most_ready {
+                        // Ends of calls that never began make no records, and records come in the order of time.
+                        self.ready.retain(|(_, own, ..), _| *own >= time);
+                        self.most_ready = READY.max(2 * self.ready.len());
+                    }
                 }
                 continue;
             }

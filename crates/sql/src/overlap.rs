@@ -95,6 +95,15 @@ impl Overlap {
                     return plan_err!("`{name}` has no column `{wanted}`, which `overlap` needs");
                 }
             }
+            for time in ["ns", "dur"] {
+                // Half a ns would count as none, and a row of it as one that lasts no time.
+                let kind = plan.schema().field_with_unqualified_name(time)?.data_type();
+                if kind.is_floating() {
+                    return plan_err!(
+                        "`{time}` of `{name}` is a floating-point number, and `overlap` needs whole ns: `cast({time} as bigint)`"
+                    );
+                }
+            }
             plans.push(plan);
         }
         let field = |side: usize, name: &str| {
