@@ -5,11 +5,12 @@
 
 The CTF trace is one of `cargo run --release -p tracemill-bench --bin kernel_trace OUT 20_000_000 2`, of two streams; the
 recording of calls one of bench/record/record-uftrace.sh. Elapsed seconds are medians of the runs, which alternate between
-one job and two; output goes to /dev/null or to a folder that is removed. `busiest` is the CPU time of the thread that has
-most of it, as a part of the CPU time of one job, with two jobs and with --many: the ratio can be no less on as many
-processors, and it does not depend on what else the machine does. It comes from runs of its own, as looking at the threads of
-a process takes time of a processor. The peers are measured less often, as they take long. Rows that FILE has of an earlier
-run stay, unless they are measured again.
+one job and two; output goes to /dev/null or to a folder that is removed. `twins` is half of what two processes of one job take
+that run at once, as a part of what one takes alone: at that moment, on that machine, two threads that share all of the work
+could hardly be quicker. `busiest` is the CPU time of the thread that has most of it, as a part of the CPU time of one job, with
+two jobs and with --many: the ratio can be no less on as many processors. It comes from runs of its own, as looking at the
+threads of a process takes time of a processor. The peers are measured less often, as they take long. Rows that FILE has of an
+earlier run stay, unless they are measured again.
 """
 import argparse
 import json
@@ -73,6 +74,14 @@ def run(command, watches=False):
         time.sleep(0.003)
 
 
+def run_twins(commands):
+    """Half of the elapsed seconds of commands that run at once."""
+    begin = time.perf_counter()
+    processes = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for command in commands]
+    statuses = [process.wait() for process in processes]
+    return (time.perf_counter() - begin) / len(commands), 0.0, 0.0, max(statuses, key=abs)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("program")
@@ -88,7 +97,7 @@ def main():
     out = os.path.join(folder, "out")
     places = {TRACE: args.ctf, CALLS: args.calls, OUT: out}
     rows = []
-    print(f"{'':26} {'1 job':>8} {'2 jobs':>8} {'ratio':>6} {'wanted':>6} {'busiest':>8} {'of many':>8} "
+    print(f"{'':26} {'1 job':>8} {'2 jobs':>8} {'ratio':>6} {'wanted':>6} {'twins':>6} {'busiest':>8} {'of many':>8} "
           f"{'peer':>8} {'times':>6}")
     try:
         for name, own, peer, wanted in ROWS:
@@ -97,11 +106,16 @@ def main():
             if args.only and name not in args.only.split(","):
                 continue
             fill = lambda words: [places.get(word) or word for word in words]
-            found, load = {1: [], 2: []}, os.getloadavg()[0]
+            found, twins, load = {1: [], 2: []}, [], os.getloadavg()[0]
             for _ in range(args.runs):
                 for jobs, all_runs in found.items():
                     all_runs.append(run([args.program, *fill(own), "--jobs", str(jobs)]))
                     shutil.rmtree(out, ignore_errors=True)
+                words = fill(own)
+                other = [word if word != out else out + "2" for word in words]
+                twins.append(run_twins([[args.program, *words, "--jobs", "1"] for words in (words, other)]))
+                for place in (out, out + "2"):
+                    shutil.rmtree(place, ignore_errors=True)
             watched = {2: [], args.many: []}
             for jobs, all_runs in watched.items():
                 for _ in range(min(args.runs, 3)):
@@ -111,7 +125,7 @@ def main():
             for _ in range(args.peer_runs if peer else 0):
                 of_peer.append(run(fill(peer)))
                 shutil.rmtree(out, ignore_errors=True)
-            if any(status != 0 for *_, status in found[1] + found[2] + sum(watched.values(), of_peer)):
+            if any(status != 0 for *_, status in found[1] + found[2] + twins + sum(watched.values(), of_peer)):
                 print(f"{name:26} one of the programs failed")
                 continue
             median = lambda runs, at: statistics.median(run[at] for run in runs)
@@ -119,10 +133,11 @@ def main():
             busiest, of_many = (median(runs, 2) / median(found[1], 1) for runs in watched.values())
             theirs = median(of_peer, 0) if of_peer else None
             beside = f"{theirs:8.2f} {theirs / one:6.1f}" if theirs else f"{'':8} {'':6}"
-            print(f"{name:26} {one:8.3f} {two:8.3f} {two / one:6.2f} {wanted:6.2f} {busiest:8.2f} {of_many:8.2f} "
+            print(f"{name:26} {one:8.3f} {two:8.3f} {two / one:6.2f} {wanted:6.2f} {median(twins, 0) / one:6.2f} {busiest:8.2f} {of_many:8.2f} "
                   f"{beside}", flush=True)
             rows.append({"row": name, "wanted": wanted, "load": load,
                          "one_job": [found[:2] for found in found[1]], "two_jobs": [found[:2] for found in found[2]],
+                         "twins": [found[0] for found in twins],
                          "busiest": [[jobs, *found[1:3]] for jobs, runs in watched.items() for found in runs],
                          "peer": [found[:2] for found in of_peer]})
     finally:

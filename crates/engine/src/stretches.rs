@@ -32,10 +32,10 @@ const BATCH: usize = 4096;
 const FOLLOWERS: usize = 16;
 
 /// Stretches for each thread: the last ones of all threads should end at about the same time.
-const OF_THREAD: u64 = 6;
+const OF_THREAD: u64 = 8;
 
-/// Packets of each stream in a stretch, at least: those at its edges are read twice.
-const PACKETS: u64 = 8;
+/// Packets of each stream in a stretch, at least, about: those at its edges are read twice.
+const PACKETS: u64 = 16;
 
 /// Halvings of the range of time in which a cut is looked for: it need not divide exactly.
 const HALVINGS: u32 = 24;
@@ -251,6 +251,18 @@ impl<'a> Packets<'a> {
         u128::from(self.bytes) * before as u128 / u128::from(self.count().max(1))
     }
 
+    /// When the first packet begins that begins at a time or later.
+    fn next_begin(&self, ns: i128) -> Option<i128> {
+        let cycles = self.clock.first_cycles_at(ns)?;
+        let is_before = |at| self.list.begin_cycles(at).is_some_and(|begin| begin < cycles);
+        let next = first_not(self.packets.clone(), is_before);
+        if next < self.packets.end { self.list.begin_cycles(next).map(|begin| self.clock.ns(begin)) } else { None }
+    }
+
+    fn packet_bytes(&self) -> u64 {
+        self.bytes / self.count().max(1)
+    }
+
     /// From when to when, in ns.
     fn times(&self) -> Option<(i128, i128)> {
         let last = self.packets.end.checked_sub(1).filter(|last| *last >= self.packets.start)?;
@@ -262,7 +274,8 @@ impl<'a> Packets<'a> {
 /// Times that divide what streams have into equal parts, about.
 fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
     let bytes: u64 = streams.iter().map(|of| of.bytes).sum();
-    let packet_of_each: u64 = streams.iter().map(|of| of.bytes / of.count().max(1)).sum();
+    let packet_of_each: u64 = streams.iter().map(Packets::packet_bytes).sum();
+    let of_large_packets = streams.iter().max_by_key(|of| of.packet_bytes());
     let most = bytes / (PACKETS * packet_of_each.max(1));
     let stretches = most.min(OF_THREAD * threads as u64);
     let times = || streams.iter().filter_map(Packets::times);
@@ -280,7 +293,8 @@ fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
                 high = middle;
             }
         }
-        high
+        // Its large packets are read once.
+        of_large_packets.and_then(|of| of.next_begin(high)).unwrap_or(high)
     };
     let mut cuts: Vec<i128> = (1..stretches).map(cut).collect();
     cuts.dedup();
