@@ -240,7 +240,7 @@ impl RowForm {
 
 /// Rows of `states` in their order: by their beginnings, then by their kinds and numbers.
 ///
-/// A row is known when it ends. What has a [place](StateRows::reserve) since its beginning needs no sorting.
+/// A row is known when it ends. What has a place (`StateRows::reserve`) since its beginning needs no sorting.
 #[derive(Clone, Default)]
 pub struct StateRows {
     /// Places in the order of time.
