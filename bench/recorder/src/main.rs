@@ -33,7 +33,7 @@ struct Empty;
 
 impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Empty {}
 
-/// What an event does to the machine, in memory that no other thread has: 24 bytes and a reading of the counter.
+/// The work of an event for the machine, in memory that no other thread has: 24 bytes and a reading of the counter.
 fn alone(memory: &mut [[u64; 3]], count: u64) {
     let len = memory.len();
     let mut at = 0;

@@ -254,7 +254,7 @@ pub struct ToKeep<'k> {
     pub states: Option<(&'k States, &'k [Option<usize>])>,
 }
 
-/// What was [written](ToKeep) of a session, read again.
+/// A session as it was [written](ToKeep), read again.
 pub struct Kept {
     /// See [`ToKeep::timeline`].
     pub timeline: Timeline,

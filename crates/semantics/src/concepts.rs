@@ -401,7 +401,7 @@ impl Concepts {
 }
 
 impl Line {
-    /// What it says of events of these names, of which the first one that fits counts.
+    /// Its meaning for events of these names, of which the first one that fits counts.
     fn tie<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
         if (self.concept == Concept::Running) != is_running {
             return None;

@@ -11,7 +11,7 @@ use crate::shared::Shared;
 
 /// Of fewer events everything is known before a page asks for it.
 const LARGE: f64 = 500_000.0;
-/// What a browser that shows the page asks for next.
+/// The file that a browser which shows the page asks for next.
 const SCRIPT: &str = "/app.js";
 /// From the beginning of the server until a browser that runs already asks for the page.
 const FOR_BROWSER: Duration = Duration::from_millis(400);

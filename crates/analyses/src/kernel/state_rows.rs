@@ -70,7 +70,7 @@ impl StateRow {
         }
     }
 
-    /// What is packed of its kind, and of what it says.
+    /// Its kind and its number, unpacked.
     #[inline]
     fn what(&self) -> (What, i64) {
         match self.of {

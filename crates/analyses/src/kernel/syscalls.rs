@@ -33,7 +33,7 @@ struct Calls {
 struct Errors {
     /// The error of one call.
     one: Option<i64>,
-    /// Those of all calls that were added.
+    /// Counts of all calls that were added.
     counts: BTreeMap<i64, u64>,
 }
 
