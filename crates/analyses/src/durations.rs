@@ -89,6 +89,39 @@ enum Values {
     Histogram(Vec<u64>),
 }
 
+impl Values {
+    /// Those that are kept one by one.
+    fn each(self, mut take: impl FnMut(u64)) {
+        match self {
+            Values::Short(values) => values.into_iter().for_each(|ns| take(ns.into())),
+            Values::Long(values) => values.into_iter().for_each(take),
+            Values::Histogram(_) => {}
+        }
+    }
+
+    fn into_long(self) -> Vec<u64> {
+        match self {
+            Values::Long(values) => values,
+            values => {
+                let mut long = Vec::new();
+                values.each(|ns| long.push(ns));
+                long
+            }
+        }
+    }
+
+    fn into_counts(self) -> Vec<u64> {
+        match self {
+            Values::Histogram(counts) => counts,
+            values => {
+                let mut counts = Vec::new();
+                values.each(|ns| count(&mut counts, ns));
+                counts
+            }
+        }
+    }
+}
+
 impl Default for Durations {
     fn default() -> Self {
         Durations { moments: Moments::default(), values: Values::Short(Vec::new()) }
@@ -110,43 +143,46 @@ impl Durations {
 
     /// Adds all durations of another group.
     pub fn append(&mut self, other: Durations) {
-        if self.moments.count == 0 {
-            *self = other;
-            return;
-        }
-        let mut sum = self.moments;
-        sum.add_all(&other.moments);
-        match (&mut self.values, other.values) {
-            (_, Values::Short(values)) => values.into_iter().for_each(|ns| self.add(ns.into())),
-            (_, Values::Long(values)) => values.into_iter().for_each(|ns| self.add(ns)),
-            (Values::Histogram(counts), Values::Histogram(more)) => {
-                counts.resize(counts.len().max(more.len()), 0);
-                counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+        self.moments.add_all(&other.moments);
+        let is_exact = self.moments.count <= EXACT_LIMIT as u64;
+        let own = std::mem::replace(&mut self.values, Values::Short(Vec::new()));
+        self.values = match (own, other.values) {
+            (Values::Short(own), more) | (more, Values::Short(own)) if own.is_empty() => more,
+            (Values::Short(mut own), Values::Short(more)) if is_exact => {
+                own.extend_from_slice(&more);
+                Values::Short(own)
+            }
+            (own, more) if is_exact => {
+                let mut long = own.into_long();
+                more.each(|ns| long.push(ns));
+                Values::Long(long)
             }
             (own, more) => {
-                let own = std::mem::replace(own, more);
-                let moments = std::mem::replace(&mut self.moments, other.moments);
-                self.append(Durations { moments, values: own });
+                let mut counts = own.into_counts();
+                match more {
+                    Values::Histogram(more) => {
+                        counts.resize(counts.len().max(more.len()), 0);
+                        counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+                    }
+                    more => more.each(|ns| count(&mut counts, ns)),
+                }
+                Values::Histogram(counts)
             }
-        }
-        self.moments = sum;
+        };
     }
 
     #[cold]
     fn grow(&mut self, ns: u64) {
-        let mut long = match std::mem::replace(&mut self.values, Values::Histogram(Vec::new())) {
-            Values::Short(values) => values.into_iter().map(u64::from).collect(),
-            Values::Long(values) => values,
-            Values::Histogram(_) => Vec::new(),
-        };
-        if long.len() < EXACT_LIMIT {
+        let values = std::mem::replace(&mut self.values, Values::Short(Vec::new()));
+        self.values = if self.moments.count <= EXACT_LIMIT as u64 {
+            let mut long = values.into_long();
             long.push(ns);
-            self.values = Values::Long(long);
-            return;
-        }
-        let mut counts = Vec::new();
-        long.into_iter().chain([ns]).for_each(|ns| count(&mut counts, ns));
-        self.values = Values::Histogram(counts);
+            Values::Long(long)
+        } else {
+            let mut counts = values.into_counts();
+            count(&mut counts, ns);
+            Values::Histogram(counts)
+        };
     }
 
     /// Are percentiles exact? Otherwise they are within 1 %.
@@ -162,18 +198,33 @@ impl Durations {
             return Vec::new();
         }
         let rank = |percent: u32| (u128::from(count) * u128::from(percent)).div_ceil(100).clamp(1, count.into()) as u64;
+        let ranks: Vec<u64> = percents.iter().map(|&percent| rank(percent)).collect();
         match &mut self.values {
-            Values::Short(values) => values.sort_unstable(),
-            Values::Long(values) => values.sort_unstable(),
-            Values::Histogram(_) => {}
+            Values::Short(values) => select(values, &ranks),
+            Values::Long(values) => select(values, &ranks),
+            Values::Histogram(counts) => {
+                let value = |&rank| at_rank(counts, rank).clamp(self.moments.min_ns, self.moments.max_ns);
+                ranks.iter().map(value).collect()
+            }
         }
-        let value = |rank: u64| match &self.values {
-            Values::Short(values) => values[rank as usize - 1].into(),
-            Values::Long(values) => values[rank as usize - 1],
-            Values::Histogram(counts) => at_rank(counts, rank).clamp(self.moments.min_ns, self.moments.max_ns),
-        };
-        percents.iter().map(|&percent| value(rank(percent))).collect()
     }
+}
+
+/// The values of ranks, which count from 1. Sorting all values would take several times as long.
+fn select<T: Copy + Ord + Into<u64>>(values: &mut [T], ranks: &[u64]) -> Vec<u64> {
+    let mut in_order: Vec<(usize, usize)> = ranks.iter().map(|&rank| rank as usize - 1).zip(0..).collect();
+    in_order.sort_unstable();
+    let mut found = vec![0; ranks.len()];
+    let mut done = 0;
+    for (rank, place) in in_order {
+        if rank >= done {
+            // The values before those that are done are not larger.
+            values[done..].select_nth_unstable(rank - done);
+            done = rank + 1;
+        }
+        found[place] = values[rank].into();
+    }
+    found
 }
 
 #[inline]

@@ -31,8 +31,12 @@ const BATCH: usize = 4096;
 /// Threads that follow, at most: each may keep as much as all events need.
 const FOLLOWERS: usize = 16;
 
-/// Stretches for each thread: the last ones of all threads should end at about the same time.
-const OF_THREAD: u64 = 8;
+/// A stretch is what is left, divided by the number of threads and by this: stretches get ever shorter, so that all threads end
+/// at about the same time although some are faster.
+const OF_REST: u64 = 2;
+
+/// The shortest stretches, in parts of what a thread has.
+const PARTS: u64 = 64;
 
 /// Packets of each stream in a stretch, at least, about: those at its edges are read twice.
 const PACKETS: u64 = 16;
@@ -271,23 +275,22 @@ impl<'a> Packets<'a> {
     }
 }
 
-/// Times that divide what streams have into equal parts, about.
+/// Times that divide what streams have, about: first into long stretches, then into short ones.
 fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
+    let threads = threads as u64;
     let bytes: u64 = streams.iter().map(|of| of.bytes).sum();
     let packet_of_each: u64 = streams.iter().map(Packets::packet_bytes).sum();
     let of_large_packets = streams.iter().max_by_key(|of| of.packet_bytes());
-    let most = bytes / (PACKETS * packet_of_each.max(1));
-    let stretches = most.min(OF_THREAD * threads as u64);
+    let least = (PACKETS * packet_of_each).max(bytes / (PARTS * threads)).max(1);
     let times = || streams.iter().filter_map(Packets::times);
     let (Some(begin), Some(end)) = (times().map(|of| of.0).min(), times().map(|of| of.1).max()) else {
         return Vec::new();
     };
-    let cut = |at: u64| {
-        let wanted = u128::from(bytes) * u128::from(at) / u128::from(stretches);
+    let cut_at = |wanted: u64| {
         let (mut low, mut high) = (begin, end);
         for _ in 0..HALVINGS {
             let middle = low + (high - low) / 2;
-            if streams.iter().map(|of| of.bytes_before(middle)).sum::<u128>() < wanted {
+            if streams.iter().map(|of| of.bytes_before(middle)).sum::<u128>() < u128::from(wanted) {
                 low = middle;
             } else {
                 high = middle;
@@ -296,7 +299,15 @@ fn cuts(streams: &[Packets<'_>], threads: usize) -> Vec<i128> {
         // Its large packets are read once.
         of_large_packets.and_then(|of| of.next_begin(high)).unwrap_or(high)
     };
-    let mut cuts: Vec<i128> = (1..stretches).map(cut).collect();
+    let (mut cuts, mut rest) = (Vec::new(), bytes);
+    loop {
+        let stretch = (rest / (OF_REST * threads)).max(least);
+        if rest < 2 * least.max(stretch) {
+            break;
+        }
+        rest -= stretch;
+        cuts.push(cut_at(bytes - rest));
+    }
     cuts.dedup();
     cuts
 }
