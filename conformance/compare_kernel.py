@@ -8,6 +8,8 @@ events are shown with --keep, which also leaves the trace in the folder. Exit st
 """
 
 import argparse
+import concurrent.futures
+import functools
 import json
 import pathlib
 import random
@@ -171,6 +173,11 @@ def compared(seed, binary, folder):
     return differences, items
 
 
+def compared_alone(args, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        return compared(seed, args.binary, args.keep / str(seed) if args.keep else pathlib.Path(folder))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary")
@@ -180,15 +187,14 @@ def main():
     args = parser.parse_args()
     first, last = map(int, args.seeds.split("-")) if "-" in args.seeds else (int(args.seeds),) * 2
     failed = 0
-    for seed in range(first, last + 1):
-        with tempfile.TemporaryDirectory() as folder:
-            folder = args.keep / str(seed) if args.keep else pathlib.Path(folder)
-            differences, items = compared(seed, args.binary, folder)
-        failed += bool(differences)
-        if args.keep:
-            print(*items, sep="\n")
-        for words, why in differences[:args.show]:
-            print(f"seed {seed}: analyze {' '.join(words)}: {why}")
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        seeds = range(first, last + 1)
+        for seed, (differences, items) in zip(seeds, pool.map(functools.partial(compared_alone, args), seeds)):
+            failed += bool(differences)
+            if args.keep:
+                print(*items, sep="\n")
+            for words, why in differences[:args.show]:
+                print(f"seed {seed}: analyze {' '.join(words)}: {why}")
     print(f"{last - first + 1 - failed} of {last - first + 1} seeds agree")
     return 1 if failed else 0
 

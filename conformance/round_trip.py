@@ -14,7 +14,9 @@ all is left out. The last line counts: `N passed, M failed, K not written`.
 
 import argparse
 import collections
+import concurrent.futures
 import filecmp
+import functools
 import json
 import os
 import subprocess
@@ -174,6 +176,11 @@ def check_other(options, before, path, output):
     return ("pass", "") if found == len(before) else ("fail", f"{len(before)} events became {found}")
 
 
+def check_alone(options, written, path):
+    with tempfile.TemporaryDirectory() as scratch:
+        return check(options, written, path, scratch)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -187,7 +194,7 @@ def main():
     listed = json.loads(run(options.program, "formats", "--json").stdout)
     listed = listed["formats"] if isinstance(listed, dict) else listed
     written = {entry["name"] for entry in listed if entry.get("write")}
-    count = collections.Counter()
+    found = []
     for folder in options.folders:
         for name in sorted(os.listdir(folder)):
             path = os.path.join(folder, name)
@@ -198,16 +205,15 @@ def main():
             for inside in ("trace", "uftrace.data"):
                 if os.path.exists(os.path.join(path, inside)):
                     path = os.path.join(path, inside)
-            for path in traces_of(options.program, path):
-                with tempfile.TemporaryDirectory() as scratch:
-                    result = check(options, written, path, scratch)
-                if result is None:
-                    count["unreadable"] += 1
-                    continue
-                kind, why = result
-                count[kind] += 1
-                if kind == "fail":
-                    print(f"FAIL {label}: {why}")
+            found.extend((label, path) for path in traces_of(options.program, path))
+    count = collections.Counter()
+    with concurrent.futures.ProcessPoolExecutor() as pool:
+        checked = functools.partial(check_alone, options, written)
+        for (label, _), result in zip(found, pool.map(checked, [path for _, path in found])):
+            kind, why = result or ("unreadable", None)
+            count[kind] += 1
+            if kind == "fail":
+                print(f"FAIL {label}: {why}")
     print(f"{count['pass']} passed, {count['fail']} failed, {count['skip']} not written, {count['unreadable']} unreadable")
     return 1 if count["fail"] or not count["pass"] else 0
 
