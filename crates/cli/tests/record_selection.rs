@@ -4,6 +4,7 @@
 mod recorded;
 mod util;
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -180,7 +181,8 @@ fn values_are_those_that_uftrace_records() {
             assert_eq!(nesting(&folder, "o"), nesting(&folder, "u"), "{way}: {list:?}");
         }
     }
-    for wrong in ["text@", "text@arg1/q", "text@arg1/o", "text@arg0", "text@arg1/t8", "text@arg1%rax", "text@retval"] {
+    let registers = ["text@arg1%rax", "text@arg1/t24", "text@arg6/t16", "text@arg1/t17%rdi", "text@arg1/t8%rdi+rsi"];
+    for wrong in ["text@", "text@arg1/q", "text@arg1/o", "text@arg0", "text@retval"].iter().chain(&registers) {
         let output = ours(&folder, &["record", "-o", "r", "-A", wrong, "./program"]);
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.code() == Some(125) && message.contains("names no value"), "{wrong}: {message}");
@@ -209,10 +211,15 @@ fn types_come_from_debugging_information() {
             "is_even(4) = 1;",
             "narrow(-7) = -8;",
             "nothing();",
-            "by_value(1) = 10;",
-            "large(7);",
-            "in_memory() = 7;",
-            ") = 11;",
+            "by_value(1, Pair{...}, 4) = 10;",
+            "large(7) = Large{...};",
+            "in_memory(Large{...}, 4) = 7;",
+            "by_reference(Owner{...}, 6) = 11;",
+            "made(12) {",
+            "} = Owner{...};",
+            "moved(Movable{...}, 13) {",
+            "joined(\"one\"s, 2) {",
+            "through(1, {...}, 1) = 2;",
             "size(\"text\"s, 1) = 5;",
             "call(&twice, 21) {",
             "twice(21) = 42;",
@@ -223,7 +230,7 @@ fn types_come_from_debugging_information() {
         }
         let lines = ours(&folder, &["replay", "-d", "o", "-f", "none", "--srcline", "-F", "nothing"]);
         let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
-        assert!(lines.contains("types.cc:23"), "{lines}");
+        assert!(lines.contains("types.cc:30"), "{lines}");
         // What is named wins, and the rest is as before.
         ours(&folder, &["record", "-o", "o", "--auto-args", "-A", "twice@arg1/x", "./program"]);
         is_read_alike(&folder, &["replay", "report"], way);
@@ -253,6 +260,101 @@ fn types_come_from_debugging_information() {
     is_read_alike(&folder, &["replay", "report", "graph", "dump"], "a name without types");
     folder.run("record -o o -a ./program").ends(0, &[]);
     is_read_alike(&folder, &["replay", "report", "graph", "dump"], "without types");
+}
+
+/// The bytes of values of structures in a recording, by function and place: the number of an argument, or `r`.
+fn structures(folder: &Folder, data: &str) -> BTreeMap<(String, String), String> {
+    let dump = ours(folder, &["dump", "-d", data]);
+    let (mut found, mut function, mut place) = (BTreeMap::new(), String::new(), None);
+    for line in String::from_utf8_lossy(&dump.stdout).lines() {
+        if let Some((_, call)) = line.split_once("[entry] ").or(line.split_once("[exit ] ")) {
+            function = call.split('(').next().unwrap_or_default().to_string();
+            place = None;
+        } else if let Some((number, _)) =
+            line.trim().strip_prefix("args[").and_then(|rest| rest.split_once("] struct "))
+        {
+            place = Some(number.to_string());
+        } else if line.trim().starts_with("retval struct ") {
+            place = Some("r".to_string());
+        } else if let Some(place) = place.as_ref().filter(|_| line.starts_with('\t')) {
+            let bytes: &mut String = found.entry((function.clone(), place.clone())).or_default();
+            bytes.extend(line.split_whitespace());
+        }
+    }
+    found
+}
+
+#[test]
+fn structures_are_recorded_by_value() {
+    let folder = Folder::new();
+    // Where uftrace 0.13 has them right: on the stack.
+    let on_stack =
+        ["same_large 0", "same_wide 0", "many 5", "many 8", "many 9", "spilled 5", "spilled 7", "spilled_floats 7"];
+    for way in ["-pg -O0", "-pg -mfentry -O1 -fno-inline -fno-ipa-cp -fno-ipa-sra"] {
+        let Some(_) = compile(&folder, "structures.c", &format!("-g {way}"), "program") else { return };
+        let traced = ours(&folder, &["record", "-o", "o", "-a", "-N", "^put$", "./program"]);
+        assert_eq!((traced.status.code(), &*String::from_utf8_lossy(&traced.stderr)), (Some(0), ""), "{way}");
+        is_read_alike(&folder, &["replay", "report", "graph", "dump"], way);
+        let recorded = structures(&folder, "o");
+        let truth = String::from_utf8_lossy(&traced.stdout).into_owned();
+        let truth: Vec<[&str; 3]> = truth
+            .lines()
+            .map(|line| line.split(' ').collect::<Vec<_>>().try_into().expect("a function, a place and bytes"))
+            .collect();
+        assert_eq!(truth.len(), 50, "{way}");
+        for [function, place, bytes] in &truth {
+            let known = recorded.get(&(function.to_string(), place.to_string()));
+            // What is behind the 10 bytes of a float is of no meaning.
+            let known = known.map(|known| &known[..bytes.len().min(known.len())]);
+            assert_eq!(known, Some(*bytes), "{way}: {function} {place}");
+        }
+        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none", "--no-comment"]);
+        let text = String::from_utf8_lossy(&replay.stdout).into_owned();
+        let known = [
+            "most(longest{...}) = 0;",
+            // More than uftrace records.
+            "more() = 1;",
+            "same_unnamed(unnamed{...}) = unnamed{...};",
+            "many(1, point{...}, pair{...}, 6.500000, mixed{...}, large{...}, doubles{...}, 14, pair{...}, point{...}) = 21;",
+            "spilled(1, 2, 3, 4, 5, pair{...}, 8, wide{...}, small{...}) = 23;",
+            "spilled_floats(1.000000, 2.000000, 3.000000, 4.000000, 5.000000, 6.000000, 7.000000, doubles{...}, 10.000000) = 38;",
+        ];
+        known.iter().for_each(|call| assert!(text.contains(call), "{way}: {call}: {text}"));
+        if is_there("uftrace") {
+            let mut theirs = Command::new("uftrace");
+            theirs.args(["record", "--no-libcall", "--no-event", "-d", "u", "-a", "-N", "^put$", "./program"]);
+            assert!(theirs.current_dir(folder.path("")).output().expect("it runs").status.success(), "{way}");
+            let theirs = structures(&folder, "u");
+            for name in on_stack {
+                let (function, place) = name.split_once(' ').expect("two words");
+                let key = (function.to_string(), place.to_string());
+                let [.., known] =
+                    truth.iter().find(|[of, at, _]| (*of, *at) == (function, place)).expect("it was called");
+                assert!(theirs[&key].starts_with(known), "{way}: {name}: {}", theirs[&key]);
+            }
+        }
+        // Named by hand, in registers and on the stack.
+        let arguments =
+            "same_pair@arg1/t16;same_turned@arg1/t16:turned%xmm0+rdi;spilled@arg6/t16%stack+1,arg8/t16%stack+3";
+        let results =
+            "same_pair@retval/t16;same_large@retval/t24;same_mixed@retval/t16%int+float;same_wide@retval/t16%long";
+        let listed = ours(&folder, &["record", "-o", "o", "-A", arguments, "-R", results, "./program"]);
+        assert_eq!(String::from_utf8_lossy(&listed.stderr), "", "{way}");
+        is_read_alike(&folder, &["replay", "report", "graph", "dump"], way);
+        let named = structures(&folder, "o");
+        assert_eq!(named.len(), 8, "{way}: {named:?}");
+        for ((function, place), bytes) in named {
+            // The second one that is named is the eighth argument.
+            let place = match (&*function, &*place) {
+                ("spilled", "0") => "5",
+                ("spilled", "1") => "7",
+                (_, place) => place,
+            };
+            let [.., known] =
+                truth.iter().find(|[of, at, _]| (*of, *at) == (&*function, place)).expect("it was called");
+            assert!(bytes.starts_with(known), "{way}: {function} {place}: {bytes}");
+        }
+    }
 }
 
 #[test]

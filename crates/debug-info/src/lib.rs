@@ -7,6 +7,7 @@
 
 mod dwarf;
 mod image;
+mod passing;
 mod processes;
 mod signatures;
 #[cfg(test)]

@@ -7,14 +7,15 @@ use gimli::{AttributeValue, Dwarf, Error, UnitOffset, UnitRef};
 
 use crate::dwarf::{Entry, Slice, name, path};
 use crate::image::{Image, Wanted};
+use crate::passing::{self, Passed, Passing, Register};
 
 /// Types that a type leads to, one from the other.
 const MOST_TYPES: usize = 64;
 /// Depth of namespaces and classes in which functions are looked for.
 const MOST_LEVELS: usize = 32;
-/// Integers that are in registers.
-const INTEGER_REGISTERS: u32 = 6;
-/// Floats that are.
+/// Registers of integers and addresses, in the order in which they are used.
+const INTEGER_REGISTERS: [&str; 6] = ["rdi", "rsi", "rdx", "rcx", "r8", "r9"];
+/// Registers of floats.
 const FLOAT_REGISTERS: u32 = 8;
 
 /// A function with debugging information.
@@ -25,9 +26,12 @@ pub struct Function {
     pub name: String,
     /// Line and path of its declaration.
     pub line: Option<(u64, String)>,
-    /// Its arguments as a specification of uftrace, such as `arg1/d32,arg2/s`: up to the first structure by value.
+    /// Its arguments as a specification of uftrace, such as `arg1/d32,arg2/s`: up to the first of which nobody knows how it
+    /// is passed. `%memory+rdi` is what stands at the address in that register.
     pub arguments: String,
-    /// Its return value, such as `retval/d32`; nothing without one, or when it is a structure.
+    /// Its return value, such as `retval/d32`; nothing without one, or when nobody knows how it is returned. A structure is in
+    /// registers of the kinds that are named, as in `retval/t16:pair%float+int`, in that of a `long double` (`%long`), or at
+    /// an address (`%memory`).
     pub result: String,
 }
 
@@ -82,7 +86,7 @@ impl Signatures {
         let mut function = Function { name, line: line(unit, &entries)?, ..Function::default() };
         let result = first(gimli::DW_AT_type).map(|(_, value)| self.type_of(unit, value)).transpose()?;
         // What returns a structure in memory is given its place as the first argument.
-        let is_in_memory = matches!(result, Some(Type::Large | Type::ByReference));
+        let is_in_memory = result.as_ref().is_some_and(Type::is_returned_in_memory);
         let mut places = Places { integers: u32::from(is_in_memory), ..Places::default() };
         if let Some(spec) = result.as_ref().and_then(Type::result) {
             function.result = spec;
@@ -106,7 +110,7 @@ impl Signatures {
 
     /// The type that an attribute leads to.
     fn type_of<'a>(&mut self, unit: UnitRef<'_, Slice<'a>>, value: AttributeValue<Slice<'a>>) -> Result<Type, Error> {
-        let (mut value, mut pointers, mut is_reference) = (value, 0, false);
+        let (mut value, mut pointers, mut is_reference, mut name) = (value, 0, false, None);
         for _ in 0..MOST_TYPES {
             let AttributeValue::UnitRef(offset) = value else {
                 // Of another unit: not more than how it is passed.
@@ -115,22 +119,19 @@ impl Signatures {
             let entry = unit.entry(offset)?;
             let next = entry.attr_value(gimli::DW_AT_type);
             match entry.tag() {
+                gimli::DW_TAG_array_type if pointers == 0 && is_vector(&entry) => return by_value(unit, &entry, name),
                 gimli::DW_TAG_pointer_type | gimli::DW_TAG_array_type => pointers += 1,
                 gimli::DW_TAG_reference_type | gimli::DW_TAG_rvalue_reference_type => {
                     pointers += 1;
                     is_reference = true;
                 }
-                gimli::DW_TAG_typedef
-                | gimli::DW_TAG_const_type
+                gimli::DW_TAG_typedef => name = self::name(unit, &entry, 0)?,
+                gimli::DW_TAG_const_type
                 | gimli::DW_TAG_volatile_type
                 | gimli::DW_TAG_restrict_type
                 | gimli::DW_TAG_atomic_type => {}
-                gimli::DW_TAG_ptr_to_member_type if pointers == 0 => {
-                    // Of a member function it has two words.
-                    let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value());
-                    return Ok(if size.is_none_or(|size| size == 8) { Type::Pointer } else { Type::Unknown });
-                }
-                _ => return self.innermost(unit, &entry, pointers, is_reference),
+                gimli::DW_TAG_ptr_to_member_type if pointers == 0 => return by_value(unit, &entry, None),
+                _ => return self.innermost(unit, &entry, pointers, is_reference, name),
             }
             match next {
                 Some(next) => value = next,
@@ -141,35 +142,28 @@ impl Signatures {
         Ok(Type::Unknown)
     }
 
-    /// A type without its pointers.
+    /// A type without its pointers, which may have another name.
     fn innermost<'a>(
         &mut self,
         unit: UnitRef<'_, Slice<'a>>,
         entry: &Entry<'a>,
         pointers: u32,
         is_reference: bool,
+        other_name: Option<String>,
     ) -> Result<Type, Error> {
         let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
         let name = name(unit, entry, MOST_TYPES)?.unwrap_or_default();
         let is_structure =
             matches!(entry.tag(), gimli::DW_TAG_structure_type | gimli::DW_TAG_class_type | gimli::DW_TAG_union_type);
         if is_structure && pointers <= 1 && name.starts_with("basic_string<char, std::char_traits<char>") {
-            return Ok(if pointers == 1 { Type::StdString } else { Type::ByReference });
+            return Ok(Type::StdString { is_reference: pointers == 1 });
         }
         if pointers > 0 {
             let is_text = pointers == 1 && !is_reference && entry.tag() == gimli::DW_TAG_base_type && name == "char";
             return Ok(if is_text { Type::Text } else { Type::Pointer });
         }
         if is_structure {
-            let convention = entry.attr_value(gimli::DW_AT_calling_convention).and_then(|value| match value {
-                AttributeValue::CallingConvention(convention) => Some(convention),
-                _ => None,
-            });
-            return Ok(match convention {
-                Some(gimli::DW_CC_pass_by_reference) => Type::ByReference,
-                _ if size > 16 => Type::Large,
-                _ => Type::Unknown,
-            });
+            return by_value(unit, entry, other_name);
         }
         Ok(match (entry.tag(), entry.attr_value(gimli::DW_AT_encoding)) {
             (gimli::DW_TAG_enumeration_type, _) => self.enumeration(unit, entry, name, size)?,
@@ -183,9 +177,9 @@ impl Signatures {
                 {
                     Type::Unsigned(size)
                 }
-                _ => Type::Unknown,
+                _ => by_value(unit, entry, None)?,
             },
-            _ => Type::Unknown,
+            _ => by_value(unit, entry, None)?,
         })
     }
 
@@ -231,39 +225,100 @@ enum Type {
     LongDouble,
     Pointer,
     Text,
-    StdString,
+    /// Its address is passed, also where it is passed by value.
+    StdString {
+        is_reference: bool,
+    },
     Enumeration(String),
-    /// A structure whose address is passed.
-    ByReference,
-    /// A structure that is copied to the stack; as a result, to a place whose address is passed.
+    Structure(Structure),
+    /// As a result, it is at an address that the caller gives. Nobody knows how it is passed.
     Large,
-    /// It is passed in several registers, or nobody knows how.
+    /// Nobody knows how it is passed.
     Unknown,
+}
+
+/// A structure, a class, a union, or what else is shown as bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Structure {
+    name: String,
+    passed: Passed,
+}
+
+/// A type that is shown as bytes when it is passed by value, and may have another name.
+fn by_value<'a>(unit: UnitRef<'_, Slice<'a>>, entry: &Entry<'a>, other_name: Option<String>) -> Result<Type, Error> {
+    // Rust and others have conventions of their own, of which only this is common.
+    let size = entry.attr_value(gimli::DW_AT_byte_size).and_then(|size| size.udata_value()).unwrap_or(0);
+    let others = if size > 16 { Type::Large } else { Type::Unknown };
+    let passed = if has_c_convention(unit)? { passing::of(unit, entry.offset())? } else { None };
+    let Some(passed) = passed else { return Ok(others) };
+    if entry.tag() == gimli::DW_TAG_ptr_to_member_type && passed.size == 8 {
+        return Ok(Type::Pointer);
+    }
+    let name = name(unit, entry, MOST_TYPES)?.or(other_name).unwrap_or_default();
+    // Of a template only the name.
+    Ok(Type::Structure(Structure { name: name.split('<').next().unwrap_or_default().to_string(), passed }))
+}
+
+fn is_vector(array: &Entry<'_>) -> bool {
+    matches!(array.attr_value(gimli::DW_AT_GNU_vector), Some(AttributeValue::Flag(true)))
 }
 
 /// Arguments so far, by where the calling convention has them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Places {
+    /// Registers that are in use.
     integers: u32,
     floats: u32,
     /// Words on the stack.
-    words: u32,
-    /// Floats of any size: the number of the next one.
+    words: u64,
+    /// How many there are: floats of any size, and all others.
     float_number: u32,
+    number: u32,
 }
 
 impl Places {
-    /// A place on the stack for so many words.
-    fn on_stack(&mut self, words: u32) -> String {
-        // Two are aligned to as many.
-        self.words = self.words.next_multiple_of(words);
-        let place = format!("%stack+{}", self.words + 1);
-        self.words += words;
+    /// A place on the stack for so many words, of an alignment in words.
+    fn on_stack(&mut self, words: u64, align: u64) -> String {
+        let begin = self.words.checked_next_multiple_of(align.max(1)).unwrap_or(u64::MAX);
+        let place = format!("stack+{}", begin.saturating_add(1));
+        self.words = begin.saturating_add(words);
         place
+    }
+
+    /// A register for each of these, if there are as many.
+    fn registers(&mut self, wanted: &[Register]) -> Option<Vec<String>> {
+        let before = *self;
+        let mut names = Vec::new();
+        for register in wanted {
+            match register {
+                Register::Integer => {
+                    names.extend(INTEGER_REGISTERS.get(self.integers as usize).map(ToString::to_string));
+                    self.integers += 1;
+                }
+                Register::Vector => {
+                    names.extend((self.floats < FLOAT_REGISTERS).then(|| format!("xmm{}", self.floats)));
+                    self.floats += 1;
+                }
+            }
+        }
+        let has_all = names.len() == wanted.len();
+        if !has_all {
+            *self = before;
+        }
+        has_all.then_some(names)
     }
 }
 
 impl Type {
+    /// Is a result of this type at an address that the caller gives as the first argument?
+    fn is_returned_in_memory(&self) -> bool {
+        match self {
+            Type::StdString { is_reference } => !is_reference,
+            Type::Structure(structure) => matches!(structure.passed.passing, Passing::Memory | Passing::Reference),
+            other => *other == Type::Large,
+        }
+    }
+
     /// The letter and what is behind it; nothing for a whole word.
     fn format(&self) -> Option<String> {
         Some(match self {
@@ -271,11 +326,11 @@ impl Type {
             Type::Signed(bytes) => format!("/d{}", bytes * 8),
             Type::Unsigned(bytes) => format!("/u{}", bytes * 8),
             Type::Char => "/c".into(),
-            Type::Pointer | Type::ByReference => "/p".into(),
+            Type::Pointer => "/p".into(),
             Type::Text => "/s".into(),
-            Type::StdString => "/S".into(),
+            Type::StdString { .. } => "/S".into(),
             Type::Enumeration(name) => format!("/e:{name}"),
-            Type::Float(_) | Type::LongDouble | Type::Large | Type::Unknown => return None,
+            Type::Float(_) | Type::LongDouble | Type::Structure(_) | Type::Large | Type::Unknown => return None,
         })
     }
 
@@ -284,24 +339,23 @@ impl Type {
         let bits = match self {
             Type::Float(bytes) => bytes * 8,
             Type::LongDouble => 80,
+            Type::Structure(structure) => return Some(structure.argument(places)),
             other => {
                 let format = other.format()?;
-                places.integers += 1;
-                let number = places.integers;
-                let place = if number > INTEGER_REGISTERS { places.on_stack(1) } else { String::new() };
-                return Some(format!("arg{number}{format}{place}"));
+                let register = places.registers(&[Register::Integer]);
+                return Some(places.counted(&format, register, None));
             }
         };
         places.float_number += 1;
         let number = places.float_number;
         let place = match self {
-            Type::LongDouble => places.on_stack(2),
-            _ if places.floats == FLOAT_REGISTERS => places.on_stack(1),
-            _ => {
-                places.floats += 1;
-                // A `long double` before it counts as a float, and takes no register.
-                if places.floats == number { String::new() } else { format!("%xmm{}", places.floats - 1) }
-            }
+            Type::LongDouble => format!("%{}", places.on_stack(2, 2)),
+            _ => match places.registers(&[Register::Vector]) {
+                // A `long double` before it counts as a float, and takes no register; a structure does the opposite.
+                Some(_) if places.floats == number => String::new(),
+                Some(names) => format!("%{}", names.join("+")),
+                None => format!("%{}", places.on_stack(1, 1)),
+            },
         };
         Some(format!("fparg{number}/{bits}{place}"))
     }
@@ -309,12 +363,97 @@ impl Type {
     /// The specification of a return value.
     fn result(&self) -> Option<String> {
         match self {
-            Type::ByReference => None,
             Type::Float(bytes) => Some(format!("retval/f{}", bytes * 8)),
             Type::LongDouble => Some("retval/f80".into()),
+            Type::Structure(structure) => structure.result(),
             other => Some(format!("retval{}", other.format()?)),
         }
     }
+}
+
+impl Places {
+    /// The specification of an argument that is no float, in registers or on the stack, where it has so many words of an
+    /// alignment.
+    fn counted(&mut self, format: &str, registers: Option<Vec<String>>, on_stack: Option<(u64, u64)>) -> String {
+        self.number += 1;
+        let number = self.number;
+        let usual = number.checked_sub(1).and_then(|at| INTEGER_REGISTERS.get(at as usize));
+        let place = match registers {
+            // Where it is expected.
+            Some(names) if on_stack.is_none() && usual.is_some_and(|usual| names == [*usual]) => String::new(),
+            Some(names) if names.is_empty() => String::new(),
+            Some(names) => format!("%{}", names.join("+")),
+            None => {
+                let (words, align) = on_stack.unwrap_or((1, 1));
+                format!("%{}", self.on_stack(words, align))
+            }
+        };
+        format!("arg{number}{format}{place}")
+    }
+}
+
+impl Structure {
+    fn format(&self) -> String {
+        let is_plain =
+            self.name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') && !self.name.is_empty();
+        let size = if self.passed.passing == Passing::Nothing { 0 } else { self.passed.size };
+        if is_plain { format!("/t{size}:{}", self.name) } else { format!("/t{size}") }
+    }
+
+    fn argument(&self, places: &mut Places) -> String {
+        let on_stack = Some((self.passed.size.div_ceil(8), self.passed.align.div_ceil(8)));
+        let registers = match self.passed.passing {
+            Passing::Nothing => Some(Vec::new()),
+            Passing::Registers(first, None) => places.registers(&[first]),
+            Passing::Registers(first, Some(second)) => places.registers(&[first, second]),
+            Passing::Memory | Passing::LongDouble => None,
+            Passing::Reference => match places.registers(&[Register::Integer]) {
+                Some(names) => Some(["memory".into()].into_iter().chain(names).collect()),
+                // Of what uftrace 0.13 takes for registers the last one counts, and there is none.
+                None => return places.counted("/p", None, None),
+            },
+        };
+        places.counted(&self.format(), registers, on_stack)
+    }
+
+    fn result(&self) -> Option<String> {
+        // Names that uftrace 0.13 does not take for places of arguments.
+        let name = |register| match register {
+            Register::Integer => "int",
+            Register::Vector => "float",
+        };
+        let place = match self.passed.passing {
+            Passing::Nothing => return None,
+            Passing::Registers(first, None) => name(first).to_string(),
+            Passing::Registers(first, Some(second)) => format!("{}+{}", name(first), name(second)),
+            Passing::Memory | Passing::Reference => "memory".into(),
+            Passing::LongDouble => "long".into(),
+        };
+        Some(format!("retval{}%{place}", self.format()))
+    }
+}
+
+/// Are structures of this unit passed as C and C++ do it?
+fn has_c_convention(unit: UnitRef<'_, Slice<'_>>) -> Result<bool, Error> {
+    let root = unit.header.root_offset();
+    let language = match unit.entry(root)?.attr_value(gimli::DW_AT_language) {
+        Some(AttributeValue::Language(language)) => language,
+        _ => return Ok(false),
+    };
+    Ok(matches!(
+        language,
+        gimli::DW_LANG_C
+            | gimli::DW_LANG_C89
+            | gimli::DW_LANG_C99
+            | gimli::DW_LANG_C11
+            | gimli::DW_LANG_C17
+            | gimli::DW_LANG_C_plus_plus
+            | gimli::DW_LANG_C_plus_plus_03
+            | gimli::DW_LANG_C_plus_plus_11
+            | gimli::DW_LANG_C_plus_plus_14
+            | gimli::DW_LANG_C_plus_plus_17
+            | gimli::DW_LANG_C_plus_plus_20
+    ))
 }
 
 /// Functions with code, in a unit or in an entry of it.
@@ -405,5 +544,36 @@ mod tests {
         assert_eq!((of(Type::Large), of(Type::Unknown)), (String::new(), String::new()));
         assert_eq!(Type::Large.result(), None);
         assert_eq!(Type::Signed(8).result().as_deref(), Some("retval"));
+    }
+
+    fn structure(size: u64, passing: Passing) -> Type {
+        Type::Structure(Structure { name: "pair".into(), passed: Passed { size, passing, align: 8 } })
+    }
+
+    #[test]
+    fn structures_are_where_the_convention_has_them() {
+        use Register::{Integer, Vector};
+        let both = |first, second| structure(16, Passing::Registers(first, Some(second)));
+        // The first register is taken by the place of the result.
+        let mut places = Places { integers: 1, ..Places::default() };
+        let mut of = |kind: Type| kind.argument(&mut places).unwrap_or_default();
+        assert_eq!(of(Type::Signed(4)), "arg1/d32%rsi");
+        assert_eq!(of(both(Integer, Vector)), "arg2/t16:pair%rdx+xmm0");
+        assert_eq!(of(Type::Float(8)), "fparg1/64%xmm1");
+        assert_eq!(of(structure(1, Passing::Nothing)), "arg3/t0:pair");
+        assert_eq!(of(structure(4, Passing::Reference)), "arg4/t4:pair%memory+rcx");
+        assert_eq!(of(structure(24, Passing::Memory)), "arg5/t24:pair%stack+1");
+        assert_eq!(of(Type::Pointer), "arg6/p%r8");
+        // Of two only one register is left: it is for the next.
+        assert_eq!(of(both(Integer, Integer)), "arg7/t16:pair%stack+4");
+        assert_eq!(of(structure(3, Passing::Registers(Integer, None))), "arg8/t3:pair%r9");
+        assert_eq!(of(structure(4, Passing::Reference)), "arg9/p%stack+6");
+        assert_eq!(of(Type::StdString { is_reference: false }), "arg10/S%stack+7");
+        let result = |kind: Type| kind.result().unwrap_or_default();
+        assert_eq!(result(both(Integer, Vector)), "retval/t16:pair%int+float");
+        assert_eq!(result(both(Vector, Vector)), "retval/t16:pair%float+float");
+        assert_eq!(result(structure(4, Passing::Reference)), "retval/t4:pair%memory");
+        assert_eq!(result(structure(16, Passing::LongDouble)), "retval/t16:pair%long");
+        assert_eq!(result(structure(1, Passing::Nothing)), "");
     }
 }

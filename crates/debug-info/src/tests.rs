@@ -8,6 +8,7 @@ use object::write::{Object, Symbol, SymbolSection};
 use object::{Architecture, BinaryFormat, Endianness, SectionKind, SymbolFlags, SymbolKind, SymbolScope};
 
 use crate::image::{Found, Image, Wanted, below, hexadecimal};
+use crate::signatures::Signatures;
 
 /// The build id of the programs.
 const ID: [u8; 4] = [0xab, 0xcd, 0xef, 1];
@@ -232,4 +233,64 @@ fn damaged_programs_say_something_or_nothing() {
 #[test]
 fn a_zero_has_no_mark() {
     assert_eq!((hexadecimal(0), hexadecimal(0x1f)), ("0".to_string(), "0x1f".to_string()));
+}
+
+/// A program with a function `take`, whose one argument is a structure that `members` makes: of types by their numbers, of
+/// which 0 is `int`.
+fn with_structures(members: &[(&[usize], u64)]) -> Vec<u8> {
+    let encoding = Encoding { format: Format::Dwarf32, version: 5, address_size: 8 };
+    let mut dwarf = DwarfUnit::new(encoding);
+    let root = dwarf.unit.root();
+    dwarf.unit.get_mut(root).set(gimli::DW_AT_language, AttributeValue::Language(gimli::DW_LANG_C11));
+    let number = dwarf.unit.add(root, gimli::DW_TAG_base_type);
+    dwarf.unit.get_mut(number).set(gimli::DW_AT_byte_size, AttributeValue::Udata(4));
+    dwarf.unit.get_mut(number).set(gimli::DW_AT_encoding, AttributeValue::Encoding(gimli::DW_ATE_signed));
+    let mut types = vec![number];
+    types.extend(members.iter().map(|_| dwarf.unit.add(root, gimli::DW_TAG_structure_type)));
+    for (at, (kinds, size)) in members.iter().enumerate() {
+        dwarf.unit.get_mut(types[at + 1]).set(gimli::DW_AT_byte_size, AttributeValue::Udata(*size));
+        for (place, kind) in kinds.iter().enumerate() {
+            let member = dwarf.unit.add(types[at + 1], gimli::DW_TAG_member);
+            let member = dwarf.unit.get_mut(member);
+            member.set(gimli::DW_AT_type, AttributeValue::UnitRef(types[*kind]));
+            member.set(gimli::DW_AT_data_member_location, AttributeValue::Udata(4 * place as u64));
+        }
+    }
+    let function = dwarf.unit.add(root, gimli::DW_TAG_subprogram);
+    let argument = dwarf.unit.add(function, gimli::DW_TAG_formal_parameter);
+    let last = *types.last().expect("there is one");
+    dwarf.unit.get_mut(argument).set(gimli::DW_AT_type, AttributeValue::UnitRef(last));
+    let function = dwarf.unit.get_mut(function);
+    function.set(gimli::DW_AT_name, AttributeValue::String(b"take".to_vec()));
+    function.set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x40)));
+    let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
+    let mut sections = Sections::new(EndianVec::new(LittleEndian));
+    dwarf.write(&mut sections).expect("it is consistent");
+    let written = sections.for_each(|id, data| {
+        if !data.slice().is_empty() {
+            let section = object.add_section(Vec::new(), id.name().into(), SectionKind::Debug);
+            object.append_section_data(section, data.slice(), 1);
+        }
+        Ok::<_, gimli::write::Error>(())
+    });
+    written.expect("nothing fails");
+    object.write().expect("it is consistent")
+}
+
+#[test]
+fn structures_without_an_end_are_unknown() {
+    let folder = Folder::new("structures");
+    let arguments = |members: &[(&[usize], u64)]| {
+        let signatures = Signatures::of(&folder.file("program", &with_structures(members)));
+        signatures.functions[&0x40].arguments.clone()
+    };
+    assert_eq!(arguments(&[(&[0, 0], 8), (&[1, 0, 0], 12)]), "arg1/t12%rdi+rsi");
+    assert_eq!(arguments(&[(&[0, 0, 0, 0, 0], 20)]), "arg1/t20%stack+1");
+    assert_eq!(arguments(&[(&[], u64::MAX)]), format!("arg1/t{}%stack+1", u64::MAX));
+    // It is in itself.
+    assert_eq!(arguments(&[(&[0, 1], 8)]), "");
+    // Each has the one before it twice.
+    let deep: Vec<_> = (0..60).map(|at| [at, at]).collect();
+    let deep: Vec<(&[usize], u64)> = deep.iter().map(|kinds| (&kinds[..], 8)).collect();
+    assert_eq!(arguments(&deep), "");
 }

@@ -128,7 +128,7 @@ pub(crate) struct RecordCalls {
     pub(crate) time_filter: Option<u64>,
 
     /// Record arguments of these functions, as in 'copy@arg1/s,arg2/i32,fparg1': FORMAT is d, i, u, x, c, f, s, S or p,
-    /// with a size in bits. FUNC alone: those whose types debugging information tells
+    /// with a size in bits, or t with the bytes of a structure. FUNC alone: those whose types debugging information tells
     #[arg(long, short = 'A', value_name = "FUNC[@argN[/FORMAT],...]")]
     pub(crate) argument: Vec<String>,
 

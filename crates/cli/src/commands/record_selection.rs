@@ -118,7 +118,7 @@ pub(crate) fn check_values(arguments: &[String], results: &[String]) -> Result<(
             let count = specs.split(',').filter(|spec| spec.contains("arg") || spec.contains("retval")).count();
             let found =
                 lists.first().map(|lists| &lists[at]).filter(|list| list.len() == count && count > 0 && !is_octal);
-            if found.is_none_or(|list| list.iter().any(|wanted| value(wanted).is_none())) {
+            if found.is_none_or(|list| list.iter().any(|wanted| taken(wanted).is_none())) {
                 let error = Error::misuse(format!("`{text}` names no value that can be recorded"));
                 return Err(
                     error.with_help("values are argN, fpargN and retval, with a format: `copy@arg1/s,arg2/i32`")
@@ -138,8 +138,8 @@ fn add_values(actions: &mut Actions, functions: &[Function], values: &Values, ha
     let mut known = names.iter().map(|(module, name)| (module.as_str(), name.as_str()));
     let wanted = wanted_values([&values.arguments, &values.results], has_globs, &mut known);
     for (action, [arguments, results]) in actions.of.iter_mut().zip(wanted) {
-        action.arguments = arguments.iter().filter_map(value).collect();
-        action.results = results.iter().filter_map(value).collect();
+        action.arguments = all(&arguments);
+        action.results = all(&results);
     }
 }
 
@@ -177,7 +177,7 @@ fn add_named_types(actions: &mut Actions, functions: &[Function], values: &Value
             });
             let items: Vec<_> = items.collect();
             let lists = wanted(&items.join(";"), &mut std::iter::once(number));
-            let list = lists.iter().flat_map(|lists| &lists[at]).filter_map(value).collect();
+            let list = all(lists.iter().flat_map(|lists| &lists[at]));
             *if at == 0 { &mut action.arguments } else { &mut action.results } = list;
         }
     }
@@ -191,7 +191,7 @@ fn add_auto_values(actions: &mut Actions, functions: &[Function]) {
         let values = known.entry(specs.to_string()).or_insert_with(|| {
             let item = format!("f@{specs}");
             let lists = wanted_values([&item, &item], false, &mut [("", "f")].into_iter());
-            lists.first().map_or(Vec::new(), |lists| lists[at].iter().filter_map(value).collect())
+            lists.first().map_or(Vec::new(), |lists| all(&lists[at]))
         });
         values.clone()
     };
@@ -206,27 +206,80 @@ fn add_auto_values(actions: &mut Actions, functions: &[Function]) {
     }
 }
 
-/// The value that the recorder takes; `None` when it cannot.
-fn value(wanted: &Wanted) -> Option<Value> {
+/// The values of a list, of those that the recorder can take.
+fn all<'w>(list: impl IntoIterator<Item = &'w Wanted>) -> Vec<Value> {
+    list.into_iter().filter_map(taken).flatten().collect()
+}
+
+/// What the recorder takes for a value: its parts, one behind the other. `None` when it cannot.
+fn taken(wanted: &Wanted) -> Option<Vec<Value>> {
     let form = match wanted.form {
         WantedForm::Plain => Form::Plain,
         WantedForm::Text => Form::Text,
         WantedForm::StdString => Form::StdString,
-        WantedForm::Structure => return None,
+        WantedForm::Structure => return structure(wanted),
     };
     let place = match &wanted.place {
         WantedPlace::Argument(index) => Place::Integer(index.checked_sub(1)?),
         WantedPlace::Float(index) => Place::Float(index.checked_sub(1)?),
-        WantedPlace::Stack(offset) => Place::Stack(offset.trim_start_matches('+').parse().ok()?),
+        WantedPlace::Stack(offset) => stack(offset)?,
         WantedPlace::Register(name) => register(&name.to_ascii_lowercase())?,
-        WantedPlace::Result(true) => Place::FloatResult,
-        WantedPlace::Result(false) => Place::Result,
+        WantedPlace::Registers(..) => return None,
+        WantedPlace::Result(true) if wanted.size > 8 => Place::LongResult,
+        WantedPlace::Result(true) => Place::FloatResult(0),
+        WantedPlace::Result(false) => Place::Result(0),
     };
     let is_near = match place {
-        Place::Integer(index) | Place::Float(index) | Place::Stack(index) => index < 100,
+        Place::Integer(index) | Place::Float(index) => index < MOST_NEAR,
         _ => true,
     };
-    is_near.then_some(Value { form, size: wanted.size, place })
+    is_near.then(|| vec![Value { form, size: wanted.size, place }])
+}
+
+/// The parts of a structure: those in registers; or one, on the stack or behind an address.
+fn structure(wanted: &Wanted) -> Option<Vec<Value>> {
+    let size = wanted.size;
+    let bytes = |form, place| Some(vec![Value { form, size, place }]);
+    let places: Vec<_> = match &wanted.place {
+        _ if size == 0 => return Some(Vec::new()),
+        WantedPlace::Stack(offset) => return bytes(Form::Bytes, stack(offset)?),
+        WantedPlace::Registers(names, is_result) => {
+            let names = names.to_ascii_lowercase();
+            match (names.strip_prefix("memory"), is_result) {
+                (Some(""), true) => return bytes(Form::Behind, Place::Result(0)),
+                (Some(at), false) => return bytes(Form::Behind, register(at.strip_prefix('+')?)?),
+                _ => {}
+            }
+            match is_result {
+                true => results(&names)?,
+                false => names.split('+').map(register).collect::<Option<_>>()?,
+            }
+        }
+        // Integers, if nothing else is said.
+        WantedPlace::Result(_) if size > 16 => return bytes(Form::Behind, Place::Result(0)),
+        WantedPlace::Result(_) => (0..2).map(Place::Result).take(size.div_ceil(8)).collect(),
+        WantedPlace::Argument(index) => {
+            let first = index.checked_sub(1)?;
+            match first {
+                6.. if first < MOST_NEAR => return bytes(Form::Bytes, Place::Stack(first - 5)),
+                _ if size > 8 * (6_usize.saturating_sub(first as usize)).min(2) => return None,
+                _ => (first..6).map(Place::Integer).take(size.div_ceil(8)).collect(),
+            }
+        }
+        _ => return None,
+    };
+    // Behind one alone is nothing, or the rest of a vector.
+    let last = places.len().checked_sub(1)?;
+    let is_whole = size > last * 8 && size <= (last + if last == 0 { 2 } else { 1 }) * 8;
+    let part = |(at, place)| Value { form: Form::Plain, size: if at < last { 8 } else { size - last * 8 }, place };
+    is_whole.then(|| places.into_iter().enumerate().map(part).collect())
+}
+
+/// Words of the stack, and arguments, that can be named.
+const MOST_NEAR: u32 = 100;
+
+fn stack(offset: &str) -> Option<Place> {
+    offset.trim_start_matches('+').parse().ok().filter(|word| *word < MOST_NEAR).map(Place::Stack)
 }
 
 fn register(name: &str) -> Option<Place> {
@@ -235,4 +288,16 @@ fn register(name: &str) -> Option<Place> {
         Some(number) => number.parse().ok().filter(|number| *number < 8).map(Place::Float),
         None => integers.iter().position(|known| *known == name).map(|at| Place::Integer(at as u32)),
     }
+}
+
+/// The places of the parts of a result, by their kinds: the next register of each.
+fn results(names: &str) -> Option<Vec<Place>> {
+    let (mut integers, mut floats) = (0..2, 0..2);
+    let place = |name| match name {
+        "int" => integers.next().map(Place::Result),
+        "float" => floats.next().map(Place::FloatResult),
+        "long" => Some(Place::LongResult),
+        _ => None,
+    };
+    names.split('+').map(place).collect()
 }

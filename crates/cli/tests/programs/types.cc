@@ -9,8 +9,15 @@ struct Owner {
     long value;
     explicit Owner(long value) : value(value) {}
     Owner(const Owner &other) : value(other.value) {}
+    __attribute__((no_instrument_function)) int plus(int n) const { return (int)value + n; }
+};
+struct Movable {
+    int value;
+    explicit Movable(int value) : value(value) {}
+    Movable(const Movable &) = default;
 };
 typedef const char *Name;
+typedef int (Owner::*Method)(int) const;
 
 extern "C" {
 int many(int a, short b, unsigned char c, bool d, long e, unsigned f, int g, signed char h) { return a + b + c + d + e + f + g + h; }
@@ -26,6 +33,10 @@ Large large(int a) { return {a, a + 1, a + 2}; }
 int in_memory(Large large, int a) { return (int)large.c + a; }
 long by_reference(Owner owner, int a) { return owner.value + a; }
 int size(const std::string &text, int a) { return (int)text.size() + a; }
+Owner made(long value) { return Owner(value); }
+Movable moved(Movable movable, int value) { return Movable(value + movable.value); }
+std::string joined(std::string text, int a) { return text + std::to_string(a); }
+int through(int before, Method method, int behind) { return before + behind + 0 * (method == nullptr); }
 int call(int (*function)(int), int a) { return function(a); }
 int twice(int a) { return a * 2; }
 float half(float a) { return a / 2; }
@@ -47,6 +58,10 @@ int main() {
     in_memory(Large{1, 2, 3}, 4);
     by_reference(Owner(5), 6);
     size("text", 1);
+    made(12);
+    moved(Movable(1), 13);
+    joined("one", 2);
+    through(1, &Owner::plus, 1);
     call(twice, 21);
     half(3);
     return 0;

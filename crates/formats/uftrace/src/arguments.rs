@@ -53,6 +53,8 @@ pub(super) struct Spec {
     /// Bytes that are stored; not used for strings.
     pub size: usize,
     place: Place,
+    /// Names of the registers in which parts of it are, joined.
+    registers: Option<String>,
     is_return_value: bool,
     /// Was the function named, rather than matched by a pattern?
     is_exact: bool,
@@ -138,17 +140,19 @@ impl Spec {
         if at_place.is_none() && !rest.is_empty() {
             return None;
         }
+        let mut registers = None;
         if let Some(name) = at_place {
             place = match name.strip_prefix("stack") {
                 Some(offset) => Place::Stack(offset.to_string()),
                 // Of several registers the last one counts.
                 None => Place::Register(name.rsplit('+').next().unwrap_or(name).to_string()),
             };
+            registers = matches!(place, Place::Register(_)).then(|| name.to_string());
         }
         if form == Form::Float && size == 10 && is_arm {
             size = 8;
         }
-        Some(Spec { form, size, place, is_return_value, is_exact: false })
+        Some(Spec { form, size, place, registers, is_return_value, is_exact: false })
     }
 
     fn wanted(self) -> Wanted {
@@ -159,6 +163,9 @@ impl Spec {
             _ => WantedForm::Plain,
         };
         let place = match self.place {
+            Place::Register(_) if form == WantedForm::Structure => {
+                WantedPlace::Registers(self.registers.unwrap_or_default(), self.is_return_value)
+            }
             _ if self.is_return_value => WantedPlace::Result(self.form == Form::Float),
             Place::Index(index) => WantedPlace::Argument(index),
             Place::Float(index) => WantedPlace::Float(index),
@@ -290,6 +297,8 @@ pub enum WantedPlace {
     Float(u32),
     /// A register.
     Register(String),
+    /// The registers of parts of a structure, joined by `+`, and whether it is the return value.
+    Registers(String, bool),
     /// A place on the stack: the text behind `stack`.
     Stack(String),
     /// The return value, and whether it is a float.
@@ -365,6 +374,7 @@ impl Signatures {
                     }
                     for spec in &mut specs_of {
                         spec.place = Place::Index(0);
+                        spec.registers = None;
                         spec.is_exact = false;
                         if let Form::Enumeration(name, values) = &mut spec.form {
                             let found = module.debug.enumerations.get(name).or_else(|| auto_enumerations.get(name));

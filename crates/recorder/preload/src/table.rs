@@ -91,11 +91,15 @@ pub(crate) const PLAIN: u64 = 0;
 pub(crate) const TEXT: u64 = 1;
 /// A `std::string`, by its address.
 pub(crate) const STD_STRING: u64 = 2;
+/// Bytes that are on the stack, as many as are stored.
+pub(crate) const BYTES: u64 = 3;
+/// Bytes behind an address.
+pub(crate) const BEHIND: u64 = 4;
 
 pub(crate) const INTEGER: u64 = 0;
 pub(crate) const VECTOR: u64 = 1;
 pub(crate) const STACK: u64 = 2;
-/// The return value of the function: an integer, a float, a `long double`.
+/// The return value of the function: integers, floats, a `long double`.
 pub(crate) const RESULT: u64 = 3;
 pub(crate) const FLOAT_RESULT: u64 = 4;
 pub(crate) const LONG_RESULT: u64 = 5;

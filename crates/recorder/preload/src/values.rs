@@ -10,10 +10,14 @@ use crate::table::{self, Value};
 
 /// Bytes of the values of a call, at most.
 pub(crate) const MOST: usize = 1024;
+/// Of these the values themselves, as uftrace has it.
+const MOST_VALUES: usize = MOST - 4;
 /// Room for them: what is written behind the last value is no more than a text.
 pub(crate) const ROOM: usize = MOST + 128;
 /// Texts of this length and longer ones are cut, and end in dots.
 const LONGEST: usize = 98;
+/// Words of the stack behind a return address that every thread has.
+const NEAR: usize = 100;
 const PAGE: usize = 4096;
 const SYS_PROCESS_VM_READV: usize = 310;
 
@@ -21,26 +25,45 @@ const SYS_PROCESS_VM_READV: usize = 310;
 pub(crate) unsafe fn collect(values: &[Value], saved: &Saved, own: usize, out: *mut u8) -> usize {
     let mut at = 0;
     for value in values {
-        if at + value.size as usize > MOST - LONGEST - 8 {
+        let size = value.size as usize;
+        let is_text = matches!(value.form, table::TEXT | table::STD_STRING);
+        if at + if is_text { 0 } else { size } > MOST_VALUES {
             return 0;
         }
-        // SAFETY: there is room for the longest value behind `at`; the stub saved the registers, and the caller's frame
-        // has what the convention puts on the stack, or at least readable bytes.
+        // SAFETY: there is room for the longest text behind `at`, and for this value; the stub saved the registers, and the
+        // caller's frame has what the convention puts on the stack, or at least readable bytes.
         unsafe {
             let out = out.add(at);
-            let raw = raw(value, saved);
             at += match value.form {
-                table::TEXT => text(raw[0] as usize, LONGEST, own, out),
-                table::STD_STRING => std_string(raw[0] as usize, own, out),
+                table::TEXT => text(raw(value, saved)[0] as usize, LONGEST, own, out),
+                table::STD_STRING => std_string(raw(value, saved)[0] as usize, own, out),
+                table::BEHIND => bytes(raw(value, saved)[0] as usize, size, own, out),
+                table::BYTES => {
+                    let address = saved.place + value.index as usize * 8;
+                    match value.index as usize + size.div_ceil(8) <= NEAR {
+                        true => {
+                            for at in 0..size.div_ceil(4) {
+                                let part = (address as *const u32).add(at).read_volatile();
+                                out.cast::<u32>().add(at).write_volatile(part);
+                            }
+                            size
+                        }
+                        false => bytes(address, size, own, out),
+                    }
+                }
                 _ => {
+                    let raw = raw(value, saved);
                     out.cast::<u64>().write_unaligned(raw[0]);
-                    if value.size > 8 {
+                    if size > 8 {
                         out.cast::<u64>().add(1).write_unaligned(raw[1]);
                     }
-                    value.size as usize
+                    size
                 }
             };
             at = at.next_multiple_of(4);
+        }
+        if at > MOST_VALUES {
+            return 0;
         }
     }
     at.next_multiple_of(8)
@@ -61,12 +84,12 @@ unsafe fn raw(value: &Value, saved: &Saved) -> [u64; 2] {
             None => stack(index - 5),
         },
         // SAFETY: the stub saved that many of them.
-        table::VECTOR if index < 8 => unsafe { [(*saved.vectors.add(index))[0].to_bits(), 0] },
+        table::VECTOR if index < 8 => unsafe { (*saved.vectors.add(index)).map(f64::to_bits) },
         table::VECTOR => stack(index - 7),
         table::STACK => stack(index),
-        table::RESULT => [saved.rax as u64, saved.rdx as u64],
-        // SAFETY: as above.
-        table::FLOAT_RESULT => unsafe { [(*saved.vectors)[0].to_bits(), 0] },
+        table::RESULT => [if index == 0 { saved.rax } else { saved.rdx } as u64, 0],
+        // SAFETY: as above; there are two.
+        table::FLOAT_RESULT => unsafe { (*saved.vectors.add(index.min(1))).map(f64::to_bits) },
         _ => {
             let mut bytes = [0_u64; 2];
             // SAFETY: it stores the top of the stack of floats, which a function that returns a `long double` left there,
@@ -119,6 +142,18 @@ unsafe fn std_string(address: usize, own: usize, out: *mut u8) -> usize {
             _ => unreadable(address, out),
         }
     }
+}
+
+/// Copies bytes, of which those that cannot be read are 0. Gives how many.
+unsafe fn bytes(address: usize, len: usize, own: usize, out: *mut u8) -> usize {
+    // SAFETY: there is room behind `out` for that many bytes, says the caller.
+    unsafe {
+        let read = read(address, len, own, out).unwrap_or(0);
+        for at in read..len {
+            out.add(at).write_volatile(0);
+        }
+    }
+    len
 }
 
 /// Writes the address in place of the text that cannot be read there.

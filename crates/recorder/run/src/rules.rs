@@ -74,6 +74,10 @@ pub enum Form {
     Text,
     /// The text of the `std::string` that it points to.
     StdString,
+    /// Bytes that are on the stack from its place on.
+    Bytes,
+    /// The bytes that it points to.
+    Behind,
 }
 
 /// Where a value is, by the calling convention.
@@ -85,10 +89,12 @@ pub enum Place {
     Float(u32),
     /// A word of the stack, behind the return address, which is 0.
     Stack(u32),
-    /// The integer or address that is returned.
-    Result,
-    /// The float that is returned.
-    FloatResult,
+    /// An integer or address that is returned, from 0.
+    Result(u32),
+    /// A float that is returned, from 0.
+    FloatResult(u32),
+    /// The `long double` that is returned.
+    LongResult,
 }
 
 impl Value {
@@ -97,14 +103,16 @@ impl Value {
             Form::Plain => table::PLAIN,
             Form::Text => table::TEXT,
             Form::StdString => table::STD_STRING,
+            Form::Bytes => table::BYTES,
+            Form::Behind => table::BEHIND,
         };
         let (place, index) = match self.place {
             Place::Integer(index) => (table::INTEGER, index),
             Place::Float(index) => (table::VECTOR, index),
             Place::Stack(index) => (table::STACK, index),
-            Place::Result => (table::RESULT, 0),
-            Place::FloatResult if self.size > 8 => (table::LONG_RESULT, 0),
-            Place::FloatResult => (table::FLOAT_RESULT, 0),
+            Place::Result(index) => (table::RESULT, index),
+            Place::FloatResult(index) => (table::FLOAT_RESULT, index),
+            Place::LongResult => (table::LONG_RESULT, 0),
         };
         table::Value { form, size: self.size as u64, place, index: index.into() }
     }
