@@ -83,10 +83,11 @@ pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progres
     }
     let origin = origin.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let Calls { tasks, names, lanes, segments, levels, .. } = &mut calls;
+    let many = lanes.iter().filter(|lane| slices::are_many(lane.calls())).count();
     for (task, lane) in tasks.iter_mut().zip(lanes) {
         lane.finish(segments);
         task.calls = lane.calls();
-        levels.push(Levels::new(lane.kept_in(segments, names.len()), origin));
+        levels.push(Levels::new(lane.kept_in(segments, names.len()), origin, many));
     }
     let ranges = || calls.lanes.iter().filter_map(Lane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);

@@ -4,7 +4,6 @@
 //! level's buckets, each at one level only, and of the shorter ones a sum for each bucket and depth. What is narrower is
 //! followed again.
 
-use std::collections::HashMap;
 use std::io;
 
 use crate::lane::{End, Kept, Step};
@@ -66,28 +65,66 @@ pub(crate) struct Levels {
     levels: Vec<Level>,
 }
 
-/// Buckets of the lowest level over the whole time, at most; fewer where a bucket would hold few calls.
-const BUCKETS: u64 = 1 << 14;
+/// Buckets of the lowest level over the whole time, at most, of one task of many and of one of few, and of all tasks together
+/// where they are few; fewer where a bucket would hold few calls.
+const BUCKETS: [u64; 2] = [1 << 14, 1 << 16];
+const ALL_BUCKETS: u64 = 1 << 17;
 /// Calls of a task that are followed again for every question.
 const FEW: u64 = 1 << 14;
 
+/// Has a task with so many calls levels?
+pub(crate) fn are_many(calls: u64) -> bool {
+    calls > FEW
+}
+
 /// Gathers short calls.
 #[derive(Default)]
-struct Gathered(HashMap<(i64, u32), Short>);
+struct Gathered {
+    /// By depth, those of the bucket that the last one was in: calls of a depth mostly come in their order.
+    open: Vec<Option<Short>>,
+    done: Vec<Short>,
+}
+
+/// Depths of which a bucket is kept open; deeper calls are rare.
+const OPEN_DEPTHS: usize = 1 << 10;
 
 impl Gathered {
     fn add(&mut self, short: Short) {
-        let own = self.0.entry((short.bucket, short.depth)).or_insert(Short { n: 0, busy: 0, longest: -1, ..short });
-        (own.n, own.busy) = (own.n + short.n, own.busy.saturating_add(short.busy));
-        if short.longest > own.longest {
-            (own.longest, own.name) = (short.longest, short.name);
+        let depth = short.depth as usize;
+        if depth >= self.open.len() && depth < OPEN_DEPTHS {
+            self.open.resize(depth + 1, None);
+        }
+        match self.open.get_mut(depth) {
+            None => self.done.push(short),
+            Some(Some(open)) if open.bucket == short.bucket => open.add(&short),
+            Some(open) => self.done.extend(open.replace(short)),
         }
     }
 
+    /// In the order of buckets and depths, each once.
     fn sorted(self) -> Vec<Short> {
-        let mut all: Vec<Short> = self.0.into_values().collect();
-        all.sort_unstable_by_key(|short| (short.bucket, short.depth));
+        let mut all = self.done;
+        all.extend(self.open.into_iter().flatten());
+        // What comes from one place is sorted already.
+        all.sort_by_key(|short| (short.bucket, short.depth));
+        all.dedup_by(|next, own| {
+            let is_same = (next.bucket, next.depth) == (own.bucket, own.depth);
+            if is_same {
+                own.add(next);
+            }
+            is_same
+        });
+        all.shrink_to_fit();
         all
+    }
+}
+
+impl Short {
+    fn add(&mut self, other: &Short) {
+        (self.n, self.busy) = (self.n + other.n, self.busy.saturating_add(other.busy));
+        if other.longest > self.longest {
+            (self.longest, self.name) = (other.longest, other.name);
+        }
     }
 }
 
@@ -96,11 +133,12 @@ fn short(call: &Long, length: i64, bucket: i64) -> Short {
 }
 
 impl Levels {
-    /// The levels of a task, whose buckets are counted from `origin`; `None` when they are not worth it.
-    pub(crate) fn new(lane: Kept<'_>, origin: i64) -> Option<Levels> {
-        let (first, last) = lane.range().filter(|_| lane.calls() > FEW)?;
+    /// The levels of one of some tasks that have some, whose buckets are counted from `origin`; `None` when they are not worth it.
+    pub(crate) fn new(lane: Kept<'_>, origin: i64, tasks: usize) -> Option<Levels> {
+        let (first, last) = lane.range().filter(|_| are_many(lane.calls()))?;
+        let buckets = (ALL_BUCKETS / tasks.max(1) as u64).clamp(BUCKETS[0], BUCKETS[1]);
         let mut lowest = 0;
-        while last.abs_diff(first) >> lowest >= BUCKETS.min(lane.calls() / 64) {
+        while last.abs_diff(first) >> lowest >= buckets.min(lane.calls() / 64) {
             lowest += 2;
         }
         let mut levels = vec![Level::default()];
@@ -295,7 +333,7 @@ pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range:
         });
     }
     let Slices { mut long, short, .. } = slices;
-    long.extend(short.0.into_values().map(|short| Slice {
+    long.extend(short.sorted().into_iter().map(|short| Slice {
         at: short.bucket,
         len: Some(1),
         depth: short.depth,
@@ -303,7 +341,7 @@ pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range:
         n: short.n,
         busy: ((i128::from(short.busy) * 255) >> level).clamp(1, 255) as u8,
     }));
-    long.sort_unstable_by_key(|slice| (slice.at, slice.depth));
+    long.sort_by_key(|slice| (slice.at, slice.depth));
     long
 }
 
@@ -351,7 +389,7 @@ mod tests {
         let lane = lane.kept_in(&segments, 9);
         let (first, last) = lane.range().expect("it has calls");
         let origin = first - 77;
-        let levels = Levels::new(lane, origin).expect("there are many");
+        let levels = Levels::new(lane, origin, 1).expect("there are many");
         assert!(levels.bytes() < made.len() * 8, "{}", levels.bytes());
         for level in (0..=40).step_by(3) {
             let tile = 10 + level;

@@ -1,10 +1,12 @@
 //! Answers to `tiles`: what is where, in columns.
 
-use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
+use tracemill_codec::text::out::Out;
 use tracemill_lod::calls::Slice;
 use tracemill_lod::counters::Point;
 use tracemill_lod::tiles::{self, Density, MAX_LEVEL};
@@ -17,7 +19,7 @@ use crate::plots::{self, Field};
 use crate::shared::Shared;
 
 /// The kind of thing that numbers of names stand for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy)]
 enum NameOf {
     Event,
     Function,
@@ -28,17 +30,22 @@ enum NameOf {
 #[derive(Default)]
 struct Names {
     list: Map<String, Value>,
-    known: HashMap<(NameOf, u32), usize>,
+    /// For each kind of thing by its own numbers: the number here and one more, or 0.
+    known: [Vec<u32>; 3],
 }
 
 impl Names {
     /// The number of a name.
-    fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> usize {
-        let next = self.list.len();
-        *self.known.entry((of, number)).or_insert_with(|| {
-            self.list.insert(next.to_string(), name());
-            next
-        })
+    fn put(&mut self, of: NameOf, number: u32, name: impl FnOnce() -> Value) -> i64 {
+        let (known, at) = (&mut self.known[of as usize], number as usize);
+        if known.len() <= at {
+            known.resize(at + 1, 0);
+        }
+        if known[at] == 0 {
+            self.list.insert(self.list.len().to_string(), name());
+            known[at] = self.list.len() as u32;
+        }
+        i64::from(known[at] - 1)
     }
 }
 
@@ -52,26 +59,34 @@ fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<
 }
 
 /// A track of an answer, as text.
-struct TrackText(String);
+struct TrackText(Out);
 
 impl TrackText {
     fn new(id: &str, kind: &str, is_exact: bool) -> TrackText {
-        TrackText(format!("{{\"id\":{},\"kind\":\"{kind}\",\"exact\":{is_exact}", json!(id)))
+        let mut text = Out::default();
+        text.put_fmt(format_args!("{{\"id\":{},\"kind\":\"{kind}\",\"exact\":{is_exact}", json!(id)));
+        TrackText(text)
     }
 
-    fn column<T: std::fmt::Display>(mut self, name: &str, numbers: impl Iterator<Item = T>) -> Self {
-        // Writing to a text does not fail.
-        let _ = write!(self.0, ",\"{name}\":[");
-        for (at, number) in numbers.enumerate() {
-            let _ = if at > 0 { write!(self.0, ",{number}") } else { write!(self.0, "{number}") };
+    fn column_of<T>(mut self, name: &str, values: impl Iterator<Item = T>, put: impl Fn(&mut Out, T)) -> Self {
+        self.0.put_fmt(format_args!(",\"{name}\":["));
+        for (at, value) in values.enumerate() {
+            if at > 0 {
+                self.0.put_byte(b',');
+            }
+            put(&mut self.0, value);
         }
-        self.0.push(']');
+        self.0.put_byte(b']');
         self
     }
 
+    /// Most of an answer are numbers.
+    fn column(self, name: &str, numbers: impl Iterator<Item = i64>) -> Self {
+        self.column_of(name, numbers, Out::put_i64)
+    }
+
     fn density(self, density: &Density, timeline: &Timeline, names: &mut Names) -> Self {
-        let mut number =
-            |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string())) as i64;
+        let mut number = |name: u32| names.put(NameOf::Event, name, || Value::String(timeline.name(name).to_string()));
         self.column("at", density.at.iter().map(|at| *at as i64))
             .column("n", density.events.iter().map(|events| *events as i64))
             .column("name", density.names.iter().map(|name| number(*name)))
@@ -80,34 +95,36 @@ impl TrackText {
     /// Slices whose names are in a list.
     fn slices(self, slices: &[Slice], of: NameOf, texts: &[String], names: &mut Names) -> Self {
         let text = |name: u32| Value::String(texts[name as usize].clone());
-        let mut number = |name: u32| names.put(of, name, || text(name)) as i64;
+        let mut number = |name: u32| names.put(of, name, || text(name));
         self.column("at", slices.iter().map(|slice| slice.at.max(-(1 << 52))))
             .column("len", slices.iter().map(|slice| slice.len.unwrap_or(-1)))
-            .column("depth", slices.iter().map(|slice| slice.depth))
+            .column("depth", slices.iter().map(|slice| slice.depth.into()))
             .column("name", slices.iter().map(|slice| number(slice.name)))
             .column("n", slices.iter().map(|slice| slice.n as i64))
-            .column("busy", slices.iter().map(|slice| slice.busy))
+            .column("busy", slices.iter().map(|slice| slice.busy.into()))
     }
 
     /// Buckets of a counter; their values are finite.
     fn points(self, points: &[Point]) -> Self {
+        let put = |out: &mut Out, value: f64| out.put_fmt(format_args!("{value}"));
         self.column("at", points.iter().map(|point| point.at))
-            .column("min", points.iter().map(|point| point.min))
-            .column("max", points.iter().map(|point| point.max))
-            .column("last", points.iter().map(|point| point.last))
+            .column_of("min", points.iter().map(|point| point.min), put)
+            .column_of("max", points.iter().map(|point| point.max), put)
+            .column_of("last", points.iter().map(|point| point.last), put)
     }
 
     /// Says which lanes of slices are told, where there are others too.
     fn lanes(mut self, told: Option<(u32, u64)>) -> Self {
         if let Some((first, all)) = told {
             let to = u64::from(first) + u64::from(LANES);
-            let _ = write!(self.0, ",\"lanes\":{{\"from\":{first},\"to\":{},\"all\":{all}}}", to.min(all));
+            self.0.put_fmt(format_args!(",\"lanes\":{{\"from\":{first},\"to\":{},\"all\":{all}}}", to.min(all)));
         }
         self
     }
 
-    fn end(self, gaps: Vec<Value>) -> String {
-        format!("{},\"gaps\":{}}}", self.0, Value::Array(gaps))
+    fn end(mut self, gaps: Vec<Value>) -> Out {
+        self.0.put_fmt(format_args!(",\"gaps\":{}}}", Value::Array(gaps)));
+        self.0
     }
 }
 
@@ -121,8 +138,6 @@ struct Tracks<'a> {
     range: (u64, u64),
     /// The density of base tracks, by index; each once, however many groups hold it.
     densities: BTreeMap<usize, Density>,
-    /// The calls of tasks, by index.
-    slices: BTreeMap<usize, Vec<Slice>>,
     /// The first lane of calls that is told, when not all are.
     lane: Option<u32>,
     /// Tracks by a value, in the order in which they were asked for: what was not read yet is not known at all.
@@ -132,7 +147,8 @@ struct Tracks<'a> {
 }
 
 impl Tracks<'_> {
-    fn text(&mut self, id: &str, one: Named) -> Answer<String> {
+    /// One track, with its slices where it has some.
+    fn text(&mut self, id: &str, one: Named, slices: &[Slice]) -> Answer<Out> {
         Ok(match one {
             Named::Base(at) => {
                 let known = self.densities.get(&at).cloned().unwrap_or_default();
@@ -146,7 +162,6 @@ impl Tracks<'_> {
             Named::Group(trace) => self.group(id, trace),
             Named::Calls(task) => {
                 let track = TrackText::new(id, "calls", true);
-                let slices = self.slices.get(&task).map_or(&[][..], |slices| slices);
                 match self.shared.calls() {
                     Some(calls) => {
                         let all = calls.tasks[task].depth;
@@ -157,16 +172,10 @@ impl Tracks<'_> {
                 }
                 .end(Vec::new())
             }
-            Named::State(at) => {
+            Named::State(_) => {
                 let track = TrackText::new(id, "state", true);
                 match self.shared.states() {
-                    Some(of) => {
-                        let (begin, end) = tiles::range(self.level, self.range.0, self.range.1);
-                        let origin = self.timeline.origin;
-                        let slices =
-                            of.states.slices(at, self.level, (origin + i128::from(begin), origin + i128::from(end)));
-                        track.slices(&slices, NameOf::State, &of.states.names, &mut self.names)
-                    }
+                    Some(of) => track.slices(slices, NameOf::State, &of.states.names, &mut self.names),
                     None => track,
                 }
                 .end(Vec::new())
@@ -181,7 +190,7 @@ impl Tracks<'_> {
     }
 
     /// All events of a trace.
-    fn group(&mut self, id: &str, trace: usize) -> String {
+    fn group(&mut self, id: &str, trace: usize) -> Out {
         let source = self.shared.input.traces.source();
         let own = bases_of(self.shared, self.timeline, trace);
         let mut all: Vec<Density> = own.iter().filter_map(|at| self.densities.get(at)).cloned().collect();
@@ -192,7 +201,7 @@ impl Tracks<'_> {
     }
 
     /// A field over time.
-    fn plot(&mut self, id: &str) -> Answer<String> {
+    fn plot(&mut self, id: &str) -> Answer<Out> {
         let field = Field::of_id(self.shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
         let what = (self.level, self.range.0, self.range.1);
         let asked = (self.query.is_on("exact"), &self.query.asker);
@@ -211,23 +220,55 @@ fn bases_of(shared: &Shared, timeline: &Timeline, trace: usize) -> Vec<usize> {
 /// Lanes of calls that are told at once to whoever asks for some: a page shows fewer.
 const LANES: u32 = 64;
 
-/// The calls of tasks: those of some lanes, or all.
+/// Calls and pieces of states from which on several threads look at them.
+const MANY: u64 = 1 << 17;
+
+/// The slices of each track that is asked for, none where it has none. Of calls those of some lanes, or all.
 fn slices_of(
     shared: &Shared,
-    timeline: &Timeline,
-    (tasks, first_lane): (&[usize], Option<u32>),
+    (asked, first_lane): (&[Named], Option<u32>),
     level: u32,
-    (from, to): (u64, u64),
-) -> BTreeMap<usize, Vec<Slice>> {
-    let Some(calls) = shared.calls().filter(|_| !tasks.is_empty()) else { return BTreeMap::new() };
-    let (begin, end) = tiles::range(level, from, to);
-    let absolute = |time: i64| (timeline.origin + i128::from(time)).clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let mut found = calls.slices(tasks, level, (absolute(begin), absolute(end)));
-    if let Some(first) = first_lane {
-        let lanes = first..first.saturating_add(LANES);
-        found.iter_mut().for_each(|slices| slices.retain(|slice| lanes.contains(&slice.depth)));
-    }
-    tasks.iter().copied().zip(found).collect()
+    (begin, end): (i128, i128),
+) -> Vec<Vec<Slice>> {
+    let near = |time: i128| time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
+    let slices = |one: &Named| match *one {
+        Named::Calls(task) => {
+            let found = shared.calls().map(|calls| calls.slices(&[task], level, (near(begin), near(end))));
+            let mut slices: Vec<Slice> = found.into_iter().flatten().flatten().collect();
+            if let Some(first) = first_lane {
+                let lanes = first..first.saturating_add(LANES);
+                slices.retain(|slice| lanes.contains(&slice.depth));
+            }
+            slices
+        }
+        Named::State(at) => shared.states().map(|of| of.states.slices(at, level, (begin, end))).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let size = |one: &Named| match *one {
+        Named::Calls(task) => shared.calls().map_or(0, |calls| calls.tasks[task].calls),
+        Named::State(at) => shared.states().map_or(0, |of| of.states.tracks[at].pieces()),
+        _ => 0,
+    };
+    // The largest first: the others fill up what is left of the time.
+    let mut order: Vec<usize> = (0..asked.len()).filter(|at| size(&asked[*at]) > 0).collect();
+    order.sort_by_key(|at| Reverse(size(&asked[*at])));
+    let is_much = order.iter().map(|at| size(&asked[*at])).sum::<u64>() >= MANY;
+    let jobs = if is_much { shared.input.traces.source().selection.jobs } else { 1 };
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(vec![Vec::new(); asked.len()]));
+    let work = || {
+        while let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let own = slices(&asked[*at]);
+            found.lock().unwrap_or_else(PoisonError::into_inner)[*at] = own;
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..jobs.min(order.len()) {
+            // Where the system has no more threads, this one does everything.
+            let _ = std::thread::Builder::new().name("slices".into()).spawn_scoped(scope, work);
+        }
+        work();
+    });
+    found.into_inner().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `tiles`, and whether all of it is exact.
@@ -252,13 +293,12 @@ pub(crate) fn tiles(
     let of_values = groups::densities(shared, &values, (level, range), query)?.into_iter();
     let set = if asked.iter().all(|one| *one == Named::Value) { None } else { set()? };
     let (timeline, source) = (shared.timeline(), shared.input.traces.source());
-    let (mut tasks, mut bases) = (Vec::new(), Vec::new());
+    let mut bases = Vec::new();
     for one in &asked {
         match one {
             Named::Base(at) => bases.push(*at),
             Named::Group(trace) => bases.extend(bases_of(shared, &timeline, *trace)),
-            Named::Calls(at) => tasks.push(*at),
-            Named::State(_) | Named::Plot | Named::Value => {}
+            Named::Calls(_) | Named::State(_) | Named::Plot | Named::Value => {}
         }
     }
     bases.sort_unstable();
@@ -269,6 +309,9 @@ pub(crate) fn tiles(
         Some((index, set)) => tiles::density_in(index, &bases, level, range, &set),
         None => tiles::density((&timeline, index), &source, &bases, level, range, query.is_on("exact")),
     };
+    let (begin, end) = tiles::range(level, from, to);
+    let span = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
+    let slices = slices_of(shared, (&asked, lane), level, span);
     let mut tracks = Tracks {
         shared,
         query,
@@ -276,14 +319,24 @@ pub(crate) fn tiles(
         level,
         range,
         densities: bases.into_iter().zip(densities).collect(),
-        slices: slices_of(shared, &timeline, (&tasks, lane), level, range),
         lane,
         of_values,
         names: Names::default(),
         is_exact: true,
     };
-    let texts = ids.iter().zip(&asked).map(|(id, one)| tracks.text(id, *one)).collect::<Answer<Vec<String>>>()?;
-    let (names, texts) = (Value::Object(tracks.names.list), texts.join(","));
-    let text = format!("{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":[{texts}]}}");
+    let texts = ids.iter().zip(&asked).zip(&slices);
+    let texts = texts.map(|((id, one), slices)| tracks.text(id, *one, slices)).collect::<Answer<Vec<Out>>>()?;
+    let mut text = Out::default();
+    let names = Value::Object(tracks.names.list);
+    text.put_fmt(format_args!("{{\"level\":{level},\"from\":{from},\"to\":{to},\"names\":{names},\"tracks\":["));
+    for (at, track) in texts.iter().enumerate() {
+        if at > 0 {
+            text.put_byte(b',');
+        }
+        text.put(track.written());
+    }
+    text.put(b"]}");
+    // It was made of texts.
+    let text = std::str::from_utf8(text.written()).unwrap_or_default().to_string();
     Ok((text, tracks.is_exact))
 }

@@ -190,9 +190,10 @@ impl Lane {
                 into.short(into.bucket(block.from), block.pieces.into(), block.busy, block.longest, block.name);
                 continue;
             }
-            let inside = |piece: &Stored| piece.to > into.begin && piece.from <= end;
-            for piece in self.decoded(at).filter(inside).collect::<Vec<_>>() {
-                into.take(piece);
+            for piece in self.decoded(at) {
+                if piece.to > into.begin && piece.from <= end {
+                    into.take(piece);
+                }
             }
         }
     }
