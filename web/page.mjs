@@ -343,6 +343,21 @@ for (const more of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { forcedC
   }, more);
 }
 
+test('of the tracks that a link chose one is in sight, until somebody scrolls', ['demo/traces', 'demo/calls/tasting'], 'tr=b13', async (page) => {
+  const inSight = (track) => page.locator(`${id('track')}[data-track="${track}"]`).count();
+  const chosenRows = () => page.$$eval(`${id('track')}[aria-selected="true"]`, (list) => list.map((l) => l.dataset.track));
+  assert.deepEqual([await chosenRows(), await inSight('b0')], [['b13'], 0], 'the last row of more than there is room for');
+  await page.evaluate(() => { location.hash = 'tr=b0'; });
+  await rest(page);
+  assert.deepEqual([await chosenRows(), await inSight('b13')], [['b0'], 0], 'the address is changed by hand');
+  await page.mouse.move(800, 300);
+  await page.mouse.wheel(0, 100_000);
+  await pause(page, 200);
+  await page.setViewportSize({ width: 1440, height: 720 });
+  await rest(page);
+  assert.deepEqual([await chosenRows(), await inSight('b13')], [[], 1], 'who scrolls away is not taken back');
+}, { viewport: { width: 1440, height: 700 } });
+
 test('axe finds nothing when the server has ended', MILL, '', async (page, server) => {
   await page.getByRole('button', { name: 'End server' }).click();
   await settled(page, 'ended');

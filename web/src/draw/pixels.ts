@@ -13,6 +13,9 @@ type Rgb = readonly [number, number, number];
 const mixed = (over: Rgb, under: Rgb, share: number): number =>
   pixel(over[0] * share + under[0] * (1 - share), over[1] * share + under[1] * (1 - share), over[2] * share + under[2] * (1 - share));
 
+/** Blocks of at most this width are set pixel by pixel. */
+const NARROW_PX = 8;
+
 interface Colours { readonly fill: Uint32Array; readonly edge: Uint32Array }
 
 export class PixelPainter implements Painter {
@@ -134,8 +137,11 @@ export class PixelPainter implements Painter {
   private block(x0: number, y0: number, x1: number, y1: number, ink: number): void {
     const left = this.inX(x0);
     const right = Math.min(this.width, Math.max(left + 1, this.inX(x1)));
-    const bottom = this.inY(y1);
-    for (let y = this.inY(y0); y < bottom; y++) this.data.fill(ink, y * this.width + left, y * this.width + right);
+    const { data, width } = this;
+    const [top, end] = [this.inY(y0) * width, this.inY(y1) * width];
+    // Filling a piece costs as much as some twenty pixels.
+    if (right - left > NARROW_PX) for (let line = top; line < end; line += width) data.fill(ink, line + left, line + right);
+    else for (let x = left; x < right; x++) for (let at = top + x; at < end; at += width) data[at] = ink;
   }
 
   /** Dots in a block. */

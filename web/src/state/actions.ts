@@ -2,8 +2,9 @@
 import { effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
+import type { Row as TrackRow } from '../draw/layout';
 import type { Mark } from '../draw/timeline';
-import { ask, callAnswer, eventAnswer, given, groupsAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
+import { ask, callAnswer, eventAnswer, given, groupsAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, rowsInSight, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
 import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
 import { reportFailure } from './answers';
 import { firstOfTracks } from './chase';
@@ -11,7 +12,7 @@ import { both, condition, isNamed } from './filters';
 import { groupKey, readGroupKey } from './groups';
 import { valueOf } from './json';
 import { whileBusy } from './busy';
-import { change, format, session, show, state, view, whole } from './store';
+import { change, format, linksRead, session, show, state, view, whole } from './store';
 import { plotId } from './plots';
 import { NOTHING_CHOSEN, TABS, type Tab } from './state';
 
@@ -299,6 +300,33 @@ export function scrollTo(id: string): void {
   const top = scroll.peek();
   if (row.y < top) scroll.value = row.y;
   else if (row.y + row.height > top + room) scroll.value = Math.max(0, Math.min(row.y, row.y + row.height - room));
+}
+
+/** The tracks that a link chose, and how far rows were scrolled then: until somebody scrolls, or chooses others. */
+let linkedTracks: { readonly ids: readonly string[]; scrolled: number } | null = null;
+
+effect(() => {
+  if (linksRead.value === 0) return;
+  const ids = state.peek().chosen;
+  linkedTracks = ids.length > 0 ? { ids, scrolled: scroll.peek() } : null;
+});
+
+// Of the tracks that a link chose one is in sight, also when others come before them as more becomes known.
+effect(() => {
+  void [linksRead.value, tracks.value, viewport.value];
+  // Rows have their places when the page was drawn with them.
+  if (linkedTracks) requestAnimationFrame(showLinkedTracks);
+});
+
+function showLinkedTracks(): void {
+  if (!linkedTracks || viewport.peek().height === 0) return;
+  const { ids, scrolled } = linkedTracks;
+  if (state.peek().chosen !== ids || Math.abs(scroll.peek() - scrolled) > 1) { linkedTracks = null; return; }
+  const isChosen = (row: TrackRow): boolean => ids.includes(row.track.id);
+  const first = layout.peek().rows.find(isChosen);
+  if (!first || rowsInSight.peek().some(isChosen)) return;
+  scrollTo(first.track.id);
+  linkedTracks.scrolled = scroll.peek();
 }
 
 /** The track that keys are about: that of the chosen thing, else the current row. */

@@ -46,6 +46,8 @@ const LINK_MS = 250;
 let timer: ReturnType<typeof setTimeout> | null = null;
 let linked = '';
 let linking = false;
+/** How often a state was taken from the address. */
+export const linksRead = signal(0);
 
 /** The fragment of the address as it should be. */
 export const link = computed(() => writeFragment(state.value));
@@ -70,16 +72,20 @@ const addressOf = (fragment: string): string => `${location.pathname}${location.
 
 /** Takes the state from the address, and lets the one follow the other from now on. */
 export function followLink(): void {
+  const take = (): void => batch(() => {
+    state.value = readFragment(linked);
+    linksRead.value = linksRead.peek() + 1;
+  });
   const read = (): void => {
     const fragment = location.hash.slice(1);
     if (fragment === linked) return;
     if (timer !== null) clearTimeout(timer);
     timer = null;
     linked = fragment;
-    state.value = readFragment(fragment);
+    take();
   };
   linked = location.hash.slice(1);
-  state.value = readFragment(linked);
+  take();
   linking = true;
   addEventListener('hashchange', read);
   addEventListener('popstate', read);
