@@ -189,6 +189,12 @@ fn rows_that_share_time_are_paired() {
         asked(&mut queries, "select ns, names from overlap('c', 'd', 'names, k') order by ns"),
         ["14,\"[\"\"q\"\"]\""; 2]
     );
+    // Half a ns would be none.
+    let half = "create view h as select ns, cast(dur as double) / 2 as dur, k from a";
+    queries.run(half, &mut Writer::new(Form::Csv, Vec::new(), None)).expect("a view");
+    let refused = queries.run("select ns from overlap('b', 'h', 'k')", &mut Writer::new(Form::Csv, Vec::new(), None));
+    let refused = format!("{:?}", refused.expect_err("times with fractions"));
+    assert!(refused.contains("`dur` of `h` is a floating-point number"), "{refused}");
     let plan = asked(&mut queries, "explain select count(*) from overlap('a', 'b', 'k')").join("\n");
     assert!(plan.contains("OverlapExec: keys=1") && !plan.contains("JoinExec"), "{plan}");
 }

@@ -201,7 +201,8 @@ impl Writer {
     fn kind(&mut self, rules: &ClassRules, at: usize, ns: u64) -> u64 {
         let Timeline { tracks, list, losses, .. } = &mut self.timeline;
         let level = tracks.level(rules);
-        let title = hash(0, tracks.title(rules).unwrap_or(rules.title.as_bytes()));
+        let is_slice = rules.shape != Shape::Instant;
+        let title = if is_slice { hash(0, tracks.title(rules).unwrap_or(rules.title.as_bytes())) } else { 0 };
         let track = &mut list[at];
         track.last_ns = ns.max(track.last_ns);
         match rules.shape {

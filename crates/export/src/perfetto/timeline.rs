@@ -37,16 +37,30 @@ pub(super) struct Timeline {
     pub(super) list: Vec<Announced>,
     /// Counter tracks by track and name, and their last value.
     counters: HashMap<(usize, Arc<str>), (u64, Option<Number>)>,
-    /// The track of the event before.
-    last: Option<(Track, usize)>,
+    /// The tracks of late, each at a place of its own where that is free: a hash for each event is a tenth of its cost.
+    late: [Option<(Track, usize)>; LATE],
     of_traces: Vec<Option<u64>>,
     processes: HashSet<i64>,
     pub(super) losses: Losses,
 }
 
+/// Tracks that are found without a hash, at most.
+const LATE: usize = 64;
+
 /// Do the fields of 32 bits of threads and processes hold a number?
 fn is_small(id: i64) -> bool {
     i32::try_from(id).is_ok()
+}
+
+/// Where a track is kept that was met of late.
+fn late_place(track: Track) -> usize {
+    let (kind, number) = match track {
+        Track::Thread(_, number) | Track::Own(_, number) => (0, number as usize),
+        Track::Cpu(_, number) => (1, number as usize),
+        Track::Running(_, number) => (2, number as usize),
+        Track::Stream(number) => (3, number as usize),
+    };
+    number.wrapping_mul(4).wrapping_add(kind) % LATE
 }
 
 impl Timeline {
@@ -57,7 +71,7 @@ impl Timeline {
             known: HashMap::new(),
             list: Vec::new(),
             counters: HashMap::new(),
-            last: None,
+            late: [None; LATE],
             of_traces: vec![None; sources.len()],
             processes: HashSet::new(),
             losses: Losses::default(),
@@ -79,14 +93,15 @@ impl Timeline {
     /// The announced track on which the last event stands.
     #[inline]
     pub(super) fn track(&mut self, stream: usize, track: Track) -> usize {
-        let at = match self.last {
-            Some((last, at)) if last == track => at,
+        let place = late_place(track);
+        let at = match self.late[place] {
+            Some((late, at)) if late == track => at,
             _ => match self.known.get(&track) {
                 Some(&at) => at,
                 None => self.new_track(stream, track),
             },
         };
-        self.last = Some((track, at));
+        self.late[place] = Some((track, at));
         // A thread may change its name.
         let name = &self.tracks.seen.name;
         if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.list[at].name {
