@@ -134,17 +134,17 @@ impl EventRef<'_> {
             Scope::PacketContext => {
                 let mut values = Values::new(plans, plans.packet_context_rows(packet.packet.class));
                 packet.visit_context(&mut values)?;
-                Ok(values.done)
+                Ok(values.values.pop())
             }
             Scope::EventHeader => {
                 let mut values = Values::new(plans, plans.header_rows(packet.packet.class));
                 self.visit_header(&mut state, &mut values)?;
-                Ok(values.done)
+                Ok(values.values.pop())
             }
             _ => {
                 let mut values = Values::new(plans, plans.event_rows(self.class()));
                 self.fields(&mut state).visit(scope, &mut state, &mut values)?;
-                Ok(values.done)
+                Ok(values.values.pop())
             }
         }
     }
@@ -154,42 +154,44 @@ impl EventRef<'_> {
 struct Values<'a> {
     plans: &'a TracePlans,
     plan: &'a Plan,
-    open: Vec<(NodeId, Vec<Value>, usize)>,
-    done: Option<Value>,
+    /// Begun and not ended, with the number of values before it, and its option.
+    open: Vec<(NodeId, usize, usize)>,
+    /// Values that belong to what is open: each thing takes its own when it ends, so that it has as much room as it needs.
+    values: Vec<Value>,
 }
 
 impl<'a> Values<'a> {
     fn new(plans: &'a TracePlans, plan: &'a Plan) -> Self {
-        Values { plans, plan, open: Vec::new(), done: None }
+        Values { plans, plan, open: Vec::with_capacity(4), values: Vec::with_capacity(8) }
     }
 
     fn put(&mut self, value: Value) {
-        match self.open.last_mut() {
-            Some((_, values, _)) => values.push(value),
-            None => self.done = Some(value),
-        }
+        self.values.push(value);
     }
 
     fn begin(&mut self, node: NodeId, option: usize) {
-        self.open.push((node, Vec::new(), option));
+        self.open.push((node, self.values.len(), option));
     }
 
     fn end(&mut self) {
-        let Some((node, values, option)) = self.open.pop() else { return };
+        let Some((node, first, option)) = self.open.pop() else { return };
         let class = self.plan.nodes.get(node as usize).map(|node| self.plans.schema().field_class(node.class));
-        let value = match class.map(|class| &class.kind) {
-            Some(FieldKind::Struct(class)) if class.is_tuple() => Value::List(values),
-            Some(FieldKind::Struct(class)) => {
-                Value::Struct(class.members.iter().map(|member| member.name.clone()).zip(values).collect())
+        let value = {
+            let mut own = self.values.drain(first..);
+            match class.map(|class| &class.kind) {
+                Some(FieldKind::Struct(class)) if class.is_tuple() => Value::List(own.collect()),
+                Some(FieldKind::Struct(class)) => {
+                    Value::Struct(class.members.iter().map(|member| member.name.clone()).zip(own).collect())
+                }
+                Some(FieldKind::Variant(class)) => {
+                    let name = class.options.get(option).and_then(|option| option.name.clone());
+                    Value::Option(option, name, Box::new(own.next().unwrap_or(Value::Null)))
+                }
+                Some(FieldKind::Optional(_)) => own.next().unwrap_or(Value::Null),
+                _ => Value::List(own.collect()),
             }
-            Some(FieldKind::Variant(class)) => {
-                let name = class.options.get(option).and_then(|option| option.name.clone());
-                Value::Option(option, name, Box::new(values.into_iter().next().unwrap_or(Value::Null)))
-            }
-            Some(FieldKind::Optional(_)) => values.into_iter().next().unwrap_or(Value::Null),
-            _ => Value::List(values),
         };
-        self.put(value);
+        self.values.push(value);
     }
 }
 

@@ -183,12 +183,18 @@ kinds! {
 pub struct Losses(BTreeMap<Lost, u64>);
 
 impl Losses {
-    /// Counts a loss. Allocates only for a kind that is new.
+    /// Counts a loss. Allocates only for a kind that is new. Writers ask for each value, and mostly nothing is lost.
+    #[inline]
     pub fn add(&mut self, kind: Lost, count: u64) {
         if count > 0 {
-            let sum = self.0.entry(kind).or_default();
-            *sum = sum.saturating_add(count);
+            self.add_some(kind, count);
         }
+    }
+
+    #[inline(never)]
+    fn add_some(&mut self, kind: Lost, count: u64) {
+        let sum = self.0.entry(kind).or_default();
+        *sum = sum.saturating_add(count);
     }
 
     /// Counts what a target has no place for: how much is missing between events.
