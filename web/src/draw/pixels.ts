@@ -16,6 +16,12 @@ const mixed = (over: Rgb, under: Rgb, share: number): number =>
 /** Blocks of at most this width are set pixel by pixel. */
 const NARROW_PX = 8;
 
+/** Slices that stand for several are striped. */
+const STRIPES_PX = 6;
+
+/** A lane: where it is in sight, its middle, and its rows of pixels. */
+interface Lane { readonly top: number; readonly bottom: number; readonly middle: number; readonly first: number; readonly last: number }
+
 interface Colours { readonly fill: Uint32Array; readonly edge: Uint32Array }
 
 export class PixelPainter implements Painter {
@@ -99,31 +105,39 @@ export class PixelPainter implements Painter {
 
   slices(tile: Tile, at: Placement): void {
     const { fill, edge } = this.coloursFor(at.alpha);
+    const lanes = this.lanesOf(at);
     for (let i = 0; i < tile.size; i++) {
-      const depth = tile.depth[i] ?? 0;
-      if (depth >= at.lanes) continue;
+      const lane = lanes[tile.depth[i] ?? 0];
+      if (!lane || lane.last <= lane.first) continue;
       const len = tile.len[i] ?? 0;
       const from = at.x + (tile.at[i] ?? 0) * at.bucketPx;
       const to = len < 0 ? at.openEnd : Math.max(from + 1, from + len * at.bucketPx);
       if (from > at.right || to < at.left) continue;
-      const y = at.y + LANE_TOP_PX + depth * at.lanePx;
-      const [top, bottom] = [Math.max(at.top, y), Math.min(at.bottom, y + at.lanePx - LANE_GAP_PX)];
-      if (bottom <= top) continue;
       const colour = tile.colour[i] ?? 0;
-      const [left, right] = [Math.max(at.left, from), Math.min(at.right, to)];
+      const left = Math.max(at.left, from);
+      const right = Math.min(at.right, to);
       const ink = edge[colour] ?? 0;
       const shape = shapeOf(colour);
-      const middle = y + (at.lanePx - LANE_GAP_PX) / 2;
+      const { top, bottom, middle, first, last } = lane;
       if (shape === 'line') { this.block(left, Math.max(top, middle - LINE_PX), right, Math.min(bottom, middle + LINE_PX), to - from > 3 ? fill[colour] ?? 0 : ink); continue; }
       if (shape === 'dotted') { this.dots(left, top, right, bottom, ink); continue; }
       if (shape === 'hollow') {
         this.block(left, top, right, Math.min(bottom, top + 1.5), ink);
         this.block(left, Math.max(top, bottom - 1.5), right, bottom, ink);
         if (to <= at.right) this.block(Math.max(left, right - 1), top, right, bottom, ink);
-      } else this.block(left, top, right, bottom, fill[colour] ?? 0);
-      if (to - from > 3 && from >= at.left) this.block(from, top, Math.min(right, from + 1), bottom, ink);
-      if ((tile.n[i] ?? 1) > 1) for (let x = Math.ceil(left / 6) * 6; x < right; x += 6) this.block(x, top, Math.min(right, x + 1.5), bottom, ink);
+      } else this.fill(left, right, first, last, fill[colour] ?? 0);
+      if (to - from > 3 && from >= at.left) this.fill(from, Math.min(right, from + 1), first, last, ink);
+      if ((tile.n[i] ?? 1) > 1) for (let x = Math.ceil(left / STRIPES_PX) * STRIPES_PX; x < right; x += STRIPES_PX) this.fill(x, Math.min(right, x + 1.5), first, last, ink);
     }
+  }
+
+  /** Where each lane is, as far as it is in sight. */
+  private lanesOf(at: Placement): Lane[] {
+    return Array.from({ length: at.lanes }, (_, depth) => {
+      const y = at.y + LANE_TOP_PX + depth * at.lanePx;
+      const [top, bottom] = [Math.max(at.top, y), Math.min(at.bottom, y + at.lanePx - LANE_GAP_PX)];
+      return { top, bottom, middle: y + (at.lanePx - LANE_GAP_PX) / 2, first: this.inY(top), last: this.inY(bottom) };
+    });
   }
 
   end(): void { if (this.image) this.context.putImageData(this.image, 0, 0); }
@@ -134,14 +148,17 @@ export class PixelPainter implements Painter {
   private inY(y: number): number { return Math.max(0, Math.min(this.height, Math.round(y * this.ratio))); }
 
   /** A block that is at least a pixel wide. */
-  private block(x0: number, y0: number, x1: number, y1: number, ink: number): void {
-    const left = this.inX(x0);
-    const right = Math.min(this.width, Math.max(left + 1, this.inX(x1)));
+  private block(x0: number, y0: number, x1: number, y1: number, ink: number): void { this.fill(x0, x1, this.inY(y0), this.inY(y1), ink); }
+
+  /** A block between rows of pixels. */
+  private fill(x0: number, x1: number, first: number, last: number, ink: number): void {
     const { data, width } = this;
-    const [top, end] = [this.inY(y0) * width, this.inY(y1) * width];
+    const left = this.inX(x0);
+    const right = Math.min(width, Math.max(left + 1, this.inX(x1)));
+    const end = last * width;
     // Filling a piece costs as much as some twenty pixels.
-    if (right - left > NARROW_PX) for (let line = top; line < end; line += width) data.fill(ink, line + left, line + right);
-    else for (let x = left; x < right; x++) for (let at = top + x; at < end; at += width) data[at] = ink;
+    if (right - left > NARROW_PX) for (let line = first * width; line < end; line += width) data.fill(ink, line + left, line + right);
+    else for (let x = left; x < right; x++) for (let at = first * width + x; at < end; at += width) data[at] = ink;
   }
 
   /** Dots in a block. */

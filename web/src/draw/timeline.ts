@@ -323,8 +323,10 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
   const { tile, x, bucketPx, left, right } = part;
   g.font = `${FONT_PX}px ${theme.ui}`;
   for (let i = 0; i < tile.size; i++) {
-    const at = tile.at[i] ?? 0;
     const len = tile.len[i] ?? 0;
+    // Most have no room for a name.
+    if (len >= 0 && len * bucketPx < LABEL_PX) continue;
+    const at = tile.at[i] ?? 0;
     const depth = tile.depth[i] ?? 0;
     const laneY = y + LANE_TOP_PX + (depth - row.firstLane) * LANE_PX;
     if (depth < row.firstLane || depth >= row.firstLane + row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;

@@ -22,5 +22,8 @@ const places = new Map(LOOKS.map(([word], i) => [word, COLOURS + i]));
 /** The colour of a state; undefined for what is none, such as the name of a thread. */
 export const stateColour = (word: string): number | undefined => places.get(LIKE[word] ?? word);
 
-/** The number of the shape that a colour is drawn as. */
-export const shapeOf = (colour: number): Shape => LOOKS[colour - COLOURS]?.[1] ?? 'full';
+/** By colour; looking for one in front of a list would be slow. */
+const shapes: readonly Shape[] = [...Array.from({ length: COLOURS }, (): Shape => 'full'), ...LOOKS.map(([, shape]) => shape)];
+
+/** The shape that a colour is drawn as. */
+export const shapeOf = (colour: number): Shape => shapes[colour] ?? 'full';
