@@ -427,4 +427,20 @@ mod tests {
         let found = slices(lane.kept_in(&segments, 4), None, 10, (0, 1 << 20));
         assert_eq!(found, [Slice { at: 0, len: Some(1), depth: 0, name: 2, n: 3, busy: 8 }]);
     }
+
+    #[test]
+    fn short_calls_stand_together_however_deep_they_are() {
+        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        let depth = OPEN_DEPTHS + 50;
+        for first in [0, 10_000, 1 << 20] {
+            (0..depth).for_each(|at| lane.begin(first + at as i64, at as u32, &mut segments));
+            (0..depth).for_each(|at| lane.end(first + (depth + at) as i64, &mut segments));
+        }
+        lane.finish(&mut segments);
+        let found = slices(lane.kept_in(&segments, depth), None, 20, (0, (2 << 20) - 1));
+        let expected =
+            [(0, 2), (1, 1)].into_iter().flat_map(|(at, n)| (0..depth as u32).map(move |depth| (at, depth, n)));
+        let found = found.iter().map(|slice| (slice.at, slice.depth, slice.n));
+        assert!(found.eq(expected));
+    }
 }
