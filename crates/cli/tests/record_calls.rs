@@ -49,6 +49,26 @@ fn programs_run_as_without_it() {
 }
 
 #[test]
+fn children_that_nobody_tells_have_rings_of_their_own() {
+    let folder = Folder::new();
+    for way in WAYS {
+        let Some(_) = compile(&folder, "raw.c", &format!("-O0 {way}"), "program") else { return };
+        for (options, many, calls) in
+            [("", "", 100), ("", "many", 20_000), ("-b 4K", "many", 20_000), ("-N nothing", "", 100)]
+        {
+            let words = ["record", "-o", "o"].into_iter().chain(options.split_whitespace());
+            let words: Vec<_> = words.chain(["./program"]).chain(many.split_whitespace()).collect();
+            let traced = ours(&folder, &words);
+            let what = format!("{way} {options} {many}");
+            assert_eq!(traced.status.code(), Some(0), "{what}: {}", String::from_utf8_lossy(&traced.stderr));
+            let found = ["parents", "childs", "grandchilds", "main"].map(|name| entries(&folder, name));
+            assert_eq!(found, [2 * calls + 1, calls + 1, 1, 1], "{what}");
+            is_read_alike(&folder, &["replay", "graph", "dump"], &what);
+        }
+    }
+}
+
+#[test]
 fn all_calls_are_there_whatever_the_size_of_rings() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };

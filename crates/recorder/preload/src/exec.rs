@@ -9,7 +9,7 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::system::{self, local};
-use crate::{process, thread};
+use crate::{fork, process, thread};
 
 /// A list of texts that ends with a null pointer.
 type List = *const *const c_char;
@@ -233,7 +233,7 @@ unsafe fn make(given: List) -> Option<*mut Room> {
         if room as isize == -1 {
             return None;
         }
-        let user = if process::is_itself() { 0 } else { system::getpid() };
+        let user = if fork::is_itself() { 0 } else { system::getpid() };
         room.write(Room { next: 0, len, user });
         if user != 0 {
             leave(room);

@@ -22,6 +22,7 @@
 
 mod bell;
 mod exec;
+mod fork;
 mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crate::system::{self, Text};
-use crate::{bell, exec, full, patch, ring, rules, stubs, thread};
+use crate::{bell, exec, fork, full, patch, rules, stubs, thread};
 
 /// The settings that the environment has.
 pub(crate) struct Settings {
@@ -109,7 +109,7 @@ pub(crate) unsafe fn set_key(pages: *mut c_void) {
 }
 
 /// Appends a line to the list of tasks, by one write.
-fn tell(line: &Text) {
+pub(crate) fn tell(line: &Text) {
     let name = Text::new().add(FOLDER.get()).add(b"/task.txt");
     // SAFETY: the name and the bytes of the line outlive the calls, which take no more than their length.
     unsafe {
@@ -127,38 +127,6 @@ pub(crate) fn tell_task(time: u64) {
     let (tid, pid) = (system::gettid(), unsafe { system::getpid() });
     let line = Text::new().add(b"TASK timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
     tell(&line.add(b" pid=").number(pid as u64, 1).add(b"\n"));
-}
-
-static PARENT: AtomicI32 = AtomicI32::new(0);
-/// The process; in children of `vfork`, and in those that were made without the C library's `fork`, still their parent.
-static PROCESS: AtomicI32 = AtomicI32::new(0);
-
-extern "C" fn before_fork() {
-    // SAFETY: it takes nothing and cannot fail.
-    PARENT.store(unsafe { system::getpid() }, Ordering::Relaxed);
-}
-
-/// Is this no child that shares memory or rings with its parent?
-pub(crate) fn is_itself() -> bool {
-    // SAFETY: it takes nothing and cannot fail.
-    PROCESS.load(Ordering::Relaxed) == unsafe { system::getpid() }
-}
-
-extern "C" fn after_fork() {
-    if !is_on() {
-        return;
-    }
-    // SAFETY: it takes nothing and cannot fail.
-    let (pid, parent) = (unsafe { system::getpid() }, PARENT.load(Ordering::Relaxed));
-    PROCESS.store(pid, Ordering::Relaxed);
-    let line = Text::new()
-        .add(b"FORK timestamp=")
-        .time(system::clock_ns(SETTINGS.clock()))
-        .add(b" pid=")
-        .number(pid as u64, 1);
-    tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
-    ring::forget_kept();
-    thread::after_fork();
 }
 
 /// Sets a number from the environment.
@@ -202,8 +170,7 @@ extern "C" fn at_start(_count: c_int, arguments: *const *const c_char, environme
             return;
         }
         KEY.store(key, Ordering::Relaxed);
-        PROCESS.store(system::getpid(), Ordering::Relaxed);
-        system::pthread_atfork(Some(before_fork), None, Some(after_fork));
+        fork::prepare();
     }
     let set = |place: &AtomicU64, name: &str| place.store(number(name).unwrap_or(0) as u64, Ordering::Relaxed);
     set(&SETTINGS.time, "TRACEMILL_CALLS_TIME");

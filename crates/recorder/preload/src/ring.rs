@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use crate::process::{self, SETTINGS};
 use crate::system::{self, Text};
 use crate::thread::{LOST, Mapped, RECORD, Thread};
-use crate::{bell, layout};
+use crate::{bell, fork, layout};
 
 /// Slots of a ring at first.
 pub(crate) const SLOTS: u64 = 8;
@@ -48,6 +48,9 @@ impl Thread {
 
     /// Begins the next slot. `false` when records have to be dropped.
     pub(crate) fn next_slot(&mut self) -> bool {
+        if fork::notice(Some(self)) {
+            return self.kept.end != 0;
+        }
         // A handler that interrupts the writing of a record must not take its slot away.
         if self.writing > 0 {
             return false;
@@ -84,7 +87,7 @@ impl Thread {
             let slot = self.ring.base.add(at as usize);
             slot.write_bytes(0, self.ring.slot_size as usize);
             self.pos.store(slot as usize, Ordering::Relaxed);
-            self.end = slot as usize + self.ring.slot_size as usize;
+            self.kept.end = slot as usize + self.ring.slot_size as usize;
         }
         if self.lost > 0 {
             let lost = std::mem::take(&mut self.lost);
@@ -95,12 +98,12 @@ impl Thread {
 
     /// Ends the open slot, if there is one.
     pub(crate) fn end_slot(&mut self) {
-        if self.end == 0 {
+        if self.kept.end == 0 {
             return;
         }
         let done = self.number(layout::DONE).load(Ordering::Relaxed) + 1;
         self.number(layout::DONE).store(done, Ordering::Release);
-        self.end = 0;
+        self.kept.end = 0;
         self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
         if done - self.number(layout::TAKEN).load(Ordering::Relaxed) >= self.ring.slots / 2 {
             bell::ring();
@@ -152,7 +155,7 @@ impl Thread {
                 }
                 self.ring = Mapped { base, len, slots, slot_size };
             }
-            (self.end, self.lost) = (0, 0);
+            (self.kept.end, self.lost) = (0, 0);
             self.number(layout::DISCARDED).store(0, Ordering::Relaxed);
             self.put_thread();
             let is_ready = self.begin_slot();
@@ -217,7 +220,7 @@ impl Thread {
             put(layout::MODE, 1);
             self.put_thread();
             let name = Text::new().add(rings).add(b"/").number(number, 1).add(b".ring");
-            (self.end, self.lost) = (0, 0);
+            (self.kept.end, self.lost) = (0, 0);
             let is_ready = self.begin_slot();
             system::rename(made.as_ptr(), name.as_ptr());
             is_ready

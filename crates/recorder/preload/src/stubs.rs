@@ -405,7 +405,7 @@ macro_rules! entry {
                 waiting = const full::RECORDED | full::SIMPLE,
                 writing = const offset_of!(Thread, writing),
                 pos = const offset_of!(Thread, pos),
-                end = const offset_of!(Thread, end),
+                end = const offset_of!(Thread, kept),
                 depth = const offset_of!(Thread, depth),
                 limit = const offset_of!(Thread, limit),
                 tells_depth = const offset_of!(Thread, tells_depth),
@@ -550,7 +550,7 @@ global_asm!(
     written = const full::WRITTEN,
     writing = const offset_of!(Thread, writing),
     pos = const offset_of!(Thread, pos),
-    end = const offset_of!(Thread, end),
+    end = const offset_of!(Thread, kept),
     depth = const offset_of!(Thread, depth),
     frames = const size_of::<Thread>(),
 );

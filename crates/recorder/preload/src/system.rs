@@ -55,6 +55,7 @@ pub(crate) const MAP_FIXED_NOREPLACE: c_int = 0x10_0000;
 pub(crate) const MAP_SHARED: c_int = 1;
 pub(crate) const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
 pub(crate) const MADV_POPULATE_WRITE: c_int = 23;
+pub(crate) const MADV_WIPEONFORK: c_int = 18;
 pub(crate) const O_RDWR_CREAT_EXCL_CLOEXEC: c_int = 0o2 | 0o100 | 0o200 | 0o2_000_000;
 pub(crate) const O_RDWR_CLOEXEC: c_int = 0o2 | 0o2_000_000;
 pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;

@@ -3,18 +3,18 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, compiler_fence};
 
+use crate::fork::{self, Kept};
 use crate::process::{self, SETTINGS};
-use crate::ring::SLOTS;
 use crate::stubs::Saved;
 use crate::system::{self, local};
 use crate::{bell, exec, full, rules, stubs, values};
 
 /// State of a thread without data: it begins at its next call.
-const NEW: usize = 0;
+pub(crate) const NEW: usize = 0;
 /// It is beginning, or has ended: calls are not recorded.
 const OFF: usize = 1;
 /// It could not begin: its calls are counted.
-const RINGLESS: usize = 2;
+pub(crate) const RINGLESS: usize = 2;
 
 /// Length of a record.
 pub(crate) const RECORD: usize = 16;
@@ -49,20 +49,19 @@ pub(crate) struct Frame {
 /// The state of a thread. In a mapping of its own, with the frames behind it.
 #[repr(C)]
 pub(crate) struct Thread {
+    pub(crate) kept: Kept,
     /// May the stubs write records of calls themselves? The stubs compare it together with the next ones, as one number of
     /// eight bytes.
     pub(crate) way: Way,
     /// Are return addresses put back, for an unwinder?
     pub(crate) is_put_back: bool,
     /// Is there no ring, as after a fork where none could be made? Then it is busy, until a child gets one.
-    is_ringless: bool,
+    pub(crate) is_ringless: bool,
     _free: u8,
     /// Is the slow path at work? Signal handlers see it.
     pub(crate) busy: u32,
     /// Where the next record goes.
     pub(crate) pos: AtomicUsize,
-    /// Where the open slot ends.
-    pub(crate) end: usize,
     /// Number of open calls.
     pub(crate) depth: usize,
     pub(crate) limit: usize,
@@ -379,7 +378,7 @@ impl Thread {
     }
 
     pub(crate) fn has_room(&self, len: usize) -> bool {
-        self.pos.load(Ordering::Relaxed) + len <= self.end
+        self.pos.load(Ordering::Relaxed) + len <= self.kept.end
     }
 
     /// When a call ended that is found to be over: half way from its beginning, and not before the last record.
@@ -446,7 +445,7 @@ impl Thread {
         let (old, clock) = loop {
             let old = self.pos.load(Ordering::Relaxed);
             let clock = time.unwrap_or_else(system::now);
-            if old + len > self.end {
+            if old + len > self.kept.end {
                 self.writing -= 1;
                 return false;
             }
@@ -544,7 +543,7 @@ pub(crate) unsafe fn current() -> Option<&'static mut Thread> {
 /// The thread becomes another program: what it has recorded is the recorder's. A child that has the ring of its parent must
 /// not end the slot in which that goes on.
 pub(crate) fn before_exec() {
-    if !process::is_itself() {
+    if !fork::is_itself() {
         return;
     }
     // SAFETY: the thread's data is its own.
@@ -559,6 +558,7 @@ pub(crate) fn before_exec() {
 unsafe fn begin() {
     // SAFETY: the thread's data is its own.
     unsafe {
+        fork::notice(None);
         (*local())[1] = OFF;
         if !begin_ring() {
             (*local())[1] = RINGLESS;
@@ -587,13 +587,13 @@ unsafe fn begin_ring() -> bool {
         };
         let state = full::State::new();
         thread.write(Thread {
+            kept: Kept::new(),
             way,
             is_put_back: false,
             is_ringless: false,
             _free: 0,
             busy: 0,
             pos: AtomicUsize::new(0),
-            end: 0,
             depth: 0,
             limit,
             writing: 0,
@@ -612,6 +612,7 @@ unsafe fn begin_ring() -> bool {
             guessed: 0,
             lost: 0,
         });
+        (*thread).kept.keep();
         process::tell_task(system::clock_ns(SETTINGS.clock()));
         if !(*thread).take_ring() {
             system::munmap(pages, len);
@@ -654,6 +655,7 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
     unsafe {
         end_guessed();
         let thread = &mut *pages.cast::<Thread>();
+        fork::notice(Some(thread));
         thread.busy += 1;
         for at in (0..thread.depth).rev().filter(|&at| !thread.is_told(at)) {
             (*thread.frame(at)).put_back();
@@ -664,36 +666,5 @@ pub(crate) extern "C" fn end(pages: *mut c_void) {
             thread.give_back_ring();
         }
         system::munmap(pages, thread.own.len);
-    }
-}
-
-/// A child of `fork` goes on with the calls that were open, in a ring of its own.
-pub(crate) fn after_fork() {
-    // SAFETY: the child has one thread, and this is its data.
-    unsafe {
-        let Some(thread) = current() else {
-            if (*local())[1] == RINGLESS {
-                (*local())[1] = NEW;
-            }
-            return;
-        };
-        // Without a ring the parent is busy already, and there is nothing to be unmapped.
-        if !std::mem::replace(&mut thread.is_ringless, false) {
-            thread.busy += 1;
-            system::munmap(thread.ring.base.cast(), thread.ring.len);
-            thread.ring.base = std::ptr::null_mut();
-        }
-        thread.limit = SETTINGS.depth.load(Ordering::Relaxed);
-        thread.own.pid = system::getpid() as usize;
-        if !thread.make_ring(SLOTS) {
-            // Nothing is recorded any more; open calls return as before.
-            thread.is_ringless = true;
-            bell::count_thread();
-            thread.limit = 0;
-            thread.end = 0;
-            thread.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
-        } else {
-            thread.busy -= 1;
-        }
     }
 }

@@ -11,7 +11,7 @@
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, UnsafeCell};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::recorder::{self, State};
@@ -177,14 +177,68 @@ pub(crate) fn locked<R>(work: impl FnOnce(&mut State) -> R) -> Option<R> {
         return None;
     }
     let _uncancelled = Uncancelled::new();
-    lock();
+    if is_copy() {
+        if !begin_copy() {
+            IS_LOCKED.set(false);
+            return None;
+        }
+    } else {
+        lock();
+    }
     let _guard = Guard;
     // SAFETY: this thread holds the mutex, and has no other reference.
     Some(work(unsafe { &mut *SHARED.state.get() }))
 }
 
-extern "C" fn after_fork() {
-    // The lock was taken before the fork, by this thread.
+/// Advice of Linux 4.14: children find zeros.
+const MADV_WIPEONFORK: libc::c_int = 18;
+
+/// Has children of this process find zeros in pages that are not shared with others. Without that, where the system has
+/// it not or its pages are larger, children that nobody tells that they are some go on in the rings of their parents.
+pub(crate) fn keep_from_children(pages: *const u8, len: usize) {
+    if cfg!(not(miri)) {
+        // SAFETY: the pages are whole and stay; nothing of them changes in this process.
+        unsafe { libc::madvise(pages.cast_mut().cast(), len, MADV_WIPEONFORK) };
+    }
+}
+
+/// A page of zeros in processes that were made of this one without a word, as by the system call `clone`; 1 otherwise.
+static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+fn make_mark() {
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    const LEN: usize = 4096;
+    // SAFETY: a new page that stays for ever.
+    unsafe {
+        let page = libc::mmap(std::ptr::null_mut(), LEN, protection, flags, -1, 0);
+        if page != libc::MAP_FAILED {
+            keep_from_children(page.cast(), LEN);
+            AtomicU32::from_ptr(page.cast()).store(1, Ordering::Relaxed);
+            MARK.store(page.cast(), Ordering::Release);
+        }
+    }
+}
+
+/// Is this a child that knows nothing about it?
+fn is_copy() -> bool {
+    // SAFETY: null, or a page that stays.
+    unsafe { MARK.load(Ordering::Acquire).as_ref() }.is_some_and(|mark| mark.load(Ordering::Relaxed) == 0)
+}
+
+/// Takes the lock in such a child, and forgets the recording. `false` when a thread had it that is not here: then nothing is
+/// known, and nothing is recorded.
+fn begin_copy() -> bool {
+    // SAFETY: a static mutex.
+    if unsafe { libc::pthread_mutex_trylock(SHARED.mutex.get()) } != 0 {
+        return false;
+    }
+    become_child();
+    true
+}
+
+/// Forgets the recording of the parent. Under the lock.
+fn become_child() {
     WRITER.set(std::ptr::null());
     c::set(std::ptr::null());
     let key = KEY.load(Ordering::Relaxed);
@@ -192,9 +246,18 @@ extern "C" fn after_fork() {
         // SAFETY: as in `set_writer`.
         unsafe { libc::pthread_setspecific(key - 1, std::ptr::null()) };
     }
-    let is_locked = IS_LOCKED.replace(true);
-    // SAFETY: as in `locked`; no other thread is left.
+    // SAFETY: as in `locked`; no other thread is here.
     recorder::forget(unsafe { &mut *SHARED.state.get() });
+    // SAFETY: as in `is_copy`.
+    if let Some(mark) = unsafe { MARK.load(Ordering::Acquire).as_ref() } {
+        mark.store(1, Ordering::Relaxed);
+    }
+}
+
+extern "C" fn after_fork() {
+    // The lock was taken before the fork, by this thread.
+    let is_locked = IS_LOCKED.replace(true);
+    become_child();
     IS_LOCKED.set(is_locked);
     unlock();
 }
@@ -218,6 +281,7 @@ pub(crate) fn prepare() {
     if KEY.load(Ordering::Relaxed) != 0 {
         return;
     }
+    make_mark();
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: functions of this module, and a pointer to this stack.
     unsafe {

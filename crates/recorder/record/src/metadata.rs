@@ -1,6 +1,8 @@
 //! The metadata of a trace, in both dialects.
 
 use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Read};
 
 use crate::field::FieldClass;
 
@@ -21,6 +23,30 @@ pub(crate) struct Environment {
     pub(crate) hostname: String,
     pub(crate) procname: String,
     pub(crate) pid: u32,
+}
+
+impl Environment {
+    /// Of a new trace of this process, whose id that is.
+    pub(crate) fn of_process(pid: u32) -> io::Result<Environment> {
+        Ok(Environment { uuid: uuid()?, hostname: hostname(), procname: procname(), pid })
+    }
+}
+
+fn uuid() -> io::Result<[u8; 16]> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    // Version 4, the variant of RFC 9562.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(bytes)
+}
+
+fn hostname() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_string()).unwrap_or_default()
+}
+
+fn procname() -> String {
+    fs::read_to_string("/proc/self/comm").map(|name| name.trim_end_matches('\n').to_string()).unwrap_or_default()
 }
 
 /// Frequency and origin of the clock.

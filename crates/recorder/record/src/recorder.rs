@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -288,8 +288,7 @@ impl Running {
         let (frequency, origin_ns) = ring_file::estimate(first, pair).unwrap_or((1_000_000_000, 0));
         let clock = Clock { frequency, origin_ns };
         let pid = std::process::id();
-        let environment =
-            Environment { uuid: uuid().map_err(failed)?, hostname: hostname(), procname: procname(), pid };
+        let environment = Environment::of_process(pid).map_err(failed)?;
         let path = folder.join("metadata");
         let mut metadata = File::options().append(true).create_new(true).open(path).map_err(failed)?;
         let text = metadata::beginning(options.format, &environment, clock);
@@ -542,7 +541,7 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 /// Gives the calling thread a writer with a ring. `None` when it cannot record; the event is counted then.
 pub(crate) fn give_writer() -> Option<&'static Writer> {
     let given = local::locked(|state| {
-        let writer = state.idle.pop().unwrap_or_else(|| Box::leak(Box::new(Writer::new())));
+        let writer = state.idle.pop().unwrap_or_else(Writer::lasting);
         if open(state, writer) {
             state.writers.push(writer);
             local::set_writer(Some(writer));
@@ -566,7 +565,11 @@ pub(crate) fn give_ring(writer: &Writer) -> bool {
 }
 
 fn open(state: &mut State, writer: &Writer) -> bool {
-    let Some(running) = &mut state.running else { return false };
+    let Some(running) = &mut state.running else {
+        // An event whose class was asked for before the process was forked.
+        UNPLACED.fetch_add(u64::from(state.pending.is_some()), Ordering::Relaxed);
+        return false;
+    };
     match running.ring() {
         Ok(ring) => {
             // What could not be counted anywhere goes where it can.
@@ -680,21 +683,4 @@ pub(crate) fn forget(state: &mut State) {
     }
     // Its mappings are shared with the parent, its thread is not there: nothing of it may be dropped.
     std::mem::forget(running);
-}
-
-fn uuid() -> io::Result<[u8; 16]> {
-    let mut bytes = [0; 16];
-    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
-    // Version 4, the variant of RFC 9562.
-    bytes[6] = bytes[6] & 0x0f | 0x40;
-    bytes[8] = bytes[8] & 0x3f | 0x80;
-    Ok(bytes)
-}
-
-fn hostname() -> String {
-    fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_string()).unwrap_or_default()
-}
-
-fn procname() -> String {
-    fs::read_to_string("/proc/self/comm").map(|name| name.trim_end_matches('\n').to_string()).unwrap_or_default()
 }

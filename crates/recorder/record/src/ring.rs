@@ -133,15 +133,13 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
 ///
 /// The first six numbers are read and changed by the C header as well, which does what [`write`] does.
 ///
-/// On two cache lines of its own: some processors fetch lines in pairs, and writers of two threads should share none.
-#[repr(C, align(128))]
+/// On pages of its own, so also on cache lines that no other thread's has.
+#[repr(C, align(4096))]
 pub(crate) struct Writer {
     /// The open slot.
     slot: AtomicPtr<u8>,
     /// Bytes reserved in it, or [`NO_SLOT`].
     pos: AtomicU64,
-    /// Size of a slot; 0 sends events to the slow path.
-    limit: AtomicU64,
     /// Clock at the first event of the slot.
     begin: AtomicU64,
     /// Writers inside of an event: the thread, and its signal handlers.
@@ -150,8 +148,6 @@ pub(crate) struct Writer {
     behind: AtomicU64,
     /// The header of the ring.
     base: AtomicPtr<u8>,
-    /// Is there a ring?
-    is_open: AtomicU32,
     /// Does the consumer want the packet?
     wants_flush: AtomicU32,
     /// Does the thread wait for the recorder, at depth 1?
@@ -164,13 +160,26 @@ pub(crate) struct Writer {
     number: AtomicU32,
     slot_size: AtomicU64,
     slots: AtomicU64,
+    kept: Kept,
+}
+
+/// The part of a writer that a child process does not get: it finds zeros there, however it was made. So its events go the
+/// slow path and find no ring, even where nobody told the child that it is one, as `fork` does. What an event needs that
+/// a signal handler interrupted, to make a child, stands in the other page.
+#[repr(C, align(4096))]
+struct Kept {
+    /// Size of a slot; 0 sends events to the slow path.
+    limit: AtomicU64,
+    /// Is there a ring?
+    is_open: AtomicU32,
 }
 
 #[cfg(feature = "c")]
 const _: () = {
     assert!(std::mem::offset_of!(Writer, slot) == 0 && std::mem::offset_of!(Writer, pos) == 8);
-    assert!(std::mem::offset_of!(Writer, limit) == 16 && std::mem::offset_of!(Writer, begin) == 24);
-    assert!(std::mem::offset_of!(Writer, depth) == 32 && std::mem::offset_of!(Writer, behind) == 40);
+    assert!(std::mem::offset_of!(Writer, begin) == 16 && std::mem::offset_of!(Writer, depth) == 24);
+    assert!(std::mem::offset_of!(Writer, behind) == 32 && std::mem::offset_of!(Writer, kept) == 4096);
+    assert!(std::mem::offset_of!(Kept, limit) == 0);
 };
 
 impl Writer {
@@ -179,12 +188,10 @@ impl Writer {
         Writer {
             slot: AtomicPtr::default(),
             pos: AtomicU64::new(NO_SLOT),
-            limit: AtomicU64::new(0),
             begin: AtomicU64::new(0),
             depth: AtomicU64::new(0),
             behind: AtomicU64::new(0),
             base: AtomicPtr::default(),
-            is_open: AtomicU32::new(0),
             wants_flush: AtomicU32::new(0),
             is_parked: AtomicU32::new(0),
             mode: AtomicU32::new(0),
@@ -192,7 +199,15 @@ impl Writer {
             number: AtomicU32::new(0),
             slot_size: AtomicU64::new(0),
             slots: AtomicU64::new(0),
+            kept: Kept { limit: AtomicU64::new(0), is_open: AtomicU32::new(0) },
         }
+    }
+
+    /// One that lives for ever.
+    pub(crate) fn lasting() -> &'static Writer {
+        let writer: &'static Writer = Box::leak(Box::new(Writer::new()));
+        local::keep_from_children((&raw const writer.kept).cast(), size_of::<Kept>());
+        writer
     }
 
     /// Gives it a ring. Only by its thread, or before it has one.
@@ -206,12 +221,12 @@ impl Writer {
         self.base.store(ring.base, Ordering::Relaxed);
         self.pos.store(NO_SLOT, Ordering::Relaxed);
         self.wants_flush.store(0, Ordering::Relaxed);
-        self.is_open.store(1, Ordering::Release);
+        self.kept.is_open.store(1, Ordering::Release);
     }
 
     /// Has it a ring?
     pub(crate) fn is_open(&self) -> bool {
-        self.is_open.load(Ordering::Acquire) == 1
+        self.kept.is_open.load(Ordering::Acquire) == 1
     }
 
     /// Number of its ring.
@@ -221,14 +236,14 @@ impl Writer {
 
     /// Sends all events that follow to the slow path, which finds no ring.
     pub(crate) fn close(&self) {
-        self.is_open.store(0, Ordering::SeqCst);
-        self.limit.store(0, Ordering::SeqCst);
+        self.kept.is_open.store(0, Ordering::SeqCst);
+        self.kept.limit.store(0, Ordering::SeqCst);
     }
 
     /// Asks for the open packet: the thread ends it at its next event.
     pub(crate) fn ask_to_flush(&self) {
         self.wants_flush.store(1, Ordering::SeqCst);
-        self.limit.store(0, Ordering::SeqCst);
+        self.kept.limit.store(0, Ordering::SeqCst);
     }
 
     /// Is its thread outside of all events, or waits for the recorder?
@@ -387,12 +402,12 @@ impl Writer {
                     return false;
                 }
             }
-            self.limit.store(size, Ordering::SeqCst);
+            self.kept.limit.store(size, Ordering::SeqCst);
             // Closed or asked for in between: then that may have been written over.
             if self.is_open() && self.wants_flush.load(Ordering::SeqCst) == 0 {
                 return true;
             }
-            self.limit.store(0, Ordering::SeqCst);
+            self.kept.limit.store(0, Ordering::SeqCst);
         }
     }
 
@@ -530,7 +545,7 @@ impl<'w> Entered<'w> {
         loop {
             let is_far = (self.clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
             // No slot is 2^63, and no length comes near that.
-            if self.pos.wrapping_add(len) > writer.limit.load(Ordering::Relaxed) || is_far {
+            if self.pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
                 if !writer.make_room(len, self.clock) {
                     return false;
                 }

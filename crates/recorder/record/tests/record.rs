@@ -275,16 +275,43 @@ mod memory {
 
     /// Forks; the child does something and ends without a word.
     pub(super) fn fork(work: impl FnOnce()) {
-        // SAFETY: the child only records and ends; its status is awaited.
+        // SAFETY: as `child` wants it.
+        unsafe { child(libc::fork(), work, || {}) };
+    }
+
+    /// As [`fork`], without the knowledge of the C library; the parent does something before the child does.
+    pub(super) fn fork_unknown(meanwhile: impl FnOnce(), work: impl FnOnce()) {
+        let mut ends = [0; 2];
+        // SAFETY: as `child` wants it: without a stack it goes on with this one. A pipe is made, and a byte goes through it.
         unsafe {
-            match libc::fork() {
-                0 => {
-                    work();
-                    libc::exit(0);
-                }
-                child => assert_eq!(libc::waitpid(child, std::ptr::null_mut(), 0), child),
-            }
+            assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+            let wait = || assert_eq!(libc::read(ends[0], [0_u8; 1].as_mut_ptr().cast(), 1), 1);
+            let work = || {
+                wait();
+                work();
+            };
+            let meanwhile = || {
+                meanwhile();
+                assert_eq!(libc::write(ends[1], [1_u8].as_ptr().cast(), 1), 1);
+            };
+            child(libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32, work, meanwhile);
         }
+    }
+
+    /// Goes on as a child that was just made, or as its parent.
+    ///
+    /// # Safety
+    /// The child only records and ends.
+    unsafe fn child(child: i32, work: impl FnOnce(), meanwhile: impl FnOnce()) {
+        let mut status = 0;
+        if child == 0 {
+            work();
+            // SAFETY: the caller's.
+            unsafe { libc::exit(0) };
+        }
+        meanwhile();
+        // SAFETY: its status is awaited.
+        assert_eq!(unsafe { (libc::waitpid(child, &mut status, 0), status) }, (child, 0));
     }
 
     /// Maps a file of 4096 bytes for ever.
@@ -500,6 +527,41 @@ fn fork(folder: &Path) {
         event!(target: "t", "tick", i = 3_u64);
         recorder.finish().expect("it finishes");
     }
+}
+
+/// As [`fork`], by the call of the system alone.
+fn fork_unknown(folder: &Path) {
+    let tick = |i: u64| event!(target: "t", "tick", i = i);
+    for (name, follow) in [("followed", true), ("alone", false)] {
+        let recorder = Recorder::options(folder.join(name)).follow_fork(follow).start().expect("it starts");
+        tick(1);
+        let grandchild = || (300..302).for_each(tick);
+        let child = || {
+            (10..210).for_each(tick);
+            memory::fork_unknown(|| tick(210), grandchild);
+        };
+        memory::fork_unknown(|| (2..=9).for_each(tick), child);
+        recorder.finish().expect("it finishes");
+    }
+}
+
+#[test]
+fn children_that_nobody_tells_leave_their_parents_alone() {
+    if let Some(folder) = argument() {
+        return fork_unknown(&folder);
+    }
+    let folder = Folder::new("unknown");
+    let name = "children_that_nobody_tells_leave_their_parents_alone";
+    assert!(again(name, &folder.0).status().expect("it runs").success());
+    let names = std::fs::read_dir(&folder.0).expect("the folder");
+    let mut names: Vec<_> = names.map(|entry| entry.expect("an entry").path()).collect();
+    names.sort();
+    let kept: Vec<_> = names.iter().map(|path| (numbers(path), discarded(path))).collect();
+    // The event that a child finds out by is counted.
+    let expected =
+        [((1..=9).collect::<Vec<_>>(), 0), ((1..=9).collect(), 0), ((11..=210).collect(), 1), (vec![301], 1)];
+    assert_eq!(kept, expected, "{names:?}");
+    assert!(names.iter().all(|path| !path.join(".ring").exists()));
 }
 
 #[test]

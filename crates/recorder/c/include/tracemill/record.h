@@ -150,10 +150,11 @@ struct tm_record_site_ {
 struct tm_record_thread_ {
     unsigned char *slot; /* the open one */
     uint64_t pos;        /* bytes reserved in it; 2^63 without one */
-    uint64_t limit;      /* size of a slot; 0 leads to the slow path */
     uint64_t begin;      /* clock at the first event of the slot */
     uint64_t depth;      /* writers inside of an event: the thread, and its signal handlers */
     uint64_t behind;     /* latest clock of an event of a handler */
+    uint64_t others[507];
+    uint64_t limit; /* size of a slot; 0 leads to the slow path, as it does in every child process */
 };
 
 uint32_t tm_record_register_(const struct tm_record_site_ *site) TM_RECORD_NOTHROW_;
