@@ -301,7 +301,7 @@ fn what_cannot_be_recorded_is_refused() {
 fn options_of_uftrace_are_known() {
     let folder = Folder::new();
     let Some(_) = compile(&folder, "values.c", "-pg", "program") else { return };
-    let letters = ["-k", "-K 1", "-S x", "-W cpu", "-g", "-l"];
+    let letters = ["-S x", "-W cpu", "-g", "-l"];
     let names = ["--host x", "--port 1", "--signal x", "--rt-prio 1", "--no-pltbind", "--list-event"];
     for option in letters.into_iter().chain(names) {
         folder.run(&format!("record -o r {option} ./program")).ends(125, &["cannot be had: "]);

@@ -66,6 +66,34 @@ fn what_is_missing_is_said() {
     assert!(text(&without.stderr).contains("--event"), "{}", text(&without.stderr));
 }
 
+/// Functions of the kernel, where it can tell them to an instance; where it cannot, the reason.
+#[test]
+fn functions_of_the_kernel_are_recorded_or_refused() {
+    let _one = lock();
+    let folder = Folder::new();
+    folder.file("nap.c", SLEEPS);
+    let mut compile = Command::new("gcc");
+    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
+    if !cfg!(target_arch = "x86_64") || !compile.status().is_ok_and(|status| status.success()) {
+        eprintln!("left out: there is no gcc");
+        return;
+    }
+    for options in [&["-k"][..], &["-K", "2"]] {
+        let recorded = ours(&folder, &[&["record", "-o", "o"], options, &["./nap"]].concat());
+        let said = text(&recorded.stderr);
+        if recorded.status.code() == Some(125) {
+            let reasons = ["functions of the kernel cannot be recorded: ", "kernel events cannot be recorded: "];
+            assert!(reasons.iter().any(|reason| said.contains(reason)), "{said}");
+            assert!(!folder.path("o").exists());
+            continue;
+        }
+        assert_eq!((recorded.status.code(), &*said), (Some(6), ""));
+        let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
+        assert_eq!((replay.status.code(), text(&replay.stderr)), (Some(0), String::new()));
+        assert!(text(&replay.stdout).contains("nanosleep"), "{}", text(&replay.stdout));
+    }
+}
+
 const SLEEPS: &str = "#include <unistd.h>
 void nap(void) { usleep(2000); }
 int main(void) { for (int i = 0; i < 3; i++) nap(); return 6; }

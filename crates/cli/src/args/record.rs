@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Args, ValueEnum};
+use clap::{ArgGroup, ArgMatches, Args, ValueEnum};
 
 use tracemill_calls::text::parse_time;
 
@@ -17,6 +17,7 @@ use super::parse_size;
     after_help = "Options of `uftrace record` are known: those without a line here have no effect, or say why they cannot \
     be had. Calls to libraries are recorded when these were compiled for it; `--no-libcall` says that this is known.\n\nExit status: that of PROGRAM (128 and the number for a signal); 125 when nothing could be recorded."
 )]
+#[command(group = ArgGroup::new("of_kernel").multiple(true).args(["kernel_events", "kernel", "kernel_depth"]))]
 pub(crate) struct RecordOptions {
     /// The program to record, and its arguments
     #[arg(
@@ -32,8 +33,16 @@ pub(crate) struct RecordOptions {
     #[arg(long = "event", short = 'E', value_name = "PATTERN", help_heading = KERNEL)]
     pub(crate) kernel_events: Vec<String>,
 
-    /// With -E: record events of all tasks, and no calls, while PROGRAM runs, or without one until an interrupt
-    #[arg(long, requires = "kernel_events", help_heading = KERNEL)]
+    /// Record functions of the kernel, beside calls as with -E: those that the program enters it by
+    #[arg(long, short = 'k', help_heading = KERNEL)]
+    pub(crate) kernel: bool,
+
+    /// As -k, functions nested at most so deep; 0 is any depth
+    #[arg(long, short = 'K', value_name = "DEPTH", help_heading = KERNEL)]
+    pub(crate) kernel_depth: Option<u32>,
+
+    /// With -E or -k: record all tasks, and no calls, while PROGRAM runs, or without one until an interrupt
+    #[arg(long, requires = "of_kernel", help_heading = KERNEL)]
     pub(crate) all_tasks: bool,
 
     /// With -E the same as --all-tasks, without it as --auto-args
@@ -227,8 +236,6 @@ pub(crate) struct Refused {
 
 /// Options of uftrace that cannot be had: name, letter, whether they have a value, and the reason.
 const REFUSED: &[(&str, Option<char>, bool, &str)] = &[
-    ("kernel", Some('k'), false, "functions of the kernel are not recorded"),
-    ("kernel-depth", Some('K'), true, "functions of the kernel are not recorded"),
     ("list-event", None, false, "tracefs lists events of the kernel: /sys/kernel/tracing/available_events"),
     ("script", Some('S'), true, "scripts are not run"),
     ("watch", Some('W'), true, "values are not watched"),

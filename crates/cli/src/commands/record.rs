@@ -204,7 +204,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     let arguments = &options.program[1..];
     let failed = |error| Error::io("record calls into", &how.folder, &error);
     if options.calls.keep_pid && options.calls.beside.is_none() {
-        if !options.kernel_events.is_empty() {
+        if has_kernel(options) {
             let error = Error::misuse("--keep-pid leaves nobody who records events of the kernel");
             return Err(error.with_help("leave out one of --keep-pid and --event"));
         }
@@ -217,7 +217,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
             return status.map(status_of).map_err(|error| Error::io("run", path, &error));
         }
         Some(pid) => tracemill_run::record_beside(pid, path, arguments, &how).map_err(failed)?,
-        None if !options.kernel_events.is_empty() => record_both(path, arguments, &how, options)?,
+        None if has_kernel(options) => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
     if let Some(why) = &recorded.failed {
@@ -337,12 +337,17 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
 
 /// Are the values recorded of which debugging information tells?
 fn has_auto_values(options: &RecordOptions) -> bool {
-    options.calls.auto_args || options.all && options.kernel_events.is_empty()
+    options.calls.auto_args || options.all && !has_kernel(options)
+}
+
+/// Does the kernel tell of something?
+fn has_kernel(options: &RecordOptions) -> bool {
+    !options.kernel_events.is_empty() || options.kernel || options.kernel_depth.is_some()
 }
 
 /// Are events of all tasks recorded?
 fn has_all_tasks(options: &RecordOptions) -> bool {
-    options.all_tasks || options.all && !options.kernel_events.is_empty()
+    options.all_tasks || options.all && has_kernel(options)
 }
 
 /// How to record events of the kernel.
@@ -352,6 +357,7 @@ fn kernel_options(options: &RecordOptions) -> tracemill_kernel::Options {
         how.output.clone_from(output);
     }
     how.events.clone_from(&options.kernel_events);
+    how.functions = options.kernel_depth.or(options.kernel.then_some(1));
     how.all_tasks = has_all_tasks(options);
     how.buffer_kib = (options.kernel_buffer as u64).div_ceil(1024).max(1);
     how
@@ -381,7 +387,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     if let Some(sentence) = options.refused.sentences.first() {
         return Err(Error::unsupported(sentence.clone()).with_help("`tracemill record --help` lists what there is"));
     }
-    if !options.kernel_events.is_empty() && !has_both(options)? {
+    if has_kernel(options) && !has_both(options)? {
         return record_kernel(options);
     }
     let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;

@@ -46,7 +46,7 @@ pub fn record_beside<T>(options: &Options, run: impl FnOnce(&mut Start<'_>) -> R
                 let is_over = &is_over;
                 copies.push(scope.spawn(move || pages::copy(&from, &to, page_bytes as usize, is_over)));
             }
-            recording::start(command, &instance, options.all_tasks)
+            recording::start(command, &instance, options)
         });
         instance.try_set("tracing_on", "0");
         is_over.store(true, Ordering::Relaxed);

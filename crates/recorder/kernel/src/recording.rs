@@ -29,6 +29,8 @@ pub struct Options {
     pub output: PathBuf,
     /// The events: `SYSTEM:NAME`, `SYSTEM` or `NAME`, each with globs; ` if CONDITION` behind them is the kernel's filter.
     pub events: Vec<String>,
+    /// Record functions of the kernel as well, nested at most so deep; 0 is any depth.
+    pub functions: Option<u32>,
     /// Record all tasks, not only the program and those that it makes.
     pub all_tasks: bool,
     /// Size of the buffer of each CPU, in KiB.
@@ -45,6 +47,7 @@ impl Default for Options {
         Options {
             output: PathBuf::from("trace.dat"),
             events: Vec::new(),
+            functions: None,
             all_tasks: false,
             buffer_kib: 4096,
             clock: "mono",
@@ -89,7 +92,7 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
             .iter()
             .map(|(from, to)| scope.spawn(|| pages::copy(from, to, page_bytes as usize, &is_over)))
             .collect();
-        let status = watch(command, &instance, options.all_tasks, must_stop);
+        let status = watch(command, &instance, options, must_stop);
         instance.try_set("tracing_on", "0");
         is_over.store(true, Ordering::Relaxed);
         let broken = || Err(io::Error::other("a thread that moves pages has failed"));
@@ -121,6 +124,10 @@ pub(crate) fn set_up<'t>(tracefs: &'t Tracefs, options: &Options) -> Result<(Vec
     for event in &chosen {
         instance.enable(event)?;
     }
+    let instance = match options.functions {
+        Some(depth) => instance.with_functions(depth)?,
+        None => instance,
+    };
     Ok((chosen, instance))
 }
 
@@ -213,7 +220,7 @@ fn refuse_other_file(output: &Path) -> Result<()> {
 fn watch(
     command: Option<Command>,
     instance: &Instance<'_>,
-    all_tasks: bool,
+    options: &Options,
     must_stop: &(dyn Fn() -> bool + Sync),
 ) -> Result<Option<ExitStatus>> {
     let Some(mut command) = command else {
@@ -223,7 +230,7 @@ fn watch(
         }
         return Ok(None);
     };
-    let mut child = start(&mut command, instance, all_tasks)?;
+    let mut child = start(&mut command, instance, options)?;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => return Ok(Some(status)),
@@ -234,13 +241,18 @@ fn watch(
 }
 
 /// Starts a program, of which events are recorded from its first instant.
-pub(crate) fn start(command: &mut Command, instance: &Instance<'_>, all_tasks: bool) -> Result<Child> {
+pub(crate) fn start(command: &mut Command, instance: &Instance<'_>, options: &Options) -> Result<Child> {
     let start = move || -> Result<Child> {
-        if !all_tasks {
+        if !options.all_tasks {
             // Recorded are this thread and what it begins: so the program is, from its first instant, and when this thread
             // has ended only the program is left.
+            let this = rustix::thread::gettid().as_raw_nonzero().to_string();
             instance.set("options/event-fork", "1")?;
-            instance.set("set_event_pid", &rustix::thread::gettid().as_raw_nonzero().to_string())?;
+            instance.set("set_event_pid", &this)?;
+            if options.functions.is_some() {
+                instance.set("options/function-fork", "1")?;
+                instance.set("set_ftrace_pid", &this)?;
+            }
         }
         instance.set("tracing_on", "1")?;
         command.spawn().map_err(|error| Error::io("run", Path::new(command.get_program()), &error))

@@ -217,6 +217,32 @@ pub(crate) fn is_alive(name: &str) -> bool {
 pub(crate) struct Instance<'a> {
     tracefs: &'a Tracefs,
     root: PathBuf,
+    /// The greatest depth of functions before this one, which is one for all instances.
+    depth_before: Option<Vec<u8>>,
+}
+
+/// The tracer of functions with their ends.
+const GRAPH: &str = "function_graph";
+/// The file of the greatest depth of functions.
+const DEPTH: &str = "max_graph_depth";
+
+impl<'a> Instance<'a> {
+    /// Has functions of the kernel recorded, nested at most so deep; 0 is any depth.
+    pub(crate) fn with_functions(mut self, depth: u32) -> Result<Instance<'a>> {
+        let tracers = String::from_utf8_lossy(&self.read("available_tracers")).trim().to_string();
+        if !tracers.split_whitespace().any(|tracer| tracer == GRAPH) {
+            let message =
+                format!("functions of the kernel cannot be recorded: this kernel has no tracer `{GRAPH}` here");
+            let help = "it is built with CONFIG_FUNCTION_GRAPH_TRACER, and instances have it since Linux 6.12 or so; this one has";
+            return Err(Error::unsupported(message).with_help(format!("{help}: {tracers}")));
+        }
+        self.set("current_tracer", GRAPH)?;
+        let path = self.tracefs.path(DEPTH);
+        let before = read(&path);
+        fs::write(&path, depth.to_string()).map_err(|error| self.tracefs.refused("change", &path, &error))?;
+        self.depth_before = Some(before);
+        Ok(self)
+    }
 }
 
 impl Instance<'_> {
@@ -232,7 +258,7 @@ impl Instance<'_> {
         }
         let root = instances.join(format!("{INSTANCE}{}", std::process::id()));
         fs::create_dir(&root).map_err(|error| tracefs.refused("make an instance of the tracer:", &root, &error))?;
-        let instance = Instance { tracefs, root };
+        let instance = Instance { tracefs, root, depth_before: None };
         // The kernel fills the folder at once; what stands in for one in tests takes its time.
         let begin = Instant::now();
         while !instance.path("tracing_on").exists() && begin.elapsed() < Duration::from_secs(1) {
@@ -246,7 +272,7 @@ impl Instance<'_> {
     pub(crate) fn left<'a>(tracefs: &'a Tracefs, name: &str) -> Option<Instance<'a>> {
         maker(name)?;
         let root = tracefs.path("instances").join(name);
-        root.join("tracing_on").exists().then_some(Instance { tracefs, root })
+        root.join("tracing_on").exists().then_some(Instance { tracefs, root, depth_before: None })
     }
 
     /// Its name among the instances.
@@ -313,6 +339,9 @@ impl Instance<'_> {
 impl Drop for Instance<'_> {
     fn drop(&mut self) {
         self.try_set("tracing_on", "0");
+        if let Some(depth) = &self.depth_before {
+            let _ = fs::write(self.tracefs.path(DEPTH), depth);
+        }
         // It stays when somebody else reads it; the next recording tries again.
         let _ = fs::remove_dir(&self.root);
     }

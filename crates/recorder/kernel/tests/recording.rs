@@ -38,6 +38,12 @@ impl StandIn {
         write(&tracefs, "events/header_page", page);
         write(&tracefs, "events/header_event", "# compressed entry header\n");
         write(&tracefs, "saved_cmdlines", "7 seven\n");
+        let entry = format("funcgraph_entry", 12, &["unsigned long func;8;8;0", "int depth;16;4;1"]);
+        let exit = ["unsigned long func;8;8;0", "unsigned long long calltime;16;8;0", "int depth;24;4;1"];
+        write(&tracefs, "events/ftrace/funcgraph_entry/format", &entry);
+        write(&tracefs, "events/ftrace/funcgraph_exit/format", &format("funcgraph_exit", 13, &exit));
+        write(&tracefs, "max_graph_depth", "0\n");
+        write(&tracefs, "tracers", "blk function_graph function nop\n");
         let is_over = Arc::new(AtomicBool::new(false));
         let (root, over) = (tracefs.join("instances"), is_over.clone());
         let thread = std::thread::spawn(move || {
@@ -90,9 +96,13 @@ fn write(folder: &Path, name: &str, text: &str) {
 }
 
 fn fill(instance: &Path, pages: &[Vec<u8>]) {
-    for name in ["trace_clock", "buffer_size_kb", "buffer_percent", "options/event-fork", "set_event_pid"] {
+    let of_functions = ["current_tracer", "options/function-fork", "set_ftrace_pid"];
+    let names = ["trace_clock", "buffer_size_kb", "buffer_percent", "options/event-fork", "set_event_pid"];
+    for name in names.into_iter().chain(of_functions) {
         write(instance, name, "");
     }
+    let tracers = instance.join("../../tracers");
+    write(instance, "available_tracers", &fs::read_to_string(tracers).expect("a list of tracers"));
     for (name, id) in [("step", 10), ("stop", 11)] {
         let folder = format!("events/demo/{name}");
         write(instance, &format!("{folder}/format"), &format(name, id, &["u32 value;8;4;0"]));
@@ -193,6 +203,56 @@ fn what_cannot_be_recorded_is_said_and_leaves_nothing() {
     options.tracefs = Some(tracefs.folder.clone());
     fs::remove_file(&options.output).expect("the file");
     assert!(failed(&options, "true").contains("it lists no events"));
+}
+
+#[test]
+fn functions_are_recorded_where_the_kernel_can() {
+    let mut page = PageBuilder::new(ORDER, LONG, 1000);
+    for (id, more) in [(12, vec![]), (13, bytes(ORDER, 900, 8))] {
+        let mut record =
+            [bytes(ORDER, id, 2), vec![0, 0], bytes(ORDER, 7, 4), bytes(ORDER, 0xffff_8000, 8), more].concat();
+        record.extend(bytes(ORDER, 1, 4));
+        page.event(10, &record);
+    }
+    let page = page.build(PAGE_BYTES);
+    let tracefs = StandIn::new("functions", vec![page.clone()]);
+    let mut options = tracefs.options(&[]);
+    options.functions = Some(3);
+    // While the program runs; then as it was.
+    let depth = tracefs.folder.join("tracefs/max_graph_depth");
+    let mut command = Command::new("cat");
+    command.arg(&depth).stdout(fs::File::create(tracefs.folder.join("depth")).expect("a file"));
+    let recorded = record(Some(command), &options, &|| false).expect("a recording");
+    assert_eq!((recorded.status.and_then(|status| status.code()), recorded.pages), (Some(0), 1));
+    let text = |path: &Path| fs::read_to_string(path).expect("a text");
+    assert_eq!((text(&tracefs.folder.join("depth")), text(&depth)), ("3".to_string(), "0\n".to_string()));
+    for (name, value) in [("current_tracer", "function_graph"), ("options/function-fork", "1"), ("tracing_on", "0")] {
+        assert_eq!(tracefs.setting(name), value, "{name}");
+    }
+    assert!(tracefs.setting("set_ftrace_pid").parse::<u32>().is_ok());
+    let traces = tracemill::open([&options.output]).expect("a trace");
+    let names: Vec<_> =
+        traces.events().into_iter().map(|event| event.expect("a sound event").name().to_string()).collect();
+    assert_eq!(names, ["funcgraph_entry", "funcgraph_exit"]);
+    let forget =
+        || fs::remove_dir_all(tracefs.folder.join(format!("tracefs/instances/tracemill-{}", std::process::id())));
+    // In the folder of calls, whose reader needs the formats.
+    forget().expect("an instance");
+    options.output = tracefs.folder.join("calls");
+    fs::create_dir(&options.output).expect("a folder");
+    let run = |start: &mut tracemill_kernel::Start<'_>| start(&mut Command::new("true"));
+    let (mut child, recorded) = tracemill_kernel::record_beside(&options, run).expect("a recording");
+    child.wait().expect("it ends");
+    assert_eq!(recorded.pages, 1);
+    let header = text(&options.output.join("kernel_header"));
+    assert!(header.contains("TRACEFS: events/ftrace/funcgraph_entry/format: "), "{header}");
+    assert_eq!(fs::read(options.output.join("kernel-cpu0.dat")).expect("pages"), page);
+    // A kernel that cannot.
+    forget().expect("an instance");
+    write(&tracefs.folder, "tracefs/tracers", "blk function nop\n");
+    let error = record(Some(Command::new("true")), &options, &|| false).expect_err("an error");
+    assert!(error.to_string().contains("this kernel has no tracer `function_graph` here"), "{error}");
+    assert!(error.help().is_some_and(|help| help.ends_with("this one has: blk function nop")), "{error:?}");
 }
 
 /// This program again records until it is killed.
