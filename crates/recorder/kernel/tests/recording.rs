@@ -234,8 +234,12 @@ fn functions_are_recorded_where_the_kernel_can() {
     let names: Vec<_> =
         traces.events().into_iter().map(|event| event.expect("a sound event").name().to_string()).collect();
     assert_eq!(names, ["funcgraph_entry", "funcgraph_exit"]);
-    let forget =
-        || fs::remove_dir_all(tracefs.folder.join(format!("tracefs/instances/tracemill-{}", std::process::id())));
+    // At once: the stand-in would fill it anew.
+    let forget = || {
+        let instance = format!("tracefs/instances/tracemill-{}", std::process::id());
+        fs::rename(tracefs.folder.join(instance), tracefs.folder.join("gone"))?;
+        fs::remove_dir_all(tracefs.folder.join("gone"))
+    };
     // In the folder of calls, whose reader needs the formats.
     forget().expect("an instance");
     options.output = tracefs.folder.join("calls");
@@ -248,6 +252,7 @@ fn functions_are_recorded_where_the_kernel_can() {
     assert!(header.contains("TRACEFS: events/ftrace/funcgraph_entry/format: "), "{header}");
     assert_eq!(fs::read(options.output.join("kernel-cpu0.dat")).expect("pages"), page);
     // A kernel that cannot.
+    options.output = tracefs.folder.join("other.dat");
     forget().expect("an instance");
     write(&tracefs.folder, "tracefs/tracers", "blk function nop\n");
     let error = record(Some(Command::new("true")), &options, &|| false).expect_err("an error");
