@@ -179,10 +179,7 @@ def tables(bench, program, trace, python, folder):
     print(f"{'convert --to parquet, for DuckDB: CPU seconds':58} {made:10.4g}")
     files = [os.path.join(base, name) for base, _, names in os.walk(where) for name in names if name.endswith(".parquet")]
     tick = next(path for path in files if "tick" in os.path.basename(path))
-    columns = subprocess.run([python, "-c", "import duckdb, sys; print(*duckdb.sql(f\"select * from read_parquet('{sys.argv[1]}')"
-                              " limit 0\").columns, sep='\\n')", tick], capture_output=True, text=True, check=True)
-    column = {name: next(f'"{column}"' for column in columns.stdout.split("\n") if column.split(".")[-1] == name)
-              for name in ("load", "worker")}
+    column = {name: f'payload."{name}"' for name in ("load", "worker")}
     for name, text in (("count(*)", COUNT), ("group by name", BY_NAME), ("avg(load)", MEAN), ("a filter on two fields", FEW)):
         asked = DUCK[text].format(os.path.dirname(tick), tick=tick, **column)
         own = [program, "sql", trace, "--jobs", "2", "-c", text]

@@ -90,7 +90,7 @@ enum Values {
 }
 
 impl Values {
-    /// Those that are kept one by one.
+    /// Shows each that is kept by itself.
     fn each(self, mut take: impl FnMut(u64)) {
         match self {
             Values::Short(values) => values.into_iter().for_each(|ns| take(ns.into())),

@@ -62,7 +62,7 @@ impl Class {
     }
 }
 
-/// What is in a structure.
+/// The contents of a structure.
 #[derive(Clone, Copy, Debug, Default)]
 struct Content {
     classes: [Class; 2],

@@ -211,7 +211,7 @@ fn all<'w>(list: impl IntoIterator<Item = &'w Wanted>) -> Vec<Value> {
     list.into_iter().filter_map(taken).flatten().collect()
 }
 
-/// What the recorder takes for a value: its parts, one behind the other. `None` when it cannot.
+/// A value as the recorder takes it: its parts, one behind the other. `None` when it cannot.
 fn taken(wanted: &Wanted) -> Option<Vec<Value>> {
     let form = match wanted.form {
         WantedForm::Plain => Form::Plain,
