@@ -11,7 +11,7 @@ use tracemill_semantics::states::{CpuIndex, Machines, Map, Ns, ThreadIndex};
 use super::periods::BoundPeriods;
 use super::rows::{Rows, Value};
 use super::spans::More;
-use super::state_rows::StateRow;
+use super::state_row::StateRow;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.

@@ -8,7 +8,7 @@
 //! | `periods` | the analysis whose spans the user names |
 //! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
-//! | `state_rows` | the rows of `states`, as they are found |
+//! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
 //! | [`text`] | rows as text |
 
@@ -33,6 +33,7 @@ mod reader;
 mod rows;
 mod sched;
 mod spans;
+mod state_row;
 mod state_rows;
 mod states;
 mod stats;
@@ -65,7 +66,8 @@ pub use condition::Condition;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use rows::{Counts, Rows, Value};
 pub use spans::PERCENTS;
-pub use state_rows::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, state_kinds};
+pub use state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateValue, state_kinds};
+pub use state_rows::StateRows;
 pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
 
 use reader::{Class, Reader, Shared};

@@ -11,7 +11,8 @@ use tracemill_semantics::{Concept, Field};
 
 use super::latest::Latest;
 use super::rows::{Rows, Value};
-use super::state_rows::{NO_PLACE, RowForm, StateOf, StateRow, StateRows, keys_of};
+use super::state_row::{RowForm, StateOf, StateRow, keys_of};
+use super::state_rows::{NO_PLACE, StateRows};
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, Needs, Report};
 
