@@ -71,11 +71,7 @@ fn what_is_missing_is_said() {
 fn functions_of_the_kernel_are_recorded_or_refused() {
     let _one = lock();
     let folder = Folder::new();
-    folder.file("nap.c", SLEEPS);
-    let mut compile = Command::new("gcc");
-    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
-    if !cfg!(target_arch = "x86_64") || !compile.status().is_ok_and(|status| status.success()) {
-        eprintln!("left out: there is no gcc");
+    if !has_nap(&folder) {
         return;
     }
     for options in [&["-k"][..], &["-K", "2"]] {
@@ -94,6 +90,18 @@ fn functions_of_the_kernel_are_recorded_or_refused() {
     }
 }
 
+/// Compiles the program that sleeps; `false` where that cannot be done.
+fn has_nap(folder: &Folder) -> bool {
+    folder.file("nap.c", SLEEPS);
+    let mut compile = Command::new("gcc");
+    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
+    let is_there = cfg!(target_arch = "x86_64") && compile.status().is_ok_and(|status| status.success());
+    if !is_there {
+        eprintln!("left out: there is no gcc");
+    }
+    is_there
+}
+
 const SLEEPS: &str = "#include <unistd.h>
 void nap(void) { usleep(2000); }
 int main(void) { for (int i = 0; i < 3; i++) nap(); return 6; }
@@ -103,11 +111,7 @@ int main(void) { for (int i = 0; i < 3; i++) nap(); return 6; }
 fn calls_and_events_of_the_kernel_are_in_one_folder() {
     let _one = lock();
     let folder = Folder::new();
-    folder.file("nap.c", SLEEPS);
-    let mut compile = Command::new("gcc");
-    compile.current_dir(folder.path("")).args(["-pg", "-O0", "-o", "nap", "nap.c"]);
-    if !cfg!(target_arch = "x86_64") || !compile.status().is_ok_and(|status| status.success()) {
-        eprintln!("left out: there is no gcc");
+    if !has_nap(&folder) {
         return;
     }
     let recorded = ours(&folder, &["record", "-E", "sched:sched_switch", "-o", "o", "./nap"]);

@@ -191,7 +191,7 @@ impl<'a> Values<'a> {
                 _ => Value::List(own.collect()),
             }
         };
-        self.values.push(value);
+        self.put(value);
     }
 }
 

@@ -63,6 +63,11 @@ fn debugging_information(object: &mut Object<'_>, version: u16) {
         dwarf.unit.get_mut(inlined).set(gimli::DW_AT_call_file, AttributeValue::FileIndex(Some(file)));
         dwarf.unit.get_mut(inlined).set(gimli::DW_AT_call_line, AttributeValue::Udata(line));
     }
+    put_sections(&mut dwarf, object);
+}
+
+/// Puts debugging information into a program.
+fn put_sections(dwarf: &mut DwarfUnit, object: &mut Object<'_>) {
     let mut sections = Sections::new(EndianVec::new(LittleEndian));
     dwarf.write(&mut sections).expect("it is consistent");
     let written = sections.for_each(|id, data| {
@@ -264,16 +269,7 @@ fn with_structures(members: &[(&[usize], u64)]) -> Vec<u8> {
     function.set(gimli::DW_AT_name, AttributeValue::String(b"take".to_vec()));
     function.set(gimli::DW_AT_low_pc, AttributeValue::Address(Address::Constant(0x40)));
     let mut object = Object::new(BinaryFormat::Elf, Architecture::X86_64, Endianness::Little);
-    let mut sections = Sections::new(EndianVec::new(LittleEndian));
-    dwarf.write(&mut sections).expect("it is consistent");
-    let written = sections.for_each(|id, data| {
-        if !data.slice().is_empty() {
-            let section = object.add_section(Vec::new(), id.name().into(), SectionKind::Debug);
-            object.append_section_data(section, data.slice(), 1);
-        }
-        Ok::<_, gimli::write::Error>(())
-    });
-    written.expect("nothing fails");
+    put_sections(&mut dwarf, &mut object);
     object.write().expect("it is consistent")
 }
 
