@@ -150,6 +150,11 @@ impl Gatherer {
         self.rows
     }
 
+    /// Appends rows, where there are no columns.
+    pub(crate) fn add_rows(&mut self, rows: usize) {
+        self.rows += rows;
+    }
+
     /// Is it time to take the rows out, before they take too much memory?
     pub(crate) fn is_full(&self, rows: usize) -> bool {
         let of_fields = || self.classes.iter().map(ClassRows::bytes).sum::<usize>();

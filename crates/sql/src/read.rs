@@ -89,6 +89,14 @@ impl FileOpener for Opener {
     }
 }
 
+impl Opener {
+    /// Is nothing asked of events but how many there are?
+    fn only_counts(&self) -> bool {
+        let has_conditions = self.condition.is_some() || self.database.filter.is_some();
+        self.wanted.is_empty() && !has_conditions && !self.is_numbered && !self.is_ordered
+    }
+}
+
 /// A cursor over what is wanted of a stream; `None` when that is nothing.
 pub(crate) fn cursor(database: &Database, scan: &StreamScan, stream: usize) -> Option<Cursor> {
     let of = &database.streams[stream];
@@ -113,6 +121,8 @@ pub(crate) fn cursor(database: &Database, scan: &StreamScan, stream: usize) -> O
 
 /// Events of a chunk.
 const CHUNK_EVENTS: usize = 8192;
+/// Rows without columns that one batch has at most: a constant beside them is repeated for each.
+const COUNTED_ROWS: u64 = 1 << 16;
 /// Chunks that wait for a condition to be decided: each keeps a packet open.
 const WAITING_CHUNKS: usize = 256;
 
@@ -126,6 +136,8 @@ struct Reader {
     source: Source,
     matcher: Option<Matcher>,
     gatherer: Gatherer,
+    /// Events that were only counted, and whose rows were not given yet.
+    counted: u64,
     condition: Option<(Condition, Gatherer)>,
     /// Events whose condition is not decided yet.
     waiting: Vec<Waiting>,
@@ -143,6 +155,14 @@ struct Reader {
     turned: Turned,
     /// Which columns are fields.
     fields: Vec<bool>,
+}
+
+/// What was read.
+enum Step {
+    Events(Waiting),
+    /// Events of which nothing but their number is wanted.
+    Counted,
+    End,
 }
 
 enum Source {
@@ -188,7 +208,12 @@ impl Reader {
                     turned.packets = verify(&database.streams[*stream], cursor)?;
                 }
                 match part() {
-                    Some(cursor) => Source::Stream(*stream, Box::new(cursor)),
+                    Some(mut cursor) => {
+                        if opener.only_counts() {
+                            cursor.give_packets();
+                        }
+                        Source::Stream(*stream, Box::new(cursor))
+                    }
                     None => Source::Nothing,
                 }
             }
@@ -213,6 +238,7 @@ impl Reader {
             source,
             matcher: database.filter.as_ref().map(Filter::matcher),
             gatherer: gatherer(&opener.wanted).0,
+            counted: 0,
             condition,
             waiting: Vec::new(),
             waiting_rows: 0,
@@ -235,19 +261,23 @@ impl Reader {
 
     /// The next rows; `None` at the end.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.is_over && !self.gatherer.is_full(self.opener.batch_size) {
+        while !self.is_over && self.counted < COUNTED_ROWS && !self.gatherer.is_full(self.opener.batch_size) {
             match self.next()? {
-                Some(waiting) => self.take(waiting)?,
-                None => {
+                Step::Events(waiting) => self.take(waiting)?,
+                Step::Counted => {}
+                Step::End => {
                     self.is_over = true;
                     self.decide()?;
                     if let Some(table) = self.opener.whole.as_ref().filter(|_| !self.has_faults) {
-                        let rows = self.rows + self.gatherer.rows();
+                        let rows = self.rows + self.gatherer.rows() + self.counted as usize;
                         self.opener.database.note_rows(table, self.part.clone(), rows);
                     }
                 }
             }
         }
+        let counted = self.counted.min(COUNTED_ROWS);
+        self.counted -= counted;
+        self.gatherer.add_rows(counted as usize);
         if self.gatherer.rows() == 0 {
             return Ok(None);
         }
@@ -257,16 +287,16 @@ impl Reader {
     }
 
     /// The next events.
-    fn next(&mut self) -> Result<Option<Waiting>> {
+    fn next(&mut self) -> Result<Step> {
         loop {
             if let Some(sorted) = self.turned.sorted.pop_front() {
-                return Ok(Some(sorted));
+                return Ok(Step::Events(sorted));
             }
             let (stream, item) = match &mut self.source {
-                Source::Nothing => return Ok(None),
+                Source::Nothing => return Ok(Step::End),
                 Source::Stream(stream, cursor) => match cursor.next() {
                     Some(item) => (*stream, item),
-                    None if self.turned.held.is_empty() => return Ok(None),
+                    None if self.turned.held.is_empty() => return Ok(Step::End),
                     None => {
                         self.turned.sort();
                         continue;
@@ -275,7 +305,7 @@ impl Reader {
                 Source::Merged(merged) => {
                     let next = merged.next(&self.opener);
                     self.has_faults |= merged.has_faults;
-                    return Ok(next);
+                    return Ok(next.map_or(Step::End, Step::Events));
                 }
             };
             match item {
@@ -283,7 +313,7 @@ impl Reader {
                     let events = (0..ready.chunk.len() as u32).collect();
                     let waiting = Waiting { stream, ready: Arc::new(ready), events, numbers: Vec::new() };
                     match self.turned.hold(waiting) {
-                        Some(waiting) if self.turned.sorted.is_empty() => return Ok(Some(waiting)),
+                        Some(waiting) if self.turned.sorted.is_empty() => return Ok(Step::Events(waiting)),
                         // Behind the packet before.
                         waiting => self.turned.sorted.extend(waiting),
                     }
@@ -293,21 +323,31 @@ impl Reader {
                     self.opener.database.collector.fault(fault);
                 }
                 Item::Warning(warning) => self.opener.database.collector.warning(warning),
-                Item::Packet(..) | Item::Gap(_) => {}
+                Item::Packet(packet, events) => {
+                    let packet = &packet.packet;
+                    self.note_packet((stream, packet.file, packet.offset_bytes), packet.total_bits);
+                    self.scanned.add(events as usize);
+                    self.counted += events;
+                    return Ok(Step::Counted);
+                }
+                Item::Gap(_) => {}
             }
+        }
+    }
+
+    /// Counts a packet when it is another one than the last.
+    fn note_packet(&mut self, place: (usize, u32, u64), total_bits: u64) {
+        if self.packet.replace(place) != Some(place) {
+            self.packets.add(1);
+            self.bytes.add((total_bits / 8) as usize);
         }
     }
 
     /// Takes the events that are wanted, as far as no column decides.
     fn take(&mut self, mut waiting: Waiting) -> Result<()> {
         self.scanned.add(waiting.events.len());
-        let packet = &waiting.ready.chunk.packet.packet;
         let (file, offset) = waiting.place();
-        let place = (waiting.stream, file, offset);
-        if self.packet.replace(place) != Some(place) {
-            self.packets.add(1);
-            self.bytes.add((packet.total_bits / 8) as usize);
-        }
+        self.note_packet((waiting.stream, file, offset), waiting.ready.chunk.packet.packet.total_bits);
         self.check_order(&waiting)?;
         if let Some(matcher) = &mut self.matcher {
             let of = &self.opener.database.streams[waiting.stream];
