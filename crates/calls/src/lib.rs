@@ -11,6 +11,7 @@ mod branches;
 pub mod chrome;
 mod consistency;
 pub mod distribution;
+pub mod ended;
 pub mod flame;
 pub mod follow;
 pub mod graph;

@@ -7,7 +7,9 @@ use std::sync::{Condvar, Mutex};
 use std::thread::ThreadId;
 use std::time::Duration;
 
+use tracemill_calls::ended::{self, Ended, Everything, Takes, Wanted};
 use tracemill_calls::flame::Flame;
+use tracemill_calls::follow::Follower;
 use tracemill_calls::graph::{self, GraphOptions};
 use tracemill_calls::report::{self, Column, ReportOptions};
 use tracemill_calls::{CallOptions, TimeRange};
@@ -344,5 +346,89 @@ fn several_threads_follow() {
         let (functions, _) = report::functions(&calls, CallOptions { jobs: 2, ..CallOptions::default() }, false);
         assert!(!functions.is_empty());
         assert_eq!(calls.readers.unwrap().0.into_inner().unwrap().len(), 2);
+    }
+}
+
+/// All calls that are over.
+#[derive(Default)]
+struct Kept(Vec<Ended>);
+
+impl Takes for Kept {
+    fn take(&mut self, call: Ended) {
+        self.0.push(call);
+    }
+
+    fn goes_on(&mut self, _: &mut Follower<'_>) -> bool {
+        true
+    }
+}
+
+/// All records, with texts of the calls of one symbol.
+struct WithTexts;
+
+impl Wanted for WithTexts {
+    fn is_everything(&self) -> bool {
+        false
+    }
+
+    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        Some((record.symbol == 2).then(|| format!("{:?} at {}", record.kind, record.time)))
+    }
+}
+
+#[test]
+fn calls_that_are_over_are_the_same_with_texts_and_without() {
+    let jumps = Kind { symbols: 8, ..USUAL };
+    let kinds = [USUAL, jumps, Kind { has_losses: true, ..USUAL }, Kind { goes_back: true, processors: 2, ..jumps }];
+    let (mut count, mut texts) = (0, 0);
+    for seed in 0..40 {
+        let calls = made(seed, 1 + seed as u32 % 5, kinds[seed as usize % kinds.len()]);
+        let (mut plain, mut told) = (Kept::default(), Kept::default());
+        let mut follower = Follower::new(&calls, CallOptions::default());
+        assert!(ended::follow(&mut follower, &mut Everything, i128::from, &mut plain).is_some());
+        let mut follower = Follower::new(&calls, CallOptions::default());
+        assert!(ended::follow(&mut follower, &mut WithTexts, i128::from, &mut told).is_some());
+        count += plain.0.len();
+        for call in &mut told.0 {
+            let Some(of) = call.texts.take() else { continue };
+            texts += 1;
+            assert!(of.entry.is_none_or(|entry| entry == format!("Entry at {}", call.begin)));
+            // Where time goes back, a call takes no time.
+            let end = call.begin + call.taken.unwrap_or(0);
+            assert!(of.exit.is_none_or(|exit| exit == format!("Exit at {end}") || call.taken == Some(0)));
+        }
+        assert_eq!(plain.0, told.0, "seed {seed}");
+    }
+    assert!(count > 2_000 && texts > 200, "{count}, {texts}");
+}
+
+#[test]
+fn each_entry_is_a_call_that_is_over_once() {
+    for seed in 0..20 {
+        let calls = made(seed, 4, USUAL);
+        let mut kept = Kept::default();
+        let mut follower = Follower::new(&calls, CallOptions::default());
+        assert!(ended::follow(&mut follower, &mut Everything, i128::from, &mut kept).is_some());
+        let mut entries: Vec<(u64, u32, u32)> = calls
+            .streams
+            .iter()
+            .flatten()
+            .filter(|record| record.kind == CallKind::Entry)
+            .map(|record| (record.time, record.task, record.symbol))
+            .collect();
+        let mut begun: Vec<_> = kept.0.iter().map(|call| (call.begin, call.task, call.symbol)).collect();
+        entries.sort_unstable();
+        begun.sort_unstable();
+        assert_eq!(begun, entries, "seed {seed}");
+        kept.0.sort_by_key(|call| call.number);
+        assert!(kept.0.iter().zip(0..).all(|(call, number)| call.number == number));
+        assert!(kept.0.is_sorted_by_key(|call| call.begin), "numbers follow the beginnings");
+        for call in &kept.0 {
+            let around = call.parent.map(|parent| &kept.0[parent as usize]);
+            assert_eq!(call.depth, around.map_or(0, |around| around.depth + 1));
+            assert!(around.is_none_or(|around| around.task == call.task && around.begin <= call.begin));
+            let made_from_it = kept.0.iter().filter(|inner| inner.parent == Some(call.number));
+            assert_eq!(call.inside, made_from_it.filter_map(|inner| inner.taken).sum::<u64>());
+        }
     }
 }

@@ -120,6 +120,7 @@ impl<'a> TraceCalls<'a> {
     }
 
     /// A time of a record in ns.
+    #[inline]
     pub fn ns(&self, time: u64) -> i128 {
         match (&self.source, &self.clock) {
             (Source::Events(calls), _) => calls.base_ns() + i128::from(time),
@@ -150,6 +151,11 @@ pub struct WantedRecords<'a> {
 }
 
 impl WantedRecords<'_> {
+    /// Are all records wanted, and are no texts made of them?
+    pub fn is_everything(&self) -> bool {
+        self.halves.is_none() && self.calls.between == (i128::MIN, i128::MAX)
+    }
+
     /// Is a record wanted? Only calls are left out.
     #[inline]
     pub fn has(&mut self, record: &CallRecord) -> bool {

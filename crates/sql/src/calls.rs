@@ -5,8 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use arrow_array::builder::{Int32Builder, Int64Builder, StringBuilder, TimestampNanosecondBuilder};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::builder::StringBuilder;
+use arrow_array::{
+    ArrayRef, DictionaryArray, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    TimestampNanosecondArray,
+};
+use arrow_buffer::{NullBuffer, NullBufferBuilder};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::streaming::StreamingTable;
@@ -18,17 +22,19 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
 use datafusion::physical_plan::streaming::PartitionStream;
+use tokio::sync::mpsc::Sender;
 use tracemill_calls::CallOptions;
+use tracemill_calls::ended::{self, Ended, Takes, Wanted};
 use tracemill_calls::follow::Follower;
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
-use tracemill_engine::trace_calls::{TraceCalls, Values};
-use tracemill_format::calls::{CallKind, CallRecord};
+use tracemill_engine::trace_calls::{TraceCalls, Values, WantedRecords};
+use tracemill_format::calls::CallRecord;
 use tracemill_model::schema::Scope;
 use tracemill_semantics::member;
 
 use crate::database::Database;
-use crate::table::times;
+use crate::table::{names, times};
 
 /// The table.
 pub(crate) struct CallTable {
@@ -40,33 +46,69 @@ pub(crate) struct CallTable {
 struct Calls {
     database: Arc<Database>,
     schema: SchemaRef,
-    /// Are arguments or return values named? Events are read for them.
-    has_values: bool,
+    columns: Vec<Column>,
+}
+
+/// A column of the table.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Column {
+    Trace,
+    Call,
+    Parent,
+    Ns,
+    Time,
+    Dur,
+    Own,
+    Depth,
+    Name,
+    Symbol,
+    Lib,
+    Tid,
+    Pid,
+    Thread,
+    Cpu,
+    Args,
+    Retval,
+}
+
+impl Column {
+    const ALL: [(&'static str, Column); 17] = [
+        ("trace", Column::Trace),
+        ("call", Column::Call),
+        ("parent", Column::Parent),
+        ("ns", Column::Ns),
+        ("time", Column::Time),
+        ("dur", Column::Dur),
+        ("self", Column::Own),
+        ("depth", Column::Depth),
+        ("name", Column::Name),
+        ("symbol", Column::Symbol),
+        ("lib", Column::Lib),
+        ("tid", Column::Tid),
+        ("pid", Column::Pid),
+        ("thread", Column::Thread),
+        ("cpu", Column::Cpu),
+        ("args", Column::Args),
+        ("retval", Column::Retval),
+    ];
+
+    fn data_type(self) -> DataType {
+        match self {
+            Column::Trace | Column::Name | Column::Symbol | Column::Lib | Column::Thread => names(),
+            Column::Call | Column::Parent | Column::Ns | Column::Dur | Column::Own | Column::Tid | Column::Pid => {
+                DataType::Int64
+            }
+            Column::Time => times(),
+            Column::Depth | Column::Cpu => DataType::Int32,
+            Column::Args | Column::Retval => DataType::Utf8,
+        }
+    }
 }
 
 impl CallTable {
     pub(crate) fn new(database: &Arc<Database>) -> Self {
-        let columns = [
-            ("trace", DataType::Utf8),
-            ("call", DataType::Int64),
-            ("parent", DataType::Int64),
-            ("ns", DataType::Int64),
-            ("time", times()),
-            ("dur", DataType::Int64),
-            ("self", DataType::Int64),
-            ("depth", DataType::Int32),
-            ("name", DataType::Utf8),
-            ("symbol", DataType::Utf8),
-            ("lib", DataType::Utf8),
-            ("tid", DataType::Int64),
-            ("pid", DataType::Int64),
-            ("thread", DataType::Utf8),
-            ("cpu", DataType::Int32),
-            ("args", DataType::Utf8),
-            ("retval", DataType::Utf8),
-        ];
-        let fields: Vec<Field> = columns.into_iter().map(|(name, of)| Field::new(name, of, true)).collect();
-        let schema = Arc::new(Schema::new(fields));
+        let fields = Column::ALL.into_iter().map(|(name, column)| Field::new(name, column.data_type(), true));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         CallTable { database: database.clone(), schema }
     }
 }
@@ -100,19 +142,22 @@ impl TableProvider for CallTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let is_named = |name| {
-            let at = self.schema.index_of(name).ok();
-            projection.is_none_or(|named| at.is_some_and(|at| named.contains(&at)))
-        };
-        let has_values = is_named("args") || is_named("retval");
-        let rows = Calls { database: self.database.clone(), schema: self.schema(), has_values };
-        let table = StreamingTable::try_new(self.schema(), vec![Arc::new(rows)])?;
-        table.scan(state, projection, filters, limit).await
+        // Only the columns that are named are made.
+        let named = projection.cloned().unwrap_or_else(|| (0..Column::ALL.len()).collect());
+        let schema = Arc::new(self.schema.project(&named)?);
+        let columns = named.iter().map(|&at| Column::ALL[at].1).collect();
+        let rows = Calls { database: self.database.clone(), schema: schema.clone(), columns };
+        let table = StreamingTable::try_new(schema, vec![Arc::new(rows)])?;
+        table.scan(state, None, filters, limit).await
     }
 }
 
-/// Rows of a batch.
-const BATCH_ROWS: usize = 8192;
+/// Rows of a batch, about: whether there are so many is asked now and then. Each is handed to another thread, which takes as
+/// long as a thousand rows.
+const BATCH_ROWS: usize = 32_768;
+
+/// Room for the rows that come until it is asked again.
+const ROOM: usize = 1024;
 
 impl PartitionStream for Calls {
     fn schema(&self) -> &SchemaRef {
@@ -121,109 +166,22 @@ impl PartitionStream for Calls {
 
     fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
         let mut builder = RecordBatchReceiverStreamBuilder::new(self.schema.clone(), 2);
-        let (sender, database, schema) = (builder.tx(), self.database.clone(), self.schema.clone());
-        let has_values = self.has_values;
+        let mut rows = Rows {
+            database: self.database.clone(),
+            schema: self.schema.clone(),
+            columns: self.columns.iter().map(|&column| Made::new(column)).collect(),
+            len: 0,
+            sender: builder.tx(),
+        };
         builder.spawn_blocking(move || {
-            let mut rows = Rows::new(&schema);
             // The receiver that has gone wants no more.
-            let mut send = |rows: &mut Rows| sender.blocking_send(rows.take()).is_ok();
-            let mut next = 0;
-            for trace in 0..database.session.traces.len() {
-                let (streams, selection) = (&database.streams, &database.selection);
-                let calls = TraceCalls::open(&database.session, trace, streams, selection, database.filter.as_ref());
-                let goes_on = calls
-                    .is_none_or(|calls| follow(&database, trace, &calls, has_values, &mut next, &mut rows, &mut send));
-                if !goes_on {
-                    return Ok(());
-                }
-            }
-            if rows.len > 0 {
-                send(&mut rows);
+            if rows.follow() && rows.len > 0 {
+                rows.send();
             }
             Ok(())
         });
         builder.build()
     }
-}
-
-/// A call that is open.
-struct Open {
-    call: i64,
-    begin: u64,
-    cpu: Option<u16>,
-    address: u64,
-    symbol: u32,
-    /// Ns of the calls made from it.
-    inside: u64,
-    args: Option<String>,
-}
-
-/// Follows the calls of a trace; false when nobody wants more rows.
-fn follow(
-    database: &Database,
-    trace: usize,
-    calls: &TraceCalls<'_>,
-    has_values: bool,
-    next: &mut i64,
-    rows: &mut Rows,
-    send: &mut dyn FnMut(&mut Rows) -> bool,
-) -> bool {
-    let source = calls.source();
-    let mut follower = Follower::new(source, CallOptions::default());
-    let mut wanted = calls.wanted(has_values.then(|| values_of(database, trace)));
-    let of_trace = |of: &&tracemill_engine::selection::StreamOf| of.trace == trace;
-    let has_dates = database.streams.iter().find(of_trace).is_some_and(|of| database.has_dates(of));
-    let mut task_rows = TaskRows { name: database.session.traces[trace].name.clone(), has_dates, calls };
-    // By task, the calls at their places on its stack.
-    let mut stacks: HashMap<usize, Vec<Option<Open>>> = HashMap::new();
-    while let Some(record) = follower.next() {
-        let is_call = record.is_call();
-        let Some(shown) = follower.step(&record) else { continue };
-        let Some(values) = wanted.take(&record) else { continue };
-        let (task, place) = (record.task as usize, shown.place.max(0) as usize);
-        let stack = stacks.entry(task).or_default();
-        let is_exit = record.kind == CallKind::Exit;
-        // What is above has ended without a word.
-        while stack.len() > place + usize::from(is_exit) {
-            if let Some(Some(open)) = stack.pop() {
-                task_rows.end(database, &mut follower, stack, task, open, None, rows);
-            }
-        }
-        if is_exit {
-            let ended = if stack.len() > place { stack.pop().flatten() } else { None };
-            // An end without a beginning is no row.
-            if let Some(open) = ended {
-                let is_its = open.address == record.address || open.symbol == record.symbol;
-                task_rows.end(database, &mut follower, stack, task, open, is_its.then_some((&record, values)), rows);
-            }
-        } else if is_call && record.kind == CallKind::Entry {
-            stack.resize_with(place, || None);
-            let (address, symbol, cpu) = (record.address, record.symbol, record.cpu);
-            stack.push(Some(Open { call: *next, begin: record.time, cpu, address, symbol, inside: 0, args: values }));
-            *next += 1;
-        }
-        if rows.len >= BATCH_ROWS && !send(rows) {
-            return false;
-        }
-    }
-    let mut tasks: Vec<usize> = stacks.keys().copied().collect();
-    tasks.sort_unstable();
-    for task in tasks {
-        let mut stack = stacks.remove(&task).unwrap_or_default();
-        while let Some(open) = stack.pop() {
-            if let Some(open) = open {
-                task_rows.end(database, &mut follower, &mut stack, task, open, None, rows);
-            }
-            if rows.len >= BATCH_ROWS && !send(rows) {
-                return false;
-            }
-        }
-    }
-    let findings = follower.take_findings();
-    findings.faults.into_iter().for_each(|fault| database.collector.fault(fault));
-    findings.warnings.into_iter().for_each(|warning| database.collector.warning(warning));
-    wanted.take_faults().into_iter().for_each(|fault| database.collector.fault(fault));
-    true
 }
 
 /// Arguments and return values of calls, as the JSON lines of their events have them. The fields of a class that says that it
@@ -251,130 +209,309 @@ fn values_of(database: &Database, trace: usize) -> Values<'_> {
     })
 }
 
-struct TaskRows<'a> {
-    name: String,
-    has_dates: bool,
-    calls: &'a TraceCalls<'a>,
-}
+/// The records that a selection leaves.
+struct Chosen<'a>(WantedRecords<'a>);
 
-impl TaskRows<'_> {
-    /// Appends the row of a call that ends with a record, or without one.
-    fn end(
-        &mut self,
-        database: &Database,
-        follower: &mut Follower<'_>,
-        below: &mut [Option<Open>],
-        task: usize,
-        open: Open,
-        end: Option<(&CallRecord, Option<String>)>,
-        rows: &mut Rows,
-    ) {
-        let ns = self.calls.ns(open.begin);
-        let dur = end.as_ref().map(|(end, _)| (self.calls.ns(end.time) - ns).clamp(0, u64::MAX.into()) as u64);
-        let depth = below.iter().flatten().count();
-        let parent = below.iter_mut().rev().flatten().next();
-        let parent = parent.map(|parent| {
-            parent.inside += dur.unwrap_or(0);
-            parent.call
-        });
-        let source = self.calls.source();
-        let of = &source.tasks()[task];
-        let known = follower.known(open.symbol, open.address).symbol;
-        let stored = source.symbol(open.symbol, open.address);
-        let ns = i64::try_from(ns).ok();
-        if ns.is_none() {
-            database.lost.times.fetch_add(1, Ordering::Relaxed);
-        }
-        let signed = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        rows.trace.append_value(&self.name);
-        rows.call.append_value(open.call);
-        rows.parent.append_option(parent);
-        rows.ns.append_option(ns);
-        rows.time.append_option(ns.filter(|_| self.has_dates));
-        rows.dur.append_option(dur.map(signed));
-        rows.own.append_option(dur.map(|dur| signed(dur.saturating_sub(open.inside))));
-        rows.depth.append_value(depth as i32);
-        rows.name.append_value(&known.name);
-        rows.symbol.append_value(&stored.name);
-        rows.lib.append_option(known.module.as_deref());
-        rows.tid.append_value(of.tid);
-        rows.pid.append_value(of.pid);
-        rows.thread.append_value(String::from_utf8_lossy(&of.name));
-        rows.cpu.append_option(open.cpu.map(i32::from));
-        rows.args.append_option(open.args);
-        rows.retval.append_option(end.and_then(|(_, values)| values));
-        rows.len += 1;
+impl Wanted for Chosen<'_> {
+    fn is_everything(&self) -> bool {
+        self.0.is_everything()
+    }
+
+    fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
+        self.0.take(record)
     }
 }
 
+/// Makes rows and sends them.
 struct Rows {
+    database: Arc<Database>,
     schema: SchemaRef,
+    columns: Vec<Made>,
     len: usize,
-    trace: StringBuilder,
-    call: Int64Builder,
-    parent: Int64Builder,
-    ns: Int64Builder,
-    time: TimestampNanosecondBuilder,
-    dur: Int64Builder,
-    own: Int64Builder,
-    depth: Int32Builder,
-    name: StringBuilder,
-    symbol: StringBuilder,
-    lib: StringBuilder,
-    tid: Int64Builder,
-    pid: Int64Builder,
-    thread: StringBuilder,
-    cpu: Int32Builder,
-    args: StringBuilder,
-    retval: StringBuilder,
+    sender: Sender<Result<RecordBatch>>,
 }
 
 impl Rows {
-    fn new(schema: &SchemaRef) -> Self {
-        Rows {
-            schema: schema.clone(),
-            len: 0,
-            trace: StringBuilder::new(),
-            call: Int64Builder::new(),
-            parent: Int64Builder::new(),
-            ns: Int64Builder::new(),
-            time: TimestampNanosecondBuilder::new().with_timezone("UTC"),
-            dur: Int64Builder::new(),
-            own: Int64Builder::new(),
-            depth: Int32Builder::new(),
-            name: StringBuilder::new(),
-            symbol: StringBuilder::new(),
-            lib: StringBuilder::new(),
-            tid: Int64Builder::new(),
-            pid: Int64Builder::new(),
-            thread: StringBuilder::new(),
-            cpu: Int32Builder::new(),
-            args: StringBuilder::new(),
-            retval: StringBuilder::new(),
+    /// Follows the calls of all traces; false when nobody wants more rows.
+    fn follow(&mut self) -> bool {
+        let database = self.database.clone();
+        let is_named = |column| self.columns.iter().any(|made| made.column == column);
+        let has_values = is_named(Column::Args) || is_named(Column::Retval);
+        let mut first = 0;
+        for trace in 0..database.session.traces.len() {
+            let (streams, selection) = (&database.streams, &database.selection);
+            let filter = database.filter.as_ref();
+            let Some(calls) = TraceCalls::open(&database.session, trace, streams, selection, filter) else { continue };
+            let mut follower = Follower::new(calls.source(), CallOptions::default());
+            let mut wanted = Chosen(calls.wanted(has_values.then(|| values_of(&database, trace))));
+            self.columns.iter_mut().for_each(Made::forget_numbers);
+            let of_trace = database.streams.iter().find(|of| of.trace == trace);
+            let has_dates = of_trace.is_some_and(|of| database.has_dates(of));
+            let mut of_trace = OfTrace { rows: self, trace, calls: &calls, has_dates, first, ended: Vec::new() };
+            let count = ended::follow(&mut follower, &mut wanted, |time| calls.ns(time), &mut of_trace);
+            let Some(count) = count else { return false };
+            first += signed(count);
+            let findings = follower.take_findings();
+            findings.faults.into_iter().for_each(|fault| database.collector.fault(fault));
+            findings.warnings.into_iter().for_each(|warning| database.collector.warning(warning));
+            wanted.0.take_faults().into_iter().for_each(|fault| database.collector.fault(fault));
         }
+        true
     }
 
-    fn take(&mut self) -> Result<RecordBatch> {
-        self.len = 0;
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.trace.finish()),
-            Arc::new(self.call.finish()),
-            Arc::new(self.parent.finish()),
-            Arc::new(self.ns.finish()),
-            Arc::new(self.time.finish().with_timezone("UTC")),
-            Arc::new(self.dur.finish()),
-            Arc::new(self.own.finish()),
-            Arc::new(self.depth.finish()),
-            Arc::new(self.name.finish()),
-            Arc::new(self.symbol.finish()),
-            Arc::new(self.lib.finish()),
-            Arc::new(self.tid.finish()),
-            Arc::new(self.pid.finish()),
-            Arc::new(self.thread.finish()),
-            Arc::new(self.cpu.finish()),
-            Arc::new(self.args.finish()),
-            Arc::new(self.retval.finish()),
-        ];
-        Ok(RecordBatch::try_new(self.schema.clone(), columns)?)
+    /// Sends the rows that are made; false when nobody wants more.
+    fn send(&mut self) -> bool {
+        let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.len)));
+        let columns = self.columns.iter_mut().map(Made::take).collect::<Result<Vec<_>>>();
+        let batch =
+            columns.and_then(|columns| Ok(RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?));
+        self.sender.blocking_send(batch).is_ok()
+    }
+}
+
+/// A number as columns have it: durations end with 292 years.
+fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// Takes the calls of a trace.
+struct OfTrace<'a> {
+    rows: &'a mut Rows,
+    trace: usize,
+    calls: &'a TraceCalls<'a>,
+    has_dates: bool,
+    /// The number of its first call.
+    first: i64,
+    /// Calls that have no rows yet.
+    ended: Vec<Ended>,
+}
+
+impl Takes for OfTrace<'_> {
+    #[inline]
+    fn take(&mut self, call: Ended) {
+        self.ended.push(call);
+    }
+
+    fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool {
+        let count = self.ended.len();
+        let mut columns = std::mem::take(&mut self.rows.columns);
+        columns.iter_mut().for_each(|made| self.fill(made, follower));
+        self.rows.columns = columns;
+        self.ended.clear();
+        self.rows.len += count;
+        self.rows.len < BATCH_ROWS || self.rows.send()
+    }
+}
+
+impl OfTrace<'_> {
+    /// Appends the cells of a column for all calls that have ended: column by column, as each cell alone would ask what it is.
+    fn fill(&self, Made { column, cells }: &mut Made, follower: &mut Follower<'_>) {
+        let source = self.calls.source();
+        let number = |of: u64| self.first.saturating_add(signed(of));
+        let task = |call: &Ended| &source.tasks()[call.task as usize];
+        let ns = |call: &Ended| i64::try_from(self.calls.ns(call.begin)).ok();
+        let calls = self.ended.iter();
+        match cells {
+            Cells::Signed(cells) => match *column {
+                Column::Call => cells.extend(calls.map(|call| Some(number(call.number)))),
+                Column::Parent => cells.extend(calls.map(|call| call.parent.map(number))),
+                Column::Dur => cells.extend(calls.map(|call| call.taken.map(signed))),
+                Column::Own => cells.extend(calls.map(|call| call.own().map(signed))),
+                Column::Tid => cells.extend(calls.map(|call| Some(task(call).tid))),
+                Column::Pid => cells.extend(calls.map(|call| Some(task(call).pid))),
+                _ => {
+                    let lost = calls.clone().filter(|call| ns(call).is_none()).count();
+                    self.rows.database.lost.times.fetch_add(lost as u64, Ordering::Relaxed);
+                    cells.extend(calls.map(ns));
+                }
+            },
+            Cells::Times(cells) => cells.extend(calls.map(|call| ns(call).filter(|_| self.has_dates))),
+            Cells::Small(cells) => match *column {
+                Column::Depth => cells.extend(calls.map(|call| Some(call.depth as i32))),
+                _ => cells.extend(calls.map(|call| call.cpu.map(i32::from))),
+            },
+            Cells::Names(cells) => match *column {
+                Column::Trace => {
+                    let name = || Some(self.rows.database.session.traces[self.trace].name.to_string());
+                    calls.for_each(|_| cells.put(self.trace as u32 + 1, name));
+                }
+                Column::Thread => calls.for_each(|call| {
+                    cells.put(call.task + 1, || Some(String::from_utf8_lossy(&task(call).name).into_owned()));
+                }),
+                Column::Symbol => calls.for_each(|call| {
+                    cells.put(call.symbol, || Some(source.symbol(call.symbol, call.address).name));
+                }),
+                Column::Lib => calls.for_each(|call| {
+                    cells.put(call.symbol, || follower.known(call.symbol, call.address).symbol.module.clone());
+                }),
+                _ => calls.for_each(|call| {
+                    cells.put(call.symbol, || Some(follower.known(call.symbol, call.address).symbol.name.clone()));
+                }),
+            },
+            Cells::Texts(cells) => calls.for_each(|call| {
+                let texts = call.texts.as_deref();
+                let text = match *column {
+                    Column::Args => texts.and_then(|texts| texts.entry.as_deref()),
+                    _ => texts.and_then(|texts| texts.exit.as_deref()),
+                };
+                cells.append_option(text);
+            }),
+        }
+    }
+}
+
+/// A column in the making.
+struct Made {
+    column: Column,
+    cells: Cells,
+}
+
+enum Cells {
+    Signed(Numbers<i64>),
+    Times(Numbers<i64>),
+    Small(Numbers<i32>),
+    Names(Names),
+    Texts(StringBuilder),
+}
+
+impl Made {
+    fn new(column: Column) -> Made {
+        let cells = match column.data_type() {
+            DataType::Timestamp(..) => Cells::Times(Numbers::default()),
+            DataType::Int64 => Cells::Signed(Numbers::default()),
+            DataType::Int32 => Cells::Small(Numbers::default()),
+            DataType::Utf8 => Cells::Texts(StringBuilder::new()),
+            _ => Cells::Names(Names::default()),
+        };
+        Made { column, cells }
+    }
+
+    /// The cells, of which none are left.
+    fn take(&mut self) -> Result<ArrayRef> {
+        Ok(match &mut self.cells {
+            Cells::Signed(cells) => {
+                let (values, nulls) = cells.take();
+                Arc::new(Int64Array::try_new(values.into(), nulls)?)
+            }
+            Cells::Times(cells) => {
+                let (values, nulls) = cells.take();
+                Arc::new(TimestampNanosecondArray::try_new(values.into(), nulls)?.with_timezone("UTC"))
+            }
+            Cells::Small(cells) => {
+                let (values, nulls) = cells.take();
+                Arc::new(Int32Array::try_new(values.into(), nulls)?)
+            }
+            Cells::Names(cells) => cells.take()?,
+            Cells::Texts(cells) => Arc::new(cells.finish()),
+        })
+    }
+
+    /// Another source numbers its names in its own way.
+    fn forget_numbers(&mut self) {
+        if let Cells::Names(names) = &mut self.cells {
+            names.by_number.clear();
+        }
+    }
+}
+
+/// Numbers, and which rows have one.
+#[derive(Default)]
+struct Numbers<T> {
+    values: Vec<T>,
+    /// From the first row on that has none.
+    nulls: Option<NullBufferBuilder>,
+}
+
+impl<T: Default> Numbers<T> {
+    fn extend(&mut self, values: impl Iterator<Item = Option<T>>) {
+        values.for_each(|value| self.put(value));
+    }
+
+    #[inline]
+    fn put(&mut self, value: Option<T>) {
+        if value.is_none() || self.nulls.is_some() {
+            self.note(value.is_some());
+        }
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn note(&mut self, has_value: bool) {
+        let nulls = self.nulls.get_or_insert_with(|| {
+            let mut nulls = NullBufferBuilder::new(BATCH_ROWS);
+            nulls.append_n_non_nulls(self.values.len());
+            nulls
+        });
+        nulls.append(has_value);
+    }
+
+    fn take(&mut self) -> (Vec<T>, Option<NullBuffer>) {
+        let values = std::mem::replace(&mut self.values, Vec::with_capacity(BATCH_ROWS + ROOM));
+        (values, self.nulls.take().and_then(|mut nulls| nulls.finish()))
+    }
+}
+
+/// Texts of which there are few.
+#[derive(Default)]
+struct Names {
+    keys: Numbers<i32>,
+    /// By the number that the source gives a text, its key, where that is known.
+    by_number: Vec<Option<Key>>,
+    by_text: HashMap<String, i32>,
+    texts: Vec<String>,
+    /// The texts of the batches before.
+    array: Option<ArrayRef>,
+}
+
+/// The place of a text; `None` for NULL.
+type Key = Option<i32>;
+
+/// With more texts than these a batch begins with none, so that what it takes does not grow with the trace.
+const MOST_NAMES: usize = 4096;
+
+impl Names {
+    /// Appends the text of a number; 0 numbers none, and neither does the number of an address that is all that is known.
+    #[inline]
+    fn put(&mut self, number: u32, make: impl FnOnce() -> Option<String>) {
+        let key = match self.by_number.get(number as usize) {
+            Some(Some(key)) if number > 0 => *key,
+            _ => self.new_key(number, make()),
+        };
+        self.keys.put(key);
+    }
+
+    #[cold]
+    fn new_key(&mut self, number: u32, text: Option<String>) -> Key {
+        let is_address = text.as_ref().is_some_and(|text| text.starts_with('<'));
+        let key = text.map(|text| {
+            let next = self.texts.len() as i32;
+            *self.by_text.entry(text).or_insert_with_key(|text| {
+                self.texts.push(text.clone());
+                next
+            })
+        });
+        if number > 0 && !is_address {
+            let at = number as usize;
+            if self.by_number.len() <= at {
+                self.by_number.resize(at + 1, None);
+            }
+            self.by_number[at] = Some(key);
+        }
+        key
+    }
+
+    fn take(&mut self) -> Result<ArrayRef> {
+        let texts = match self.array.take().filter(|array| array.len() == self.texts.len()) {
+            Some(array) => array,
+            None => Arc::new(self.texts.iter().map(Some).collect::<StringArray>()),
+        };
+        if self.texts.len() > MOST_NAMES {
+            self.by_number.clear();
+            self.by_text.clear();
+            self.texts.clear();
+        } else {
+            self.array = Some(texts.clone());
+        }
+        let (keys, nulls) = self.keys.take();
+        Ok(Arc::new(DictionaryArray::try_new(Int32Array::try_new(keys.into(), nulls)?, texts)?))
     }
 }

@@ -1,0 +1,285 @@
+//! Calls one by one, each when it has ended or cannot end any more.
+//!
+//! For those who want a row of each call: what is kept of it is what stands on the stacks.
+
+use tracemill_format::calls::{CallKind, CallRecord};
+
+use crate::follow::{FastStep, Follower};
+
+/// A call that is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number, in the order in which calls begin.
+    pub number: u64,
+    /// The number of the call that it was made from.
+    pub parent: Option<u64>,
+    /// Calls around it.
+    pub depth: u32,
+    /// Index of its task.
+    pub task: u32,
+    /// The symbol of its function.
+    pub symbol: u32,
+    /// The address of its function.
+    pub address: u64,
+    /// Its CPU, where the recording ties its entry to one.
+    pub cpu: Option<u16>,
+    /// When it began, in cycles.
+    pub begin: u64,
+    /// How long it took, in ns; `None` when its end is not there.
+    pub taken: Option<u64>,
+    /// The ns that calls made from it took whose ends are there.
+    pub inside: u64,
+    /// Texts of its records, where some were made.
+    pub texts: Option<Box<Texts>>,
+}
+
+/// Texts of the records of a call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Texts {
+    /// Of its entry.
+    pub entry: Option<String>,
+    /// Of its exit.
+    pub exit: Option<String>,
+}
+
+impl Ended {
+    /// The ns without those of the calls made from it; `None` when its end is not there.
+    #[inline]
+    pub fn own(&self) -> Option<u64> {
+        self.taken.map(|taken| taken.saturating_sub(self.inside))
+    }
+}
+
+/// Decides which records are wanted.
+pub trait Wanted {
+    /// Are all of them, and have they no texts?
+    fn is_everything(&self) -> bool;
+
+    /// The text of a record, where there is one; `None` when the record is not wanted.
+    fn take(&mut self, record: &CallRecord) -> Option<Option<String>>;
+}
+
+/// All records.
+#[derive(Clone, Copy, Debug)]
+pub struct Everything;
+
+impl Wanted for Everything {
+    fn is_everything(&self) -> bool {
+        true
+    }
+
+    fn take(&mut self, _: &CallRecord) -> Option<Option<String>> {
+        Some(None)
+    }
+}
+
+/// Takes calls.
+pub trait Takes {
+    /// A call is over.
+    fn take(&mut self, call: Ended);
+
+    /// Is another one wanted? This is asked after some thousand records, and behind the last one.
+    fn goes_on(&mut self, follower: &mut Follower<'_>) -> bool;
+}
+
+/// An open call.
+struct Open {
+    number: u64,
+    address: u64,
+    begin: u64,
+    inside: u64,
+    symbol: u32,
+    cpu: Option<u16>,
+    around: Around,
+    texts: Option<Box<Texts>>,
+}
+
+/// What a call stands on.
+#[derive(Clone, Copy, Default)]
+struct Around {
+    /// The place of the call that it was made from on the stack, and one; 0 for none.
+    below: usize,
+    /// The number of that call.
+    parent: Option<u64>,
+    depth: u32,
+}
+
+/// The stacks of the tasks: calls at their places, and places without any.
+struct Stacks<N> {
+    tasks: Vec<Vec<Option<Open>>>,
+    next: u64,
+    /// Makes ns of cycles.
+    ns: N,
+}
+
+/// What a call that is made now stands on.
+#[inline]
+fn around(stack: &[Option<Open>]) -> Around {
+    let innermost = stack.iter().enumerate().rev().find_map(|(at, open)| Some((open.as_ref()?, at + 1)));
+    innermost.map_or_else(Around::default, |(open, below)| Around {
+        below,
+        parent: Some(open.number),
+        depth: open.around.depth.saturating_add(1),
+    })
+}
+
+impl Open {
+    #[inline]
+    fn ended(self, task: u32, taken: Option<u64>) -> Ended {
+        let Open { number, address, begin, inside, symbol, cpu, around: Around { parent, depth, .. }, texts } = self;
+        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, texts }
+    }
+}
+
+impl<N: Fn(u64) -> i128> Stacks<N> {
+    /// The number of the next call.
+    #[inline]
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+
+    #[inline]
+    fn taken(&self, begin: u64, end: u64) -> u64 {
+        ((self.ns)(end) - (self.ns)(begin)).clamp(0, u64::MAX.into()) as u64
+    }
+
+    #[inline]
+    fn begin(&mut self, record: &CallRecord, place: usize, entry: Option<String>) {
+        let number = self.number();
+        let stack = &mut self.tasks[record.task as usize];
+        if stack.len() < place {
+            stack.resize_with(place, || None);
+        }
+        let around = around(stack);
+        let &CallRecord { symbol, address, cpu, time: begin, .. } = record;
+        let texts = entry.map(|entry| Box::new(Texts { entry: Some(entry), exit: None }));
+        stack.push(Some(Open { number, address, begin, inside: 0, symbol, cpu, around, texts }));
+    }
+
+    /// A call that makes none itself, and whose end follows it.
+    #[inline]
+    fn leaf(&mut self, record: &CallRecord, end: u64) -> Ended {
+        let number = self.number();
+        let &CallRecord { task, symbol, address, cpu, time: begin, .. } = record;
+        let taken = self.taken(begin, end);
+        let stack = &mut self.tasks[task as usize];
+        let Around { below, parent, depth } = around(stack);
+        add_inside(stack, below, taken);
+        let (taken, texts) = (Some(taken), None);
+        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, texts }
+    }
+
+    /// Ends what stands at a place and above it, without a word of it.
+    #[inline]
+    fn abandon(&mut self, task: u32, place: usize, see: &mut impl FnMut(Ended)) {
+        let stack = &mut self.tasks[task as usize];
+        while stack.len() > place {
+            stack.pop().flatten().into_iter().for_each(|open| see(open.ended(task, None)));
+        }
+    }
+
+    /// Ends the call at a place, at the end of whose stack it stands; an end without a beginning is none.
+    #[inline]
+    fn end(&mut self, record: &CallRecord, place: usize, exit: Option<String>, see: &mut impl FnMut(Ended)) {
+        let task = record.task;
+        let stack = &mut self.tasks[task as usize];
+        let ended = if stack.len() > place { stack.pop().flatten() } else { None };
+        let Some(mut open) = ended else { return };
+        if open.address != record.address && open.symbol != record.symbol {
+            return see(open.ended(task, None));
+        }
+        let taken = self.taken(open.begin, record.time);
+        add_inside(&mut self.tasks[task as usize], open.around.below, taken);
+        if exit.is_some() {
+            open.texts.get_or_insert_default().exit = exit;
+        }
+        see(open.ended(task, Some(taken)));
+    }
+}
+
+/// Adds the ns of a call to those inside of the one that it stands on.
+#[inline]
+fn add_inside(stack: &mut [Option<Open>], below: usize, taken: u64) {
+    if let Some(Some(around)) = below.checked_sub(1).and_then(|at| stack.get_mut(at)) {
+        around.inside = around.inside.saturating_add(taken);
+    }
+}
+
+/// How many records are followed between two questions whether anybody wants more.
+const STEPS: usize = 1024;
+
+/// Follows all records of a follower with the default options: `to` gets each call when it is over, those of one task from
+/// the inside out. `ns` makes ns of the cycles of a record. The number of calls, unless `to` wanted no more.
+pub fn follow(
+    follower: &mut Follower<'_>,
+    wanted: &mut impl Wanted,
+    ns: impl Fn(u64) -> i128,
+    to: &mut impl Takes,
+) -> Option<u64> {
+    let tasks = follower.source.tasks().len();
+    let mut stacks = Stacks { tasks: (0..tasks).map(|_| Vec::new()).collect(), next: 0, ns };
+    let has_fast_path = wanted.is_everything() && follower.has_fast_path();
+    let mut is_over = false;
+    while !is_over {
+        for _ in 0..STEPS {
+            if has_fast_path && fast(follower, &mut stacks, to) {
+                continue;
+            }
+            let Some(record) = follower.next() else {
+                is_over = true;
+                break;
+            };
+            let Some(shown) = follower.step(&record) else { continue };
+            let Some(text) = wanted.take(&record) else { continue };
+            let (task, place) = (record.task, shown.place.max(0) as usize);
+            let mut see = |call| to.take(call);
+            let is_exit = record.kind == CallKind::Exit;
+            // What is above has ended without a word.
+            stacks.abandon(task, place + usize::from(is_exit), &mut see);
+            match record.kind {
+                CallKind::Exit => stacks.end(&record, place, text, &mut see),
+                CallKind::Entry => stacks.begin(&record, place, text),
+                CallKind::Event | CallKind::Lost => {}
+            }
+        }
+        if !to.goes_on(follower) {
+            return None;
+        }
+    }
+    for task in 0..tasks as u32 {
+        stacks.abandon(task, 0, &mut |call| to.take(call));
+        if !to.goes_on(follower) {
+            return None;
+        }
+    }
+    Some(stacks.next)
+}
+
+/// Takes the next call, or its end, when nothing is special about it: true when it did.
+#[inline]
+fn fast<N: Fn(u64) -> i128>(follower: &mut Follower<'_>, stacks: &mut Stacks<N>, to: &mut impl Takes) -> bool {
+    let Some(&record) = follower.ready() else { return false };
+    let step = if follower.has_kernel { follower.take_one_fast() } else { follower.take_fast().map(|(step, _)| step) };
+    let Some(step) = step else { return false };
+    let task = record.task;
+    // Of a leaf both records were taken, so its place is free again.
+    let place = follower.tasks[task as usize].stack_count.max(0) as usize;
+    let mut see = |call| to.take(call);
+    match step {
+        FastStep::Entered => {
+            let place = place.saturating_sub(1);
+            stacks.abandon(task, place, &mut see);
+            stacks.begin(&record, place, None);
+        }
+        FastStep::Leaf(taken) => {
+            stacks.abandon(task, place, &mut see);
+            see(stacks.leaf(&record, record.time.wrapping_add(taken)));
+        }
+        FastStep::Left(_) => {
+            stacks.abandon(task, place + 1, &mut see);
+            stacks.end(&record, place, None, &mut see);
+        }
+    }
+    true
+}
