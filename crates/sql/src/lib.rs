@@ -8,6 +8,7 @@
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod by_name;
 mod calls;
 mod catalog;
 pub mod complete;

@@ -17,6 +17,7 @@ use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement as PlanStatement};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion::sql::parser::{DFParserBuilder, Statement};
@@ -25,6 +26,7 @@ use futures::StreamExt;
 use tokio::sync::Notify;
 use tracemill_model::error::Error;
 
+use crate::by_name::GroupByName;
 use crate::catalog::{CATALOG, Catalog, MAIN};
 use crate::database::Database;
 use crate::elsewhere::Elsewhere;
@@ -243,7 +245,7 @@ impl Queries {
             .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(mode));
         let memory = memory.build_arc().map_err(unready)?;
         let state = SessionStateBuilder::new().with_config(config).with_runtime_env(memory);
-        let state = state.with_default_features().build();
+        let state = state.with_physical_optimizer_rule(Arc::new(GroupByName)).with_default_features().build();
         let context = SessionContext::new_with_state(state);
         context.register_catalog(CATALOG, Arc::new(Catalog::new(&database, &context)));
         functions::all(&database).into_iter().for_each(|function| context.register_udf(function));
@@ -263,7 +265,11 @@ impl Queries {
     pub fn run_elsewhere(&mut self, elsewhere: Arc<dyn Elsewhere>) {
         let shared = self.context.state_ref();
         let mut state = shared.write();
-        *state = elsewhere.planning(state.clone());
+        // Other processes do not know our way to group.
+        let is_common = |rule: &&Arc<dyn PhysicalOptimizerRule + Send + Sync>| rule.name() != GroupByName.name();
+        let rules = state.physical_optimizers().iter().filter(is_common).cloned().collect();
+        let common = SessionStateBuilder::new_from_existing(state.clone()).with_physical_optimizer_rules(rules).build();
+        *state = elsewhere.planning(common);
         drop(state);
         self.elsewhere = Some(elsewhere);
     }
