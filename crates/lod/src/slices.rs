@@ -320,8 +320,12 @@ impl Slices {
 pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
     let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
     if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
-        lane.each(range, |step| {
-            if let Step::End(frame, depth, end) = step {
+        // What begins in the last bucket may end behind it, and is short all the same.
+        let until = range.1.saturating_add((1 << level) - 1);
+        lane.each((range.0, until), |step| {
+            if let Step::End(frame, depth, end) = step
+                && frame.begin <= range.1
+            {
                 let end = match end {
                     End::At(time) => Some(time),
                     End::Later => Some(i64::MAX),
@@ -394,8 +398,9 @@ mod tests {
         for level in (0..=40).step_by(3) {
             let tile = 10 + level;
             let of = |time: i64| (time - origin) >> tile;
-            for (from, to) in [(of(first), of(last)), (of(first + (last - first) / 2), of(first + (last - first) / 2))]
-            {
+            // Calls reach beyond the end of a range in few places: many are looked at.
+            let parts = (0..16).map(|at| of(first + (last - first) / 16 * at)).map(|tile| (tile, tile));
+            for (from, to) in parts.chain([(of(first), of(last))]) {
                 let range = (origin + (from << tile), origin + ((to + 1) << tile) - 1);
                 let expected = by_hand(&made, level, range);
                 for levels in [None, Some(&levels)] {
@@ -414,6 +419,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_short_call_that_ends_behind_the_range_is_a_short_one() {
+        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        // In the last bucket of the first tile: two short calls, the second of which ends in the next tile, and then a long one.
+        let end = 1024 << 6;
+        for (begin, length) in [(end - 40, 8), (end - 20, 40), (end + 30, 300)] {
+            lane.begin(begin, 0, &mut segments);
+            lane.end(begin + length, &mut segments);
+        }
+        lane.finish(&mut segments);
+        let found = slices(lane.kept_in(&segments, 1), None, 6, (0, end - 1));
+        assert_eq!(found, [Slice { at: 1023, len: Some(1), depth: 0, name: 0, n: 2, busy: 191 }]);
     }
 
     #[test]
