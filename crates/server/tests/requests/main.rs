@@ -3,6 +3,7 @@
 mod calls;
 mod counters;
 mod export;
+mod many;
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
