@@ -2,8 +2,9 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Track } from '../src/api/types';
 import { AS_GIVEN, LANE_PX, lanesToAsk, laneToAsk, layoutOf, MOST_LANES, rowAt, rowsBetween, TOLD_LANES } from '../src/draw/layout';
-import { scaleOf } from '../src/draw/scale';
-import { wordsOf } from '../src/draw/timeline';
+import { LANE_TOP_PX } from '../src/draw/painter';
+import { EDGE_PX, placeOf, scaleOf } from '../src/draw/scale';
+import { hitAt, wordsOf } from '../src/draw/timeline';
 import { TileStore } from '../src/state/tiles';
 
 const track = (id: string, parent: string | null, kind: Track['kind'] = 'events', more: Partial<Track> = {}): Track => ({ id, parent, kind, base: kind === 'events', name: id, trace: 0, events: 1, ...more });
@@ -68,6 +69,34 @@ test('where not all lanes are there, it is said which calls are counted', () => 
   // Lanes that some tiles lack are counted in none.
   put(1, { from: 0, to: 64, all: 100 });
   assert.equal(said(), '10 calls in view in lanes 33 to 64 of 100');
+});
+
+test('calls that stand together are those of the view as far as anybody knows, and are found by their bucket', () => {
+  const row = layoutOf([track('calls', null, 'calls', { depth: 2, calls: 5000 })], [], []).rows[0]!;
+  const tiles = new TileStore();
+  tiles.put({
+    generation: 1, level: 0, from: 0, to: 1, names: { 0: 'f' },
+    tracks: [{ id: 'calls', kind: 'calls', exact: true, at: [100, 924, 1024], len: [100, 100, 10], n: [300, 200, 50], depth: [0, 1, 0], name: [0, 0, 0], busy: [9, 9, 9] }],
+  });
+  assert.deepEqual([0, 1].map((index) => tiles.get('calls', 0, index)?.size), [2, 1]);
+  const seen = (begin: number, end: number) => {
+    const scale = scaleOf({ begin: BigInt(begin), end: BigInt(end) }, end - begin + 2 * EDGE_PX);
+    const part = (index: number) => {
+      const place = placeOf(scale, 0, index, 0n);
+      return { tile: tiles.get('calls', 0, index)!, ...place, left: Math.max(0, place.x), right: Math.min(scale.width, place.x + 1024), fits: true };
+    };
+    const words = wordsOf({ row, y: 0, top: 0, bottom: 100, parts: [part(0), part(1)].filter((p) => p.left < p.right) }, { scale, begin: 0n });
+    return { words, hit: (bucket: number, depth = 0) => hitAt(row, scale.x(BigInt(bucket)) + 0.5, LANE_TOP_PX + depth * LANE_PX + 3, { scale, origin: 0n, tiles }) };
+  };
+  const all = seen(0, 1400);
+  assert.equal(all.words, '550 of 5\u202f000 calls in view');
+  // Places are told to a part of a pixel.
+  const near = (times: readonly (bigint | null | undefined)[], wanted: readonly number[]): void => wanted.forEach((at, i) => assert.ok(Math.abs(Number(times[i]) - at) <= 1, `${times[i]} for ${at}`));
+  assert.equal(all.hit(150)?.n, 300);
+  near([all.hit(150)?.begin, all.hit(150)?.at, all.hit(150)?.end, all.hit(1023, 1)?.at], [100, 150, 200, 1023]);
+  assert.equal(all.hit(900, 0), null);
+  // Fifty of the hundred buckets, and all of the others.
+  assert.match(seen(150 + EDGE_PX, 1400).words, /^about 40[01] of/);
 });
 
 test('folding hides what is inside, and lanes but the first', () => {

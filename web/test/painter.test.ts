@@ -78,6 +78,48 @@ test('slices: at least a pixel, in their lane, far begins and open ends', () => 
   assert.ok(!alphaAt(400, lane(2)), 'lanes that are folded');
 });
 
+test('calls, of which one row of pixels is copied, look as when each is drawn', () => {
+  const random = new Random(5);
+  let drawn = 0;
+  for (let round = 0; round < 100; round++) {
+    // At each depth one behind the other.
+    const ends = [-50, -50, -50, -50];
+    const calls = random.list(150, () => {
+      const depth = random.below(4);
+      const at = (ends[depth] ?? 0) + random.pick([0, 0, 1, 20]);
+      const len = at > 900 ? -1 : random.pick([1, 1, 2, 40]);
+      ends[depth] = len < 0 ? Infinity : at + len;
+      return { at, len, depth };
+    }).filter(({ at }) => at < 1024).sort((a, b) => a.at - b.at);
+    const tile = tileOf('calls', { at: calls.map((c) => c.at), n: calls.map(() => 1), len: calls.map((c) => c.len), depth: calls.map((c) => c.depth) });
+    const ratio = random.pick([1, 2]);
+    const bucketPx = random.pick([0.1, 0.6, 1, 5]);
+    const [left, right] = random.pick([[0, WIDTH], [100, 333], [599, WIDTH]]);
+    const place = { x: -random.below(200) * bucketPx, bucketPx, left, right, lanes: 3, top: random.pick([10, 17]), bottom: random.pick([40, 33, 18]) };
+    paint(tile, place, ratio);
+    const copied = shown.image?.data.slice();
+    // What has states is drawn row by row.
+    paint({ ...tile, kind: 'state' }, place, ratio);
+    drawn += Number(copied?.some((byte) => byte > 0));
+    // What is narrower than a pixel may be drawn over its neighbour, or below it.
+    const seen = (pixels?: Uint8ClampedArray): Uint8ClampedArray | undefined => (bucketPx < 1 ? pixels?.filter((_, i) => i % 4 === 3) : pixels);
+    assert.deepEqual(seen(copied), seen(shown.image?.data), `round ${round}`);
+  }
+  assert.ok(drawn > 30, String(drawn));
+});
+
+test('calls that stand together are striped from end to end, and have no edge', () => {
+  const colours = (n: number): number[] => {
+    paint(tileOf('calls', { at: [10], n: [n], len: [60], depth: [0] }), { bucketPx: 1 });
+    return Array.from({ length: 60 }, (_, x) => new Uint32Array(shown.image?.data.buffer ?? new ArrayBuffer(0))[15 * WIDTH + 10 + x] ?? 0);
+  };
+  const [one, several] = [colours(1), colours(40)];
+  const [edge, fill] = [one[0], one[1]];
+  assert.ok(edge !== fill && one.slice(1).every((c) => c === fill));
+  assert.ok(several[0] === fill && several[1] === fill);
+  assert.equal(several.filter((c) => c === edge).length, 20);
+});
+
 test('what a filter leaves out has no colours', () => {
   const store = new TileStore();
   store.put({ generation: 1, level: 0, from: 0, to: 0, names: { 0: 'x', 1: 'mill:grind' }, tracks: [{ id: 't', kind: 'events', exact: true, at: [10, 200], n: [3, 3], name: [0, 1] }] });

@@ -14,7 +14,7 @@ use crate::store::{Reader, Writer};
 pub struct Slice {
     /// The bucket in which it begins; below 0 before the range.
     pub at: i64,
-    /// Its buckets; `None` when it has no end.
+    /// Its buckets; `None` when it has no end. Of several short ones each of these has two or more, or it is one.
     pub len: Option<i64>,
     /// Its depth.
     pub depth: u32,
@@ -22,7 +22,7 @@ pub struct Slice {
     pub name: u32,
     /// How many stand here.
     pub n: u64,
-    /// How much of the bucket they fill, of 255.
+    /// How much of the buckets they fill, of 255.
     pub busy: u8,
 }
 
@@ -315,6 +315,71 @@ impl Slices {
     }
 }
 
+/// Buckets of a tile.
+const TILE: i64 = 1 << 10;
+
+/// How much fuller or emptier than the first bucket of several, of 255, another one is that stands together with it.
+const ALIKE: u8 = 32;
+
+/// Sums of short slices that a tile of a task has before neighbours stand together that are not alike, and how many do then.
+const SUMS: usize = 3 << 9;
+const BLOCKS: [i64; 3] = [1, 2, 4];
+
+/// Neighbours at a depth that stand together, and how full the first bucket is.
+struct Run {
+    sum: Short,
+    len: i64,
+    fills: u8,
+}
+
+/// Sums of short slices, of which neighbours at a depth stand together when a page draws them alike: they have the same name
+/// and fill about as much of their buckets. In a tile that still has too many for a page to draw they do so in twos or fours,
+/// named as the longest, too. What stands for one slice alone says where that is, and stays. All of it is done tile by tile, so
+/// that what a tile has does not depend on the others that are asked for with it.
+fn together(sums: &[Short], level: u32) -> Vec<Slice> {
+    let mut slices = Vec::with_capacity(sums.len());
+    for tile in sums.chunk_by(|one, next| one.bucket / TILE == next.bucket / TILE) {
+        let mut runs = Vec::new();
+        for block in BLOCKS {
+            runs = in_runs(tile, level, block);
+            if runs.len() <= SUMS {
+                break;
+            }
+        }
+        slices.extend(runs.into_iter().map(|Run { sum: Short { bucket, depth, name, n, busy, .. }, len, fills }| {
+            let mean = || ((i128::from(busy) * 255 / i128::from(len)) >> level).clamp(1, 255) as u8;
+            Slice { at: bucket, len: Some(len), depth, name, n, busy: if len > 1 { mean() } else { fills } }
+        }));
+    }
+    slices
+}
+
+/// Puts the sums of a tile together: those that are alike, and those of so many buckets side by side.
+fn in_runs(sums: &[Short], level: u32, block: i64) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::with_capacity(sums.len());
+    // By depth, the last run.
+    let mut last: Vec<usize> = Vec::new();
+    for sum in sums {
+        let depth = sum.depth as usize;
+        let fills = ((i128::from(sum.busy) * 255) >> level).clamp(1, 255) as u8;
+        if let Some(run) = last.get(depth).and_then(|at| runs.get_mut(*at))
+            && run.sum.bucket + run.len == sum.bucket
+            && run.sum.n.min(sum.n) > 1
+            && (run.sum.name == sum.name && run.fills.abs_diff(fills) <= ALIKE || sum.bucket % block != 0)
+        {
+            run.sum.add(sum);
+            run.len += 1;
+            continue;
+        }
+        if depth < OPEN_DEPTHS {
+            last.resize(last.len().max(depth + 1), usize::MAX);
+            last[depth] = runs.len();
+        }
+        runs.push(Run { sum: *sum, len: 1, fills });
+    }
+    runs
+}
+
 /// Slices of a task in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a bucket
 /// stand together, by bucket and depth.
 pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
@@ -337,54 +402,89 @@ pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range:
         });
     }
     let Slices { mut long, short, .. } = slices;
-    long.extend(short.sorted().into_iter().map(|short| Slice {
-        at: short.bucket,
-        len: Some(1),
-        depth: short.depth,
-        name: short.name,
-        n: short.n,
-        busy: ((i128::from(short.busy) * 255) >> level).clamp(1, 255) as u8,
-    }));
+    long.extend(together(&short.sorted(), level));
     long.sort_by_key(|slice| (slice.at, slice.depth));
     long
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
     use crate::lane::Lane;
     use crate::lane::tests::{Made, lane};
     use crate::segments::Segments;
 
-    /// A slice without its name: bucket, depth, buckets, number, part of the bucket.
-    type Shape = BTreeMap<(i64, u32, Option<i64>), (u64, u8)>;
+    /// The calls of a range that last a bucket or longer: bucket, depth, buckets.
+    type Longs = BTreeSet<(i64, u32, Option<i64>)>;
+    /// The ns and the name of each other one, by bucket and depth.
+    type Shorts = BTreeMap<(i64, u32), Vec<(i64, u32)>>;
 
-    fn by_hand(made: &[Made], level: u32, range: (i64, i64)) -> Shape {
-        let (mut shape, mut busy): (Shape, BTreeMap<(i64, u32), i64>) = Default::default();
+    fn by_hand(made: &[Made], level: u32, range: (i64, i64)) -> (Longs, Shorts) {
+        let (mut longs, mut shorts): (Longs, Shorts) = Default::default();
         let bucket = |time: i64| (time - range.0) >> level;
-        for (begin, end, _, depth, _) in made.iter().filter(|call| call.0 <= range.1) {
-            if end.is_some_and(|end| end < range.0) {
-                continue;
-            }
+        for (begin, end, name, depth, _) in made.iter().filter(|call| call.0 <= range.1) {
+            let (at, depth) = (bucket(*begin), *depth as u32);
             match end.map(|end| end - begin).filter(|length| length >> level == 0) {
+                _ if end.is_some_and(|end| end < range.0) => {}
                 Some(_) if *begin < range.0 => {}
-                Some(length) => {
-                    let (first, depth) = (bucket(*begin), *depth as u32);
-                    let busy = busy.entry((first, depth)).or_default();
-                    *busy += length;
-                    let slice = shape.entry((first, depth, Some(1))).or_insert((0, 0));
-                    *slice = (slice.0 + 1, ((i128::from(*busy) * 255) >> level).clamp(1, 255) as u8);
-                }
+                Some(length) => shorts.entry((at, depth)).or_default().push((length, *name)),
                 None => {
-                    let len = end.map(|end| bucket(end.min(range.1 + 1)).min(bucket(range.1) + 1) - bucket(*begin));
-                    // Some may begin in one bucket only when they are short; these stand beside them.
-                    shape.insert((bucket(*begin), *depth as u32, len.map(|len| len.max(1) + (1 << 32))), (1, 255));
+                    let len = end.map(|end| bucket(end.min(range.1 + 1)).min(bucket(range.1) + 1) - at);
+                    assert!(longs.insert((at, depth, len.map(|len| len.max(1)))));
                 }
             }
         }
-        shape
+        (longs, shorts)
+    }
+
+    /// Holds slices to calls, each of which is in one of them.
+    fn hold(found: &[Slice], (mut longs, mut shorts): (Longs, Shorts), level: u32) {
+        let fills = |busy: i64| ((i128::from(busy) * 255) >> level).clamp(1, 255);
+        let mut own_tiles: BTreeMap<i64, usize> = BTreeMap::new();
+        shorts.keys().for_each(|(at, _)| *own_tiles.entry(at / TILE).or_default() += 1);
+        let mut before: BTreeMap<u32, (Slice, i128)> = BTreeMap::new();
+        for slice in found {
+            let Slice { at, depth, name, n, .. } = *slice;
+            // A short one does not fill its bucket.
+            if n == 1 && slice.busy == 255 {
+                assert!(longs.remove(&(at, depth, slice.len)), "{slice:?}");
+                continue;
+            }
+            let len = slice.len.expect("short ones have ends");
+            let own: Vec<Vec<(i64, u32)>> =
+                (at..at + len).map(|at| shorts.remove(&(at, depth)).expect("calls begin there")).collect();
+            let busy: Vec<i64> = own.iter().map(|calls| calls.iter().map(|call| call.0).sum()).collect();
+            assert_eq!(own.iter().map(Vec::len).sum::<usize>() as u64, n, "{slice:?}");
+            let mean = (i128::from(busy.iter().sum::<i64>()) * 255 / i128::from(len)) >> level;
+            assert_eq!(i128::from(slice.busy), mean.clamp(1, 255), "{slice:?}");
+            let is_named = |calls: &[(i64, u32)]| {
+                let longest = calls.iter().map(|call| call.0).max();
+                calls.iter().any(|call| Some(call.0) == longest && call.1 == name)
+            };
+            assert!(
+                is_named(&own.concat()) && own.iter().all(|calls| len == 1 || calls.len() > 1),
+                "{slice:?} {own:?}"
+            );
+            assert_eq!(at / TILE, (at + len - 1) / TILE);
+            let first = fills(busy[0]);
+            let is_full = own_tiles[&(at / TILE)] > SUMS;
+            let are_alike = busy.iter().all(|busy| fills(*busy).abs_diff(first) <= ALIKE.into());
+            let are_alike = are_alike && own.iter().all(|calls| is_named(calls));
+            assert!(are_alike || is_full, "{slice:?} of {busy:?}");
+            // What could stand together does.
+            if let Some((other, fill)) = before.insert(depth, (*slice, first))
+                && other.at + other.len.unwrap_or(0) == at
+                && at % TILE != 0
+                && other.n > 1
+                && own[0].len() > 1
+            {
+                let are_alike = other.name == name && fill.abs_diff(first) <= ALIKE.into();
+                assert!(!are_alike || is_full, "{other:?} and {slice:?}");
+            }
+        }
+        assert!(longs.is_empty() && shorts.is_empty(), "{longs:?} {shorts:?}");
     }
 
     #[test]
@@ -395,6 +495,7 @@ mod tests {
         let origin = first - 77;
         let levels = Levels::new(lane, origin, 1).expect("there are many");
         assert!(levels.bytes() < made.len() * 8, "{}", levels.bytes());
+        let (mut are_together, mut most) = (0, 0);
         for level in (0..=40).step_by(3) {
             let tile = 10 + level;
             let of = |time: i64| (time - origin) >> tile;
@@ -404,35 +505,77 @@ mod tests {
                 let range = (origin + (from << tile), origin + ((to + 1) << tile) - 1);
                 let expected = by_hand(&made, level, range);
                 for levels in [None, Some(&levels)] {
-                    let shape: Shape = slices(lane, levels, level, range)
-                        .into_iter()
-                        .map(|slice| {
-                            let is_long = slice.n == 1 && slice.busy == 255 && {
-                                let key = (slice.at, slice.depth, slice.len.map(|len| len + (1 << 32)));
-                                expected.contains_key(&key)
-                            };
-                            let len = if is_long { slice.len.map(|len| len + (1 << 32)) } else { slice.len };
-                            ((slice.at, slice.depth, len), (slice.n, slice.busy))
-                        })
-                        .collect();
-                    assert!(shape == expected, "level {level}, {range:?}, {}", levels.is_some());
+                    let found = slices(lane, levels, level, range);
+                    assert!(found.is_sorted_by_key(|slice| (slice.at, slice.depth)));
+                    hold(&found, expected.clone(), level);
+                    most = most.max(expected.1.keys().filter(|(at, _)| at / TILE == 0).count());
+                    are_together += found.iter().filter(|slice| slice.n > 1 && slice.len > Some(1)).count();
                 }
             }
         }
+        // Some tiles are full.
+        assert!(are_together > 100 && most > SUMS, "{are_together} {most}");
     }
 
     #[test]
     fn a_short_call_that_ends_behind_the_range_is_a_short_one() {
         let (mut lane, mut segments) = (Lane::default(), Segments::default());
         // In the last bucket of the first tile: two short calls, the second of which ends in the next tile, and then a long one.
-        let end = 1024 << 6;
+        let end = TILE << 6;
         for (begin, length) in [(end - 40, 8), (end - 20, 40), (end + 30, 300)] {
             lane.begin(begin, 0, &mut segments);
             lane.end(begin + length, &mut segments);
         }
         lane.finish(&mut segments);
         let found = slices(lane.kept_in(&segments, 1), None, 6, (0, end - 1));
-        assert_eq!(found, [Slice { at: 1023, len: Some(1), depth: 0, name: 0, n: 2, busy: 191 }]);
+        assert_eq!(found, [Slice { at: TILE - 1, len: Some(1), depth: 0, name: 0, n: 2, busy: 191 }]);
+    }
+
+    #[test]
+    fn neighbours_stand_together_while_they_look_alike() {
+        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        // Two calls in each bucket of 64 ns around the edge of a tile: what they fill, and their name.
+        let first = TILE - 4;
+        for (at, (length, name)) in
+            [(10, 1), (12, 1), (12, 2), (12, 2), (12, 2), (12, 2), (30, 2), (0, 2)].iter().enumerate()
+        {
+            for begin in [0, 32] {
+                let begin = (first + at as i64) * 64 + begin;
+                lane.begin(begin, *name, &mut segments);
+                lane.end(begin + length, &mut segments);
+            }
+        }
+        lane.finish(&mut segments);
+        let found = slices(lane.kept_in(&segments, 3), None, 6, (0, (TILE << 7) - 1));
+        let found: Vec<_> =
+            found.iter().map(|slice| (slice.at - first, slice.len, slice.name, slice.n, slice.busy)).collect();
+        let expected = [(0, 2, 1, 4, 87), (2, 2, 2, 4, 95), (4, 2, 2, 4, 95), (6, 1, 2, 2, 239), (7, 1, 2, 2, 1)];
+        assert_eq!(found, expected.map(|(at, len, name, n, busy)| (at, Some(len), name, n, busy)));
+    }
+
+    #[test]
+    fn many_sums_of_a_tile_stand_together_and_those_of_the_next_one_do_not() {
+        let (mut lane, mut segments) = (Lane::default(), Segments::default());
+        // In each bucket of 1 µs of the first tile two calls, two that they make, and two that these make, of all names; in the
+        // second tile of the fourth part of the buckets.
+        let names = 7;
+        for bucket in (0..TILE).chain((TILE..2 * TILE).step_by(4)) {
+            for begin in [bucket << 10, (bucket << 10) + 512] {
+                (0..3)
+                    .for_each(|depth| lane.begin(begin + depth, ((bucket * 3 + depth) % names) as u32, &mut segments));
+                let end = begin + 20 + bucket * 37 % 480;
+                (0..3).for_each(|depth| lane.end(end + depth, &mut segments));
+            }
+        }
+        lane.finish(&mut segments);
+        let of =
+            |tiles: i64| slices(lane.kept_in(&segments, names as usize), None, 10, (0, ((tiles * TILE) << 10) - 1));
+        let (one, both) = (of(1), of(2));
+        assert_eq!(both.iter().filter(|slice| slice.at < TILE).copied().collect::<Vec<_>>(), one);
+        assert!(one.len() <= SUMS && one.iter().all(|slice| slice.len == Some(2)), "{}", one.len());
+        assert_eq!(one.iter().map(|slice| slice.n).sum::<u64>(), 2 * 3 * TILE as u64);
+        assert!(both[one.len()..].iter().all(|slice| (slice.n, slice.len) == (2, Some(1))));
+        assert_eq!(both.len() - one.len(), 3 * TILE as usize / 4);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is told once for all
 // stands in the data as the server told it; here is what depends on a question.
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
+import { TILE_BUCKETS } from '../time/range';
 import { ApiError, type Query } from './source';
 import type {
   CallDetails, CallStatistics, EventDetails, Field, FlameNode, Located, Match, NameStatistics, Row, Rows, Selection, TileTrack, Tiles,
@@ -118,7 +119,7 @@ export class Answers {
     if (!(level! >= 0 && level! <= 62 && from! >= 0 && from! <= to! && to! - from! < 4096)) throw request('tiles are asked by levels up to 62, at most 4,096 of them');
     const { head } = this.pack;
     const bucket = 2 ** level!;
-    const begin = from! * 1024 * bucket, end = (to! + 1) * 1024 * bucket - 1;
+    const begin = from! * TILE_BUCKETS * bucket, end = (to! + 1) * TILE_BUCKETS * bucket - 1;
     const names: Record<string, string> = {};
     const known = new Map<string, number>();
     const number = (text: string): number => {
@@ -455,17 +456,67 @@ function nested(calls: Slices): { parent: Int32Array; inner: Float64Array } {
 
 type Columns = Required<Pick<TileTrack, 'at' | 'len' | 'depth' | 'name' | 'n' | 'busy'>>;
 
+interface Piece { at: number; len: number; depth: number; name: number; n: number; busy: number }
+
+/** Of several short slices their ns in all; of one the longest, too. */
+interface Sum extends Piece { longest: number; ns: number }
+
+/** How much fuller or emptier than the first bucket of several, of 255, another one is that stands together with it. */
+const ALIKE = 32;
+
+/** Sums of a tile before neighbours stand together that are not alike, and how many do then. */
+const SUMS = 1536, BLOCKS = [1, 2, 4];
+
+/** Puts sums of neighbours at a depth together, as the server does. They come in the order of time. */
+function together(sums: readonly Sum[], bucket: number): Piece[] {
+  const out: Piece[] = [];
+  for (let from = 0, to = 0; from < sums.length; from = to) {
+    const tile = Math.floor(sums[from]!.at / TILE_BUCKETS);
+    while (to < sums.length && Math.floor(sums[to]!.at / TILE_BUCKETS) === tile) to++;
+    let runs: Piece[] = [];
+    for (const block of BLOCKS) {
+      runs = inRuns(sums.slice(from, to), bucket, block);
+      if (runs.length <= SUMS) break;
+    }
+    for (const run of runs) out.push(run);
+  }
+  return out;
+}
+
+/** Puts the sums of a tile together that are drawn alike, and those of so many buckets side by side. */
+function inRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
+  const runs: (Sum & { first: number })[] = [];
+  const last = new Map<number, (typeof runs)[number]>();
+  const fills = (ns: number, len: number): number => Math.min(Math.max(Math.floor((ns * 255) / (bucket * len)), 1), 255);
+  for (const sum of sums) {
+    const run = last.get(sum.depth);
+    const own = fills(sum.ns, 1);
+    const alike = run && run.name === sum.name && Math.abs(run.first - own) <= ALIKE;
+    if (run && run.at + run.len === sum.at && Math.min(run.n, sum.n) > 1 && (alike || sum.at % block !== 0)) {
+      if (sum.longest > run.longest) [run.longest, run.name] = [sum.longest, sum.name];
+      run.len++;
+      run.n += sum.n;
+      run.ns += sum.ns;
+    } else {
+      const begun = { ...sum, first: own };
+      last.set(sum.depth, begun);
+      runs.push(begun);
+    }
+  }
+  return runs.map((run) => ({ ...run, busy: fills(run.ns, run.len) }));
+}
+
 /** Slices in buckets: those that are shorter than a bucket stand together, by bucket and depth. */
 function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: boolean, number: (name: number) => number): Columns {
   const place = (time: number): number => Math.floor((time - begin) / bucket);
-  const found: { at: number; len: number; depth: number; name: number; n: number; busy: number }[] = [];
-  type Short = { at: number; depth: number; name: number; longest: number; n: number; busy: number };
-  const short = new Map<string, Short>();
+  const found: Piece[] = [];
+  const sums: Sum[] = [];
+  const short = new Map<string, Sum>();
   const close = (key: string): void => {
     const sum = short.get(key);
     if (!sum) return;
-    const { at, depth, name, n } = sum;
-    found.push({ at, len: 1, depth, name, n, busy: Math.min(Math.max(Math.floor((sum.busy * 255) / bucket), 1), 255) });
+    sum.busy = Math.min(Math.max(Math.floor((sum.ns * 255) / bucket), 1), 255);
+    if (areStates) found.push(sum); else sums.push(sum);
     short.delete(key);
   };
   const behind = place(end) + 1;
@@ -480,9 +531,9 @@ function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: 
       if (at < 0 && !areStates) continue;
       if (areStates && short.get(key)?.at !== at) close(key);
       let sum = short.get(key);
-      if (!sum) short.set(key, (sum = { at, depth, name, longest: -1, n: 0, busy: 0 }));
+      if (!sum) short.set(key, (sum = { at, len: 1, depth, name, longest: -1, n: 0, ns: 0, busy: 0 }));
       sum.n++;
-      sum.busy += length;
+      sum.ns += length;
       if (length > sum.longest) [sum.longest, sum.name] = [length, name];
       continue;
     }
@@ -491,6 +542,7 @@ function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: 
     found.push({ at: Math.max(at, -(2 ** 52)), len, depth, name, n: 1, busy: 255 });
   }
   for (const key of [...short.keys()]) close(key);
+  for (const run of together(sums.sort((a, b) => a.at - b.at), bucket)) found.push(run);
   if (areStates) found.sort((a, b) => a.depth - b.depth);
   else found.sort((a, b) => a.at - b.at || a.depth - b.depth);
   return {

@@ -87,7 +87,7 @@ void main() {
       if (!framed && several < 0.5) discard;
       colour = framed ? edge : vec4(0.0);
     }
-    if (wide > 3.0 && inside.x < 1.0) colour = edge;
+    if (several < 0.5 && wide > 3.0 && inside.x < 1.0) colour = edge;
     else if (several > 0.5 && mod(gl_FragCoord.x / ratio, 6.0) < 1.5) colour = edge;
   }
   colour *= how.w;

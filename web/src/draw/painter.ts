@@ -52,7 +52,8 @@ export const SINGLE_ROOM_PX = 5;
 export const LANE_TOP_PX = 3;
 export const LANE_GAP_PX = 1;
 
-export const barShare = (count: number, peak: number): number => Math.max(LEAST_BAR, Math.min(1, Math.log1p(count) / peak));
+/** How much of its row a bar fills, by the logarithm of its count. */
+export const shareOf = (height: number, peak: number): number => Math.max(LEAST_BAR, Math.min(1, height / peak));
 
 /** From the middle of a lane to the edges of what is drawn as a line, and between dots. */
 export const LINE_PX = 1.5;

@@ -1,9 +1,9 @@
 // The painter without a graphics processor: pixels are set one by one, and given to the canvas at once. With tens of
 // thousands of bars that is several times faster than as many calls.
-import type { Tile } from '../state/tiles';
+import { lowerBound, WIDE, type Tile } from '../state/tiles';
 import { shapeOf } from '../state/states';
-import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, barShare, type Painter, type Placement } from './painter';
-import { isSingle, resize } from './plain';
+import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, shareOf, type Painter, type Placement } from './painter';
+import { hasEdge, isSingle, resize } from './plain';
 import { parseColour, type Theme } from './theme';
 
 /** A pixel as the bytes red, green, blue, alpha: little-endian, as all machines with browsers are. */
@@ -18,6 +18,7 @@ const NARROW_PX = 8;
 
 /** Slices that stand for several are striped. */
 const STRIPES_PX = 6;
+const STRIPE_PX = 1.5;
 
 /** A lane: where it is in sight, its middle, and its rows of pixels. */
 interface Lane { readonly top: number; readonly bottom: number; readonly middle: number; readonly first: number; readonly last: number }
@@ -34,6 +35,8 @@ export class PixelPainter implements Painter {
   private ratio = 1;
   private theme: Theme | null = null;
   private readonly mixes = new Map<number, Colours>();
+  /** Lanes of which a row of pixels was drawn, by that row: their last one, and the columns. */
+  private readonly copies = new Map<number, { last: number; left: number; right: number }>();
   /** Of one row: where the bar of each column begins, and its colour. */
   private tops = new Int32Array(0);
   private inks = new Uint32Array(0);
@@ -87,13 +90,13 @@ export class PixelPainter implements Painter {
     if (right <= left) return;
     tops.fill(0x7fffffff, left, right);
     const [x, bucket] = [at.x * ratio, at.bucketPx * ratio];
-    for (let i = 0; i < tile.size; i++) {
+    for (let i = lowerBound(tile.at, (left - x - SINGLE_PX * ratio) / bucket - 1); i < tile.size; i++) {
       const begin = Math.round(x + (tile.at[i] ?? 0) * bucket);
       if (begin >= right) break;
       const least = Math.round((isSingle(tile, i, at.bucketPx) ? SINGLE_PX : BAR_PX) * ratio);
       const end = Math.min(right, begin + Math.max(least, Math.round(bucket)));
       if (end <= left) continue;
-      const top = base - Math.round(barShare(tile.n[i] ?? 1, at.peak) * room);
+      const top = base - Math.round(shareOf(tile.height[i] ?? 0, at.peak) * room);
       const ink = edge[tile.colour[i] ?? 0] ?? 0;
       for (let px = Math.max(left, begin); px < end; px++) if (top < (tops[px] ?? 0)) { tops[px] = top; inks[px] = ink; }
     }
@@ -104,6 +107,8 @@ export class PixelPainter implements Painter {
   }
 
   slices(tile: Tile, at: Placement): void {
+    // There are many calls, and they have one shape.
+    if (tile.kind === 'calls' && tile.gaps.length === 0) { this.calls(tile, at); return; }
     const { fill, edge } = this.coloursFor(at.alpha);
     const lanes = this.lanesOf(at);
     for (let i = 0; i < tile.size; i++) {
@@ -126,9 +131,73 @@ export class PixelPainter implements Painter {
         this.block(left, Math.max(top, bottom - 1.5), right, bottom, ink);
         if (to <= at.right) this.block(Math.max(left, right - 1), top, right, bottom, ink);
       } else this.fill(left, right, first, last, fill[colour] ?? 0);
-      if (to - from > 3 && from >= at.left) this.fill(from, Math.min(right, from + 1), first, last, ink);
-      if ((tile.n[i] ?? 1) > 1) for (let x = Math.ceil(left / STRIPES_PX) * STRIPES_PX; x < right; x += STRIPES_PX) this.fill(x, Math.min(right, x + 1.5), first, last, ink);
+      if (to - from > 3 && from >= at.left && hasEdge(tile, i)) this.fill(from, Math.min(right, from + 1), first, last, ink);
+      if ((tile.n[i] ?? 1) > 1) for (let x = Math.ceil(left / STRIPES_PX) * STRIPES_PX; x < right; x += STRIPES_PX) this.fill(x, Math.min(right, x + STRIPE_PX), first, last, ink);
     }
+  }
+
+  /** As slices, for calls: they look the same in all rows of pixels of their lane, so one is drawn, and copied later. */
+  private calls(tile: Tile, place: Placement): void {
+    const { width } = this;
+    const { fill, edge } = this.coloursFor(place.alpha);
+    const { at, len, depth, colour, n, size, wide } = tile;
+    const { x, bucketPx, left, right, openEnd } = place;
+    // Where the row of pixels of each lane begins; -1 where it is out of sight.
+    const lines = new Int32Array(place.lanes).fill(-1);
+    this.lanesOf(place).forEach(({ first, last }, lane) => {
+      if (last <= first) return;
+      lines[lane] = first * width;
+      this.copyLater(first, last, this.inX(left), Math.min(width, this.inX(right) + 1));
+    });
+    // Long ones first, wherever they begin, then those that begin in sight.
+    const first = lowerBound(at, (left - x) / bucketPx - WIDE);
+    const behind = (right - x) / bucketPx;
+    for (let k = 0, i = first; ; k++) {
+      const isWide = k < wide.length;
+      if (isWide) i = wide[k]!;
+      else if (k === wide.length) i = first;
+      else i++;
+      if (i >= size) break;
+      if (!isWide) {
+        if (at[i]! > behind) break;
+        if (len[i]! >= WIDE || len[i]! < 0) continue;
+      }
+      const lane = depth[i]!;
+      if (lane >= lines.length || lines[lane]! < 0) continue;
+      const line = lines[lane]!;
+      const from = x + at[i]! * bucketPx;
+      const to = len[i]! < 0 ? openEnd : Math.max(from + 1, from + len[i]! * bucketPx);
+      if (from > right || to < left) continue;
+      const begin = Math.max(left, from);
+      const end = Math.min(right, to);
+      const ink = edge[colour[i]!]!;
+      this.line(line, begin, end, fill[colour[i]!]!);
+      if (n[i]! > 1) for (let px = Math.ceil(begin / STRIPES_PX) * STRIPES_PX; px < end; px += STRIPES_PX) this.line(line, px, Math.min(end, px + STRIPE_PX), ink);
+      else if (to - from > 3 && from >= left) this.line(line, from, Math.min(end, from + 1), ink);
+    }
+  }
+
+  /** A piece of a row of pixels that is at least one wide. */
+  private line(line: number, x0: number, x1: number, ink: number): void {
+    const { data, width } = this;
+    const left = this.inX(x0);
+    const right = Math.min(width, Math.max(left + 1, this.inX(x1)));
+    for (let at = line + left; at < line + right; at++) data[at] = ink;
+  }
+
+  /** Has a row of pixels, from one column to another, copied to those below it. Tiles stand side by side: all of a lane are copied at once. */
+  private copyLater(first: number, last: number, left: number, right: number): void {
+    const known = this.copies.get(first);
+    this.copies.set(first, { last, left: Math.min(left, known?.left ?? left), right: Math.max(right, known?.right ?? right) });
+  }
+
+  private copyNow(): void {
+    const { data, width } = this;
+    for (const [first, { last, left, right }] of this.copies) {
+      const from = first * width;
+      for (let line = first + 1; line < last; line++) data.copyWithin(line * width + left, from + left, from + right);
+    }
+    this.copies.clear();
   }
 
   /** Where each lane is, as far as it is in sight. */
@@ -140,7 +209,10 @@ export class PixelPainter implements Painter {
     });
   }
 
-  end(): void { if (this.image) this.context.putImageData(this.image, 0, 0); }
+  end(): void {
+    this.copyNow();
+    if (this.image) this.context.putImageData(this.image, 0, 0);
+  }
   forget(): void {}
 
   /** A pixel of the canvas, inside of it. */

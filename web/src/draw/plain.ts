@@ -2,7 +2,7 @@
 import type { Tile } from '../state/tiles';
 import { COLOURS } from '../state/names';
 import { PALETTE, shapeOf } from '../state/states';
-import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, barShare, type Painter, type Placement } from './painter';
+import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, shareOf, type Painter, type Placement } from './painter';
 import type { Theme } from './theme';
 
 export class PlainPainter implements Painter {
@@ -39,9 +39,8 @@ export class PlainPainter implements Painter {
           if (tile.colour[i] !== colour) continue;
           const x = at.x + (tile.at[i] ?? 0) * at.bucketPx;
           if (x > at.right || x + at.bucketPx + SINGLE_PX < at.left) continue;
-          const count = tile.n[i] ?? 1;
           const width = Math.max(isSingle(tile, i, at.bucketPx) ? SINGLE_PX : BAR_PX, at.bucketPx);
-          const high = barShare(count, at.peak) * room;
+          const high = shareOf(tile.height[i] ?? 0, at.peak) * room;
           g.fillRect(Math.round(x), bottom - high, Math.max(1, Math.round(width)), high);
         }
       }
@@ -76,7 +75,7 @@ export class PlainPainter implements Painter {
             g.fillRect(begin + width - 1, y, 1, high);
           } else g.fillRect(begin, y, width, high);
           g.fillStyle = theme.edge[colour] ?? '';
-          if (width > 3) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
+          if (width > 3 && hasEdge(tile, i)) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
           if ((tile.n[i] ?? 1) > 1) for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);
         }
       }
@@ -105,6 +104,9 @@ export function isSingle(tile: Tile, i: number, bucketPx: number): boolean {
   const room = SINGLE_ROOM_PX / bucketPx;
   return (i === 0 || at - (tile.at[i - 1] ?? 0) >= room) && (i + 1 >= tile.size || (tile.at[i + 1] ?? 0) - at >= room);
 }
+
+/** Whether a slice shows where it begins: calls that stand together are cut where the buckets of a tile are. */
+export const hasEdge = (tile: Tile, i: number): boolean => tile.kind !== 'calls' || (tile.n[i] ?? 1) <= 1;
 
 /** Gives a canvas the size of its box, in pixels of the screen. */
 export function resize(canvas: HTMLCanvasElement, width: number, height: number, ratio: number): void {

@@ -3,7 +3,7 @@ import type { Lanes, TraceInfo } from '../api/types';
 import { duration, grouped, inOrder, numberOf, signed } from '../time/format';
 import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
 import { shapeOf } from '../state/states';
-import type { Tile, TileStore } from '../state/tiles';
+import { lowerBound, WIDE, type Tile, type TileStore } from '../state/tiles';
 import { LANE_PX, type Layout, type Row } from './layout';
 import { LANE_TOP_PX, type Painter, type Placement } from './painter';
 import { drawMarks } from './marks';
@@ -267,7 +267,7 @@ function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
 
 function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale, titles }: TimelineInput, { row, y }: Place, glyphs: readonly Glyph[]): void {
   const middle = y + row.height / 2 - 0.5;
-  g.font = `${FONT_PX}px ${theme.ui}`;
+  useFont(g, `${FONT_PX}px ${theme.ui}`);
   g.lineWidth = 1.2;
   const said = titles.get(row.track.id) ?? [];
   let at = 0;
@@ -290,11 +290,32 @@ function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale, titles }: Timel
   });
 }
 
+let widths = new Map<string, number>();
+const widthsByFont = new Map<string, Map<string, number>>();
+const MOST_WIDTHS = 4000;
+
+/** Sets the font of the names that follow. Asking a context for its font takes longer than the text does. */
+export function useFont(g: CanvasRenderingContext2D, font: string): void {
+  g.font = font;
+  const known = widthsByFont.get(font);
+  if (known) widths = known; else widthsByFont.set(font, (widths = new Map()));
+}
+
+/** How wide a text is in that font: the same ones come back in every frame. */
+function widthOf(g: CanvasRenderingContext2D, text: string): number {
+  let width = widths.get(text);
+  if (width === undefined) {
+    if (widths.size >= MOST_WIDTHS) widths.clear();
+    widths.set(text, (width = g.measureText(text).width));
+  }
+  return width;
+}
+
 /** A text cut to a width, or nothing when less than a part of it would be left. */
 function fitting(g: CanvasRenderingContext2D, whole: string, width: number, least: number): string {
   if (width < 16) return '';
   const text = whole.length > 200 ? `${whole.slice(0, 200)}…` : whole;
-  const full = g.measureText(text).width;
+  const full = widthOf(g, text);
   if (full <= width) return text;
   if (width < least) return '';
   const keep = Math.max(1, Math.floor((text.length * width) / full) - 2);
@@ -307,12 +328,12 @@ const LEAST_PART = 5;
 /** A name without leading parts when it would not fit. */
 export function shortName(g: CanvasRenderingContext2D, name: string, width: number): string {
   const cut = name.length > 300 ? name.slice(0, 300) : name;
-  if (g.measureText(cut).width <= width) return cut;
+  if (widthOf(g, cut) <= width) return cut;
   const template = cut.indexOf('<');
   const parts = cut.lastIndexOf('::', template > 0 ? template : cut.length);
   if (parts > 0 && !cut.startsWith('operator')) {
     const last = `…${cut.slice(parts)}`;
-    if (g.measureText(last).width <= width) return last;
+    if (widthOf(g, last) <= width) return last;
     const part = fitting(g, last, width, 20);
     return part.length > LEAST_PART ? part : '';
   }
@@ -321,10 +342,17 @@ export function shortName(g: CanvasRenderingContext2D, name: string, width: numb
 
 function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, { row, y, top, bottom }: Place, openEnd: number): void {
   const { tile, x, bucketPx, left, right } = part;
-  g.font = `${FONT_PX}px ${theme.ui}`;
-  for (let i = 0; i < tile.size; i++) {
+  useFont(g, `${FONT_PX}px ${theme.ui}`);
+  // Most have no room for a name, and are not even looked at while the tile is not stretched.
+  const stretched = WIDE * bucketPx > LABEL_PX;
+  // Calls are in the order of time.
+  const inOrderOfTime = tile.kind === 'calls';
+  const first = !stretched ? tile.size : inOrderOfTime ? lowerBound(tile.at, (left - x) / bucketPx - WIDE) : 0;
+  for (let k = 0, count = tile.wide.length + tile.size - first; k < count; k++) {
+    const i = k < tile.wide.length ? tile.wide[k] ?? 0 : first + k - tile.wide.length;
     const len = tile.len[i] ?? 0;
-    // Most have no room for a name.
+    if (k >= tile.wide.length && (len >= WIDE || len < 0)) continue;
+    if (inOrderOfTime && k >= tile.wide.length && x + (tile.at[i] ?? 0) * bucketPx > right) break;
     if (len >= 0 && len * bucketPx < LABEL_PX) continue;
     const at = tile.at[i] ?? 0;
     const depth = tile.depth[i] ?? 0;
@@ -340,9 +368,9 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     // What waits is a line, which a name would hide.
     if (shape === 'line' || shape === 'dotted') continue;
     const name = tile.names[tile.name[i] ?? 0] ?? '';
-    const count = tile.n[i] ?? 1;
+    const n = tile.n[i] ?? 1;
     g.fillStyle = shape === 'full' ? theme.onFill[colour] ?? '' : theme.ink2;
-    const text = shortName(g, count > 1 ? `${grouped(count)} × ${inOrder(name)}` : inOrder(name), Math.min(end, row ? 1e5 : end) - begin - 9);
+    const text = shortName(g, n > 1 ? `${inOrder(name)} +${grouped(n - 1)}` : inOrder(name), Math.min(end, row ? 1e5 : end) - begin - 9);
     if (text) g.fillText(text, begin + 5, laneY + LANE_PX / 2);
   }
 }
@@ -397,6 +425,9 @@ function drawCounter(g: CanvasRenderingContext2D, input: TimelineInput, { row, y
   g.stroke();
 }
 
+/** Triangles are at least this far apart. */
+const HITS_PX = 2;
+
 /** Triangles where names hold the text that is searched for. */
 function drawHits(g: CanvasRenderingContext2D, { theme, query }: TimelineInput, { y, parts }: Place): void {
   g.fillStyle = theme.hitFill;
@@ -408,16 +439,21 @@ function drawHits(g: CanvasRenderingContext2D, { theme, query }: TimelineInput, 
     let last = -Infinity;
     for (let i = 0; i < tile.size; i++) {
       if (!hits.has(tile.name[i] ?? -1)) continue;
-      const at = x + (tile.at[i] ?? 0) * bucketPx + 0.5;
-      if (at < left || at > right || at < last + 2) continue;
-      last = at;
-      g.beginPath();
-      g.moveTo(at - 3, y);
-      g.lineTo(at + 3, y);
-      g.lineTo(at, y + 5);
-      g.closePath();
-      g.fill();
-      g.stroke();
+      // Where several stand together the name is in each of their buckets.
+      const buckets = (tile.n[i] ?? 1) > 1 ? Math.max(1, tile.len[i] ?? 1) : 1;
+      const first = x + (tile.at[i] ?? 0) * bucketPx + 0.5;
+      const step = Math.max(bucketPx, HITS_PX);
+      for (let at = Math.max(first, first + Math.ceil((left - first) / step) * step); at <= Math.min(right, first + (buckets - 1) * bucketPx); at += step) {
+        if (at < last + HITS_PX) continue;
+        last = at;
+        g.beginPath();
+        g.moveTo(at - 3, y);
+        g.lineTo(at + 3, y);
+        g.lineTo(at, y + 5);
+        g.closePath();
+        g.fill();
+        g.stroke();
+      }
     }
   }
 }
@@ -448,6 +484,7 @@ export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begi
   if (track.kind === 'state') return stateWords(place, input);
   if (!showsTiles(row)) return `${numberOf(track.events ?? 0, 'event')} in all`;
   let inView = 0;
+  let isAbout = false;
   let most = 0;
   let mostX = 0;
   let lost = 0;
@@ -465,7 +502,10 @@ export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begi
       if (lanes && ((tile.depth[i] ?? 0) < lanes.from || (tile.depth[i] ?? 0) >= lanes.to)) continue;
       if (tile.kind === 'counter') { if (at < left - bucketPx) continue; low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
       const n = tile.n[i] ?? 1;
-      inView += n;
+      // Of calls that stand together, and reach out of the view, nobody knows how many are in it.
+      const share = n > 1 && tile.len.length > 0 ? (Math.min(end, right) - Math.max(at, left)) / (end - at) : 1;
+      if (share < 1 && end - at > bucketPx * 1.5) isAbout = true;
+      inView += share < 1 && end - at > bucketPx * 1.5 ? Math.round(n * share) : n;
       if (fits && n > most) { most = n; mostX = at; }
     }
   }
@@ -473,10 +513,11 @@ export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begi
   if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high} in view` : (track.done ?? 1) < 1 ? 'being read' : 'no new value in view');
   else {
     const what = track.kind === 'calls' ? 'calls' : 'events';
+    const about = isAbout ? 'about ' : '';
     const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
     // A tile of deep calls does not have all lanes: the others may have calls in view too.
-    if (lanes) said.push(lanes.from < lanes.to ? `${grouped(inView)} calls in view in lanes ${lanes.from + 1} to ${lanes.to} of ${grouped(lanes.all)}` : 'being read');
-    else said.push(`${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
+    if (lanes) said.push(lanes.from < lanes.to ? `${about}${grouped(inView)} calls in view in lanes ${lanes.from + 1} to ${lanes.to} of ${grouped(lanes.all)}` : 'being read');
+    else said.push(`${about}${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
     if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
   }
   if (lost > 0) said.push(`${grouped(lost)} lost`);
@@ -517,7 +558,7 @@ function valueAt(row: Row, x: number, parts: readonly Part[], scale: Scale): Hit
       if (begin > x + 1) return found;
       const last = tile.last[i] ?? 0;
       const range = begin + bucketPx + 1 < x ? [last, last] as const : [tile.min[i] ?? 0, tile.max[i] ?? 0] as const;
-      found = { row, name: '', n: 1, begin: scale.time(begin), end: null, depth: null, gap: null, range };
+      found = { row, name: '', n: 1, begin: scale.time(begin), at: scale.time(begin), end: null, depth: null, gap: null, range };
     }
   }
   return found;
@@ -530,6 +571,8 @@ export interface Hit {
   readonly n: number;
   readonly begin: bigint;
   readonly end: bigint | null;
+  /** Where it begins, or of several that stand together the bucket under the pointer. */
+  readonly at: bigint;
   readonly depth: number | null;
   readonly gap: string | null;
   readonly range: readonly [number, number] | null;
@@ -554,11 +597,12 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
       const begin = from + at * bucketPx;
       const end = len < 0 ? right : Math.max(begin + 1, from + (at + len) * bucketPx);
       const distance = x < begin ? begin - x : x > end ? x - end : 0;
+      const together = slices && (tile.n[i] ?? 1) > 1;
       if (distance > (slices ? 2 : NEAR_PX) || (best && best.distance <= distance)) continue;
       best = {
         distance,
         hit: {
-          row, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1, begin: time(at), end: slices && len >= 0 ? time(at + len) : null,
+          row, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1, begin: time(at), at: time(together ? Math.max(at, Math.min(at + len - 1, Math.floor((x - from) / bucketPx))) : at), end: slices && len >= 0 ? time(at + len) : null,
           depth: slices ? tile.depth[i] ?? 0 : null, gap: null, range: tile.kind === 'counter' ? [tile.min[i] ?? 0, tile.max[i] ?? 0] : null,
         },
       };
@@ -569,7 +613,7 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
       const end = Math.max(begin + 3, from + (gap.at + gap.len) * bucketPx);
       if (x < begin || x > end) continue;
       const text = gap.count == null ? gapName(gap.kind) : `${grouped(gap.count)} ${gapName(gap.kind)}`;
-      return { row, name: text, n: 0, begin: time(gap.at), end: time(gap.at + gap.len), depth: null, gap: text, range: null };
+      return { row, name: text, n: 0, begin: time(gap.at), at: time(gap.at), end: time(gap.at + gap.len), depth: null, gap: text, range: null };
     }
   }
   return best?.hit ?? null;
@@ -605,17 +649,6 @@ export function describe(hit: Hit, cursor: bigint | null): string[] {
   if (hit.n > 1) lines.push(hit.depth === null ? `${grouped(hit.n)} events, mostly this` : `${grouped(hit.n)} ${hit.row.track.kind === 'state' ? 'states' : 'calls'}, the longest is this`);
   if (cursor !== null) lines.push(`${signed(hit.begin - cursor)} from the cursor`);
   return lines;
-}
-
-/** The first index whose value is not below one. */
-function lowerBound(values: Float64Array, least: number): number {
-  let low = 0;
-  let high = values.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if ((values[middle] ?? 0) < least) low = middle + 1; else high = middle;
-  }
-  return low;
 }
 
 /** Buckets of a tile; exported for those who place tiles by hand. */

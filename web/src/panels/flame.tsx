@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { FlameNode } from '../api/types';
 import { drawAtFrames, requestDraw } from '../draw/frame';
 import { resize } from '../draw/plain';
-import { shortName } from '../draw/timeline';
+import { shortName, useFont } from '../draw/timeline';
 import { said } from '../state/actions';
 import { flameAnswer, hasCalls } from '../state/load';
 import { colourOf } from '../state/names';
@@ -115,7 +115,7 @@ export function boxesOf(root: Frame, way: readonly string[], width: number): Box
 function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: number, height: number, whole: Frame): void {
   const colours = theme.value;
   const query = state.value.query.toLowerCase();
-  g.font = `11.5px ${colours.ui}`;
+  useFont(g, `11.5px ${colours.ui}`);
   g.textBaseline = 'middle';
   for (const { frame, x, width, depth, path } of boxes) {
     const y = 2 + depth * LANE - scroll;

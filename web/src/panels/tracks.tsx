@@ -513,7 +513,7 @@ function choose(spot: Spot): void {
   const found = hit(spot);
   if (!found || !spot.row || spot.row.track.kind === 'group' || spot.row.track.kind === 'counter') { change({ cursor: at }); return; }
   // A slice is asked for where it begins, so that the deepest one under the pointer is not taken for it.
-  void act.chooseAt(spot.row.track.id, found.depth === null ? at : found.begin > view.peek().begin ? found.begin : at, found.depth);
+  void act.chooseAt(spot.row.track.id, found.depth === null ? at : found.at > view.peek().begin ? found.at : at, found.depth);
 }
 
 function onDoubleClick(e: MouseEvent): void {

@@ -26,6 +26,10 @@ export interface Tile {
   /** Of slices; -1 where no end is known. */
   readonly len: Float64Array;
   readonly n: Float64Array;
+  /** The logarithm of that, of events. */
+  readonly height: Float32Array;
+  /** Entries that reach over so many buckets that there may be room for a name. */
+  readonly wide: Uint32Array;
   readonly depth: Uint16Array;
   readonly name: Int32Array;
   readonly colour: Uint8Array;
@@ -49,6 +53,9 @@ export interface Found {
   readonly level: number;
   readonly index: number;
 }
+
+/** Buckets of a slice that may have room for a name at the zoom at which its tile is asked for. */
+export const WIDE = 16;
 
 /** Entries of all tiles together: some 48 bytes each. */
 const CAPACITY = 900_000;
@@ -115,7 +122,8 @@ export class TileStore {
     this.answers++;
     const names: string[] = [];
     for (const [number, text] of Object.entries(answer.names)) names[Number(number)] = text;
-    for (const track of answer.tracks) this.putTrack(track, answer, names);
+    const colours = coloursBy(names);
+    for (const track of answer.tracks) this.putTrack(track, answer, names, colours(track.kind));
     this.forget();
   }
 
@@ -148,31 +156,14 @@ export class TileStore {
     this.entries = 0;
   }
 
-  private putTrack(track: TileTrack, { level, from, to }: Tiles, names: readonly string[]): void {
-    const slices = track.kind === 'calls' || track.kind === 'state';
-    const parts = to - from + 1;
-    const members: number[][] = Array.from({ length: parts }, () => []);
-    const clamp = (index: number): number => Math.max(0, Math.min(parts - 1, index));
-    for (let i = 0; i < track.at.length; i++) {
-      const at = track.at[i] ?? 0;
-      const first = clamp(Math.floor(at / TILE_BUCKETS));
-      const len = track.len?.[i] ?? 1;
-      const last = !slices ? first : len < 0 ? parts - 1 : clamp(Math.floor((at + len) / TILE_BUCKETS));
-      for (let part = first; part <= last; part++) members[part]?.push(i);
-    }
-    // The line of a counter begins with the value before.
-    if (track.kind === 'counter') {
-      for (let part = 1, before: number | undefined; part < parts; part++) {
-        before = members[part - 1]?.at(-1) ?? before;
-        if (before !== undefined) members[part]?.unshift(before);
-      }
-    }
-    for (let part = 0; part < parts; part++) {
+  private putTrack(track: TileTrack, { level, from, to }: Tiles, names: readonly string[], colours: Uint8Array): void {
+    const members = membersOf(track, to - from + 1);
+    for (let part = 0; part <= to - from; part++) {
       const shift = part * TILE_BUCKETS;
       const gaps = (track.gaps ?? [])
         .filter(([at, len]) => at < shift + TILE_BUCKETS && at + Math.max(len, 1) > shift)
         .map(([at, len, kind, count]) => ({ at: at - shift, len, kind, count }));
-      this.set(track.id, level, from + part, tileOf(track, members[part] ?? [], shift, gaps, names, this.answers, this.draws));
+      this.set(track.id, level, from + part, tileOf(track, members[part] ?? NOBODY, shift, gaps, names, colours, this.answers, this.draws));
     }
   }
 
@@ -202,33 +193,101 @@ export class TileStore {
 
 const keyOf = (track: string, level: number, index: number): string => `${track} ${level} ${index}`;
 
+const NOBODY = new Uint32Array(0);
+
+/** Which entries of a track each of so many tiles has. Numbers only: lists of them would have to be collected again. */
+function membersOf(track: TileTrack, parts: number): readonly Uint32Array[] {
+  const slices = track.kind === 'calls' || track.kind === 'state';
+  const clamp = (index: number): number => Math.max(0, Math.min(parts - 1, index));
+  const { at, len, n } = track;
+  const size = at.length;
+  const [first, last] = [new Uint32Array(size), new Uint32Array(size)];
+  const counts = new Uint32Array(parts);
+  for (let i = 0; i < size; i++) {
+    const begin = at[i] ?? 0;
+    const long = len?.[i] ?? 1;
+    // One may end in the bucket behind its last whole one; several end where their last bucket does.
+    const end = (n?.[i] ?? 1) > 1 ? begin + long - 1 : begin + long;
+    first[i] = clamp(Math.floor(begin / TILE_BUCKETS));
+    last[i] = !slices ? first[i] ?? 0 : long < 0 ? parts - 1 : clamp(Math.floor(end / TILE_BUCKETS));
+    for (let part = first[i] ?? 0; part <= (last[i] ?? 0); part++) counts[part] = (counts[part] ?? 0) + 1;
+  }
+  // The line of a counter begins with the value before.
+  const before = track.kind === 'counter' ? 1 : 0;
+  const members: Uint32Array[] = [];
+  let known = -1;
+  for (let part = 0; part < parts; part++) {
+    const many = counts[part] ?? 0;
+    const more = known < 0 ? 0 : before;
+    const own = new Uint32Array(many + more);
+    if (more) own[0] = known;
+    members.push(own);
+    counts[part] = more;
+    while (before > 0 && known + 1 < size && (first[known + 1] ?? 0) <= part) known++;
+  }
+  for (let i = 0; i < size; i++) {
+    for (let part = first[i] ?? 0; part <= (last[i] ?? 0); part++) {
+      const own = members[part];
+      const place = counts[part] ?? 0;
+      if (own) own[place] = i;
+      counts[part] = place + 1;
+    }
+  }
+  return members;
+}
+
 const EMPTY = new Float64Array(0);
+const EMPTY_HEIGHTS = new Float32Array(0);
+
+/** The colours of names, by number: of tracks of states, and of others. */
+function coloursBy(names: readonly string[]): (kind: TrackKind) => Uint8Array {
+  const plain = Uint8Array.from(names, (name) => colourOf(name ?? ''));
+  const states = Uint8Array.from(names, (name, i) => stateColour(name ?? '') ?? plain[i] ?? 0);
+  return (kind) => (kind === 'state' ? states : plain);
+}
 
 function tileOf(
-  track: TileTrack, members: readonly number[], shift: number, gaps: readonly Gap[], names: readonly string[], answer: number, used: number,
+  track: TileTrack, members: Uint32Array, shift: number, gaps: readonly Gap[], names: readonly string[], colours: Uint8Array, answer: number, used: number,
 ): Tile {
   const size = members.length;
   const column = (from: readonly number[] | undefined, less = 0): Float64Array => {
     if (!from) return EMPTY;
     const to = new Float64Array(size);
-    members.forEach((m, i) => { to[i] = (from[m] ?? 0) - less; });
+    for (let i = 0; i < size; i++) to[i] = (from[members[i] ?? 0] ?? 0) - less;
+    return to;
+  };
+  const small = <T extends Uint8Array | Uint16Array>(from: readonly number[] | undefined, to: T): T => {
+    if (from) for (let i = 0; i < to.length; i++) to[i] = from[members[i] ?? 0] ?? 0;
     return to;
   };
   const name = new Int32Array(track.name ? size : 0);
   const colour = new Uint8Array(size);
-  members.forEach((m, i) => {
-    if (!track.name) return;
-    name[i] = track.name[m] ?? 0;
-    const text = names[name[i] ?? 0] ?? '';
-    colour[i] = (track.kind === 'state' ? stateColour(text) : undefined) ?? colourOf(text);
-  });
+  for (let i = 0; i < name.length; i++) {
+    name[i] = track.name?.[members[i] ?? 0] ?? 0;
+    colour[i] = colours[name[i] ?? 0] ?? 0;
+  }
   const n = column(track.n);
+  const len = column(track.len);
+  const slices = len.length > 0;
+  const wide: number[] = [];
+  for (let i = 0; i < len.length; i++) if ((len[i] ?? 0) >= WIDE || (len[i] ?? 0) < 0) wide.push(i);
   let peak = 0;
   for (const count of n) peak = Math.max(peak, count);
   return {
-    kind: track.kind, answer, exact: track.exact, stale: false, size, at: column(track.at, shift), len: column(track.len), n,
-    depth: Uint16Array.from(track.depth ? members.map((m) => track.depth?.[m] ?? 0) : []), name, colour,
-    busy: Uint8Array.from(track.busy ? members.map((m) => track.busy?.[m] ?? 0) : []), lanes: track.lanes ?? null,
+    kind: track.kind, answer, exact: track.exact, stale: false, size, at: column(track.at, shift), len, n,
+    height: slices ? EMPTY_HEIGHTS : Float32Array.from(n, Math.log1p), wide: Uint32Array.from(wide),
+    depth: small(track.depth, new Uint16Array(track.depth ? size : 0)), name, colour, busy: small(track.busy, new Uint8Array(track.busy ? size : 0)), lanes: track.lanes ?? null,
     min: column(track.min), max: column(track.max), last: column(track.last), gaps, names, peak, used,
   };
+}
+
+/** The first index whose value is not below one. */
+export function lowerBound(values: Float64Array, least: number): number {
+  let low = 0;
+  let high = values.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((values[middle] ?? 0) < least) low = middle + 1; else high = middle;
+  }
+  return low;
 }
