@@ -92,7 +92,11 @@ impl Recorder {
 
     /// Events that were discarded so far.
     pub fn discarded(&self) -> u64 {
-        self.with(|running| running.discarded()).unwrap_or(0)
+        let discarded = |state: &mut State| {
+            let uncounted = state.uncounted + UNPLACED.load(Ordering::Relaxed);
+            Some(state.running_of(self.generation)?.discarded() + uncounted)
+        };
+        local::locked(discarded).flatten().unwrap_or(0)
     }
 
     /// Ends recording: the folder is a plain CTF trace afterwards.
@@ -249,6 +253,15 @@ impl State {
         LONGEST_TEXT.store(running.options.text_bytes, Ordering::Relaxed);
         self.running = Some(running);
         self.sites.iter().for_each(Known::ask_again);
+    }
+
+    /// Has the first ring count what could be counted nowhere so far. Without any ring no packet does.
+    fn settle(&mut self) {
+        self.uncounted += UNPLACED.swap(0, Ordering::Relaxed);
+        if let Some(first) = self.running.as_ref().and_then(|running| running.rings.first()) {
+            let uncounted = std::mem::take(&mut self.uncounted);
+            first.mapping.u64(header::DISCARDED).fetch_add(uncounted, Ordering::Relaxed);
+        }
     }
 
     /// Closes all writers, so that no thread writes to a ring any more. `false` when a thread did not leave its event.
@@ -424,6 +437,8 @@ pub(crate) fn start(options: Options) -> Result<Recorder, StartError> {
         if state.running.is_some() {
             return Err(Box::new(running));
         }
+        // Of events that nothing recorded.
+        UNPLACED.store(0, Ordering::Relaxed);
         state.begin(running);
         Ok(state.generation)
     });
@@ -460,6 +475,7 @@ fn finish(generation: u64) -> io::Result<Summary> {
         state.running_of(generation)?;
         state.sites.iter().for_each(Known::turn_off);
         let are_quiet = state.close_writers();
+        state.settle();
         Some((state.running.take()?, are_quiet, state.uncounted))
     });
     let Some((running, are_quiet, uncounted)) = ended.flatten() else { return Err(has_ended()) };
@@ -523,14 +539,19 @@ pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], sign
     }
 }
 
-/// Counts an event of a signal handler that interrupted the recorder: it is not recorded, the next one asks again.
-fn count_unplaced() {
+/// Counts an event of a signal handler that interrupted the recorder, or its thread while that had no ring: it is not
+/// recorded, the next one asks again.
+pub(crate) fn count_unplaced() {
     UNPLACED.fetch_add(1, Ordering::Relaxed);
 }
 
 /// The id of a class of events of this site whose fields are others than those it was registered with.
 pub(crate) fn class_of(site: &Site, classes: &[FieldClass]) -> Option<u32> {
-    local::locked(|state| state.running.as_mut()?.add_class(site, site.full_name(), classes)).flatten()
+    let known = local::locked(|state| state.running.as_mut()?.add_class(site, site.full_name(), classes));
+    if known.is_none() {
+        count_unplaced();
+    }
+    known.flatten()
 }
 
 /// Events that were dropped where the lock cannot be taken.
@@ -551,7 +572,7 @@ pub(crate) fn give_writer() -> Option<&'static Writer> {
         None
     });
     if given.is_none() {
-        UNPLACED.fetch_add(1, Ordering::Relaxed);
+        count_unplaced();
     }
     given.flatten()
 }
@@ -683,4 +704,34 @@ pub(crate) fn forget(state: &mut State) {
     }
     // Its mappings are shared with the parent, its thread is not there: nothing of it may be dropped.
     std::mem::forget(running);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A place that nobody knows yet, as a signal handler meets it that interrupts the recorder.
+    fn interrupted<T: crate::Field>(value: T) {
+        crate::event!(target: "t", "interrupted", value = value);
+    }
+
+    #[test]
+    fn events_within_the_recorder_are_counted() -> Result<(), Box<dyn error::Error>> {
+        let folder = std::env::temp_dir().join(format!("tracemill-recorder-{}", std::process::id()));
+        let recorder = Recorder::options(folder.join("a")).start()?;
+        // Without a ring, at the end of which there is none.
+        local::locked(|_| interrupted(1_u8));
+        assert_eq!(recorder.discarded(), 1);
+        assert_eq!(recorder.finish()?, Summary { discarded: 1, uncounted: 1 });
+        let recorder = Recorder::options(folder.join("b")).start()?;
+        interrupted(2_u8);
+        // Of another class than the place is known by.
+        local::locked(|_| interrupted("three"));
+        assert_eq!(recorder.discarded(), 1);
+        assert_eq!(recorder.rotate(folder.join("c"))?, Summary { discarded: 1, uncounted: 0 });
+        interrupted(4_u8);
+        assert_eq!(recorder.finish()?, Summary { discarded: 0, uncounted: 0 });
+        fs::remove_dir_all(folder)?;
+        Ok(())
+    }
 }

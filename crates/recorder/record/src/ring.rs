@@ -372,8 +372,9 @@ impl Writer {
     pub(crate) fn make_room(&self, len: u64, clock: u64) -> bool {
         if self.depth() != 1 {
             // A handler that interrupts the slow path, or that met a full slot: switching is the thread's own.
-            if self.is_open() {
-                self.discard();
+            match self.is_open() {
+                true => self.discard(),
+                false => recorder::count_unplaced(),
             }
             return false;
         }
