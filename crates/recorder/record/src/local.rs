@@ -255,19 +255,30 @@ fn become_child() {
 }
 
 extern "C" fn after_fork() {
+    if IS_LOCKED.get() {
+        // A handler that forks within the recorder: its state is not whole, so nothing of it is touched. The handler's events
+        // find no ring, and count nowhere.
+        WRITER.set(std::ptr::null());
+        return c::set(std::ptr::null());
+    }
     // The lock was taken before the fork, by this thread.
-    let is_locked = IS_LOCKED.replace(true);
+    IS_LOCKED.set(true);
     become_child();
-    IS_LOCKED.set(is_locked);
+    IS_LOCKED.set(false);
     unlock();
 }
 
 extern "C" fn before_fork() {
-    lock();
+    // A signal handler may fork within the recorder: then this thread has the lock.
+    if !IS_LOCKED.get() {
+        lock();
+    }
 }
 
 extern "C" fn after_fork_in_parent() {
-    unlock();
+    if !IS_LOCKED.get() {
+        unlock();
+    }
 }
 
 extern "C" fn at_exit() {
@@ -396,3 +407,29 @@ extern "C" fn at_start() {
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_START: extern "C" fn() = at_start;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_handler_may_fork_within_the_recorder() {
+        prepare();
+        let forked = locked(|_| {
+            // SAFETY: the child ends at once. A lock that is waited for by who has it would never come: the alarm is heard then.
+            unsafe {
+                libc::alarm(20);
+                let child = libc::fork();
+                if child == 0 {
+                    libc::_exit(i32::from(locked(|_| ()).is_some()));
+                }
+                let mut status = -1;
+                (libc::waitpid(child, &mut status, 0) == child, status)
+            }
+        });
+        // SAFETY: a call without pointers.
+        unsafe { libc::alarm(0) };
+        assert_eq!(forked, Some((true, 0)));
+        assert_eq!(locked(|_| ()), Some(()));
+    }
+}

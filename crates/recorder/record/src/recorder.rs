@@ -229,8 +229,11 @@ impl State {
     fn begin_pending(&mut self) {
         let Some(mut options) = self.pending.take() else { return };
         options.path = folder_of_child(&options.path);
-        if let Ok(running) = Running::new(options) {
-            self.begin(running);
+        match Running::new(options) {
+            Ok(running) => self.begin(running),
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "tracemill-record: a child is not recorded: {error}");
+            }
         }
     }
 
@@ -698,7 +701,9 @@ pub(crate) fn forget(state: &mut State) {
     UNPLACED.store(0, Ordering::Relaxed);
     let Some(running) = state.running.take() else { return };
     state.generation += 1;
-    state.pending = running.options.follow_fork.then(|| running.options.clone());
+    // Beside the folder of the parent, wherever the child goes.
+    let child = || Options { path: running.folder.clone(), ..running.options.clone() };
+    state.pending = running.options.follow_fork.then(child);
     for known in &state.sites {
         if state.pending.is_some() { known.ask_again() } else { known.turn_off() }
     }

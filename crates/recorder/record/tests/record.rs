@@ -518,12 +518,16 @@ fn signal_handlers_record_within_an_event() {
     }
 }
 
-/// Forks a child that records, and one that does not.
+/// Forks a child that records, and one that does not. They go elsewhere first, as daemons do.
 fn fork(folder: &Path) {
-    for (name, follow) in [("followed", true), ("alone", false)] {
-        let recorder = Recorder::options(folder.join(name)).follow_fork(follow).start().expect("it starts");
+    std::env::set_current_dir(folder).expect("a folder");
+    for (name, follow) in [("followed-%p", true), ("alone", false)] {
+        let recorder = Recorder::options(name).follow_fork(follow).start().expect("it starts");
         event!(target: "t", "tick", i = 1_u64);
-        memory::fork(|| event!(target: "t", "tick", i = 2_u64));
+        memory::fork(|| {
+            std::env::set_current_dir("/").expect("a folder");
+            event!(target: "t", "tick", i = 2_u64);
+        });
         event!(target: "t", "tick", i = 3_u64);
         recorder.finish().expect("it finishes");
     }
@@ -576,6 +580,8 @@ fn children_record_when_they_should() {
     names.sort();
     let kept: Vec<_> = names.iter().map(|path| numbers(path)).collect();
     assert_eq!(kept, [vec![1, 3], vec![1, 3], vec![2]], "{names:?}");
+    let [_, parent, child] = names.as_slice() else { panic!("{names:?}") };
+    assert!(child.to_string_lossy().starts_with(&format!("{}.", parent.display())), "{names:?}");
     assert!(names.iter().all(|path| !path.join(".ring").exists()));
 }
 
