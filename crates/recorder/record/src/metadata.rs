@@ -1,5 +1,6 @@
 //! The metadata of a trace, in both dialects.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -59,7 +60,7 @@ pub(crate) struct Clock {
 }
 
 /// Half of a call that a class stands for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Call {
     /// It is no call.
     None,
@@ -70,7 +71,7 @@ pub enum Call {
 }
 
 /// A level of events: LTTng's number, and the name that babeltrace2 has for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Level {
     pub(crate) number: u8,
     pub(crate) name: &'static str,
@@ -225,15 +226,33 @@ fn ctf2_field(class: FieldClass) -> String {
     }
 }
 
+/// The names of a structure's members: of each field, and of the length before it, which no other has. `said` is how the
+/// dialect says a name.
+fn members(fields: &[(String, FieldClass)], said: impl Fn(&str) -> String) -> Vec<(String, String)> {
+    let mut taken = HashSet::new();
+    let mut free = |mut name: String| {
+        while !taken.insert(name.clone()) {
+            name.push('_');
+        }
+        name
+    };
+    let names: Vec<String> = fields.iter().map(|(name, _)| free(said(name))).collect();
+    let with_length = names.into_iter().zip(fields).map(|(name, (_, class))| {
+        let has_length = matches!(class, FieldClass::Text | FieldClass::Slice(_));
+        let length = if has_length { free(format!("{name}_length")) } else { String::new() };
+        (name, length)
+    });
+    with_length.collect()
+}
+
 fn ctf2_class(class: &Class) -> String {
-    let mut members = Vec::new();
-    for (name, field) in &class.fields {
-        let length = format!("{name}_length");
+    let mut payload = Vec::new();
+    for ((name, length), (_, field)) in members(&class.fields, str::to_string).into_iter().zip(&class.fields) {
         let location = format!("{{\"origin\": \"event-record-payload\", \"path\": [{}]}}", quoted(&length));
         match field {
             FieldClass::Text => {
                 let text = format!("{{\"type\": \"dynamic-length-string\", \"length-field-location\": {location}}}");
-                members.extend([(length, ctf2_unsigned(32, "")), (name.clone(), text)]);
+                payload.extend([(length, ctf2_unsigned(32, "")), (name, text)]);
             }
             FieldClass::Slice(element) => {
                 let array = format!(
@@ -241,9 +260,9 @@ fn ctf2_class(class: &Class) -> String {
                      \"element-field-class\": {}}}",
                     ctf2_field(**element)
                 );
-                members.extend([(length, ctf2_unsigned(32, "")), (name.clone(), array)]);
+                payload.extend([(length, ctf2_unsigned(32, "")), (name, array)]);
             }
-            field => members.push((name.clone(), ctf2_field(*field))),
+            field => payload.push((name, ctf2_field(*field))),
         }
     }
     let call = match class.call {
@@ -259,7 +278,7 @@ fn ctf2_class(class: &Class) -> String {
             format!(", \"attributes\": {{{}}}", attributes.join(", "))
         }
     };
-    let payload = ctf2_structure(members.iter().map(|(name, class)| (name.as_str(), class.clone())));
+    let payload = ctf2_structure(payload.iter().map(|(name, class)| (name.as_str(), class.clone())));
     format!(
         "\x1e{{\"type\": \"event-record-class\", \"id\": {}, \"name\": {}{attributes}, \"payload-field-class\": {payload}}}\n",
         class.id,
@@ -304,9 +323,11 @@ fn ctf18(environment: &Environment, clock: Clock) -> String {
     text
 }
 
-/// A name as TSDL can say it: readers take one underscore off, so that no name is a keyword.
+/// A name as TSDL can say it: readers take one underscore off, so that no name is a keyword. Fields of `tracing` may have
+/// dots in their names, and more.
 fn ctf18_name(name: &str) -> String {
-    format!("_{name}")
+    let letters = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
+    std::iter::once('_').chain(letters).collect()
 }
 
 fn ctf18_type(class: FieldClass) -> String {
@@ -321,8 +342,7 @@ fn ctf18_type(class: FieldClass) -> String {
 
 fn ctf18_class(class: &Class) -> String {
     let mut fields = String::new();
-    for (name, field) in &class.fields {
-        let (name, length) = (ctf18_name(name), format!("_{name}_length"));
+    for ((name, length), (_, field)) in members(&class.fields, ctf18_name).into_iter().zip(&class.fields) {
         let _ = match field {
             FieldClass::Text => write!(fields, " u32 {length}; character {name}[{length}];"),
             FieldClass::Slice(element) => {

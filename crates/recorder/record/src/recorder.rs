@@ -14,7 +14,7 @@ use tracemill_ring::{self as ring_file, Pair, header};
 
 use crate::consumer::{self, Consumer};
 use crate::field::{FieldClass, LONGEST_TEXT};
-use crate::metadata::{self, Class, Clock, Environment};
+use crate::metadata::{self, Call, Class, Clock, Environment, Level};
 use crate::options::{Mode, Options, folder_of_child, lets_through};
 use crate::ring::{Mapping, Writer};
 use crate::site::Site;
@@ -193,11 +193,19 @@ struct Running {
     metadata: File,
     /// In the order of their ids.
     classes: Vec<Class>,
-    /// Ids by name, names of fields and their classes.
-    ids: HashMap<(String, Vec<(String, FieldClass)>), u32>,
+    ids: HashMap<Kind, u32>,
     rings: Vec<Arc<Ring>>,
     free: Vec<usize>,
     consumer: Option<(Arc<Consumer>, JoinHandle<()>)>,
+}
+
+/// All that tells classes apart.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Kind {
+    name: String,
+    call: Call,
+    level: Option<Level>,
+    fields: Vec<(String, FieldClass)>,
 }
 
 /// A ring of this process.
@@ -331,10 +339,13 @@ impl Running {
     /// The id of the class of a site's events. `None` when there are too many, or the disk is full.
     fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
         let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
-        let key = (name, fields.collect::<Vec<_>>());
-        match self.ids.get(&key) {
+        let kind = Kind { name, call: site.call(), level: site.level(), fields: fields.collect() };
+        match self.ids.get(&kind) {
             Some(id) => Some(*id),
-            None => self.describe(Class { id: 0, name: key.0, call: site.call(), level: site.level(), fields: key.1 }),
+            None => {
+                let Kind { name, call, level, fields } = kind;
+                self.describe(Class { id: 0, name, call, level, fields })
+            }
         }
     }
 
@@ -349,7 +360,8 @@ impl Running {
             let _ = self.metadata.set_len(before);
             return None;
         }
-        self.ids.insert((class.name.clone(), class.fields.clone()), id);
+        let Class { name, call, level, fields, .. } = class.clone();
+        self.ids.insert(Kind { name, call, level, fields }, id);
         self.classes.push(class);
         Some(id)
     }

@@ -57,6 +57,25 @@ fn all_kinds_of_values_are_read_back_in_both_dialects() {
     }
 }
 
+/// Lengths of texts and lists are fields, too, and have names that no other field has.
+#[test]
+fn lengths_have_names_of_their_own() {
+    let _one = lock();
+    let folder = Folder::new("lengths");
+    for format in [Format::Ctf2, Format::Ctf18] {
+        let path = folder.join(&format!("{format:?}"));
+        let recorder = Recorder::options(&path).format(format).start().expect("it starts");
+        event!(target: "t", "e", a = "x", a_length = 7_u8, a_length_ = 8_u8, b = [9_u8]);
+        recorder.finish().expect("it finishes");
+        let traces = tracemill::open([&path]).expect("a trace");
+        let event = traces.events().into_iter().next().expect("an event").expect("a sound event");
+        let fields = event.fields().expect("sound fields").filter(|field| field.path.starts_with("payload."));
+        let fields: Vec<_> = fields.map(|field| format!("{}={}", &field.path[8..], field.value)).collect();
+        let expected = ["a_length__=1", "a=x", "a_length=7", "a_length_=8", "b_length=1", "b=[9]"];
+        assert_eq!(fields, expected, "{format:?}");
+    }
+}
+
 /// A place in a generic function, of whose fields one has the type of its argument.
 fn generic<T: tracemill_record::Field>(value: T) {
     event!(target: "t", "generic", value = value);

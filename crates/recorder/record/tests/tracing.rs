@@ -141,6 +141,45 @@ fn classes_have_levels() {
     }
 }
 
+/// A place for each level, of one name.
+fn spans() {
+    let _info = tracing::info_span!(target: "t", "same").entered();
+    let _warn = tracing::warn_span!(target: "t", "same").entered();
+}
+
+/// Names of fields may have dots; TSDL knows only letters.
+#[test]
+fn names_of_fields_are_readable_in_both_dialects() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    for (format, dot) in [(Format::Ctf2, "."), (Format::Ctf18, "_")] {
+        let path = folder("names");
+        let recorder = Recorder::options(&path).format(format).start().expect("it starts");
+        tracing::subscriber::with_default(Subscriber::new(), || {
+            tracing::info!(http.path = "/x", http.way = 1);
+            tracing::info!(a_b = 1, a.b = 2);
+            spans();
+        });
+        recorder.finish().expect("it finishes");
+        // Two of one name are told apart.
+        let second = if dot == "." { "a.b" } else { "a_b_" };
+        let expected = [
+            &format!("tracing:event http{dot}path=/x http{dot}way=1"),
+            &format!("tracing:event a_b=1 {second}=2"),
+            "t:same_entry",
+            "t:same_entry",
+            "t:same_exit",
+            "t:same_exit",
+        ];
+        assert_eq!(events(&path), expected);
+        let metadata = std::fs::read_to_string(path.join("metadata")).expect("metadata");
+        let levels = [["\"info\"", "\"warning\""], ["loglevel = 6;", "loglevel = 4;"]];
+        let levels = levels[usize::from(format == Format::Ctf18)];
+        // Of the entry and of the exit, and of the two events.
+        assert_eq!(levels.map(|level| metadata.matches(level).count()), [4, 2], "{metadata}");
+        std::fs::remove_dir_all(path).expect("it is removed");
+    }
+}
+
 /// A value that records an event while it is shown.
 struct Chatty(u64);
 
