@@ -224,10 +224,12 @@ unsafe fn in_rust(options: &COptions) -> Option<Options> {
 static DISCARDED: AtomicU64 = AtomicU64::new(0);
 
 fn negative(error: &io::Error) -> c_int {
-    -match (error.raw_os_error(), error.kind()) {
-        (Some(number), _) => number,
-        (None, io::ErrorKind::NotFound) => ENOENT,
-        _ => EIO,
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<StartError>());
+    match (inner, error.raw_os_error(), error.kind()) {
+        (Some(StartError::Io(_, inner)), ..) => negative(inner),
+        (_, Some(number), _) => -number,
+        (.., io::ErrorKind::NotFound) => -ENOENT,
+        _ => -EIO,
     }
 }
 

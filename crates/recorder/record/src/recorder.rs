@@ -51,6 +51,17 @@ impl fmt::Display for StartError {
 
 impl error::Error for StartError {}
 
+impl From<StartError> for io::Error {
+    fn from(error: StartError) -> io::Error {
+        let kind = match &error {
+            StartError::IsRecording => io::ErrorKind::ResourceBusy,
+            StartError::Environment(_) => io::ErrorKind::InvalidInput,
+            StartError::Io(_, error) => error.kind(),
+        };
+        io::Error::new(kind, error)
+    }
+}
+
 /// The recorder of this process. Recording ends in order when it is dropped, and when the process ends by `exit`.
 #[must_use = "recording ends when the recorder is dropped"]
 pub struct Recorder {
@@ -85,7 +96,8 @@ impl Recorder {
     /// Finishes the trace, and goes on in the folder `path`.
     ///
     /// # Errors
-    /// When files cannot be written; the trace so far is finished all the same when only the new one cannot begin.
+    /// When the new folder cannot be made: recording goes on in the one before. When that cannot be finished: its rings stay,
+    /// and recording goes on in the new one.
     pub fn rotate(&self, path: impl Into<PathBuf>) -> io::Result<Summary> {
         rotate(self.generation, path.into())
     }
@@ -517,17 +529,27 @@ pub(crate) fn finish_at_exit() {
 fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
     let options = local::locked(|state| Some(state.running_of(generation)?.options.clone()));
     let options = options.flatten().ok_or_else(has_ended)?;
-    let mut next = Running::new(Options { path, ..options }).map_err(io::Error::other)?;
+    let mut next = Some(Running::new(Options { path, ..options })?);
     let rotated = local::locked(|state| {
+        let classes = &state.running_of(generation).ok_or_else(has_ended)?.classes;
         // Ids stay, so that sites need not be asked: an event that is on its way has the id that it had.
-        for class in &state.running_of(generation)?.classes {
-            next.describe(class.clone())?;
+        let described =
+            next.as_mut().is_some_and(|next| classes.iter().all(|class| next.describe(class.clone()).is_some()));
+        if !described {
+            return Err(io::Error::other("the classes of events cannot be written to the new folder"));
         }
         let are_quiet = state.close_writers();
-        let before = state.running.replace(next)?;
-        Some((before, are_quiet, std::mem::take(&mut state.uncounted)))
+        state.settle();
+        let before = std::mem::replace(&mut state.running, next.take());
+        Ok(before.map(|before| (before, are_quiet, std::mem::take(&mut state.uncounted))))
     });
-    let (before, are_quiet, uncounted) = rotated.flatten().ok_or_else(has_ended)?;
+    if let Some(unused) = next {
+        // Nothing was recorded into it.
+        let folder = unused.folder.clone();
+        let _ = unused.finish(true, 0);
+        let _ = fs::remove_dir_all(folder);
+    }
+    let (before, are_quiet, uncounted) = rotated.ok_or_else(has_ended)??.ok_or_else(has_ended)?;
     before.finish(are_quiet, uncounted)
 }
 

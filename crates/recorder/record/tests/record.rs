@@ -90,6 +90,9 @@ fn a_place_in_a_generic_function_has_a_class_for_each_type() {
     generic("two");
     generic(3_u64);
     generic(4_u8);
+    // Into a folder that is there it does not go, but on in the one before.
+    let refused = recorder.rotate(&folder.0).expect_err("a folder that exists");
+    assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists, "{refused}");
     recorder.rotate(folder.join("u")).expect("it goes on");
     generic(5_u64);
     event!(target: "t", "generic", other = 6_u8);

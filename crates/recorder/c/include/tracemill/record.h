@@ -72,7 +72,7 @@ typedef struct tm_options {
  * tm_start: -EBUSY when the process records already, -EINVAL for a wrong option, or what making the folder met.
  * tm_stop: recording ends, and the folder is a plain trace. It also ends with the process.
  * tm_snapshot: copies what is recorded so far to a folder, which must not exist.
- * tm_rotate: finishes the trace, and goes on in another folder.
+ * tm_rotate: finishes the trace, and goes on in another folder; when that cannot be made, in the one before.
  * The last three return -ENOENT when nothing is recorded. */
 #ifndef TM_DISABLE
 int tm_record_start_(const tm_options *options, size_t size) TM_RECORD_NOTHROW_;

@@ -1,6 +1,7 @@
 /* Programs that record in difficult places: `work KIND FOLDER [MODE]`. What was tried and discarded goes to stdout. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -174,6 +175,8 @@ static void unloaded(const char *mode) {
         dlclose(library);
         tm_t_tick(i);
     }
+    /* Into a folder that is there it does not go. */
+    if (tm_rotate(folder) != -EEXIST) exit(10);
     if (tm_rotate(in_folder("u")) != 0) exit(6);
     tm_t_tick(50);
     stop(200);
