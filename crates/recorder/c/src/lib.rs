@@ -10,7 +10,7 @@
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, OsStr, c_char, c_int};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
@@ -249,7 +249,8 @@ pub unsafe extern "C" fn tm_record_start_(wanted: *const COptions, len: usize) -
         Err(StartError::IsRecording) => -EBUSY,
         Err(StartError::Io(_, error)) => negative(&error),
         Err(error) => {
-            eprintln!("tracemill-record: nothing is recorded: {error}");
+            // Nobody may read it.
+            let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
             -EINVAL
         }
     }

@@ -1,5 +1,7 @@
 //! How to record, as a program or the environment says.
 
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -128,16 +130,23 @@ impl Options {
     /// # Errors
     /// When the process records already, the folder exists or cannot be made, or an environment variable is wrong.
     pub fn start(self) -> Result<Recorder, StartError> {
-        let options = self.with_environment(|name| std::env::var(name).ok())?;
+        let options = self.with_environment(|name| std::env::var_os(name))?;
         recorder::start(options)
     }
 
     /// These options with those of the environment in their place.
-    pub(crate) fn with_environment(mut self, variable: impl Fn(&str) -> Option<String>) -> Result<Options, StartError> {
+    pub(crate) fn with_environment(
+        mut self,
+        variable: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Options, StartError> {
+        // Only a path may be other bytes than text; with a question mark in their place nothing else is right.
+        let given = &variable;
+        let variable = |name: &str| given(name).map(|value| value.to_string_lossy().into_owned());
         let wrong = |name: &str, value: &str, wanted: &str| {
             Err(StartError::Environment(format!("{name}={value}: expected {wanted}")))
         };
-        if let Some(path) = variable("TRACEMILL_RECORD") {
+        // Empty, it is as if it were not there.
+        if let Some(path) = given("TRACEMILL_RECORD").filter(|path| !path.is_empty()) {
             self.path = PathBuf::from(path);
         }
         if let Some(mode) = variable("TRACEMILL_RECORD_MODE") {
@@ -189,10 +198,14 @@ impl Options {
     /// The folder of the trace.
     pub(crate) fn folder(&self) -> PathBuf {
         let pid = std::process::id().to_string();
-        match self.path.to_str() {
-            Some(text) if text.contains("%p") => PathBuf::from(text.replace("%p", &pid)),
-            _ => self.path.clone(),
+        let (mut folder, mut rest) = (Vec::new(), self.path.as_os_str().as_bytes());
+        while let Some(at) = rest.windows(2).position(|two| two == b"%p") {
+            folder.extend_from_slice(&rest[..at]);
+            folder.extend_from_slice(pid.as_bytes());
+            rest = &rest[at + 2..];
         }
+        folder.extend_from_slice(rest);
+        PathBuf::from(OsString::from_vec(folder))
     }
 }
 
@@ -274,15 +287,27 @@ mod tests {
     #[test]
     fn the_environment_wins() {
         let variable = |name: &str| match name {
-            "TRACEMILL_RECORD_SIZE" => Some("2M".to_string()),
-            "TRACEMILL_RECORD_MODE" => Some("flight".to_string()),
+            "TRACEMILL_RECORD_SIZE" => Some("2M".into()),
+            "TRACEMILL_RECORD_MODE" => Some("flight".into()),
             _ => None,
         };
         let options = Options::default().stream(1).with_environment(variable).expect("right values");
         assert_eq!((options.mode, options.slots()), (Mode::Flight, (64 << 10, 32)));
         for (name, value) in [("SIZE", "x"), ("SIZE", "0"), ("MODE", "x"), ("FORMAT", "2"), ("FLUSH", "-1")] {
-            let wrong = |asked: &str| (asked == format!("TRACEMILL_RECORD_{name}")).then(|| value.to_string());
+            let wrong = |asked: &str| (asked == format!("TRACEMILL_RECORD_{name}")).then(|| value.into());
             assert!(Options::default().with_environment(wrong).is_err(), "{name}={value}");
         }
+        // Bytes that are no text name a folder, and are no mode.
+        let bytes = || OsString::from_vec(b"a\xff%p".to_vec());
+        let with = |options: Options, wanted: &str, value: OsString| {
+            options.with_environment(|name| (name == wanted).then(|| value.clone()))
+        };
+        let options = with(Options::default(), "TRACEMILL_RECORD", bytes()).expect("right values");
+        let folder = [b"a\xff".as_slice(), std::process::id().to_string().as_bytes()].concat();
+        assert_eq!(options.folder().into_os_string().into_vec(), folder);
+        assert!(with(Options::default(), "TRACEMILL_RECORD_MODE", bytes()).is_err());
+        let own = Options { path: PathBuf::from("own"), ..Options::default() };
+        let options = with(own, "TRACEMILL_RECORD", OsString::new()).expect("right values");
+        assert_eq!(options.folder(), Path::new("own"));
     }
 }
