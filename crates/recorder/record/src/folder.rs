@@ -44,7 +44,7 @@ pub fn recover(folder: &Path) -> io::Result<Recovered> {
     }
     let pairs = rings.iter().map(|ring| &ring.header.pairs).max_by_key(|pairs| pairs.last().map(|pair| pair.cycles));
     let clock = pairs.and_then(|pairs| estimated(pairs));
-    finish_rings(folder, folder, rings, clock, problems)
+    finish_rings(folder, folder, rings, clock, true, problems)
 }
 
 /// Makes the folder of a new recording, and those above it.
@@ -90,10 +90,10 @@ fn after_exec(first: &Path) -> io::Result<Option<PathBuf>> {
 }
 
 /// Finishes a trace, when its recorder has ended.
-pub(crate) fn finish(folder: &Path, clock: Option<Clock>) -> io::Result<Recovered> {
+pub(crate) fn finish(folder: &Path, clock: Option<Clock>, sync: bool) -> io::Result<Recovered> {
     let mut problems = Vec::new();
     let rings = read_rings(folder, &mut problems)?;
-    finish_rings(folder, folder, rings, clock, problems)
+    finish_rings(folder, folder, rings, clock, sync, problems)
 }
 
 /// Copies what is in the folder of a recorder, alive or dead, to the folder `to`, which must not exist.
@@ -124,7 +124,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<Recovered> {
     let clock = rings.iter().find_map(|ring| estimated(&ring.header.pairs));
     // Classes are described before their events are written: so metadata come last.
     fs::copy(from.join("metadata"), to.join("metadata"))?;
-    let mut copied = finish_rings(from, to, rings, clock, problems)?;
+    let mut copied = finish_rings(from, to, rings, clock, false, problems)?;
     // Slots that were being written over are no damage.
     copied.damaged.clear();
     Ok(copied)
@@ -215,18 +215,20 @@ fn is_written(folder: &Path, ring: &Ring) -> bool {
     }
 }
 
-/// Moves what is in copies of the rings of `from` to the stream files of `to`.
+/// Moves what is in copies of the rings of `from` to the stream files of `to`; with `sync` they are on the disk before the
+/// rings are removed.
 fn finish_rings(
     from: &Path,
     to: &Path,
     rings: Vec<Ring>,
     clock: Option<Clock>,
+    sync: bool,
     problems: Vec<String>,
 ) -> io::Result<Recovered> {
     let mut recovered = Recovered { damaged: problems, ..Recovered::default() };
     for ring in rings {
         recovered.discarded += ring.header.discarded;
-        ring.finish(to, &mut recovered)?;
+        ring.finish(to, sync, &mut recovered)?;
     }
     if let Some(clock) = clock {
         let (path, new) = (to.join("metadata"), to.join(".metadata.new"));
@@ -243,7 +245,7 @@ fn finish_rings(
 }
 
 impl Ring {
-    fn finish(self, to: &Path, recovered: &mut Recovered) -> io::Result<()> {
+    fn finish(self, to: &Path, sync: bool, recovered: &mut Recovered) -> io::Result<()> {
         let path = to.join(ring_file::stream_name(self.number));
         let file = File::options().read(true).append(true).create(true).open(&path)?;
         let end = end_of(&file)?;
@@ -265,6 +267,9 @@ impl Ring {
         }
         let closing = ring_file::closing_packet(&self.header, ring, last.as_ref().map(|last| &last[..]));
         (&file).write_all(&closing.unwrap_or_default())?;
+        if sync {
+            file.sync_data()?;
+        }
         if file.metadata()?.len() == 0 {
             fs::remove_file(&path)?;
         }

@@ -442,7 +442,8 @@ impl Running {
             self.rings.drain(..).for_each(std::mem::forget);
         }
         let clock = ring_file::estimate(self.first, last);
-        folder::finish(&self.folder, clock.map(|(frequency, origin_ns)| Clock { frequency, origin_ns }))?;
+        let clock = clock.map(|(frequency, origin_ns)| Clock { frequency, origin_ns });
+        folder::finish(&self.folder, clock, self.options.sync)?;
         Ok(summary)
     }
 }

@@ -4,6 +4,7 @@
 
 mod util;
 
+use std::io::Read as _;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Child;
@@ -230,6 +231,28 @@ fn snapshots_are_sound_while_events_are_written() {
         });
         recorder.finish().expect("it finishes");
     }
+}
+
+/// A pipe takes packets, and cannot be brought to a disk.
+#[test]
+fn a_packet_that_the_disk_does_not_take_is_moved_once() {
+    let _one = lock();
+    let folder = Folder::new("sync");
+    let path = folder.join("t");
+    let options = Recorder::options(&path).block(16 << 10).packet(4096).flush(Duration::ZERO).sync(true);
+    let recorder = options.start().expect("it starts");
+    let pipe = path.join("stream_0");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().expect("it runs").success());
+    let mut pipe = std::fs::File::options().read(true).write(true).open(pipe).expect("a pipe");
+    // One more than fit into three packets of 250 events.
+    (0..751_u64).for_each(|i| event!(target: "t", "tick", i = i));
+    let mut packet = [0; 96 + 250 * 16];
+    let mut number = || {
+        pipe.read_exact(&mut packet).expect("a packet");
+        packet[64]
+    };
+    assert_eq!([number(), number(), number()], [0, 1, 2]);
+    assert!(recorder.finish().is_err(), "a pipe cannot be cut");
 }
 
 #[test]
