@@ -96,6 +96,16 @@ pub(crate) fn pair() -> Pair {
 
 /// As [`pair`], with another clock of the system in place of the monotonic one.
 pub(crate) fn pair_of(clock: libc::clockid_t) -> Pair {
+    read_pair(clock, is_counter())
+}
+
+fn read_pair(clock: libc::clockid_t, is_counter: bool) -> Pair {
+    if !is_counter && clock == libc::CLOCK_MONOTONIC {
+        // They are one: its frequency is exact.
+        let monotonic_ns = system_ns(clock);
+        let realtime_ns = system_ns(libc::CLOCK_REALTIME) as i64;
+        return Pair { cycles: monotonic_ns, monotonic_ns, realtime_ns };
+    }
     let reading = || {
         let before = now();
         let monotonic_ns = system_ns(clock);
@@ -111,6 +121,16 @@ pub(crate) fn pair_of(clock: libc::clockid_t) -> Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_a_counter_the_frequency_is_exact() {
+        let readings = [0, 20].map(|ms| {
+            std::thread::sleep(std::time::Duration::from_millis(ms));
+            read_pair(libc::CLOCK_MONOTONIC, false)
+        });
+        let estimate = tracemill_ring::estimate(readings[0], readings[1]);
+        assert_eq!(estimate.map(|(frequency, _)| frequency), Some(1_000_000_000));
+    }
 
     #[test]
     fn time_goes_on_at_the_rate_of_the_pairs() {

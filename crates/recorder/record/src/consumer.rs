@@ -30,13 +30,19 @@ pub(crate) struct Consumer {
 }
 
 /// Begins to consume rings of the trace in `folder`.
-pub(crate) fn start(folder: &Path, options: &Options, frequency: u64) -> io::Result<(Arc<Consumer>, JoinHandle<()>)> {
+pub(crate) fn start(
+    folder: &Path,
+    options: &Options,
+    frequency: u64,
+    first: Pair,
+) -> io::Result<(Arc<Consumer>, JoinHandle<()>)> {
     let consumer = Arc::new(Consumer { added: Mutex::new(Vec::new()), is_over: AtomicBool::new(false) });
     let mover = Mover {
         consumer: consumer.clone(),
         folder: folder.to_path_buf(),
         options: options.clone(),
         frequency,
+        first,
         rings: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("tracemill".into());
@@ -71,6 +77,8 @@ struct Mover {
     folder: PathBuf,
     options: Options,
     frequency: u64,
+    /// The first reading of the clocks.
+    first: Pair,
     rings: Vec<Moved>,
 }
 
@@ -83,7 +91,13 @@ impl Mover {
             if paired.elapsed() >= PAIRS {
                 paired = Instant::now();
                 let pair = clock::pair();
-                self.rings.iter().for_each(|moved| add_pair(&moved.ring.mapping, pair));
+                let known = ring_file::estimate(self.first, pair);
+                for mapping in self.rings.iter().map(|moved| &moved.ring.mapping) {
+                    add_pair(mapping, pair);
+                    if let Some((frequency, _)) = known {
+                        mapping.u64(header::FREQUENCY).store(frequency, Ordering::Relaxed);
+                    }
+                }
             }
             let flush = self.options.flush;
             if self.options.mode != Mode::Flight && !flush.is_zero() && flushed.elapsed() >= flush {

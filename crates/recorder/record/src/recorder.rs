@@ -344,7 +344,8 @@ impl Running {
             free: Vec::new(),
             consumer: None,
         };
-        running.consumer = Some(consumer::start(&running.folder, &running.options, clock.frequency).map_err(failed)?);
+        running.consumer =
+            Some(consumer::start(&running.folder, &running.options, clock.frequency, first).map_err(failed)?);
         Ok(running)
     }
 

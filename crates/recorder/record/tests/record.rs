@@ -5,6 +5,7 @@
 mod util;
 
 use std::io::Read as _;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Child;
@@ -456,6 +457,15 @@ fn a_trace_that_is_being_recorded_is_read_and_not_recovered() {
     event!(target: "t", "tick", i = 5_u64);
     assert_eq!(numbers(&path), [5]);
     assert!(recover(&path).is_err());
+    // The header says what is known of the clock by now.
+    let ring = std::fs::File::options().read(true).write(true).open(path.join(".ring/0.ring")).expect("a ring");
+    let mut known = [0; 8];
+    ring.write_all_at(&known, 192).expect("a frequency");
+    while known == [0; 8] {
+        std::thread::sleep(Duration::from_millis(10));
+        ring.read_exact_at(&mut known, 192).expect("a frequency");
+    }
+    assert!(u64::from_le_bytes(known) > 1_000_000);
     // One at a time; what was refused leaves nothing.
     let second = Recorder::options(folder.join("second")).start();
     assert!(matches!(second, Err(tracemill_record::StartError::IsRecording)));

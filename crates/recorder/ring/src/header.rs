@@ -118,8 +118,8 @@ impl Header {
             uuid,
             mode,
             frequency: u64_at(bytes, FREQUENCY),
-            // Readings from before the ring was there are not in it.
-            pairs: (count.saturating_sub(PAIRS_KEPT)..count).map(pair).filter(|pair| pair.cycles > 0).collect(),
+            // Readings from before the ring was there are not in it, and the oldest may just be written over.
+            pairs: (count.saturating_sub(PAIRS_KEPT - 1)..count).map(pair).filter(|pair| pair.cycles > 0).collect(),
         })
     }
 
@@ -176,6 +176,22 @@ mod tests {
         for len in [0, 8, LEN - 1] {
             assert!(Header::read(&good[..len], len as u64).is_err());
         }
+    }
+
+    #[test]
+    fn a_reading_that_is_being_written_over_does_not_count() {
+        let mut bytes = bytes();
+        let mut put = |at: usize, value: u64| bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        for number in 0..PAIRS_KEPT {
+            let at = PAIRS + number as usize * PAIR_LEN;
+            (0..3).for_each(|part| put(at + part * 8, number + 1));
+        }
+        put(PAIR_COUNT, PAIRS_KEPT);
+        // Of the next one the first number is there.
+        put(PAIRS, 1_000);
+        let header = Header::read(&bytes, bytes.len() as u64).expect("a header");
+        let pair = |number: u64| Pair { cycles: number, monotonic_ns: number, realtime_ns: number as i64 };
+        assert_eq!(header.pairs, (2..=PAIRS_KEPT).map(pair).collect::<Vec<_>>());
     }
 
     #[test]
