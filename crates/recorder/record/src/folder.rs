@@ -158,7 +158,8 @@ fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>
     for entry in fs::read_dir(&folder)? {
         let entry = entry?;
         let Some(number) = ring_file::number_of(&entry.file_name().to_string_lossy()) else { continue };
-        let bytes = copy_of_ring(&File::open(entry.path())?)?;
+        let file = File::open(entry.path())?;
+        let bytes = copy_of_ring(file.metadata()?.len(), |bytes, at| file.read_exact_at(bytes, at))?;
         match Header::read(&bytes, bytes.len() as u64) {
             Ok(header) if header.kind == Kind::Events => rings.push(Ring { number, header, bytes }),
             Ok(_) => problems.push(format!("{}: it is a ring of calls", entry.path().display())),
@@ -173,26 +174,27 @@ fn read_rings(folder: &Path, problems: &mut Vec<String>) -> io::Result<Vec<Ring>
 /// it was first looked at. Slots that were written over meanwhile are empty, and so are those that were begun since: there
 /// may be events between them and what was committed in the slot before. The header is read last, so that no slot is newer
 /// than it says.
-fn copy_of_ring(file: &File) -> io::Result<Vec<u8>> {
-    let len = file.metadata()?.len();
+fn copy_of_ring(len: u64, read_at: impl Fn(&mut [u8], u64) -> io::Result<()>) -> io::Result<Vec<u8>> {
     let mut start = [0; header::LEN];
-    file.read_exact_at(&mut start, 0)?;
+    read_at(&mut start, 0)?;
     let mut bytes = vec![0; usize::try_from(len).map_err(|_| io::ErrorKind::FileTooLarge)?];
     if let Ok(header) = Header::read(&start, len) {
         for at in 0..header.slots {
             let offset = header.slot_offset(at);
             let slot = &mut bytes[offset as usize..(offset + header.slot_size) as usize];
-            let (mut before, mut after) = ([0; packet::LEN], [0; 8]);
-            file.read_exact_at(&mut before, offset)?;
-            file.read_exact_at(slot, offset)?;
-            file.read_exact_at(&mut after, offset + packet::SEQUENCE as u64)?;
-            slot[..packet::LEN].copy_from_slice(&before);
-            if before[packet::SEQUENCE..packet::SEQUENCE + 8] != after {
+            // The number before and behind all else: the rest of a packet's header may be of two packets.
+            let (mut before, mut first, mut after) = ([0; 8], [0; packet::LEN], [0; 8]);
+            read_at(&mut before, offset + packet::SEQUENCE as u64)?;
+            read_at(&mut first, offset)?;
+            read_at(slot, offset)?;
+            read_at(&mut after, offset + packet::SEQUENCE as u64)?;
+            slot[..packet::LEN].copy_from_slice(&first);
+            if [&before[..], &first[packet::SEQUENCE..packet::SEQUENCE + 8]] != [&after; 2] {
                 slot.fill(0);
             }
         }
     }
-    file.read_exact_at(&mut bytes[..header::LEN], 0)?;
+    read_at(&mut bytes[..header::LEN], 0)?;
     if let (Ok(first), Ok(last)) = (Header::read(&start, len), Header::read(&bytes, len)) {
         for slot in bytes[header::LEN..].chunks_exact_mut(first.slot_size as usize) {
             let sequence = slot[packet::SEQUENCE..].first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk));
@@ -274,5 +276,47 @@ impl Ring {
             fs::remove_file(&path)?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slot_that_is_begun_anew_while_its_header_is_read_is_left_out() {
+        let mut ring = vec![0; header::LEN + 2 * 4096];
+        let put = |ring: &mut [u8], at: usize, value: u64| ring[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        ring[..8].copy_from_slice(&header::MAGIC);
+        for (at, value) in
+            [(header::KIND, 1), (header::SLOT_SIZE, 4096), (header::SLOTS, 2), (header::MODE, 2), (header::DONE, 3)]
+        {
+            put(&mut ring, at, value);
+        }
+        for (slot, sequence) in [(0, 2), (1, 3)] {
+            let at = header::LEN + slot * 4096;
+            put(&mut ring, at, packet::MAGIC.into());
+            put(&mut ring, at + packet::SEQUENCE, sequence);
+            put(&mut ring, at + packet::CONTENT, 4096 * 8);
+        }
+        let len = ring.len() as u64;
+        let begins = |change: bool| {
+            let ring = std::cell::RefCell::new(ring.clone());
+            let copy = copy_of_ring(len, |bytes, at| {
+                let begin = at as usize;
+                bytes.copy_from_slice(&ring.borrow()[begin..begin + bytes.len()]);
+                if change && begin == header::LEN && bytes.len() == packet::LEN {
+                    // The content is still that of packet 2.
+                    bytes[packet::SEQUENCE] = 4;
+                    let mut ring = ring.borrow_mut();
+                    put(&mut ring, header::LEN + packet::SEQUENCE, 4);
+                    put(&mut ring, header::LEN + packet::CONTENT, packet::LEN as u64 * 8);
+                }
+                Ok(())
+            });
+            let copy = copy.expect("it is read");
+            [0, 1].map(|slot| copy[header::LEN + slot * 4096] != 0)
+        };
+        assert_eq!((begins(false), begins(true)), ([true, true], [false, true]));
     }
 }
