@@ -63,8 +63,8 @@ impl Mapping {
         // SAFETY: the pages of this mapping, whose content stays as it is.
         if unsafe { libc::madvise(base, len, MADV_POPULATE_WRITE) } != 0 {
             for at in (0..len).step_by(PAGE) {
-                // SAFETY: within the mapping, that nobody else knows yet.
-                unsafe { mapping.base.add(at).write_volatile(0) };
+                // A write that changes nothing: the file may be that of others, who write to it.
+                mapping.u64(at).fetch_or(0, Ordering::Relaxed);
             }
         }
         Ok(mapping)
@@ -321,7 +321,6 @@ impl Writer {
     /// Begins the next slot, if there is room. Time is read anew: a signal handler may have written since the event that
     /// needs the slot read it, and no handler can while there is no slot.
     fn begin(&self) -> bool {
-        let clock = clock::now();
         let (slots, size) = (self.slots.load(Ordering::Relaxed), self.slot_size.load(Ordering::Relaxed));
         let done = self.ring(header::DONE).load(Ordering::Relaxed);
         if self.mode.load(Ordering::Relaxed) == 1 {
@@ -342,6 +341,7 @@ impl Writer {
         self.packet(packet::SEQUENCE).store(packet::NO_SEQUENCE, Ordering::Release);
         compiler_fence(Ordering::SeqCst);
         self.packet(packet::CONTENT).store(packet::LEN as u64 * 8, Ordering::Release);
+        let (clock, monotonic_ns) = (clock::now(), clock::monotonic_ns());
         let uuid = [self.ring(header::UUID), self.ring(header::UUID + 8)].map(|half| half.load(Ordering::Relaxed));
         let uuid = u128::from(uuid[0]) | u128::from(uuid[1]) << 64;
         // Magic number, UUID and stream class id, 24 bytes.
@@ -353,7 +353,7 @@ impl Writer {
         self.packet(packet::END).store(clock, Ordering::Relaxed);
         self.packet(packet::TOTAL).store(size * 8, Ordering::Relaxed);
         self.packet(packet::DISCARDED).store(self.ring(header::DISCARDED).load(Ordering::Relaxed), Ordering::Relaxed);
-        self.packet(packet::MONOTONIC).store(clock::monotonic_ns(), Ordering::Relaxed);
+        self.packet(packet::MONOTONIC).store(monotonic_ns, Ordering::Relaxed);
         self.packet(packet::TID).store(who, Ordering::Relaxed);
         self.packet(packet::SEQUENCE).store(done, Ordering::Release);
         self.begin.store(clock, Ordering::Relaxed);
@@ -415,9 +415,10 @@ impl Writer {
     /// Waits for the consumer to take a slot, or for the writer to be closed.
     fn wait(&self) {
         let taken = self.ring(header::TAKEN);
-        let before = taken.load(Ordering::Acquire);
+        // As long as there is no room: the consumer may have made some since that was seen, and may take no more then.
+        let full = self.ring(header::DONE).load(Ordering::Relaxed) - self.slots.load(Ordering::Relaxed);
         self.park(true);
-        local::wait_while(taken, before);
+        local::wait_while(taken, full);
         self.park(false);
     }
 }
