@@ -339,6 +339,35 @@ fn libraries_come_and_go() {
     assert_eq!(events(&folder.join("u")), ["t:tick i=50"]);
 }
 
+/// A library may bring the recorder into a program, and go away before its threads end.
+#[test]
+fn the_recorder_stays_where_a_library_brought_it() {
+    let folder = Folder::new("brought");
+    if !has("gcc") {
+        return;
+    }
+    run(Compiler("gcc", C, "-O2").command("host.c").args(["-pthread", "-ldl", "-o"]).arg(folder.join("host")));
+    for is_static in [false, true] {
+        let mut plugin = Compiler("gcc", C, "-O2").command("plugin.c");
+        plugin.args(["-shared", "-fPIC", "-pthread"]);
+        match is_static {
+            true => plugin.arg(libraries().join("libtracemill_record.a")),
+            false => {
+                let path = format!("-Wl,-rpath,{}", libraries().display());
+                plugin.args(["-ltracemill_record", &path, "-L"]).arg(libraries())
+            }
+        };
+        run(plugin.arg("-o").arg(folder.join("plugin.so")));
+        let path = folder.join(if is_static { "static" } else { "shared" });
+        run(Command::new(folder.join("host")).arg(folder.join("plugin.so")).env("TRACEMILL_RECORD", &path));
+        let mut kept = numbers(&path, "p:event");
+        kept.sort_unstable();
+        // With the recorder in it, it begins before that does.
+        let expected = if is_static { &[1][..] } else { &[1, 1000] };
+        assert_eq!(kept, expected, "{is_static}");
+    }
+}
+
 #[test]
 fn a_snapshot_has_what_was_there() {
     let folder = Folder::new("snapshots");

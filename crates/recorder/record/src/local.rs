@@ -293,6 +293,7 @@ pub(crate) fn prepare() {
         return;
     }
     make_mark();
+    stay_loaded();
     let mut key: libc::pthread_key_t = 0;
     // SAFETY: functions of this module, and a pointer to this stack.
     unsafe {
@@ -302,6 +303,25 @@ pub(crate) fn prepare() {
         pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork));
         libc::atexit(at_exit);
         libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER, 0, 0);
+    }
+}
+
+/// Keeps a library that this is a part of in the program: threads of others run it at their ends, and one of its own does.
+fn stay_loaded() {
+    type Open = unsafe extern "C" fn(*const libc::c_char, libc::c_int) -> *mut libc::c_void;
+    // SAFETY: pointers to this stack, and names that end with 0; what is found under the name has this type. Looked for, since
+    // linkers warn of it in programs that load nothing.
+    unsafe {
+        let mut found: libc::Dl_info = std::mem::zeroed();
+        let open = libc::dlsym(libc::RTLD_DEFAULT, c"dlopen".as_ptr());
+        let here = at_start as extern "C" fn() as *const libc::c_void;
+        if !open.is_null() && libc::dladdr(here, &mut found) != 0 && !found.dli_fname.is_null() {
+            let open = std::mem::transmute::<*mut libc::c_void, Open>(open);
+            if open(found.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE).is_null() {
+                // The program itself is no library: an error that is not the program's.
+                libc::dlerror();
+            }
+        }
     }
 }
 

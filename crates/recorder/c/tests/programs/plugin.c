@@ -8,3 +8,6 @@ static __attribute__((destructor)) void end(void) { tm_p_event(2000); }
 
 void work(uint64_t i);
 void work(uint64_t i) { tm_p_event(i); }
+
+int stop(void);
+int stop(void) { return tm_stop(); }
