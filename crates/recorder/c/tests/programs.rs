@@ -369,6 +369,17 @@ fn the_recorder_stays_where_a_library_brought_it() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_cut() {
+    let folder = Folder::new("raw");
+    if !work(&folder) {
+        return;
+    }
+    assert_eq!(tried_and_discarded(&folder, "raw", "stream"), (1, 0));
+    let all = events(&folder.join("t"));
+    assert!(all.len() == 1 && all[0].starts_with("t:raw text_length=4095 "), "{all:?}");
+}
+
+#[test]
 fn a_snapshot_has_what_was_there() {
     let folder = Folder::new("snapshots");
     if !work(&folder) {

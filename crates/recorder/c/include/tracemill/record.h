@@ -290,8 +290,10 @@ TM_RECORD_INLINE_ tm_text tm_record_cut_(const struct tm_record_site_ *site, tm_
     if (!text.bytes) text.len = 0;
     if (TM_RECORD_RARE_(text.len > site->longest_text)) {
         const unsigned char *const bytes = (const unsigned char *)text.bytes;
-        text.len = site->longest_text;
-        while (text.len > 0 && (bytes[text.len] & 0xC0) == 0x80) text.len--;
+        size_t at = site->longest_text;
+        /* No character is longer than four bytes: what looks so is no text, and is cut where the limit is. */
+        for (int steps = 0; steps < 3 && at > 0 && (bytes[at] & 0xC0) == 0x80; steps++) at--;
+        text.len = (bytes[at] & 0xC0) == 0x80 ? site->longest_text : at;
     }
     return text;
 }

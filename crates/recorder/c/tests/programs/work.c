@@ -17,6 +17,7 @@
 TM_EVENT(t, tick, (tm_u64, i))
 TM_EVENT(t, signal, (tm_u64, i))
 TM_EVENT(t, outside, (tm_u64, i))
+TM_EVENT(t, raw, (tm_text, text))
 
 static char folder[4096];
 
@@ -190,6 +191,17 @@ static void snapshots(const char *mode) {
     stop(2);
 }
 
+/* Bytes that are no text are cut where the limit is. */
+static void raw(const char *mode) {
+    static unsigned char bytes[5000];
+    const tm_options options = {.path = in_folder("t")};
+    (void)mode;
+    memset(bytes, 0x80, sizeof bytes);
+    if (tm_start(&options) != 0) exit(1);
+    tm_t_raw(tm_text(bytes, sizeof bytes));
+    stop(1);
+}
+
 int main(int argc, char **argv) {
     if (argc < 4) return 9;
     snprintf(folder, sizeof folder, "%s", argv[2]);
@@ -197,7 +209,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(const char *mode);
     } kinds[] = {{"threads", threads},  {"interrupted", interrupted}, {"killed", killed},      {"forked", forked},
-                 {"many", many_threads}, {"unloaded", unloaded},       {"snapshots", snapshots}};
+                 {"many", many_threads}, {"unloaded", unloaded},       {"snapshots", snapshots}, {"raw", raw}};
     for (size_t at = 0; at < sizeof kinds / sizeof *kinds; at++) {
         if (strcmp(argv[1], kinds[at].name) == 0) return kinds[at].run(argv[3]), 0;
     }
