@@ -30,7 +30,14 @@ pub(crate) fn is_counter() -> bool {
 /// The time now, in cycles.
 #[inline(always)]
 pub(crate) fn now() -> u64 {
-    if SOURCE.load(Ordering::Relaxed) == COUNTER { counter() } else { system_ns(libc::CLOCK_MONOTONIC) }
+    if SOURCE.load(Ordering::Relaxed) == COUNTER { counter() } else { system_now() }
+}
+
+/// Elsewhere: it is not in the way of those who have a counter.
+#[cold]
+#[inline(never)]
+fn system_now() -> u64 {
+    system_ns(libc::CLOCK_MONOTONIC)
 }
 
 /// Without a fence: the order of events of one thread is that of its program, and that of several is as good as a cache

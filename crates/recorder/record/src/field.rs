@@ -309,6 +309,31 @@ impl Fields for Encoded<'_> {
     }
 }
 
+/// Two numbers of eight bytes that are encoded already.
+#[cfg(feature = "tracing")]
+pub(crate) struct EncodedTwo<'a>(pub(crate) &'a [u8; 16]);
+
+#[cfg(feature = "tracing")]
+impl sealed::Sealed for EncodedTwo<'_> {}
+
+#[cfg(feature = "tracing")]
+impl Fields for EncodedTwo<'_> {
+    const CLASSES: &'static [FieldClass] = &[];
+
+    #[inline(always)]
+    fn encoded_len(&self) -> usize {
+        16
+    }
+
+    #[inline(always)]
+    fn put(&self, place: &mut Place<'_>) {
+        let (first, second) = self.0.split_at(8);
+        for number in [first, second].map(|bytes| bytes.first_chunk::<8>()) {
+            place.put(number.copied().unwrap_or_default());
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -19,6 +19,8 @@
 use std::fs::File;
 use std::io;
 use std::marker::PhantomData;
+#[cfg(feature = "tracing")]
+use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
@@ -270,13 +272,6 @@ impl Writer {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Leaves an event that was entered and not written.
-    #[inline(always)]
-    pub(crate) fn leave(&self) {
-        compiler_fence(Ordering::SeqCst);
-        self.depth.store(self.depth() - 1, Ordering::Release);
-    }
-
     /// A number in the header of the ring. Only while it is open, or in the slow path before it is closed.
     fn ring(&self, at: usize) -> &AtomicU64 {
         // SAFETY: the ring is mapped as long as the writer is open or inside of an event; offsets are constants in the
@@ -506,87 +501,102 @@ impl Place<'_> {
 /// Writes an event of the class `id` for the calling thread.
 #[inline(always)]
 pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) {
-    Entered::new(writer).write(id, values);
-}
-
-/// The calling thread inside of an event: the place where it may begin, and the clock then. Both hold if no event of a signal
-/// handler has taken that place when it is written; otherwise they are read again.
-///
-/// Meanwhile no slot is switched but by this event, so nothing that may record events of its own should run. It is left by
-/// [`Entered::write`], or by [`Writer::leave`].
-pub(crate) struct Entered<'w> {
-    writer: &'w Writer,
-    depth: u64,
-    pos: u64,
-    clock: u64,
-}
-
-impl<'w> Entered<'w> {
-    #[inline(always)]
-    pub(crate) fn new(writer: &'w Writer) -> Entered<'w> {
-        let depth = writer.depth() + 1;
-        writer.depth.store(depth, Ordering::Relaxed);
+    let depth = writer.depth() + 1;
+    writer.depth.store(depth, Ordering::Relaxed);
+    compiler_fence(Ordering::SeqCst);
+    let len = packet::EVENT_LEN + values.encoded_len() as u64;
+    let (pos, clock) = loop {
+        // The place first: an event that comes in between makes it another one.
+        let pos = writer.pos.load(Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        let mut entered = Entered { writer, depth, pos: 0, clock: 0 };
-        entered.read();
-        entered
-    }
-
-    /// The place first: an event that comes in between makes it another one.
-    #[inline(always)]
-    fn read(&mut self) {
-        self.pos = self.writer.pos.load(Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        self.clock = clock::now();
-    }
-
-    /// Takes room for `len` bytes. `false` when the event is discarded, or there is no recorder.
-    #[inline(always)]
-    fn take(&mut self, len: u64) -> bool {
-        let writer = self.writer;
-        loop {
-            let is_far = (self.clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
-            // No slot is 2^63, and no length comes near that.
-            if self.pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
-                if !writer.make_room(len, self.clock) {
-                    return false;
-                }
-            } else if replace(&writer.pos, self.pos, self.pos + len) {
-                return true;
+        let clock = clock::now();
+        let is_far = (clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
+        // No slot is 2^63, and no length comes near that.
+        if pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
+            if !writer.make_room(len, clock) {
+                compiler_fence(Ordering::SeqCst);
+                writer.depth.store(depth - 1, Ordering::Release);
+                return;
             }
-            self.read();
+        } else if replace(&writer.pos, pos, pos + len) {
+            break (pos, clock);
         }
+    };
+    compiler_fence(Ordering::SeqCst);
+    // SAFETY: from `pos` on `len` bytes of the open slot were reserved for this event.
+    let at = unsafe { writer.slot.load(Ordering::Relaxed).add(pos as usize) };
+    let word = clock & ((1 << packet::CLOCK_BITS) - 1) | u64::from(id) << packet::CLOCK_BITS;
+    let mut place = Place { at, left: len as usize, slot: PhantomData };
+    place.skip(packet::EVENT_LEN as usize);
+    values.put(&mut place);
+    Place { at, left: packet::EVENT_LEN as usize, slot: PhantomData }.put(word.to_le_bytes());
+    compiler_fence(Ordering::SeqCst);
+    if depth == 1 {
+        let end = writer.pos.load(Ordering::Relaxed);
+        // Events of handlers stand behind this one, and are later.
+        let last = if end == pos + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
+        writer.packet(packet::END).store(last, Ordering::Relaxed);
+        writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
+    } else {
+        note_behind(writer, clock);
+    }
+    // Before this a handler could switch slots, and the commit above would go to the wrong one.
+    compiler_fence(Ordering::SeqCst);
+    writer.depth.store(depth - 1, Ordering::Release);
+}
+
+/// Bytes that come one by one, as long as they are few. They are not zero beforehand: that would take half as long as the
+/// clock.
+#[cfg(feature = "tracing")]
+pub(crate) struct Few {
+    bytes: [MaybeUninit<u8>; Few::ROOM],
+    len: usize,
+}
+
+#[cfg(feature = "tracing")]
+impl Few {
+    const ROOM: usize = 64;
+
+    #[inline(always)]
+    pub(crate) fn new() -> Few {
+        Few { bytes: [const { MaybeUninit::uninit() }; Few::ROOM], len: 0 }
     }
 
-    /// Writes the event, and leaves it.
+    /// Adds bytes of a number. `false` when there is no room for them.
     #[inline(always)]
-    pub(crate) fn write<V: Fields>(mut self, id: u32, values: &V) {
-        let len = packet::EVENT_LEN + values.encoded_len() as u64;
-        if !self.take(len) {
-            return self.writer.leave();
-        }
-        let Entered { writer, depth, pos, clock } = self;
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: from `pos` on `len` bytes of the open slot were reserved for this event.
-        let at = unsafe { writer.slot.load(Ordering::Relaxed).add(pos as usize) };
-        let word = clock & ((1 << packet::CLOCK_BITS) - 1) | u64::from(id) << packet::CLOCK_BITS;
-        let mut place = Place { at, left: len as usize, slot: PhantomData };
-        place.skip(packet::EVENT_LEN as usize);
-        values.put(&mut place);
-        Place { at, left: packet::EVENT_LEN as usize, slot: PhantomData }.put(word.to_le_bytes());
-        compiler_fence(Ordering::SeqCst);
-        if depth == 1 {
-            let end = writer.pos.load(Ordering::Relaxed);
-            // Events of handlers stand behind this one, and are later.
-            let last = if end == pos + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
-            writer.packet(packet::END).store(last, Ordering::Relaxed);
-            writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
-        } else {
-            note_behind(writer, clock);
-        }
-        // Before this a handler could switch slots, and the commit above would go to the wrong one.
-        compiler_fence(Ordering::SeqCst);
-        writer.depth.store(depth - 1, Ordering::Release);
+    pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> bool {
+        let place = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<N>());
+        place.is_some_and(|place| {
+            *place = bytes.map(MaybeUninit::new);
+            self.len += N;
+            true
+        })
+    }
+
+    /// As [`Few::put`], of a text.
+    #[inline(always)]
+    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) -> bool {
+        let place = self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len()));
+        place.is_some_and(|place| {
+            // SAFETY: as many bytes, of somebody else, whom nobody has lent this place.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_mut_ptr().cast(), bytes.len()) };
+            self.len += bytes.len();
+            true
+        })
+    }
+
+    /// Takes no more.
+    #[inline(always)]
+    pub(crate) fn close(&mut self) {
+        self.len = usize::MAX;
+    }
+
+    /// All that were added, unless it was closed.
+    #[inline(always)]
+    pub(crate) fn open(&self) -> Option<&[u8]> {
+        let bytes = self.bytes.get(..self.len)?;
+        // SAFETY: the first `len` bytes were written, one after the other.
+        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) })
     }
 }
 

@@ -34,10 +34,10 @@ use tracing_core::{Event, Interest, LevelFilter, Metadata};
 use tracing_subscriber::layer::Context;
 use tracing_subscriber::registry::LookupSpan;
 
-use crate::field::{Encoded, FieldClass, LONGEST_TEXT, cut};
+use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
 use crate::local;
 use crate::metadata::{Call, Level};
-use crate::ring::{Entered, Writer};
+use crate::ring::{self, Few, Writer};
 use crate::site::Site;
 
 /// Most fields of one event, and of one call site: `tracing` allows more, but those beyond are left out.
@@ -58,6 +58,8 @@ struct Key([u64; MAX_FIELDS / 8]);
 struct Values {
     key: Key,
     bytes: Bytes,
+    /// Was there one that only `Debug` can show?
+    has_shown: bool,
 }
 
 /// Bytes that are few in nearly all events: those need no memory but the stack.
@@ -66,9 +68,6 @@ struct Bytes {
     /// How many of them there are; [`MANY_BYTES`] when all are elsewhere.
     len: usize,
     many: Option<Vec<u8>>,
-    /// Whose event the thread is inside of: so the clock is read while the values come. It is left before anything is called
-    /// that may record events of its own: what shows a value, and what gives memory.
-    entered: Option<&'static Writer>,
 }
 
 const FEW: usize = 64;
@@ -82,6 +81,12 @@ thread_local! {
 
 impl Key {
     const EMPTY: Key = Key([0; MAX_FIELDS / 8]);
+
+    /// Is it that of few fields, whose first number this is?
+    #[inline(always)]
+    fn is_first(&self, first: u64) -> bool {
+        self.0[0] == first && self.0[1] == 0
+    }
 
     /// Notes a field. `false` when it stands behind too many others, as a number or by its place: a byte has room for no more.
     #[inline(always)]
@@ -117,7 +122,7 @@ impl Key {
 
 impl Bytes {
     const fn new() -> Bytes {
-        Bytes { few: [0; FEW], len: 0, many: None, entered: None }
+        Bytes { few: [0; FEW], len: 0, many: None }
     }
 
     /// Appends bytes of a number.
@@ -151,7 +156,6 @@ impl Bytes {
 
     /// Appends the text that a value shows: in its place, as long as that has room.
     fn show(&mut self, value: &dyn fmt::Debug) {
-        self.leave();
         let room = self.few.get_mut(self.len..).and_then(|rest| rest.split_at_mut_checked(4));
         let (length, few) = room.unwrap_or_default();
         let mut shown = Shown { few, len: 0, many: String::new() };
@@ -170,7 +174,6 @@ impl Bytes {
     #[cold]
     #[inline(never)]
     fn extend_many(&mut self, bytes: &[u8]) {
-        self.leave();
         let (few, len) = (&self.few, &mut self.len);
         let many = self.many.get_or_insert_with(|| {
             let mut many = MANY.take();
@@ -182,29 +185,8 @@ impl Bytes {
         many.extend_from_slice(bytes);
     }
 
-    /// Leaves the event that the thread is inside of.
-    #[inline(always)]
-    fn leave(&mut self) {
-        if let Some(writer) = self.entered.take() {
-            writer.leave();
-        }
-    }
-
     fn all(&self) -> &[u8] {
-        self.many.as_deref().unwrap_or(self.few())
-    }
-
-    /// All of them, as long as they are few.
-    #[inline(always)]
-    fn few(&self) -> &[u8] {
-        self.few.get(..self.len).unwrap_or_default()
-    }
-}
-
-impl Drop for Bytes {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.leave();
+        self.many.as_deref().or_else(|| self.few.get(..self.len)).unwrap_or_default()
     }
 }
 
@@ -233,11 +215,10 @@ impl fmt::Write for Shown<'_> {
 
 impl Values {
     const fn new() -> Values {
-        Values { key: Key::EMPTY, bytes: Bytes::new() }
+        Values { key: Key::EMPTY, bytes: Bytes::new(), has_shown: false }
     }
 
     /// Keeps memory for the next event of the thread.
-    #[inline(always)]
     fn give_back(&mut self) {
         if let Some(many) = self.bytes.many.take() {
             MANY.set(many);
@@ -276,15 +257,71 @@ impl Visit for Values {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.has_shown = true;
         if self.key.add(field, 4) {
             self.bytes.show(value);
         }
     }
 }
 
+/// The values of an event that are numbers and short texts, of a place with few fields: nearly all of them are. What takes
+/// them is small, since it is called for each.
+struct Plain {
+    /// The first number of a [`Key`].
+    key: u64,
+    /// Closed when there are other values among them.
+    bytes: Few,
+}
+
+impl Plain {
+    /// Most fields of a place whose events may be plain: a key of more is more than a number.
+    const FIELDS: usize = 8;
+
+    /// As [`Key::add`].
+    #[inline(always)]
+    fn add<const N: usize>(&mut self, field: &Field, kind: Kind, bytes: [u8; N]) {
+        match self.bytes.put(bytes) {
+            true => self.key = self.key << 8 | (field.index() as u64) << 3 | u64::from(kind + 1),
+            false => self.bytes.close(),
+        }
+    }
+}
+
+impl Visit for Plain {
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.add(field, 0, value.to_le_bytes());
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.add(field, 1, value.to_le_bytes());
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.add(field, 2, value.to_le_bytes());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.add(field, 3, [value.into()]);
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        let text = cut(value);
+        self.add(field, 4, (text.len() as u32).to_le_bytes());
+        if !self.bytes.put_bytes(text) {
+            self.bytes.close();
+        }
+    }
+
+    fn record_debug(&mut self, _: &Field, _: &dyn fmt::Debug) {
+        self.bytes.close();
+    }
+}
+
 /// One way in which a call site fills its fields, and the class for it. Nearly all have one.
 struct Variant {
     key: Key,
+    /// Are there few fields, and no values that must be shown?
+    is_plain: bool,
     site: Site,
     classes: &'static [FieldClass],
     next: Variants,
@@ -316,6 +353,7 @@ impl Variant {
         let name = format!("{}{suffix}", place.name()).leak();
         Variant {
             key: values.key,
+            is_plain: !values.has_shown && place.fields().len() <= Plain::FIELDS,
             site: Site::new(place.target(), name, call, fields.collect::<Vec<_>>().leak()).with_level(level(place)),
             classes,
             next: Variants::default(),
@@ -402,39 +440,37 @@ fn find_place(metadata: &'static Metadata<'static>) -> &'static Place {
 
 fn record_event(event: &Event<'_>) {
     let place = place(event.metadata());
-    let (Some(writer), Some(variant)) = (local::writer(), place.event.0.get()) else {
-        return record_unentered(place, event);
-    };
-    // Never moved: that would cost as much as the clock.
-    let mut values = Values::new();
-    values.bytes.entered = Some(writer);
-    let entered = Entered::new(writer);
-    event.record(&mut values);
-    if values.bytes.entered.is_some()
-        && variant.key.is(&values.key)
-        && let Some(id) = variant.site.id_when_on()
+    if let (Some(writer), Some(variant)) = (local::writer(), place.event.0.get())
+        && variant.is_plain
     {
-        entered.write(id, &Encoded(values.bytes.few()));
-        // It is left by that; and what is many was left before.
-        std::mem::forget(values);
-        return;
+        // Not moved: what was just written in small parts is slow to be read in larger ones.
+        let mut plain = Plain { key: 0, bytes: Few::new() };
+        event.record(&mut plain);
+        if let Some(bytes) = plain.bytes.open()
+            && variant.key.is_first(plain.key)
+            && let Some(id) = variant.site.id_when_on()
+        {
+            return match <&[u8; 16]>::try_from(bytes) {
+                // Two numbers: to know that saves more than a nanosecond.
+                Ok(two) => ring::write(writer, id, &EncodedTwo(two)),
+                Err(_) => write_plain(writer, id, bytes),
+            };
+        }
     }
-    values.bytes.leave();
-    record_values(place, &mut values);
+    record_values(place, event);
 }
 
-/// Records the first event of a thread, or of a place.
-#[cold]
 #[inline(never)]
-fn record_unentered(place: &'static Place, event: &Event<'_>) {
+fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) {
+    ring::write(writer, id, &Encoded(bytes));
+}
+
+/// Records an event with values that must be shown or are many, or the first one of a thread, of a place, or of its kind.
+#[inline(never)]
+fn record_values(place: &'static Place, event: &Event<'_>) {
     let mut values = Values::new();
     event.record(&mut values);
-    record_values(place, &mut values);
-}
-
-#[inline(never)]
-fn record_values(place: &'static Place, values: &mut Values) {
-    place.event.record(place.metadata, "", Call::None, values);
+    place.event.record(place.metadata, "", Call::None, &values);
     values.give_back();
 }
 
