@@ -116,6 +116,46 @@ fn rings_that_grow_need_no_recorder_for_a_while() {
     is_read_alike(&folder, &["replay", "graph"], "grown");
 }
 
+/// A program that gives up its rights may not ask whether the recorder lives, and waits for it all the same.
+#[test]
+fn programs_without_rights_wait_for_the_recorder() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg -DNOBODY", "program") else { return };
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args([
+        "record",
+        "-v",
+        "-o",
+        "o",
+        "-b",
+        "4K",
+        "./program",
+        "counter",
+        "100000",
+    ]);
+    let mut recorder = recorder.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    let mut is_over = false;
+    wait_for("a call", || {
+        is_over = recorder.try_wait().expect("it can be asked").is_some();
+        is_over || counted(&folder) > 0
+    });
+    if counted(&folder) == 0 {
+        eprintln!("left out: rights can be given up by root only");
+        return;
+    }
+    let signal = |name: &str| {
+        assert!(Command::new("kill").args([name, &recorder.id().to_string()]).status().expect("it runs").success());
+    };
+    signal("-STOP");
+    // So long that it asks.
+    std::thread::sleep(Duration::from_millis(500));
+    signal("-CONT");
+    let output = recorder.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(0) && !said.contains("lost"), "{said}");
+    assert_eq!(entries(&folder, "leaf"), 100_000);
+}
+
 #[test]
 fn a_killed_recorder_leaves_what_is_needed_for_values() {
     let folder = Folder::new();
@@ -233,7 +273,7 @@ fn counted(folder: &Folder) -> u64 {
     bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
     // Ten minutes: a machine may be slow.
     for _ in 0..120_000 {
         if is_there() {

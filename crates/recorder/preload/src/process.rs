@@ -98,8 +98,7 @@ pub(crate) fn ring_folder() -> &'static [u8] {
 
 /// Does the recorder live?
 pub(crate) fn has_recorder() -> bool {
-    // SAFETY: signal 0 is none: only whether the process is there is asked.
-    unsafe { system::kill(RECORDER.load(Ordering::Relaxed), 0) == 0 }
+    system::is_process(RECORDER.load(Ordering::Relaxed))
 }
 
 /// Has a thread's data looked after when the thread ends.

@@ -34,7 +34,7 @@ unsafe extern "C" {
         arguments: *const *const c_char,
         environment: *const *const c_char,
     ) -> c_int;
-    pub(crate) fn kill(pid: c_int, signal: c_int) -> c_int;
+    fn kill(pid: c_int, signal: c_int) -> c_int;
     pub(crate) fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     pub(crate) fn pthread_key_create(key: *mut u32, destructor: extern "C" fn(*mut c_void)) -> c_int;
     pub(crate) fn pthread_setspecific(key: u32, value: *const c_void) -> c_int;
@@ -60,6 +60,7 @@ pub(crate) const O_RDWR_CREAT_EXCL_CLOEXEC: c_int = 0o2 | 0o100 | 0o200 | 0o2_00
 pub(crate) const O_RDWR_CLOEXEC: c_int = 0o2 | 0o2_000_000;
 pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
 pub(crate) const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
+const EPERM: c_int = 1;
 const SYS_GETTID: c_long = 186;
 const SYS_FUTEX: c_long = 202;
 const FUTEX_WAIT: c_int = 0;
@@ -68,6 +69,12 @@ const FUTEX_WAKE: c_int = 1;
 pub(crate) fn gettid() -> u32 {
     // SAFETY: the call takes nothing.
     unsafe { syscall(SYS_GETTID) as u32 }
+}
+
+/// Is there such a process? One that may not be asked is there, too.
+pub(crate) fn is_process(pid: c_int) -> bool {
+    // SAFETY: signal 0 is none; the C library keeps a number of each thread there.
+    unsafe { kill(pid, 0) == 0 || *__errno_location() == EPERM }
 }
 
 /// Waits until a word changes, a millisecond at most: the recorder may have no way to wake.
