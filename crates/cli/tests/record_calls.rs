@@ -325,6 +325,30 @@ fn a_recorder_that_is_killed_leaves_what_can_be_recovered() {
     assert!(!folder.path("o/.ring").exists());
 }
 
+/// The loader divides the names of libraries at blanks and colons.
+#[test]
+fn folders_may_have_any_name() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    fs::create_dir(folder.path("a b:c")).expect("a folder");
+    let output = ours(&folder, &["record", "-o", "a b:c/o", "./program", "counter", "3"]);
+    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
+    fs::rename(folder.path("a b:c/o"), folder.path("o")).expect("a folder");
+    assert_eq!(entries(&folder, "leaf"), 3);
+    // What cannot be is said before the program runs.
+    let long = format!("{0}/{0}", "long".repeat(60));
+    fs::create_dir_all(folder.path(&long)).expect("a folder");
+    let refused = |arguments: &[&str], why: &str| {
+        let output = ours(&folder, &[&["record"], arguments, &["./program", "other", "3"]].concat());
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(125) && said.contains(why), "{said}");
+        assert!(!folder.path("other").exists());
+    };
+    refused(&["-o", "a b:c/o", "--ring-dir", "a b:c"], "a blank or a colon");
+    refused(&["-o", &format!("{long}/o")], "the path of the data folder is longer than 400 bytes");
+    refused(&["-o", "p", "--ring-dir", &long], "the path of the folder of rings is longer than 400 bytes");
+}
+
 #[test]
 fn what_cannot_be_recorded_is_refused() {
     let folder = Folder::new();

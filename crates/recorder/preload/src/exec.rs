@@ -69,7 +69,8 @@ pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
     // SAFETY: the caller's.
     let all = unsafe { texts(environment) };
     let preload = all.clone().find_map(|text| text.to_bytes().strip_prefix(b"LD_PRELOAD="));
-    let is_ours = |path: &&[u8]| path.strip_prefix(folder).is_some_and(|name| name.starts_with(b"/"));
+    let is_in = |path: &[u8], folder| path.strip_prefix(folder).is_some_and(|name| name.starts_with(b"/"));
+    let is_ours = |path: &&[u8]| is_in(path, folder) || is_in(path, rings);
     let Some(library) = preload.and_then(|paths| parts(paths).find(is_ours)) else { return };
     let (Ok(file), Ok(rings)) = (CString::new(library), CString::new(rings)) else { return };
     let kept = Kept {

@@ -197,7 +197,8 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     let folder = options.folder.canonicalize()?;
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
     let (program, rate) = (program.canonicalize()?, rate(options));
-    let recording = Recording { program, folder, rings, begin: Instant::now(), rate };
+    let library = folder.join(LIBRARY_NAME);
+    let recording = Recording { program, folder, rings, library, begin: Instant::now(), rate };
     let mut end = || Ok(is_dead(pid).then(|| ExitStatus::from_raw(0)));
     let recorded = recording.follow(arguments, &mut end, options)?;
     // Only its parent knows.
@@ -256,11 +257,40 @@ fn preload(library: PathBuf) -> OsString {
     preload
 }
 
+/// Bytes of the longest path that the library has room for.
+const LONGEST_PATH: usize = 400;
+
+fn too_long(what: &str) -> io::Error {
+    let message =
+        format!("the path of {what} is longer than {LONGEST_PATH} bytes: there is no room for it in the program");
+    io::Error::new(io::ErrorKind::InvalidFilename, message)
+}
+
+/// Writes the library, and gives it a name that the loader takes: to it blanks and colons divide libraries.
+fn library(folder: &Path, rings: &Path) -> io::Result<PathBuf> {
+    let is_whole = |path: &Path| !path.as_os_str().as_encoded_bytes().iter().any(|byte| b" \t\n:;".contains(byte));
+    let library = folder.join(LIBRARY_NAME);
+    fs::write(&library, LIBRARY)?;
+    if is_whole(&library) {
+        return Ok(library);
+    }
+    let link = rings.join(LIBRARY_NAME);
+    if !is_whole(&link) {
+        let message = "the loader of programs takes no library from a folder with a blank or a colon in its path, and the \
+            folder of rings has one, too: --ring-dir names another";
+        return Err(io::Error::new(io::ErrorKind::InvalidFilename, message));
+    }
+    std::os::unix::fs::symlink(library, &link)?;
+    Ok(link)
+}
+
 /// The state of a recording before its program runs.
 struct Recording {
     program: PathBuf,
     folder: PathBuf,
     rings: PathBuf,
+    /// The library, under a name that the loader takes.
+    library: PathBuf,
     begin: Instant,
     /// Counts of the clock in 2^20 ns, when times are compared while recording.
     rate: u64,
@@ -273,6 +303,10 @@ impl Recording {
         }
         let program = program.canonicalize()?;
         let folder = make_folder(&options.folder)?;
+        if folder.as_os_str().len() > LONGEST_PATH {
+            let _ = fs::remove_dir(&folder);
+            return Err(too_long("the data folder"));
+        }
         folder::begin(&folder, options.depth, &options.selection, &words(&program, arguments))?;
         if options.selection.time_ns > 0 {
             // What reads the folder leaves out the same calls.
@@ -281,8 +315,11 @@ impl Recording {
         let rings = ring_folder(&folder, options.rings.as_deref())?;
         // Without it threads and the recorder look again after a while.
         let _ = Bell::make(&rings);
-        fs::write(folder.join(LIBRARY_NAME), LIBRARY)?;
-        Ok(Recording { program, folder, rings, begin: Instant::now(), rate: rate(options) })
+        if rings.as_os_str().len() > LONGEST_PATH {
+            return Err(too_long("the folder of rings"));
+        }
+        let library = library(&folder, &rings)?;
+        Ok(Recording { program, folder, rings, library, begin: Instant::now(), rate: rate(options) })
     }
 
     /// The program with what the library needs to know.
@@ -325,7 +362,7 @@ impl Recording {
         // Return addresses are replaced, which shadow stacks of the processor are there to prevent.
         let tunables = std::env::var("GLIBC_TUNABLES").map_or_else(|_| String::new(), |known| known + ":");
         command.env("GLIBC_TUNABLES", tunables + "glibc.cpu.x86_shstk=off");
-        command.env("LD_PRELOAD", preload(self.folder.join(LIBRARY_NAME)));
+        command.env("LD_PRELOAD", preload(self.library.clone()));
         command
     }
 
