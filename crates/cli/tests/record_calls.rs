@@ -267,6 +267,28 @@ fn libraries_that_are_loaded_have_names() {
     }
 }
 
+/// A library without a folder in its name is looked for where the program says, and where the environment does before that.
+#[test]
+fn libraries_are_found_where_the_program_says() {
+    let folder = Folder::new();
+    for name in ["lib", "other"] {
+        fs::create_dir(folder.path(name)).expect("a folder");
+    }
+    let flags = "-pg -shared -fPIC -DPLUGIN";
+    let Some(_) = compile(&folder, "plugin.c", flags, "lib/libplugged.so") else { return };
+    compile(&folder, "plugin.c", &format!("{flags} -DMORE=2"), "other/libplugged.so");
+    compile(&folder, "plugin.c", "-pg -Wl,--enable-new-dtags,-rpath,$ORIGIN/lib", "program");
+    for (path, printed) in [("", "41\n"), ("other", "42\n")] {
+        let mut record = command();
+        record.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "libplugged.so"]);
+        let output = record.env("LD_LIBRARY_PATH", path).output().expect("it runs");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), printed, "{path}");
+        assert_eq!((entries(&folder, "plugged"), entries(&folder, "twice")), (1, 1), "{path}");
+        is_read_alike(&folder, &["replay", "report", "graph", "dump"], path);
+    }
+    folder.run("record -o o ./program libnone.so").ends(1, &[]);
+}
+
 /// The counter that the program keeps.
 fn counted(folder: &Folder) -> u64 {
     let bytes = fs::read(folder.path("counter")).unwrap_or_default();

@@ -2,9 +2,13 @@
 #include <dlfcn.h>
 #include <stdio.h>
 
+#ifndef MORE
+#define MORE 1
+#endif
+
 #ifdef PLUGIN
 int twice(int n) { return 2 * n; }
-int plugged(int n) { return twice(n) + 1; }
+int plugged(int n) { return twice(n) + MORE; }
 #else
 int main(int argc, char **argv) {
     (void)argc;

@@ -27,6 +27,7 @@ mod full;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]
 mod layout;
+mod library;
 mod patch;
 mod process;
 mod ring;

@@ -1,6 +1,6 @@
 //! The process: what the recorder wants of it, and what it tells the recorder: sessions, tasks, forks, libraries.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -118,6 +118,13 @@ pub(crate) fn tell(line: &Text) {
             system::close(file);
         }
     }
+}
+
+/// Tells that a library was loaded.
+pub(crate) fn tell_library(time: u64, base: u64, path: &[u8]) {
+    let line = Text::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(system::gettid().into(), 1);
+    let line = line.add(b" sid=").add(SESSION.get()).add(b" base=").hex(base).add(b" libname=\"");
+    tell(&line.add(path).add(b"\"\n"));
 }
 
 /// Tells of the calling thread.
@@ -254,32 +261,6 @@ fn begin_session(folder: &std::ffi::OsStr) -> Option<String> {
     let line = line.add(b" sid=").add(id.as_bytes()).add(b" exename=\"");
     tell(&line.add(program.as_os_str().as_bytes()).add(b"\"\n"));
     Some(id)
-}
-
-type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-
-/// Opens a library, and tells where it lies.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void {
-    // SAFETY: what `dlsym` found is the C library's function of this name; a handle of it begins with the address of the library.
-    unsafe {
-        let open = system::dlsym(system::RTLD_NEXT, c"dlopen".as_ptr());
-        if open.is_null() {
-            return std::ptr::null_mut();
-        }
-        let open = std::mem::transmute::<*mut c_void, Open>(open);
-        let time = system::clock_ns(SETTINGS.clock());
-        let library = open(name, flags);
-        if is_on() && !library.is_null() && !name.is_null() {
-            // The first number behind a handle is where the library lies.
-            let base = *library.cast::<u64>();
-            let tid = system::gettid();
-            let line = Text::new().add(b"DLOP timestamp=").time(time).add(b" tid=").number(tid.into(), 1);
-            let line = line.add(b" sid=").add(SESSION.get()).add(b" base=").hex(base).add(b" libname=\"");
-            tell(&line.add(CStr::from_ptr(name).to_bytes()).add(b"\"\n"));
-        }
-        library
-    }
 }
 
 /// The C library's profiler would write a file of its own, and interrupt the program.

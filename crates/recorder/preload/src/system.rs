@@ -43,6 +43,14 @@ unsafe extern "C" {
     pub(crate) fn pthread_getattr_np(thread: usize, attributes: *mut c_void) -> c_int;
     pub(crate) fn pthread_attr_getstack(attributes: *const c_void, at: *mut usize, len: *mut usize) -> c_int;
     pub(crate) fn pthread_attr_destroy(attributes: *mut c_void) -> c_int;
+    pub(crate) fn dladdr1(
+        address: *const c_void,
+        found: *mut [usize; 4],
+        more: *mut *mut c_void,
+        flags: c_int,
+    ) -> c_int;
+    pub(crate) fn dlinfo(library: *mut c_void, request: c_int, answer: *mut c_void) -> c_int;
+    pub(crate) fn dlclose(library: *mut c_void) -> c_int;
     fn __errno_location() -> *mut c_int;
     fn clock_gettime(clock: c_int, time: *mut [i64; 2]) -> c_int;
 }
@@ -60,6 +68,8 @@ pub(crate) const O_RDWR_CREAT_EXCL_CLOEXEC: c_int = 0o2 | 0o100 | 0o200 | 0o2_00
 pub(crate) const O_RDWR_CLOEXEC: c_int = 0o2 | 0o2_000_000;
 pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0o2_000_000;
 pub(crate) const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
+pub(crate) const RTLD_LAZY: c_int = 1;
+pub(crate) const RTLD_NOLOAD: c_int = 4;
 const EPERM: c_int = 1;
 const SYS_GETTID: c_long = 186;
 const SYS_FUTEX: c_long = 202;
