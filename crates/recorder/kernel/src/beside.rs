@@ -5,7 +5,7 @@
 //! | `kernel_header` | formats of the events |
 //! | `kernel-cpuN.dat` | pages of CPU N, as the kernel has them: they can be read at every instant |
 //! | `kallsyms` | symbols of the kernel |
-//! | `.kernel` | while it is recorded: name of the instance of the tracer, and the size of a page |
+//! | `.kernel` | while it is recorded: name of the instance of the tracer, the size of a page, and, when it has changed that, the greatest depth of functions before this recording and that of it |
 
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
@@ -42,6 +42,7 @@ pub fn record_beside<T>(options: &Options, run: impl FnOnce(&mut Start<'_>) -> R
         let mut copies = Vec::new();
         let result = run(&mut |command| {
             prepare(folder, &tracefs, &instance, &chosen, page_bytes).map_err(failed)?;
+            instance.limit_depth()?;
             for (from, to) in cpu_files(folder, &instance, &cpus, page_bytes).map_err(failed)? {
                 let is_over = &is_over;
                 copies.push(scope.spawn(move || pages::copy(&from, &to, page_bytes as usize, is_over)));
@@ -73,12 +74,17 @@ pub fn is_left(folder: &Path) -> bool {
 pub fn recover_beside(folder: &Path, tracefs: Option<&Path>) -> io::Result<Recorded> {
     let state = fs::read_to_string(folder.join(STATE))?;
     let damaged = || io::Error::new(io::ErrorKind::InvalidData, "the file `.kernel` is damaged");
-    let (name, page_bytes) = state.trim().split_once(' ').ok_or_else(damaged)?;
+    let mut words = state.split_whitespace();
+    let (name, page_bytes) = words.next().zip(words.next()).ok_or_else(damaged)?;
     let page_bytes = page_bytes.parse::<u32>().ok().filter(|bytes| *bytes > 0).ok_or_else(damaged)?;
+    let depth = words.collect::<Vec<_>>().join(" ");
     if tracefs::is_alive(name) {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "its recorder still runs"));
     }
     let tracefs = Tracefs::find(tracefs).ok();
+    if let Some(tracefs) = &tracefs {
+        tracefs.put_back_depth(&depth);
+    }
     let instance = tracefs.as_ref().and_then(|tracefs| Instance::left(tracefs, name));
     let Some(instance) = instance else {
         fs::remove_file(folder.join(STATE))?;
@@ -107,7 +113,8 @@ fn prepare(
     chosen: &[Chosen],
     page_bytes: u32,
 ) -> io::Result<()> {
-    fs::write(folder.join(STATE), format!("{} {page_bytes}\n", instance.name()))?;
+    let depth = instance.changed_depth().unwrap_or_default();
+    fs::write(folder.join(STATE), format!("{} {page_bytes} {depth}\n", instance.name()))?;
     let order = if cfg!(target_endian = "big") { "BE" } else { "LE" };
     let mut header = format!("PAGE_SIZE: {page_bytes}\nLONG_SIZE: {}\nENDIAN: {order}\n", size_of::<usize>());
     let mut header_of = |name: &str, text: &[u8]| {

@@ -7,6 +7,7 @@
 //! | `options` | options, as the output holds them |
 //! | `page_bytes` | the size of a page, as a decimal number |
 //! | `instance` | name of the instance of the tracer |
+//! | `depth` | the greatest depth of functions before this recording, and that of it, when it has changed that |
 //! | `cpuN` | pages of CPU N |
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ pub(crate) const COMMS: &str = "comms";
 pub(crate) const OPTIONS: &str = "options";
 pub(crate) const PAGE_BYTES: &str = "page_bytes";
 pub(crate) const INSTANCE: &str = "instance";
+pub(crate) const DEPTH: &str = "depth";
 
 /// The folder of the parts of an output.
 pub(crate) fn folder(output: &Path) -> PathBuf {

@@ -84,6 +84,9 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
     let page_bytes = page_bytes(&instance);
     let cpus = instance.cpus()?;
     prepare(&folder, &tracefs, &instance, &chosen, page_bytes).map_err(failed)?;
+    instance.limit_depth().inspect_err(|_| {
+        let _ = fs::remove_dir_all(&folder);
+    })?;
     add_comms(&folder, &tracefs).map_err(failed)?;
     let files = cpu_files(&folder, &instance, &cpus).map_err(failed)?;
     let is_over = AtomicBool::new(false);
@@ -144,6 +147,9 @@ pub fn recover(output: &Path, tracefs: Option<&Path>) -> io::Result<Recorded> {
     let (name, tracefs) = (name.trim(), Tracefs::find(tracefs).ok());
     if tracefs::is_alive(name) {
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, "its recorder still runs"));
+    }
+    if let (Some(tracefs), Ok(depth)) = (&tracefs, fs::read_to_string(folder.join(parts::DEPTH))) {
+        tracefs.put_back_depth(&depth);
     }
     let instance = tracefs.as_ref().and_then(|tracefs| Some((tracefs, Instance::left(tracefs, name)?)));
     let Some((tracefs, instance)) = instance else { return parts::finish(output) };
@@ -307,6 +313,9 @@ fn prepare(
     fs::write(folder.join(parts::HEAD), description.head())?;
     fs::write(folder.join(parts::PAGE_BYTES), format!("{page_bytes}\n"))?;
     fs::write(folder.join(parts::INSTANCE), instance.name())?;
+    if let Some(depth) = instance.changed_depth() {
+        fs::write(folder.join(parts::DEPTH), depth)?;
+    }
     let (options, _) = file_options(instance, &[]);
     fs::write(folder.join(parts::OPTIONS), options.as_bytes())
 }

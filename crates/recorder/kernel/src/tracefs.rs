@@ -88,6 +88,18 @@ impl Tracefs {
         read(&self.path(name))
     }
 
+    /// Puts back the greatest depth of functions, of which a killed recorder noted what it was and what it made it. Not when
+    /// it is another one by now, or another recording of ours runs.
+    pub(crate) fn put_back_depth(&self, noted: &str) {
+        let Some((before, made)) = noted.trim().split_once(' ') else { return };
+        let mut instances = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
+        let is_used = instances.any(|entry| entry.file_name().to_str().is_some_and(is_alive));
+        if !is_used && self.read(DEPTH).trim_ascii() == made.as_bytes() {
+            // Who may not write it now could not then.
+            let _ = fs::write(self.path(DEPTH), before);
+        }
+    }
+
     /// The events that some patterns choose, each once, in the order of the kernel.
     pub(crate) fn choose(&self, patterns: &[String]) -> Result<Vec<Chosen>> {
         let path = self.path("available_events");
@@ -219,6 +231,8 @@ pub(crate) struct Instance<'a> {
     root: PathBuf,
     /// The greatest depth of functions before this one, which is one for all instances.
     depth_before: Option<Vec<u8>>,
+    /// The one that is wanted.
+    depth: Option<u32>,
 }
 
 /// The tracer of functions with their ends.
@@ -227,7 +241,7 @@ const GRAPH: &str = "function_graph";
 const DEPTH: &str = "max_graph_depth";
 
 impl<'a> Instance<'a> {
-    /// Has functions of the kernel recorded, nested at most so deep; 0 is any depth.
+    /// Has functions of the kernel recorded, nested at most so deep once [`Instance::limit_depth`] says so; 0 is any depth.
     pub(crate) fn with_functions(mut self, depth: u32) -> Result<Instance<'a>> {
         let tracers = String::from_utf8_lossy(&self.read("available_tracers")).trim().to_string();
         if !tracers.split_whitespace().any(|tracer| tracer == GRAPH) {
@@ -237,15 +251,26 @@ impl<'a> Instance<'a> {
             return Err(Error::unsupported(message).with_help(format!("{help}: {tracers}")));
         }
         self.set("current_tracer", GRAPH)?;
-        let path = self.tracefs.path(DEPTH);
-        let before = read(&path);
-        fs::write(&path, depth.to_string()).map_err(|error| self.tracefs.refused("change", &path, &error))?;
-        self.depth_before = Some(before);
+        self.depth_before = Some(read(&self.tracefs.path(DEPTH)));
+        self.depth = Some(depth);
         Ok(self)
     }
 }
 
 impl Instance<'_> {
+    /// What [`Tracefs::put_back_depth`] needs to know, when this one changes the greatest depth of functions.
+    pub(crate) fn changed_depth(&self) -> Option<String> {
+        let before = self.depth_before.as_deref()?;
+        Some(format!("{} {}", String::from_utf8_lossy(before).trim(), self.depth?))
+    }
+
+    /// Sets the greatest depth of functions, when there are any.
+    pub(crate) fn limit_depth(&self) -> Result<()> {
+        let Some(depth) = self.depth else { return Ok(()) };
+        let path = self.tracefs.path(DEPTH);
+        fs::write(&path, depth.to_string()).map_err(|error| self.tracefs.refused("change", &path, &error))
+    }
+
     /// Makes an instance that records nothing yet. Those of processes that are gone are removed.
     pub(crate) fn new(tracefs: &Tracefs) -> Result<Instance<'_>> {
         let instances = tracefs.path("instances");
@@ -258,7 +283,7 @@ impl Instance<'_> {
         }
         let root = instances.join(format!("{INSTANCE}{}", std::process::id()));
         fs::create_dir(&root).map_err(|error| tracefs.refused("make an instance of the tracer:", &root, &error))?;
-        let instance = Instance { tracefs, root, depth_before: None };
+        let instance = Instance { tracefs, root, depth_before: None, depth: None };
         // The kernel fills the folder at once; what stands in for one in tests takes its time.
         let begin = Instant::now();
         while !instance.path("tracing_on").exists() && begin.elapsed() < Duration::from_secs(1) {
@@ -272,7 +297,7 @@ impl Instance<'_> {
     pub(crate) fn left<'a>(tracefs: &'a Tracefs, name: &str) -> Option<Instance<'a>> {
         maker(name)?;
         let root = tracefs.path("instances").join(name);
-        root.join("tracing_on").exists().then_some(Instance { tracefs, root, depth_before: None })
+        root.join("tracing_on").exists().then_some(Instance { tracefs, root, depth_before: None, depth: None })
     }
 
     /// Its name among the instances.

@@ -269,6 +269,7 @@ fn a_killed_recorder_loses_nothing_that_it_had() {
         options.output = folder.join("out.dat");
         options.tracefs = Some(folder.join("tracefs"));
         options.events = vec!["demo".into()];
+        options.functions = Some(3);
         record(None, &options, &|| false).expect("a recording");
         return;
     }
@@ -293,8 +294,10 @@ fn a_killed_recorder_loses_nothing_that_it_had() {
     fs::create_dir(root.join("instances")).expect("a folder");
     let cut = fs::read(parts.join("cpu1")).expect("pages");
     fs::write(parts.join("cpu1"), [&cut[..], &cut[..100]].concat()).expect("pages");
+    let depth = || fs::read_to_string(root.join("max_graph_depth")).expect("a depth");
+    assert_eq!(depth(), "3");
     let recovered = recover(&output, Some(&root)).expect("a recovery");
-    assert_eq!((recovered.pages, recovered.cpus), (3, 2));
+    assert_eq!((recovered.pages, recovered.cpus, depth()), (3, 2, "0".to_string()));
     assert_eq!(values(&output).0, [1, 2, 3, 4, 5]);
     assert!(!has_parts(&output));
 }
