@@ -38,7 +38,8 @@ pub(crate) struct Gatherer {
     bytes: usize,
     /// Gatherers of fields, and for each row which of them has it and where.
     classes: Vec<ClassRows>,
-    class_at: HashMap<(usize, EventClassId), usize>,
+    /// By trace and class the number of its gatherer, from 1.
+    class_at: Vec<Vec<u32>>,
     places: Vec<(usize, usize)>,
     has_fields: bool,
     /// Events of a chunk by their gatherer.
@@ -134,7 +135,7 @@ impl Gatherer {
             rows: 0,
             bytes: 0,
             classes: Vec::new(),
-            class_at: HashMap::new(),
+            class_at: vec![Vec::new(); database.session.traces.len()],
             places: Vec::new(),
             sorted: Vec::new(),
             json: database.session.traces.iter().map(|_| None).collect(),
@@ -284,9 +285,9 @@ impl Gatherer {
         self.sorted.iter_mut().for_each(Vec::clear);
         for &at in picked.events {
             let class = chunk.class(at as usize);
-            let index = match self.class_at.get(&(trace, class)) {
-                Some(&index) => index,
-                None => self.enter((trace, class)),
+            let index = match self.class_at[trace].get(class.0 as usize) {
+                Some(&number) if number > 0 => number as usize - 1,
+                _ => self.enter((trace, class)),
             };
             if self.sorted.len() <= index {
                 self.sorted.resize_with(index + 1, Vec::new);
@@ -313,7 +314,12 @@ impl Gatherer {
         });
         let rows = ClassRows::new(&self.database, class, fields);
         self.classes.push(rows);
-        self.class_at.insert(class, self.classes.len() - 1);
+        let (trace, at) = (class.0, class.1.0 as usize);
+        let of_trace = &mut self.class_at[trace];
+        if of_trace.len() <= at {
+            of_trace.resize(at + 1, 0);
+        }
+        of_trace[at] = self.classes.len() as u32;
         self.classes.len() - 1
     }
 

@@ -5,19 +5,21 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, RecordBatch};
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
 use arrow_schema::{Schema, SchemaRef};
+use arrow_select::take::take_record_batch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_plan::metrics::{Count, ExecutionPlanMetricsSet, MetricBuilder};
 use futures::StreamExt;
+use tracemill_codec::chunk::Chunk;
 use tracemill_codec::plan::Fault;
 use tracemill_engine::cursor::Cursor;
 use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::item::{Item, ReadyChunk};
-use tracemill_engine::merge::{Merger, Note};
+use tracemill_engine::merge::{Batch, Merger, Note};
 use tracemill_engine::selection::{self, ClassSet, SpineFilter, StreamOf};
 use tracemill_engine::timeline::{Selection, cycle_range, merger};
 use tracemill_model::error::{Error, ErrorKind};
@@ -142,6 +144,8 @@ struct Reader {
     /// Events whose condition is not decided yet.
     waiting: Vec<Waiting>,
     waiting_rows: usize,
+    /// The places of the rows that are made, where streams are merged.
+    places: Vec<u64>,
     /// The clock value of the last event.
     last: u64,
     is_over: bool,
@@ -178,8 +182,11 @@ struct Merged {
     all: Vec<StreamOf>,
     next: i64,
     has_faults: bool,
-    /// Events of a batch that were not given yet.
+    /// Events of a batch that were not given yet. Those of a chunk come together, and their rows are put in order behind the
+    /// last of them.
     ready: VecDeque<Waiting>,
+    /// Events are large: those that wait are runs in their order, and rows may be given between any two of them.
+    is_by_runs: bool,
 }
 
 /// Events of a chunk.
@@ -188,6 +195,8 @@ struct Waiting {
     ready: Arc<ReadyChunk>,
     events: Vec<u32>,
     numbers: Vec<i64>,
+    /// Their places in the order of all events, where streams are merged.
+    places: Vec<u64>,
 }
 
 impl Reader {
@@ -242,6 +251,7 @@ impl Reader {
             condition,
             waiting: Vec::new(),
             waiting_rows: 0,
+            places: Vec::new(),
             last: 0,
             part: part.clone(),
             rows: 0,
@@ -261,7 +271,7 @@ impl Reader {
 
     /// The next rows; `None` at the end.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        while !self.is_over && self.counted < COUNTED_ROWS && !self.gatherer.is_full(self.opener.batch_size) {
+        while !self.is_over && self.counted < COUNTED_ROWS && !self.is_full() {
             match self.next()? {
                 Step::Events(waiting) => self.take(waiting)?,
                 Step::Counted => {}
@@ -275,6 +285,10 @@ impl Reader {
                 }
             }
         }
+        if matches!(self.source, Source::Merged(_)) {
+            // Rows that wait for the condition may come before others.
+            self.decide()?;
+        }
         let counted = self.counted.min(COUNTED_ROWS);
         self.counted -= counted;
         self.gatherer.add_rows(counted as usize);
@@ -283,7 +297,24 @@ impl Reader {
         }
         self.matched.add(self.gatherer.rows());
         self.rows += self.gatherer.rows();
-        Ok(Some(self.gatherer.take()?))
+        let batch = self.gatherer.take()?;
+        Ok(Some(in_places(batch, std::mem::take(&mut self.places))?))
+    }
+
+    /// Are there rows enough, and all that belong before the last of them?
+    fn is_full(&self) -> bool {
+        let is_complete = match &self.source {
+            Source::Merged(merged) => merged.ready.is_empty() || merged.is_by_runs,
+            _ => true,
+        };
+        is_complete && self.gatherer.is_full(self.opener.batch_size)
+    }
+
+    /// Appends rows.
+    fn push(&mut self, waiting: &Waiting) {
+        self.places.extend_from_slice(&waiting.places);
+        let pushed = self.gatherer.push(&waiting.picked());
+        self.told(waiting, pushed);
     }
 
     /// The next events.
@@ -311,7 +342,8 @@ impl Reader {
             match item {
                 Item::Chunk(ready) => {
                     let events = (0..ready.chunk.len() as u32).collect();
-                    let waiting = Waiting { stream, ready: Arc::new(ready), events, numbers: Vec::new() };
+                    let ready = Arc::new(ready);
+                    let waiting = Waiting { stream, ready, events, numbers: Vec::new(), places: Vec::new() };
                     match self.turned.hold(waiting) {
                         Some(waiting) if self.turned.sorted.is_empty() => return Ok(Step::Events(waiting)),
                         // Behind the packet before.
@@ -360,8 +392,7 @@ impl Reader {
         if self.condition.is_none() {
             let fields = self.field_count(self.opener.wanted.iter().copied());
             self.decoded.add(fields * waiting.events.len());
-            let pushed = self.gatherer.push(&waiting.picked());
-            self.told(&waiting, pushed);
+            self.push(&waiting);
             return Ok(());
         }
         self.waiting_rows += waiting.events.len();
@@ -373,11 +404,15 @@ impl Reader {
     }
 
     fn check_order(&mut self, waiting: &Waiting) -> Result<()> {
+        if !self.opener.is_ordered {
+            return Ok(());
+        }
         let of = &self.opener.database.streams[waiting.stream];
         // Events of a packet that was sorted were looked at before.
-        if self.opener.is_ordered && !self.turned.packets.contains(&waiting.place()) {
+        if !self.turned.packets.contains(&waiting.place()) {
             follows(of, &waiting.ready, self.last)?;
         }
+        // All events of the chunk: only where streams are merged does one come in pieces, and then no order is promised.
         let last = waiting.ready.chunk.cycles.iter().max();
         self.last = last.map_or(self.last, |&last| last.max(self.last));
         Ok(())
@@ -416,8 +451,7 @@ impl Reader {
             });
             if !waiting.events.is_empty() {
                 self.decoded.add(of_rows * waiting.events.len());
-                let pushed = self.gatherer.push(&waiting.picked());
-                self.told(&waiting, pushed);
+                self.push(&waiting);
             }
         }
         Ok(())
@@ -474,7 +508,8 @@ impl Turned {
         for of_chunk in order.chunk_by(|a, b| a.0 == b.0) {
             let Waiting { stream, ready, .. } = &held[of_chunk[0].0];
             let events = of_chunk.iter().map(|&(_, event)| event).collect();
-            self.sorted.push_back(Waiting { stream: *stream, ready: ready.clone(), events, numbers: Vec::new() });
+            let (numbers, places) = (Vec::new(), Vec::new());
+            self.sorted.push_back(Waiting { stream: *stream, ready: ready.clone(), events, numbers, places });
         }
     }
 }
@@ -549,7 +584,28 @@ impl Waiting {
         self.events.retain(|_| at.next().copied().unwrap_or(false));
         let mut at = kept.iter();
         self.numbers.retain(|_| at.next().copied().unwrap_or(false));
+        let mut at = kept.iter();
+        self.places.retain(|_| at.next().copied().unwrap_or(false));
     }
+}
+
+/// The rows of a batch in the order of their places; without places they are in order.
+fn in_places(batch: RecordBatch, places: Vec<u64>) -> Result<RecordBatch> {
+    if batch.num_columns() == 0 || places.is_sorted() {
+        return Ok(batch);
+    }
+    let (first, last) = places.iter().fold((u64::MAX, 0), |(first, last), &at| (first.min(at), last.max(at)));
+    let span = (last - first) as usize + 1;
+    let order: UInt32Array = if span <= 4 * places.len() {
+        let mut rows = vec![u32::MAX; span];
+        (0..).zip(&places).for_each(|(row, at)| rows[(at - first) as usize] = row);
+        rows.into_iter().filter(|&row| row != u32::MAX).collect()
+    } else {
+        let mut rows: Vec<u32> = (0..places.len() as u32).collect();
+        rows.sort_unstable_by_key(|&row| places[row as usize]);
+        rows.into()
+    };
+    Ok(take_record_batch(&batch, &order)?)
 }
 
 impl Merged {
@@ -586,7 +642,7 @@ impl Merged {
             wanted.map(|at| (database.streams[at].clone(), Some(at))).unzip()
         };
         let merger = merger(&database.session, &all, &selection);
-        Ok(Merged { merger, streams, all, next: 0, has_faults: false, ready: VecDeque::new() })
+        Ok(Merged { merger, streams, all, next: 0, has_faults: false, ready: VecDeque::new(), is_by_runs: false })
     }
 
     /// The next events that are wanted.
@@ -596,6 +652,7 @@ impl Merged {
                 return Some(waiting);
             }
             let batch = self.merger.next_batch(opener.batch_size.min(4096))?;
+            self.is_by_runs = are_large(&batch);
             for note in batch.notes {
                 match note {
                     Note::Fault(fault) => {
@@ -606,6 +663,8 @@ impl Merged {
                     Note::Gap(..) => {}
                 }
             }
+            // The piece of each chunk of the batch.
+            let mut pieces: Vec<Option<usize>> = vec![None; batch.chunks.len()];
             for run in &batch.runs {
                 let (stream, ready) = &batch.chunks[run.chunk as usize];
                 let first = self.next;
@@ -623,17 +682,41 @@ impl Merged {
                     };
                     is_in_time && classes.has(chunk.classes[at as usize])
                 };
-                let events: Vec<u32> = (run.from..run.to).filter(is_wanted).collect();
-                let numbers = match opener.is_numbered {
-                    true => events.iter().map(|&at| first + i64::from(at - run.from)).collect(),
-                    false => Vec::new(),
-                };
-                if !events.is_empty() {
-                    self.ready.push_back(Waiting { stream: own, ready: ready.clone(), events, numbers });
+                if self.is_by_runs {
+                    pieces[run.chunk as usize] = None;
+                }
+                for at in (run.from..run.to).filter(is_wanted) {
+                    let piece = *pieces[run.chunk as usize].get_or_insert_with(|| {
+                        let (ready, events, numbers, places) = (ready.clone(), Vec::new(), Vec::new(), Vec::new());
+                        self.ready.push_back(Waiting { stream: own, ready, events, numbers, places });
+                        self.ready.len() - 1
+                    });
+                    let piece = &mut self.ready[piece];
+                    let number = first + i64::from(at - run.from);
+                    piece.events.push(at);
+                    if opener.is_numbered {
+                        piece.numbers.push(number);
+                    }
+                    piece.places.push(number as u64);
                 }
             }
         }
     }
+}
+
+/// Bytes of events that may be kept until the rows of a batch are in their order.
+const MOST_MERGED_BYTES: u64 = 4 << 20;
+
+/// Are the events of a batch large, as far as the mean of those of each chunk shows?
+fn are_large(batch: &Batch) -> bool {
+    let mean_bits = |chunk: &Chunk| match chunk.len() {
+        0 => 0,
+        1 => chunk.packet.packet.content_bits,
+        len => chunk.start_bits(len - 1).saturating_sub(chunk.start_bits(0)) / (len as u64 - 1),
+    };
+    let of_chunks: Vec<u64> = batch.chunks.iter().map(|(_, ready)| mean_bits(&ready.chunk)).collect();
+    let bits = batch.runs.iter().map(|run| u64::from(run.to - run.from).saturating_mul(of_chunks[run.chunk as usize]));
+    bits.fold(0, u64::saturating_add) / 8 > MOST_MERGED_BYTES
 }
 
 /// The rows of all streams, batch by batch.
