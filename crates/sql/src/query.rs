@@ -429,6 +429,8 @@ impl QueryContext {
         // A limit lets a scan forget that its parts are in order; then a part may go to another stream than its own, whose
         // rows are not in order any more. And elsewhere, each of the tasks of a scan would read the parts of all.
         config.options_mut().execution.enable_file_stream_work_stealing = !self.is_ordered && !is_elsewhere;
+        // Several threads that decide a condition would give the rows that they have when they have them.
+        config.options_mut().optimizer.enable_round_robin_repartition &= !self.is_merged;
         config.set_extension(Arc::new(self));
     }
 }

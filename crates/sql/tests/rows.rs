@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::time::Duration;
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::Int64Type;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
@@ -13,8 +15,13 @@ use tracemill_sql::query::{Limits, Queries};
 use tracemill_sql::rows::{Next, Parameter, Prepared};
 
 fn queries() -> Queries {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces/mill");
-    let session = Session::open(&FileSystem, &[path], &OpenOptions::new(FORMATS)).expect("it opens");
+    queries_of(&["mill"])
+}
+
+fn queries_of(traces: &[&str]) -> Queries {
+    let paths: Vec<_> =
+        traces.iter().map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo/traces").join(name)).collect();
+    let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("they open");
     let database = Database::new(session, &[], Selection::default(), None, 2).expect("all streams");
     Queries::new(database, Limits { memory_bytes: 1 << 30, spills: false }).expect("threads")
 }
@@ -98,4 +105,42 @@ fn a_query_that_nobody_wants_any_more_ends() {
     drop(rows);
     assert!(begin.elapsed() < Duration::from_secs(1));
     assert_eq!(count(&queries, &prepared(&queries, "select 1")), 1);
+}
+
+/// The numbers in the first column.
+fn numbers(queries: &Queries, text: &str) -> Vec<i64> {
+    let prepared = prepared(queries, text);
+    let mut rows = queries.rows(&prepared).expect("it was planned");
+    let mut numbers = Vec::new();
+    loop {
+        match rows.next(Duration::from_secs(60)).expect("it runs") {
+            Next::Batch(batch) => {
+                let column = batch.column(0).as_primitive::<Int64Type>();
+                numbers.extend(column.iter().map(|number| number.expect("each event has a number")));
+            }
+            Next::Later => {}
+            Next::End => return numbers,
+        }
+    }
+}
+
+#[test]
+fn rows_of_several_streams_come_in_the_order_of_events() {
+    let queries = queries_of(&["mill", "orders", "losses"]);
+    let count = count(&queries, &prepared(&queries, "select ns from events")) as i64;
+    for rows in [8192, 500, 7, 1] {
+        prepared(&queries, &format!("set datafusion.execution.batch_size = {rows}"));
+        // With columns of fields, which are gathered by class, and with conditions on fields and on what all events have.
+        for text in ["select event, name, payload from events", "select event, stream_name, cpu, packet from events"] {
+            assert_eq!(numbers(&queries, text), (0..count).collect::<Vec<_>>(), "{rows} rows: {text}");
+        }
+        for condition in ["ns % 3 = 0", "field(payload, 'grams') > 20", "name like '%b%' or cpu = 1"] {
+            let found = numbers(&queries, &format!("select event, name from events where {condition}"));
+            assert!(found.is_sorted() && found.len() > 10, "{rows} rows: {condition}: {}", found.len());
+            let times = numbers(&queries, &format!("select ns, event from events where {condition}"));
+            assert!(times.is_sorted() && times.len() == found.len(), "{rows} rows: {condition}");
+            let sorted = numbers(&queries, &format!("select event from events where {condition} order by event"));
+            assert_eq!(found, sorted, "{rows} rows: {condition}");
+        }
+    }
 }
