@@ -504,6 +504,8 @@ fn finish(generation: u64) -> io::Result<Summary> {
         state.running_of(generation)?;
         state.sites.iter().for_each(Known::turn_off);
         let are_quiet = state.close_writers();
+        // Events that wait for room find none any more.
+        state.uncounted += state.writers.iter().filter(|writer| writer.is_waiting()).count() as u64;
         state.settle();
         Some((state.running.take()?, are_quiet, state.uncounted))
     });
@@ -756,8 +758,41 @@ mod tests {
         crate::event!(target: "t", "interrupted", value = value);
     }
 
+    /// One recorder a process at a time.
+    static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+    /// A thread that waits for room when recording ends has an event that is nowhere.
+    #[test]
+    fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn error::Error>> {
+        let _one = ONE.lock();
+        let path = std::env::temp_dir().join(format!("tracemill-waiting-{}", std::process::id()));
+        let recorder = Recorder::options(&path).block(8192).packet(4096).start()?;
+        // Nothing can be moved there.
+        fs::create_dir(path.join("stream_0"))?;
+        let tried = std::sync::Arc::new(AtomicU64::new(0));
+        let thread = std::thread::spawn({
+            let tried = tried.clone();
+            // Two packets of 250 events, and one more.
+            move || {
+                (0..501_u64)
+                    .for_each(|i| crate::event!(target: "t", "tick", i = tried.fetch_add(1, Ordering::SeqCst) + i))
+            }
+        });
+        let waits = || local::locked(|state| state.writers.iter().any(|writer| writer.is_waiting())) == Some(true);
+        while tried.load(Ordering::SeqCst) < 501 || !waits() {
+            std::thread::yield_now();
+        }
+        assert!(recorder.finish().is_err(), "a folder takes no packets");
+        assert!(thread.join().is_ok());
+        fs::remove_dir(path.join("stream_0"))?;
+        assert_eq!(folder::recover(&path)?.discarded, 1);
+        fs::remove_dir_all(path)?;
+        Ok(())
+    }
+
     #[test]
     fn events_within_the_recorder_are_counted() -> Result<(), Box<dyn error::Error>> {
+        let _one = ONE.lock();
         let folder = std::env::temp_dir().join(format!("tracemill-recorder-{}", std::process::id()));
         let recorder = Recorder::options(folder.join("a")).start()?;
         // Without a ring, at the end of which there is none.

@@ -257,6 +257,11 @@ impl Writer {
         }
     }
 
+    /// Has its thread an event that waits for the recorder?
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.depth.load(Ordering::SeqCst) == 1 && self.is_parked.load(Ordering::SeqCst) == 1
+    }
+
     /// Does the thread wait for the recorder? Set around everything that takes the recorder's lock.
     pub(crate) fn park(&self, is_parked: bool) {
         self.is_parked.store(u32::from(is_parked), Ordering::SeqCst);
