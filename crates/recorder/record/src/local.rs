@@ -285,25 +285,26 @@ extern "C" fn at_exit() {
     recorder::finish_at_exit();
 }
 
-/// Makes the process ready for recording, once.
+/// Makes the process ready for recording, once: two threads may begin at the same time, and a fork would run twice what waits
+/// for the lock.
 pub(crate) fn prepare() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
     // Whoever links a part of a static library gets the one with the beginning, too.
     std::hint::black_box(&AT_START);
-    if KEY.load(Ordering::Relaxed) != 0 {
-        return;
-    }
-    make_mark();
-    stay_loaded();
-    let mut key: libc::pthread_key_t = 0;
-    // SAFETY: functions of this module, and a pointer to this stack.
-    unsafe {
-        if libc::pthread_key_create(&mut key, Some(end_of_thread)) == 0 {
-            KEY.store(key + 1, Ordering::Relaxed);
+    ONCE.call_once(|| {
+        make_mark();
+        stay_loaded();
+        let mut key: libc::pthread_key_t = 0;
+        // SAFETY: functions of this module, and a pointer to this stack.
+        unsafe {
+            if libc::pthread_key_create(&mut key, Some(end_of_thread)) == 0 {
+                KEY.store(key + 1, Ordering::Relaxed);
+            }
+            pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork));
+            libc::atexit(at_exit);
+            libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER, 0, 0);
         }
-        pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork));
-        libc::atexit(at_exit);
-        libc::syscall(libc::SYS_membarrier, MEMBARRIER_REGISTER, 0, 0);
-    }
+    });
 }
 
 /// Keeps a library that this is a part of in the program: threads of others run it at their ends, and one of its own does.
