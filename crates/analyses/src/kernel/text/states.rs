@@ -25,6 +25,10 @@ pub struct StateLines {
     style: Style,
     /// Lines of CPUs and threads, which most are, of each machine when they name it.
     templates: Vec<[Option<Template>; STATE_KINDS]>,
+    /// The columns of the lines of each kind, with the text before each.
+    columns: [Vec<(StateKey, String)>; STATE_KINDS],
+    /// Storage of a value on its way.
+    text: Out,
 }
 
 impl StateLines {
@@ -48,7 +52,11 @@ impl StateLines {
         let machines = if names_machines { form.machine_count() } else { 1 };
         let of_machine = |machine| std::array::from_fn(|kind| Template::new(kind, machine, &form, &style));
         let templates = (0..machines).map(of_machine).collect();
-        StateLines { form, style, templates }
+        let columns = std::array::from_fn(|kind| {
+            let keys = columns(kind, &form, &style).into_iter().enumerate();
+            keys.map(|(at, key)| (key, before(at, key, &style))).collect()
+        });
+        StateLines { form, style, templates, columns, text: Out::default() }
     }
 
     /// Appends a line.
@@ -62,12 +70,26 @@ impl StateLines {
 
     /// Appends a line of any row.
     #[cold]
-    fn put_any(&self, out: &mut Out, row: &StateRow) {
+    fn put_any(&mut self, out: &mut Out, row: &StateRow) {
         let begin = out.len();
-        let keys = columns(row.kind(), &self.form, &self.style);
-        for (at, &key) in keys.iter().enumerate() {
-            out.put(before(at, key, &self.style).as_bytes());
-            self.put_value(out, at, key, row.value(key));
+        let StateLines { form, style, columns, text, .. } = self;
+        for (at, (key, before)) in columns[row.kind()].iter().enumerate() {
+            out.put(before.as_bytes());
+            text.clear();
+            put_value(text, form, style, row.value(*key));
+            let Style::Table(widths) = style else {
+                out.put(text.written());
+                continue;
+            };
+            let chars = match text.written() {
+                written if written.is_ascii() => written.len(),
+                written => String::from_utf8_lossy(written).chars().count(),
+            };
+            let blanks = widths[at].saturating_sub(chars);
+            let (before, behind) = if is_right(*key) { (blanks, 0) } else { (0, blanks) };
+            put_blanks(out, before);
+            out.put(text.written());
+            put_blanks(out, behind);
         }
         if let Style::Table(_) = self.style {
             let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
@@ -75,29 +97,22 @@ impl StateLines {
         }
         out.put(end(&self.style).as_bytes());
     }
+}
 
-    fn put_value(&self, out: &mut Out, at: usize, key: StateKey, value: StateValue<'_>) {
-        let mut text = Out::default();
-        let name = match value {
-            StateValue::Name(name) | StateValue::Text(name) => Some(name),
-            StateValue::Machine(machine) => self.form.machine_name(machine),
-            _ => None,
-        };
-        match (value, name, &self.style) {
-            (_, Some(name), style) => put_name(&mut text, name, style),
-            (StateValue::Unsigned(number), ..) => text.put_u64(number),
-            (StateValue::Number(number), ..) => text.put_i64(number),
-            (StateValue::Time(ns), _, Style::Table(_)) => put_time(&mut text, ns),
-            (StateValue::Time(ns), ..) => text.put_ns(ns),
-            (_, None, style) => text.put(nothing(style).as_bytes()),
-        }
-        let Style::Table(widths) = &self.style else { return out.put(text.written()) };
-        let chars = String::from_utf8_lossy(text.written()).chars().count();
-        let blanks = widths[at].saturating_sub(chars);
-        let (before, behind) = if is_right(key) { (blanks, 0) } else { (0, blanks) };
-        put_blanks(out, before);
-        out.put(text.written());
-        put_blanks(out, behind);
+/// Appends a value.
+fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_>) {
+    let name = match value {
+        StateValue::Name(name) | StateValue::Text(name) => Some(name),
+        StateValue::Machine(machine) => form.machine_name(machine),
+        _ => None,
+    };
+    match (value, name, style) {
+        (_, Some(name), style) => put_name(text, name, style),
+        (StateValue::Unsigned(number), ..) => text.put_u64(number),
+        (StateValue::Number(number), ..) => text.put_i64(number),
+        (StateValue::Time(ns), _, Style::Table(_)) => put_time(text, ns),
+        (StateValue::Time(ns), ..) => text.put_ns(ns),
+        (_, None, style) => text.put(nothing(style).as_bytes()),
     }
 }
 
@@ -420,6 +435,11 @@ fn digits_of(number: i128) -> usize {
 
 /// Appends a time with a point.
 fn put_time(out: &mut Out, ns: i128) {
+    if let Some((second, part)) = seconds(ns) {
+        out.put_u64(second);
+        out.put_byte(b'.');
+        return out.put(&nine_digits(part));
+    }
     let sign = if ns < 0 { "-" } else { "" };
     let (whole, part) = (ns.unsigned_abs() / u128::from(NANOS), ns.unsigned_abs() % u128::from(NANOS));
     out.put_fmt(format_args!("{sign}{whole}.{part:09}"));
