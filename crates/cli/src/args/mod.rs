@@ -39,7 +39,9 @@ pub(crate) use self::sql::{QueryCommand, SqlCommand, SqlOptions};
 pub(crate) use self::sql::{SqlFormat, Text};
 pub(crate) use self::topics::{help_of_topic, help_without_topics};
 pub(crate) use self::tui::TuiOptions;
-pub(crate) use self::view::{CacheAction, CacheCommand, CacheOptions, ViewOptions};
+#[cfg(feature = "viewer")]
+pub(crate) use self::view::CacheAction;
+pub(crate) use self::view::{CacheCommand, CacheOptions, ViewOptions};
 
 /// Reads, checks, prints, measures and converts execution traces; `tracemill formats` lists the formats.
 #[derive(Parser)]
