@@ -459,7 +459,7 @@ type Columns = Required<Pick<TileTrack, 'at' | 'len' | 'depth' | 'name' | 'n' | 
 interface Piece { at: number; len: number; depth: number; name: number; n: number; busy: number }
 
 /** Of several short slices their ns in all; of one the longest, too. */
-interface Sum extends Piece { longest: number; ns: number }
+export interface Sum extends Piece { longest: number; ns: number }
 
 /** How much fuller or emptier than the first bucket of several, of 255, another one is that stands together with it. */
 const ALIKE = 32;
@@ -468,7 +468,7 @@ const ALIKE = 32;
 const SUMS = 1536, BLOCKS = [1, 2, 4];
 
 /** Puts sums of neighbours at a depth together, as the server does. They come in the order of time. */
-function together(sums: readonly Sum[], bucket: number): Piece[] {
+export function together(sums: readonly Sum[], bucket: number): Piece[] {
   const out: Piece[] = [];
   for (let from = 0, to = 0; from < sums.length; from = to) {
     const tile = Math.floor(sums[from]!.at / TILE_BUCKETS);
