@@ -30,6 +30,8 @@ enum Form {
     Dictionary(Vec<i32>, Box<Json>),
     List(Vec<(usize, usize)>, Box<Json>),
     Struct(Vec<(String, Json)>),
+    /// A structure whose members have places, not names: see [`Member::of_tuple`](tracemill_model::schema::Member::of_tuple).
+    Tuple(Vec<Json>),
     /// Written as Arrow writes it.
     Other(Vec<String>),
 }
@@ -82,7 +84,13 @@ impl Json {
                 let columns = fields.iter().zip(array.as_struct().columns());
                 let members = columns.map(|(field, column)| Ok((field.name().clone(), Json::new(column)?)));
                 let members = members.collect::<Result<Vec<_>, ArrowError>>()?;
-                Ok(Json { array: array.clone(), form: Form::Struct(members) })
+                let is_tuple =
+                    !members.is_empty() && (0..).zip(&members).all(|(at, (name, _))| *name == format!("[{at}]"));
+                let form = match is_tuple {
+                    true => Form::Tuple(members.into_iter().map(|(_, values)| values).collect()),
+                    false => Form::Struct(members),
+                };
+                Ok(Json { array: array.clone(), form })
             }
             _ => {
                 let options = FormatOptions::default();
@@ -176,6 +184,16 @@ impl Json {
                 }
                 out.put_byte(b'}');
             }
+            Form::Tuple(members) => {
+                out.put_byte(b'[');
+                for (number, values) in members.iter().enumerate() {
+                    if number > 0 {
+                        out.put(b", ");
+                    }
+                    values.put(out, at);
+                }
+                out.put_byte(b']');
+            }
             Form::Other(texts) => put_json(out, texts[at].as_bytes()),
         }
     }
@@ -256,5 +274,7 @@ mod tests {
         ]);
         let shown = r#"{"t": "a\"b", "b": "aGk=", "r": "-Infinity", "n": null}"#;
         assert_eq!(cell(Arc::new(all), 0), shown);
+        let tuple = StructArray::from(vec![(field("[0]", &text), text), (field("[1]", &number), number)]);
+        assert_eq!(cell(Arc::new(tuple), 0), r#"["a\"b", null]"#);
     }
 }
