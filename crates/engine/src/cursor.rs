@@ -20,7 +20,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 
 pub use self::parts::packets_stand_alone;
 use self::parts::{packet_end, packet_range};
-use self::times::{Ascent, SELECT_SPAN, Selecting, StepBack, sound_times};
+use self::times::{Ascent, SELECT_SPAN, Selecting, StepBack, Wanted, sound_times};
 use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::item::{ChunkPlace, Item, Place, ReadyChunk};
 use crate::progress::{Progress, packet_bytes};
@@ -73,6 +73,8 @@ enum WholePackets {
     /// Packets without events that say when they began.
     Empty,
     All,
+    /// Also those of which only some events are wanted: nothing but their number is.
+    Counted,
 }
 
 /// How far a stream was read.
@@ -199,6 +201,14 @@ impl Cursor {
         let has_all = self.filter.classes.is_none();
         if has_all && (self.filter.cycles.is_none() || are_timed()) {
             self.whole = WholePackets::All;
+        }
+    }
+
+    /// As [`Cursor::give_packets`], where nothing but the number of events is wanted: of a packet of which not all are, too.
+    pub fn count_packets(&mut self) {
+        self.give_packets();
+        if self.whole == WholePackets::All {
+            self.whole = WholePackets::Counted;
         }
     }
 
@@ -351,12 +361,14 @@ impl Cursor {
             }
             Ok(opened) => {
                 let place = |error: Error| error.in_file(&file.path).in_packet(packet.index);
-                let is_kept = self.whole == WholePackets::All && opened.can_be_copied;
+                let is_counted = self.whole == WholePackets::Counted;
+                let is_kept = (is_counted || self.whole == WholePackets::All) && opened.can_be_copied;
                 self.queue.extend(opened.faults.into_iter().map(|fault| Item::Fault(place(fault))));
                 self.queue.extend(opened.warnings.into_iter().map(|warning| Item::Warning(place(warning))));
                 self.queue.extend(opened.gaps.into_iter().map(Item::Gap));
                 let data = opened.data;
                 let is_ahead = self.ahead.is_on;
+                let wanted = Wanted { range: self.filter.cycles, is_counted };
                 if data.spine.is_some()
                     && !is_ahead
                     && file.bytes.len_now() < packet.offset_bytes + packet_bytes(&packet)
@@ -370,9 +382,9 @@ impl Cursor {
                 // Last, as it is a call of the system.
                 let is_there = || is_ahead || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
                 if is_kept
-                    && self.is_whole(&packet)
+                    && (is_counted || self.is_whole(&packet))
                     && is_there()
-                    && let Some(times) = sound_times(&data, self.filter.cycles, self.order.floor, is_ahead)
+                    && let Some(times) = sound_times(&data, wanted, self.order.floor, is_ahead)
                 {
                     self.at.clock = packet.end_cycles.map_or(times.clock, |end| times.clock.max(end));
                     self.add_done(packet_bytes(&data.packet));

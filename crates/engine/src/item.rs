@@ -12,7 +12,8 @@ pub enum Item {
     Chunk(ReadyChunk),
     /// A packet of which all events are wanted and can be read, and their number: given when
     /// [`Cursor::give_packets`](crate::cursor::Cursor::give_packets) asked for packets, or
-    /// [`Cursor::give_empty_packets`](crate::cursor::Cursor::give_empty_packets) for those without events.
+    /// [`Cursor::give_empty_packets`](crate::cursor::Cursor::give_empty_packets) for those without events. When
+    /// [`Cursor::count_packets`](crate::cursor::Cursor::count_packets) asked, the number is that of the wanted events.
     Packet(Arc<PacketData>, u64),
     /// Missing events.
     Gap(Gap),

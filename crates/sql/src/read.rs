@@ -219,7 +219,7 @@ impl Reader {
                 match part() {
                     Some(mut cursor) => {
                         if opener.only_counts() {
-                            cursor.give_packets();
+                            cursor.count_packets();
                         }
                         Source::Stream(*stream, Box::new(cursor))
                     }

@@ -33,29 +33,39 @@ impl Ascent {
     }
 }
 
+/// The events of a packet that are wanted.
+#[derive(Clone, Copy)]
+pub(super) struct Wanted {
+    /// The first and the last clock value.
+    pub(super) range: Option<(u64, u64)>,
+    /// Are those outside of it left out? Otherwise there must be none.
+    pub(super) is_counted: bool,
+}
+
 /// The times of a packet's events.
 pub(super) struct Times {
-    pub(super) range: Option<(u64, u64)>,
+    wanted: Wanted,
     pub(super) order: Ascent,
     /// The clock value from which the next packet goes on.
     pub(super) clock: u64,
-    /// How many there are.
+    /// How many are wanted.
     pub(super) events: u64,
 }
 
 impl SpineSink for Times {
     #[inline]
     fn event(&mut self, _class: EventClassId, cycles: u64, start_bits: u64, _body_bits: u64) -> bool {
-        self.events += 1;
+        let is_wanted = self.wanted.range.is_none_or(|(first, last)| first <= cycles && cycles <= last);
+        self.events += u64::from(is_wanted);
         self.order.pass(cycles, start_bits);
-        self.range.is_none_or(|(first, last)| first <= cycles && cycles <= last)
+        is_wanted || self.wanted.is_counted
     }
 }
 
-/// The times of the events of a packet behind `largest`, when all of them can be read and are in a range of clock values;
+/// The times of the events of a packet behind `largest`, when all of them can be read and are wanted, or only counted;
 /// `is_ahead` when the caller finds out later whether their bytes are there.
-pub(super) fn sound_times(data: &PacketData, range: Option<(u64, u64)>, largest: u64, is_ahead: bool) -> Option<Times> {
-    let mut times = Times { range, order: Ascent::from(largest), clock: 0, events: 0 };
+pub(super) fn sound_times(data: &PacketData, wanted: Wanted, largest: u64, is_ahead: bool) -> Option<Times> {
+    let mut times = Times { wanted, order: Ascent::from(largest), clock: 0, events: 0 };
     let mut state = data.state.clone();
     let end = data.scan(&mut data.first_event(), &mut state, &mut times);
     times.clock = state.clock;
