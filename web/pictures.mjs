@@ -86,17 +86,26 @@ async function unpacked(text) {
   return { width: map.width, height: map.height, pixels: btoa(bytes) };
 }
 
-/** A PNG with the 256 commonest colours; others become the nearest of these. */
+/** A PNG with 256 colours, the commonest and some that are like none of these; others become the nearest. */
 function png(width, height, rgba) {
   const counts = new Map();
   for (let i = 0; i < rgba.length; i += 4) { const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2]; counts.set(c, (counts.get(c) ?? 0) + 1); }
-  const palette = [...counts].sort((a, b) => b[1] - a[1]).slice(0, 256).map(([c]) => c);
-  const places = new Map(palette.map((c, i) => [c, i]));
   const parts = (c) => [c >> 16, (c >> 8) & 255, c & 255];
+  const far = (a, b) => { const [x, y] = [parts(a), parts(b)]; return x.reduce((sum, of, i) => sum + (of - y[i]) ** 2, 0); };
+  const colours = [...counts].sort((a, b) => b[1] - a[1]);
+  const palette = colours.slice(0, 192).map(([c]) => c);
+  // A colour that is rare and like no other, such as that of a loss, has a place before one that is nearly there.
+  const others = colours.slice(192).map(([c, n]) => ({ c, n, least: Math.min(...palette.map((p) => far(c, p))) }));
+  while (palette.length < 256 && others.length > 0) {
+    const next = others.reduce((best, of) => (of.least * Math.sqrt(of.n) > best.least * Math.sqrt(best.n) ? of : best));
+    palette.push(next.c);
+    others.forEach((of) => { of.least = Math.min(of.least, far(of.c, next.c)); });
+    others.splice(others.indexOf(next), 1);
+  }
+  const places = new Map(palette.map((c, i) => [c, i]));
   const near = (c) => {
-    const [r, g, b] = parts(c);
     let best = 0, least = Infinity;
-    palette.forEach((p, i) => { const [x, y, z] = parts(p); const d = (r - x) ** 2 + (g - y) ** 2 + (b - z) ** 2; if (d < least) [best, least] = [i, d]; });
+    palette.forEach((p, i) => { const d = far(c, p); if (d < least) [best, least] = [i, d]; });
     places.set(c, best);
     return best;
   };
