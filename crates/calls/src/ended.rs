@@ -94,7 +94,7 @@ struct Open {
     texts: Option<Box<Texts>>,
 }
 
-/// What a call stands on.
+/// The calls below a call on its stack.
 #[derive(Clone, Copy, Default)]
 struct Around {
     /// The place of the call that it was made from on the stack, and one; 0 for none.
@@ -112,7 +112,7 @@ struct Stacks<N> {
     ns: N,
 }
 
-/// What a call that is made now stands on.
+/// The calls below one that is made now.
 #[inline]
 fn around(stack: &[Option<Open>]) -> Around {
     let innermost = stack.iter().enumerate().rev().find_map(|(at, open)| Some((open.as_ref()?, at + 1)));

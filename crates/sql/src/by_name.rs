@@ -77,8 +77,8 @@ pub(crate) struct GroupByNameExec {
 }
 
 impl GroupByNameExec {
-    /// What does the same as an aggregation of rows, but for the last step of one that has no other behind it. `None` when that
-    /// groups by other things than names, or keeps more than a few numbers of each group.
+    /// A plan that does the same as an aggregation of rows, but for the last step of one that has no other behind it. `None` when
+    /// that groups by other things than names, or keeps more than a few numbers of each group.
     fn instead_of(of: &AggregateExec) -> Result<Option<GroupByNameExec>> {
         let groups = of.group_expr();
         let takes_rows = matches!(of.mode(), AggregateMode::Partial | AggregateMode::Single);
@@ -221,7 +221,7 @@ struct Groups {
     of_rows: Vec<usize>,
 }
 
-/// What is asked of each group.
+/// An aggregate of each group.
 struct Aggregate {
     arguments: Vec<Arc<dyn PhysicalExpr>>,
     filter: Option<Arc<dyn PhysicalExpr>>,

@@ -22,6 +22,7 @@ mod filters;
 mod functions;
 mod gather;
 mod kinds;
+mod merged;
 pub mod output;
 mod overlap;
 pub mod page;
