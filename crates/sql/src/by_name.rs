@@ -82,7 +82,8 @@ impl GroupByNameExec {
     fn instead_of(of: &AggregateExec) -> Result<Option<GroupByNameExec>> {
         let groups = of.group_expr();
         let takes_rows = matches!(of.mode(), AggregateMode::Partial | AggregateMode::Single);
-        if !takes_rows || !groups.is_single() || groups.is_empty() || of.limit_options().is_some() {
+        let is_short = groups.is_single() && (1..=MOST_COLUMNS).contains(&groups.num_group_exprs());
+        if !takes_rows || !is_short || of.limit_options().is_some() {
             return Ok(None);
         }
         let input = of.input();
@@ -198,6 +199,9 @@ impl ExecutionPlan for GroupByNameExec {
 /// memory does not grow with the number of names.
 const MOST_GROUPS: usize = 8192;
 
+/// The keys of so many columns, of 31 bits each, are one number of 64 bits.
+const MOST_COLUMNS: usize = 2;
+
 /// With so many pairs of keys a table has a place for each of them.
 const MOST_PLACES: u64 = 1 << 16;
 
@@ -236,11 +240,11 @@ enum ByKeys {
 }
 
 impl ByKeys {
-    /// For so many different numbers; more than that cannot be told apart.
-    fn new(numbers: Option<u64>) -> Option<ByKeys> {
-        match numbers? {
-            numbers if numbers <= MOST_PLACES => Some(ByKeys::Dense(vec![0; numbers as usize])),
-            _ => Some(ByKeys::Sparse(HashMap::new())),
+    /// For so many different numbers.
+    fn new(numbers: u64) -> ByKeys {
+        match numbers {
+            ..=MOST_PLACES => ByKeys::Dense(vec![0; numbers as usize]),
+            _ => ByKeys::Sparse(HashMap::new()),
         }
     }
 
@@ -297,10 +301,7 @@ impl Groups {
         if !is_known {
             self.dictionaries = columns.iter().map(|column| column.values().clone()).collect();
             // NULL has a place of its own behind the texts.
-            let places = columns.iter().map(|column| column.values().len() as u64 + 1);
-            let numbers = places.into_iter().try_fold(1u64, |product, places| product.checked_mul(places));
-            let too_many = || DataFusionError::Execution("there are too many names to group by".into());
-            self.by_keys = ByKeys::new(numbers).ok_or_else(too_many)?;
+            self.by_keys = ByKeys::new(columns.iter().map(|column| column.values().len() as u64 + 1).product());
         }
         self.of_rows.clear();
         let rows = batch.num_rows();
@@ -485,6 +486,7 @@ mod tests {
                 "select a, x, count(*) from t group by a, x",
                 "select a, min(b) from t group by a",
                 "select a, median(x) from t group by a",
+                "select a, b, c, count(*) from (select a, b, arrow_cast(b, 'Dictionary(Int32, Utf8)') as c from t) group by a, b, c",
                 "select count(*) from t",
             ] {
                 let (_, is_own) = runtime.block_on(rows(&context(&table, 1, true), text));

@@ -159,7 +159,7 @@ struct Reader {
     fields: Vec<bool>,
 }
 
-/// What was read.
+/// A step of reading.
 enum Step {
     Events(Waiting),
     /// Events of which nothing but their number is wanted.
