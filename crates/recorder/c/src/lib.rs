@@ -133,8 +133,7 @@ pub unsafe extern "C" fn tm_record_register_(site: *const Site) -> u32 {
     site.has_counter.store(process.has_counter.into(), Ordering::Relaxed);
     site.thread.store(process.thread as i64, Ordering::Relaxed);
     site.longest_text.store(process.longest_text, Ordering::Relaxed);
-    record::c::register(Place(&site.state), &event);
-    site.state.load(Ordering::Acquire)
+    record::c::register(Place(&site.state), &event)
 }
 
 /// Forgets the sites of a list: their library is unloaded.

@@ -72,9 +72,9 @@ pub fn process() -> Process {
     }
 }
 
-/// Makes an event known, or asks again whether it is on. Its state is stored.
-pub fn register(place: Place, event: &Event<'_>) {
-    recorder::register_place(place, event);
+/// Makes an event known, or asks again whether it is on. Its state is stored, and given: 0 when this time it is discarded.
+pub fn register(place: Place, event: &Event<'_>) -> u32 {
+    recorder::register_place(place, event).unwrap_or(0)
 }
 
 /// Forgets the place of an event. Nothing is stored there any more.

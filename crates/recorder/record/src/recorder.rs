@@ -24,6 +24,8 @@ use crate::{clock, folder, local};
 const MAX_CLASSES: u32 = 65_533;
 /// Longest wait for threads to leave their events.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// Time for which a disk that took no description of a class is not asked again: every event of such a class asks.
+const REFUSED: Duration = Duration::from_millis(100);
 /// Time between the two readings of the clocks at the start.
 const FIRST_PAIRS: Duration = Duration::from_millis(20);
 
@@ -203,6 +205,8 @@ struct Running {
     first: Pair,
     pair: Pair,
     metadata: File,
+    /// When the disk took no description of a class, unless it has taken one since.
+    refused: Option<Instant>,
     /// In the order of their ids.
     classes: Vec<Class>,
     ids: HashMap<Kind, u32>,
@@ -257,17 +261,33 @@ impl State {
         }
     }
 
-    /// Turns a registered site on or off. On, its class has an id.
+    /// Turns a registered site on or off, for an event. On, its class has an id. Where that cannot be, the event is discarded,
+    /// and the next one asks again.
     fn decide(&mut self, at: usize) {
         self.begin_pending();
         let Known { site, classes, signature, .. } = self.sites[at];
         let name = site.full_name();
-        let running = self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name));
-        match running.and_then(|running| running.add_class(site, name, classes)) {
-            Some(id) => site.turn_on(id, signature),
+        match self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name)) {
             None => site.turn_off(),
+            Some(running) => match running.add_class(site, name, classes) {
+                Some(id) => site.turn_on(id, signature),
+                None => {
+                    site.ask_again();
+                    self.discard();
+                }
+            },
         }
         self.sites[at].copy_state();
+    }
+
+    /// Counts an event that is discarded outside of its thread's ring: in the first one, or, as long as there is none, here.
+    fn discard(&mut self) {
+        match self.running.as_ref().and_then(|running| running.rings.first()) {
+            Some(first) => {
+                first.mapping.u64(header::DISCARDED).fetch_add(1, Ordering::Relaxed);
+            }
+            None => self.uncounted += 1,
+        }
     }
 
     fn begin(&mut self, running: Running) {
@@ -338,6 +358,7 @@ impl Running {
             first,
             pair,
             metadata,
+            refused: None,
             classes: Vec::new(),
             ids: HashMap::new(),
             rings: Vec::new(),
@@ -349,7 +370,7 @@ impl Running {
         Ok(running)
     }
 
-    /// The id of the class of a site's events. `None` when there are too many, or the disk is full.
+    /// The id of the class of a site's events. `None` when there are too many, or the disk is full or was just now.
     fn add_class(&mut self, site: &Site, name: String, classes: &[FieldClass]) -> Option<u32> {
         let fields = site.fields().iter().map(|name| name.to_string()).zip(classes.iter().copied());
         let kind = Kind { name, call: site.call(), level: site.level(), fields: fields.collect() };
@@ -366,11 +387,12 @@ impl Running {
     fn describe(&mut self, class: Class) -> Option<u32> {
         let id = u32::try_from(self.classes.len()).ok().filter(|&id| id < MAX_CLASSES)?;
         let class = Class { id, ..class };
-        // One write: a reader sees all of it or nothing. What a full disk cuts off is taken back.
+        if self.refused.is_some_and(|refused| refused.elapsed() < REFUSED) {
+            return None;
+        }
         let text = metadata::class(self.options.format, &class);
-        let before = self.metadata.metadata().ok()?.len();
-        if self.metadata.write(text.as_bytes()).ok()? != text.len() {
-            let _ = self.metadata.set_len(before);
+        self.refused = append(&mut self.metadata, text.as_bytes()).is_err().then(Instant::now);
+        if self.refused.is_some() {
             return None;
         }
         let Class { name, call, level, fields, .. } = class.clone();
@@ -447,6 +469,22 @@ impl Running {
         folder::finish(&self.folder, clock, self.options.sync)?;
         Ok(summary)
     }
+}
+
+/// Appends a text by one write, so that a reader sees all of it or nothing. What a full disk cuts off is taken back.
+fn append(file: &mut File, text: &[u8]) -> io::Result<()> {
+    let before = file.metadata()?.len();
+    let written = loop {
+        match file.write(text) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            written => break written?,
+        }
+    };
+    if written != text.len() {
+        file.set_len(before)?;
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    Ok(())
 }
 
 /// Begins to record.
@@ -557,11 +595,12 @@ fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
     before.finish(are_quiet, uncounted)
 }
 
-/// Makes a site known: its class gets an id, or it is off.
-pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], signature: u32) {
+/// Makes a site known for an event: its class gets an id, or it is off. Gives its state, as long as the event is not
+/// discarded: what it is later is for others.
+pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], signature: u32) -> Option<u32> {
     let registered = local::locked(|state| {
         if site.id().is_some() {
-            return;
+            return site.state();
         }
         let at = state.sites.iter().position(|known| std::ptr::eq(known.site, site)).unwrap_or_else(|| {
             state.sites.push(Known {
@@ -574,10 +613,12 @@ pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], sign
             state.sites.len() - 1
         });
         state.decide(at);
+        site.state()
     });
     if registered.is_none() {
         count_unplaced();
     }
+    registered
 }
 
 /// Counts an event of a signal handler that interrupted the recorder, or its thread while that had no ring: it is not
@@ -588,7 +629,13 @@ pub(crate) fn count_unplaced() {
 
 /// The id of a class of events of this site whose fields are others than those it was registered with.
 pub(crate) fn class_of(site: &Site, classes: &[FieldClass]) -> Option<u32> {
-    let known = local::locked(|state| state.running.as_mut()?.add_class(site, site.full_name(), classes));
+    let known = local::locked(|state| {
+        let id = state.running.as_mut()?.add_class(site, site.full_name(), classes);
+        if id.is_none() {
+            state.discard();
+        }
+        id
+    });
     if known.is_none() {
         count_unplaced();
     }
@@ -644,12 +691,7 @@ fn open(state: &mut State, writer: &Writer) -> bool {
             true
         }
         Err(error) => {
-            match running.rings.first() {
-                Some(first) => {
-                    first.mapping.u64(header::DISCARDED).fetch_add(1, Ordering::Relaxed);
-                }
-                None => state.uncounted += 1,
-            }
+            state.discard();
             if !IS_SAID.swap(true, Ordering::Relaxed) {
                 let _ = writeln!(io::stderr(), "tracemill-record: a thread is not recorded: {error}");
             }
@@ -658,9 +700,9 @@ fn open(state: &mut State, writer: &Writer) -> bool {
     }
 }
 
-/// Makes a site of C known, whose state stands at `place` from now on.
+/// As [`register`], of a site of C, whose state stands at `place` from now on.
 #[cfg(feature = "c")]
-pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>) {
+pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>) -> Option<u32> {
     let registered = local::locked(|state| {
         let is_it = |known: &Known| known.mirror == Mirror::At(place);
         // A site of a library that was unloaded serves the next one of its kind.
@@ -673,10 +715,12 @@ pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>
         });
         state.sites[at].mirror = Mirror::At(place);
         state.decide(at);
+        state.sites[at].site.state()
     });
     if registered.is_none() {
         count_unplaced();
     }
+    registered
 }
 
 /// Forgets a place of C: its library is unloaded.

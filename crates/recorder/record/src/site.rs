@@ -109,8 +109,7 @@ impl Site {
     #[cold]
     #[inline(never)]
     fn register(&'static self, classes: &'static [FieldClass], signature: u32) -> u32 {
-        recorder::register(self, classes, signature);
-        self.state.load(Ordering::Relaxed)
+        recorder::register(self, classes, signature).unwrap_or(UNKNOWN)
     }
 
     /// Full name of its events.
@@ -129,8 +128,7 @@ impl Site {
         (self.target, self.name)
     }
 
-    /// Its state, as C looks at it.
-    #[cfg(feature = "c")]
+    /// Its state: 0 when the recorder must be asked, 1 when it is off.
     pub(crate) fn state(&self) -> u32 {
         self.state.load(Ordering::Relaxed)
     }

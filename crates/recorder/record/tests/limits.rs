@@ -4,6 +4,7 @@
 
 mod util;
 
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -103,6 +104,67 @@ fn a_thread_without_room_for_a_ring_is_not_recorded() {
         assert!(numbers(&folder.join("t")).is_empty());
         std::fs::remove_dir_all(folder.join("t")).expect("it is removed");
     }
+}
+
+/// The first half of a name, of more bytes than are left in any page.
+const LONG: &str = match std::str::from_utf8(&[b'x'; 5000]) {
+    Ok(text) => text,
+    Err(_) => "",
+};
+
+/// Events of a class that no disk has taken yet; `T` is another one of a place that is known.
+fn late<T: tracemill_record::Field>(value: T) {
+    event!(target: LONG, "late", i = value);
+}
+
+/// Records while the disk takes no description of a class, and when it does again.
+fn record_late(folder: &Path) {
+    let small = folder.join("small");
+    let recorder = Recorder::options(small.join("t")).flight(8192).packet(4096).start().expect("it starts");
+    event!(target: "t", "tick", i = 0_u64);
+    late(1_u64);
+    let filler = small.join("filler");
+    let mut file = std::fs::File::create(&filler).expect("a file");
+    while file.write(&[0; 4096]).is_ok() {}
+    for i in 2..5 {
+        event!(target: LONG, "never", i = i as u64);
+        late(i as u32);
+    }
+    assert_eq!(recorder.discarded(), 6);
+    drop(file);
+    std::fs::remove_file(filler).expect("it is removed");
+    let mut tried = 8;
+    for event in [|i: u64| event!(target: LONG, "again", i = i), |i| late(i as u32)] {
+        loop {
+            let before = recorder.discarded();
+            event(tried);
+            tried += 1;
+            assert!(tried < 20_000, "the disk is not asked again");
+            if recorder.discarded() == before {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let summary = recorder.finish().expect("it finishes");
+    println!("tried: {tried}\nfinished: {}", summary.discarded);
+}
+
+#[test]
+fn events_that_cannot_be_described_are_counted_until_they_can() {
+    if let Some(folder) = argument() {
+        return record_late(&folder);
+    }
+    let folder = Folder::new("undescribed");
+    let shell = "mount -t tmpfs -o size=1m none \"$SMALL\" && \"$@\" && cp -r \"$SMALL/t\" \"$TRACEMILL_TEST_CHILD/t\"";
+    let name = "events_that_cannot_be_described_are_counted_until_they_can";
+    let Some(output) = with_mounts(name, &folder, shell) else { return };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let (kept, lost) = (numbers(&folder.join("t")), discarded(&folder.join("t")));
+    assert_eq!(kept[..2], [0, 1]);
+    assert_eq!((kept.len(), lost.to_string().as_str()), (4, line(&text, "finished: ")));
+    assert_eq!((kept.len() as u64 + lost).to_string(), line(&text, "tried: "));
 }
 
 /// A program that asks for no summary is told all the same.
