@@ -22,29 +22,30 @@ pub enum FieldClass {
     Slice(&'static FieldClass),
 }
 
-/// Mixes classes to a number of 16 bits.
-const fn signature(classes: &[FieldClass]) -> u32 {
-    let (mut hash, mut at) = (0x811c_9dc5_u32, 0);
+/// The classes of a field and one: no digit of [`shape`] is 0.
+const SHAPES: u64 = 25;
+
+/// The classes of fields as one number, which no other classes have: they are its digits.
+const fn shape(classes: &[FieldClass]) -> u64 {
+    let (mut shape, mut at) = (0_u64, 0);
     while at < classes.len() {
-        let mut class = &classes[at];
-        loop {
-            let (number, next) = match class {
-                FieldClass::Unsigned(bits) => (*bits, None),
-                FieldClass::Signed(bits) => (0x100 + *bits, None),
-                FieldClass::Bool => (0x200, None),
-                FieldClass::Float(bits) => (0x300 + *bits, None),
-                FieldClass::Text => (0x400, None),
-                FieldClass::Slice(element) => (0x500, Some(*element)),
-            };
-            hash = (hash ^ number).wrapping_mul(0x0100_0193);
-            match next {
-                Some(element) => class = element,
-                None => break,
-            }
-        }
+        // The compiler says so when there are too many: twelve fit.
+        shape = shape * SHAPES + digit(classes[at]);
         at += 1;
     }
-    hash >> 16 ^ hash & 0xffff
+    shape
+}
+
+/// A class as a number, from 1 to 12, and to 24 for a slice of it.
+const fn digit(class: FieldClass) -> u64 {
+    match class {
+        FieldClass::Unsigned(bits) => bits.ilog2() as u64 - 2,
+        FieldClass::Signed(bits) => bits.ilog2() as u64 + 2,
+        FieldClass::Float(bits) => bits.ilog2() as u64 + 4,
+        FieldClass::Bool => 11,
+        FieldClass::Text => 12,
+        FieldClass::Slice(element) => 12 + digit(*element),
+    }
 }
 
 pub(crate) mod sealed {
@@ -229,9 +230,9 @@ pub trait Fields: sealed::Sealed {
     #[doc(hidden)]
     const CLASSES: &'static [FieldClass];
 
-    /// A number of 16 bits that other classes most probably do not have.
+    /// Their classes as a number.
     #[doc(hidden)]
-    const SIGNATURE: u32 = signature(Self::CLASSES);
+    const SHAPE: u64 = shape(Self::CLASSES);
 
     /// Their length in an event, in bytes.
     #[doc(hidden)]
@@ -349,5 +350,28 @@ mod tests {
     fn lengths_are_those_of_the_encoding() {
         assert_eq!((1_u8, "ab", [1_u16, 2].as_slice(), true, 1.0_f32).encoded_len(), 1 + 6 + 8 + 1 + 4);
         assert_eq!(<(usize, &str)>::CLASSES, [FieldClass::Unsigned(64), FieldClass::Text]);
+    }
+
+    #[test]
+    fn every_class_has_a_digit_of_its_own() {
+        const WHOLE: [FieldClass; 12] = [
+            u8::CLASS,
+            u16::CLASS,
+            u32::CLASS,
+            u64::CLASS,
+            i8::CLASS,
+            i16::CLASS,
+            i32::CLASS,
+            i64::CLASS,
+            f32::CLASS,
+            f64::CLASS,
+            bool::CLASS,
+            str::CLASS,
+        ];
+        let digits: Vec<u64> =
+            WHOLE.iter().flat_map(|class| [digit(*class), digit(FieldClass::Slice(class))]).collect();
+        let sorted: std::collections::BTreeSet<u64> = digits.into_iter().collect();
+        assert!(sorted.into_iter().eq(1..SHAPES));
+        assert!(SHAPES.checked_pow(12).is_some(), "as many fields as an event can have");
     }
 }

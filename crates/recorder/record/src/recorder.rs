@@ -158,7 +158,7 @@ pub(crate) struct State {
 struct Known {
     site: &'static Site,
     classes: &'static [FieldClass],
-    signature: u32,
+    shape: u64,
     #[cfg(feature = "c")]
     mirror: Mirror,
 }
@@ -265,12 +265,12 @@ impl State {
     /// and the next one asks again.
     fn decide(&mut self, at: usize) {
         self.begin_pending();
-        let Known { site, classes, signature, .. } = self.sites[at];
+        let Known { site, classes, shape, .. } = self.sites[at];
         let name = site.full_name();
         match self.running.as_mut().filter(|running| lets_through(&running.options.filter, &name)) {
             None => site.turn_off(),
             Some(running) => match running.add_class(site, name, classes) {
-                Some(id) => site.turn_on(id, signature),
+                Some(id) => site.turn_on(id, shape),
                 None => {
                     site.ask_again();
                     self.discard();
@@ -597,7 +597,7 @@ fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
 
 /// Makes a site known for an event: its class gets an id, or it is off. Gives its state, as long as the event is not
 /// discarded: what it is later is for others.
-pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], signature: u32) -> Option<u32> {
+pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], shape: u64) -> Option<u32> {
     let registered = local::locked(|state| {
         if site.id().is_some() {
             return site.state();
@@ -606,7 +606,7 @@ pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], sign
             state.sites.push(Known {
                 site,
                 classes,
-                signature,
+                shape,
                 #[cfg(feature = "c")]
                 mirror: Mirror::None,
             });
@@ -710,7 +710,7 @@ pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>
         let at = state.sites.iter().position(is_it).or_else(|| state.sites.iter().position(is_free));
         let at = at.unwrap_or_else(|| {
             let (site, classes) = event.leak();
-            state.sites.push(Known { site, classes, signature: 0, mirror: Mirror::Gone });
+            state.sites.push(Known { site, classes, shape: 0, mirror: Mirror::Gone });
             state.sites.len() - 1
         });
         state.sites[at].mirror = Mirror::At(place);

@@ -1,6 +1,6 @@
 //! Places in programs where events are recorded.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::field::{FieldClass, Fields};
 use crate::metadata::{Call, Level};
@@ -12,14 +12,13 @@ const UNKNOWN: u32 = 0;
 const OFF: u32 = 1;
 /// Added to the id of the class.
 const FIRST: u32 = 2;
-/// The bits of a state with the id; above them stands the signature of the fields.
-const ID_MASK: u32 = 0xffff;
-const SIGNATURE_SHIFT: u32 = 16;
 
 /// A place in a program where an event of one class is recorded. Made by the macros [`event!`](crate::event) and
 /// [`span!`](crate::span).
 pub struct Site {
     state: AtomicU32,
+    /// The classes of the fields that it was first registered with, as [`Fields::SHAPE`] has them. Never another one.
+    shape: AtomicU64,
     target: &'static str,
     name: &'static str,
     call: Call,
@@ -30,7 +29,8 @@ pub struct Site {
 impl Site {
     /// A place for events of this name, with fields of these names.
     pub const fn new(target: &'static str, name: &'static str, call: Call, fields: &'static [&'static str]) -> Site {
-        Site { state: AtomicU32::new(UNKNOWN), target, name, call, fields, level: None }
+        let (state, shape) = (AtomicU32::new(UNKNOWN), AtomicU64::new(0));
+        Site { state, shape, target, name, call, fields, level: None }
     }
 
     /// The site with a level.
@@ -47,7 +47,7 @@ impl Site {
         if state <= OFF {
             return;
         }
-        let (id, values) = ((state & ID_MASK) - FIRST, crate::field::Encoded(bytes));
+        let (id, values) = (state - FIRST, crate::field::Encoded(bytes));
         match local::writer() {
             Some(writer) => ring::write(writer, id, &values),
             None => ring::write_first(id, &values),
@@ -59,7 +59,7 @@ impl Site {
     #[inline(always)]
     pub(crate) fn id_when_on(&self) -> Option<u32> {
         let state = self.state.load(Ordering::Relaxed);
-        (state > OFF).then(|| (state & ID_MASK) - FIRST)
+        state.checked_sub(FIRST)
     }
 
     /// Records an event, unless it is off. The values are not made then.
@@ -75,13 +75,13 @@ impl Site {
 
     #[inline(always)]
     fn record_on<V: Fields>(&'static self, state: u32, values: impl FnOnce() -> V) {
-        let state = if state == UNKNOWN { self.register(V::CLASSES, V::SIGNATURE) } else { state };
+        let state = if state == UNKNOWN { self.register(V::CLASSES, V::SHAPE) } else { state };
         if state <= OFF {
             return;
         }
-        // A place in a generic function has values of several types: only those of the first one are in its state.
-        let id = match state >> SIGNATURE_SHIFT == V::SIGNATURE {
-            true => (state & ID_MASK) - FIRST,
+        // A place in a generic function has values of several types: its state is about those of the first one only.
+        let id = match self.shape.load(Ordering::Relaxed) == V::SHAPE {
+            true => state - FIRST,
             false => match self.other_class(V::CLASSES) {
                 Some(id) => id,
                 None => return,
@@ -108,8 +108,8 @@ impl Site {
 
     #[cold]
     #[inline(never)]
-    fn register(&'static self, classes: &'static [FieldClass], signature: u32) -> u32 {
-        recorder::register(self, classes, signature).unwrap_or(UNKNOWN)
+    fn register(&'static self, classes: &'static [FieldClass], shape: u64) -> u32 {
+        recorder::register(self, classes, shape).unwrap_or(UNKNOWN)
     }
 
     /// Full name of its events.
@@ -145,8 +145,9 @@ impl Site {
         self.fields
     }
 
-    pub(crate) fn turn_on(&self, id: u32, signature: u32) {
-        self.state.store((id + FIRST) | (signature << SIGNATURE_SHIFT), Ordering::Release);
+    pub(crate) fn turn_on(&self, id: u32, shape: u64) {
+        self.shape.store(shape, Ordering::Relaxed);
+        self.state.store(id + FIRST, Ordering::Release);
     }
 
     pub(crate) fn turn_off(&self) {
@@ -160,7 +161,7 @@ impl Site {
 
     /// The id of its class, when it is on.
     pub(crate) fn id(&self) -> Option<u32> {
-        (self.state.load(Ordering::Relaxed) & ID_MASK).checked_sub(FIRST)
+        self.state.load(Ordering::Relaxed).checked_sub(FIRST)
     }
 }
 

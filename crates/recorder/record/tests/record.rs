@@ -83,6 +83,11 @@ fn generic<T: tracemill_record::Field>(value: T) {
     event!(target: "t", "generic", value = value);
 }
 
+/// Two fields whose types depend on the caller.
+fn generic_pair<A: tracemill_record::Field, B: tracemill_record::Field>(a: A, b: B) {
+    event!(target: "t", "pair", a = a, b = b);
+}
+
 #[test]
 fn a_place_in_a_generic_function_has_a_class_for_each_type() {
     let _one = lock();
@@ -98,10 +103,14 @@ fn a_place_in_a_generic_function_has_a_class_for_each_type() {
     recorder.rotate(folder.join("u")).expect("it goes on");
     generic(5_u64);
     event!(target: "t", "generic", other = 6_u8);
+    // Whose classes were the same number once, when it had 16 bits.
+    generic_pair(7.5_f32, "eight");
+    generic_pair(9_i8, [10_u32]);
     recorder.finish().expect("it finishes");
     let expected = ["t:generic value=1", "t:generic value=two", "t:generic value=3", "t:generic value=4"];
     assert_eq!(events(&folder.join("t")), expected);
-    assert_eq!(events(&folder.join("u")), ["t:generic value=5", "t:generic other=6"]);
+    let expected = ["t:generic value=5", "t:generic other=6", "t:pair a=7.5 b=eight", "t:pair a=9 b=[10]"];
+    assert_eq!(events(&folder.join("u")), expected);
 }
 
 #[test]
