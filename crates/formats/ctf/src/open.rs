@@ -267,19 +267,28 @@ impl Folder {
     }
 
     /// An index has every number; those whose field the packets lack mean nothing.
-    fn without_absent_roles(&self, list: PacketList) -> PacketList {
+    fn without_absent_roles(&self, mut list: PacketList) -> PacketList {
         let has = |root: Option<_>, role: Role| root.is_some_and(|root| has_role(&self.schema, root, role));
-        let without = |mut packet: Packet| {
-            let context = self.schema.stream(packet.class).packet_context;
-            let keep = |value: Option<u64>, role: Role| value.filter(|_| has(context, role));
-            packet.begin_cycles = keep(packet.begin_cycles, Role::PacketBegin);
-            packet.end_cycles = keep(packet.end_cycles, Role::PacketEnd);
-            packet.discarded_snapshot = keep(packet.discarded_snapshot, Role::DiscardedEvents);
-            packet.sequence = keep(packet.sequence, Role::PacketSequence);
-            packet.stream_id = packet.stream_id.filter(|_| has(self.schema.packet_header, Role::StreamId));
-            packet
-        };
-        list.iter().map(without).collect()
+        let has_stream_id = has(self.schema.packet_header, Role::StreamId);
+        let of_context = [Role::PacketBegin, Role::PacketEnd, Role::DiscardedEvents, Role::PacketSequence];
+        let roles_of = |class| of_context.map(|role| has(self.schema.stream(class).packet_context, role));
+        let Some(first) = list.first() else { return list };
+        // Nearly all files have packets of one class.
+        let (mut class, mut roles) = (first.class, roles_of(first.class));
+        for at in 0..list.len() {
+            list.update(at, |packet| {
+                if packet.class != class {
+                    (class, roles) = (packet.class, roles_of(packet.class));
+                }
+                let [has_begin, has_end, has_discarded, has_sequence] = roles;
+                packet.begin_cycles = packet.begin_cycles.filter(|_| has_begin);
+                packet.end_cycles = packet.end_cycles.filter(|_| has_end);
+                packet.discarded_snapshot = packet.discarded_snapshot.filter(|_| has_discarded);
+                packet.sequence = packet.sequence.filter(|_| has_sequence);
+                packet.stream_id = packet.stream_id.filter(|_| has_stream_id);
+            });
+        }
+        list
     }
 }
 
