@@ -174,6 +174,8 @@ impl Leaf {
 struct Extent {
     size: u64,
     align: u64,
+    /// What the source says of its alignment, as far as that is known: it is not less, packed or not.
+    least: u64,
 }
 
 /// A type by value.
@@ -183,6 +185,8 @@ pub(crate) struct Passed {
     pub(crate) passing: Passing,
     /// Alignment on the stack, in bytes.
     pub(crate) align: u64,
+    /// The alignment that it has if it is packed, which nothing says.
+    pub(crate) least: u64,
 }
 
 /// How values of a type are passed. `None` when nobody knows, as of vectors that are longer than the registers that every
@@ -190,7 +194,8 @@ pub(crate) struct Passed {
 pub(crate) fn of(unit: UnitRef<'_, Slice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
     let mut content = Content::default();
     let extent = add(unit, kind, 0, MOST_LEVELS, &mut content)?;
-    Ok(extent.and_then(|Extent { size, align }| Some(Passed { size, passing: content.passing(size)?, align })))
+    Ok(extent
+        .and_then(|Extent { size, align, least }| Some(Passed { size, passing: content.passing(size)?, align, least })))
 }
 
 /// Adds the members of a structure, a class or a union that begins at this byte.
@@ -205,7 +210,9 @@ fn structure<'a>(
     let Some(size) = size else { return Ok(None) };
     let mut own = Content { is_object: is_object(unit, entry)?, seen: content.seen, ..Content::default() };
     let mut is_packed = false;
-    let mut align = number(entry, gimli::DW_AT_alignment).unwrap_or(1);
+    // What is said holds for a packed one as well: of it, or of a member.
+    let mut least = number(entry, gimli::DW_AT_alignment).unwrap_or(1);
+    let mut align = least;
     let mut tree = unit.entries_tree(Some(entry.offset()))?;
     let mut children = tree.root()?.children();
     while let Some(child) = children.next()? {
@@ -246,13 +253,12 @@ fn structure<'a>(
         };
         let Some(found) = found else { return Ok(None) };
         is_packed |= bits.is_none() && !at.is_multiple_of(found.align);
-        align = align.max(found.align).max(number(member, gimli::DW_AT_alignment).unwrap_or(1));
+        least = least.max(number(member, gimli::DW_AT_alignment).unwrap_or(1));
+        align = align.max(found.align).max(least);
     }
     content.add_structure(own);
-    // What is packed stands nowhere in particular.
     is_packed |= !align.is_power_of_two() || !size.is_multiple_of(align);
-    let align = if is_packed { 1 } else { align };
-    Ok(Some(Extent { size, align }))
+    Ok(Some(Extent { size, align: if is_packed { least } else { align }, least }))
 }
 
 /// Size and alignment of a type, wherever it is.
@@ -294,7 +300,11 @@ fn add(
             let Some(next) = reference(&entry) else { return Ok(None) };
             let own = number(&entry, gimli::DW_AT_alignment).unwrap_or(1);
             let found = add(unit, next, begin, levels, content)?;
-            return Ok(found.map(|extent| Extent { align: extent.align.max(own), ..extent }));
+            return Ok(found.map(|extent| Extent {
+                align: extent.align.max(own),
+                least: extent.least.max(own),
+                ..extent
+            }));
         }
         gimli::DW_TAG_pointer_type
         | gimli::DW_TAG_reference_type
@@ -320,7 +330,7 @@ fn add(
     };
     let Some(leaf) = leaf else { return Ok(None) };
     content.add(begin, &leaf);
-    Ok(Some(Extent { size: leaf.size, align: leaf.align }))
+    Ok(Some(Extent { size: leaf.size, align: leaf.align, least: leaf.align }))
 }
 
 /// Adds the elements of an array, or a vector.
@@ -352,7 +362,7 @@ fn array<'a>(
             _ => return Ok(None),
         };
         content.add(begin, &leaf);
-        return Ok(Some(Extent { size, align: size }));
+        return Ok(Some(Extent { size, align: size, least: size }));
     }
     // What is beyond the registers is in memory, whatever it is.
     let mut at = 0;
@@ -363,7 +373,7 @@ fn array<'a>(
         at += element.size;
     }
     content.is_in_memory |= begin.saturating_add(size) > IN_REGISTERS;
-    Ok(Some(Extent { size, align: element.align }))
+    Ok(Some(Extent { size, ..element }))
 }
 
 /// Do functions of its own copy, move or destroy it, or does it have virtual ones?

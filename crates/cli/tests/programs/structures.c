@@ -13,6 +13,9 @@ struct large { long a, b, c; };
 struct text { char c[13]; };
 struct wide { long double x; };
 struct __attribute__((packed)) packed { char a; long b; };
+struct __attribute__((packed, aligned(16))) fixed { char a; long b; char c[7]; };
+struct __attribute__((packed)) tight { long double x; };
+typedef struct large __attribute__((aligned(16))) moved;
 struct empty {};
 struct inner { struct point p[2]; };
 struct bits { int a : 3, b : 29; };
@@ -87,6 +90,19 @@ int spilled_floats(double a, double b, double c, double d, double e, double f, d
     return (int)(a + b + c + d + e + f + g + i);
 }
 
+// Behind one word: where it is aligned, though it is packed, and where it is not, by another name of its type.
+int odd(long a, long b, long c, long d, long e, long f, long g, struct fixed h, long i, moved j) {
+    put("odd", "7", &h, sizeof h);
+    put("odd", "9", &j, sizeof j);
+    return (int)(a + b + c + d + e + f + g + i);
+}
+
+// Nothing says that it is packed, and so where it is.
+int unknown(long a, long b, long c, long d, long e, long f, long g, struct tight h, long i) {
+    fflush(stdout);
+    return (int)(a + b + c + d + e + f + g + h.x + i);
+}
+
 int most(struct longest value) {
     put("most", "0", &value, sizeof value);
     return value.c[0];
@@ -122,6 +138,8 @@ int main(void) {
     many(1, (struct point){2, 3}, (struct pair){4, 5}, 6.5, (struct mixed){7, 8.5}, (struct large){9, 10, 11}, (struct doubles){12.5, 13.5}, 14, (struct pair){15, 16}, (struct point){17, 18});
     spilled(1, 2, 3, 4, 5, (struct pair){6, 7}, 8, (struct wide){9.5L}, (struct small){'s'});
     spilled_floats(1, 2, 3, 4, 5, 6, 7, (struct doubles){8.5, 9.5}, 10);
+    odd(1, 2, 3, 4, 5, 6, 7, (struct fixed){'f', 8, "packed"}, 9, (moved){10, 11, 12});
+    unknown(1, 2, 3, 4, 5, 6, 7, (struct tight){8.5L}, 9);
     struct longest longest;
     for (int i = 0; i < 1020; i++) longest.c[i] = i * 7;
     most(longest);
