@@ -39,14 +39,39 @@ impl Drop for Folder {
 fn libraries() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--offline", "--quiet", "-p", "tracemill-record-c"]).current_dir(root());
-        assert!(cargo.status().expect("cargo runs").success(), "the library is built");
-        // This test is at target/debug/deps/.
-        let program = std::env::current_exe().expect("this program");
-        let target = program.ancestors().nth(3).expect("the folder of what is built");
-        assert!(target.join("debug/libtracemill_record.so").exists(), "{}", target.display());
-        target.join("debug")
+        build(&[]);
+        built("debug")
+    })
+}
+
+fn build(arguments: &[&str]) {
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--offline", "--quiet", "-p", "tracemill-record-c"]).args(arguments).current_dir(root());
+    cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+    assert!(cargo.status().expect("cargo runs").success(), "the library is built");
+}
+
+/// A folder with what was built.
+fn built(name: &str) -> PathBuf {
+    // This test is at target/debug/deps/.
+    let program = std::env::current_exe().expect("this program");
+    let folder = program.ancestors().nth(3).expect("the folder of what is built").join(name);
+    assert!(folder.join("libtracemill_record.so").exists(), "{}", folder.display());
+    folder
+}
+
+/// The folder of the libraries for aarch64, built first, where that can be.
+fn libraries_for_aarch64() -> Option<PathBuf> {
+    const TARGET: &str = "aarch64-unknown-linux-gnu";
+    let folder = Command::new("rustc").args(["--print", "target-libdir", "--target", TARGET]).output();
+    let folder = folder.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_string()).unwrap_or_default();
+    if !Path::new(&folder).is_dir() {
+        eprintln!("!!! SKIPPED: Rust's target {TARGET} is not installed");
+        return None;
+    }
+    has("aarch64-linux-gnu-gcc").then(|| {
+        build(&["--target", TARGET]);
+        built("aarch64-unknown-linux-gnu/debug")
     })
 }
 
@@ -78,13 +103,18 @@ impl Compiler {
 
     /// Compiles and links a program.
     fn program(self, source: &str, is_static: bool, to: &Path) {
+        self.program_with(source, libraries(), is_static, to);
+    }
+
+    /// The same with the libraries of this folder.
+    fn program_with(self, source: &str, libraries: &Path, is_static: bool, to: &Path) {
         let mut command = self.command(source);
         command.arg("-o").arg(to);
         match is_static {
-            true => command.arg(libraries().join("libtracemill_record.a")).arg("-pthread"),
+            true => command.arg(libraries.join("libtracemill_record.a")).arg("-pthread"),
             false => {
-                let path = format!("-Wl,-rpath,{}", libraries().display());
-                command.args(["-ltracemill_record", "-pthread", &path]).arg("-L").arg(libraries())
+                let path = format!("-Wl,-rpath,{}", libraries.display());
+                command.args(["-ltracemill_record", "-pthread", &path]).arg("-L").arg(libraries)
             }
         };
         run(&mut command);
@@ -180,6 +210,28 @@ fn values_are_those_of_the_same_program_in_rust() {
         }
     }
     assert!(count > 0 || !has("cc"), "a compiler is there, but none that is known");
+}
+
+/// On aarch64, where an emulator is installed; otherwise programs are compiled and linked only.
+#[test]
+fn values_are_the_same_on_aarch64() {
+    let Some(libraries) = libraries_for_aarch64() else { return };
+    let folder = Folder::new("aarch64");
+    record_values(&folder.join("rust"), Format::Ctf2);
+    for (optimized, is_static) in [("-O0", true), ("-O2", false), ("-O3", true)] {
+        let compiler = Compiler("aarch64-linux-gnu-gcc", C, optimized);
+        let program = folder.join("values");
+        compiler.program_with("values.c", &libraries, is_static, &program);
+        if has("qemu-aarch64") {
+            let path = folder.join(&format!("c{optimized}"));
+            run(Command::new("qemu-aarch64")
+                .args(["-L", "/usr/aarch64-linux-gnu"])
+                .arg(&program)
+                .arg(&path)
+                .arg("ctf2"));
+            assert_eq!(events(&path), events(&folder.join("rust")), "{compiler:?}");
+        }
+    }
 }
 
 #[test]

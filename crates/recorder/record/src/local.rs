@@ -25,13 +25,13 @@ thread_local! {
 
 /// A copy of the pointer for C: thread-local storage of the initial-exec model, which is a load at a place that is the same
 /// for all threads. Rust cannot say that, so it is declared in assembly.
-#[cfg(all(feature = "c", target_arch = "x86_64", not(miri)))]
+#[cfg(all(feature = "c", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 pub(crate) mod c {
     core::arch::global_asm!(
-        ".pushsection .tbss.tracemill_record_thread, \"awT\", @nobits",
+        ".pushsection .tbss.tracemill_record_thread, \"awT\", %nobits",
         ".globl tracemill_record_thread",
         ".hidden tracemill_record_thread",
-        ".type tracemill_record_thread, @object",
+        ".type tracemill_record_thread, %object",
         ".size tracemill_record_thread, 8",
         ".balign 8",
         "tracemill_record_thread:",
@@ -44,8 +44,16 @@ pub(crate) mod c {
         let place: isize;
         // SAFETY: a load of a constant that the loader made.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             core::arch::asm!(
                 "mov {}, qword ptr [rip + tracemill_record_thread@GOTTPOFF]",
+                out(reg) place,
+                options(pure, readonly, nostack, preserves_flags),
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!(
+                "adrp {0}, :gottprel:tracemill_record_thread",
+                "ldr {0}, [{0}, :gottprel_lo12:tracemill_record_thread]",
                 out(reg) place,
                 options(pure, readonly, nostack, preserves_flags),
             );
@@ -57,10 +65,20 @@ pub(crate) mod c {
     pub(super) fn set(pointer: *const u8) {
         // SAFETY: a store to the eight bytes of the declaration above, of this thread.
         unsafe {
+            #[cfg(target_arch = "x86_64")]
             core::arch::asm!(
                 "mov qword ptr fs:[{}], {}",
                 in(reg) place(),
                 in(reg) pointer,
+                options(nostack, preserves_flags),
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::asm!(
+                "mrs {thread}, tpidr_el0",
+                "str {pointer}, [{thread}, {place}]",
+                thread = out(reg) _,
+                place = in(reg) place(),
+                pointer = in(reg) pointer,
                 options(nostack, preserves_flags),
             );
         }
@@ -68,7 +86,7 @@ pub(crate) mod c {
 }
 
 /// Without that: C asks for the pointer.
-#[cfg(not(all(feature = "c", target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(feature = "c", any(target_arch = "x86_64", target_arch = "aarch64"), not(miri))))]
 pub(crate) mod c {
     #[cfg(feature = "c")]
     pub(crate) fn place() -> isize {

@@ -195,6 +195,8 @@ TM_RECORD_INLINE_ struct tm_record_thread_ *tm_record_own_(const struct tm_recor
     struct tm_record_thread_ *thread = NULL;
 #if defined(__x86_64__) && !defined(__ILP32__)
     __asm__ volatile("movq %%fs:(%1), %0" : "=r"(thread) : "r"(site->thread));
+#elif defined(__aarch64__) && defined(__LP64__)
+    __asm__ volatile("mrs %0, tpidr_el0\n\tldr %0, [%0, %1]" : "=&r"(thread) : "r"(site->thread));
 #else
     (void)site;
 #endif
@@ -205,6 +207,12 @@ TM_RECORD_INLINE_ struct tm_record_thread_ *tm_record_own_(const struct tm_recor
 TM_RECORD_INLINE_ uint64_t tm_record_now_(const struct tm_record_site_ *site) {
 #if defined(__x86_64__)
     if (__builtin_expect(site->has_counter != 0, 1)) return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    if (__builtin_expect(site->has_counter != 0, 1)) {
+        uint64_t value;
+        __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+        return value;
+    }
 #else
     (void)site;
 #endif

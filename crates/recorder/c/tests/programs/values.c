@@ -38,5 +38,9 @@ int main(int argc, char **argv) {
     tm_t_twelve(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, "twelve");
     tm_t_off(1);
     tm_t_bare();
+#if !defined(TM_DISABLE) && (defined(__x86_64__) || defined(__aarch64__))
+    /* A thread need not ask for its writer. */
+    if (tm_record_site_t_bare.thread == 0 || tm_record_own_(&tm_record_site_t_bare) != tm_record_writer_()) return 7;
+#endif
     return tm_stop() == 0 && tm_discarded() == 0 ? 0 : 6;
 }
