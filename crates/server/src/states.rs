@@ -123,7 +123,7 @@ impl Analysis for Keeper {
         Vec::new()
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, _: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, _: Option<(Ns, Ns)>) -> Table {
         *self.found.borrow_mut() = self.builder.finish(machines);
         Table::default()
     }

@@ -227,6 +227,25 @@ impl Asked {
         times.chain(self.machine_cells(machine)).collect()
     }
 
+    /// Appends the values of [`Asked::step_cells`].
+    pub(crate) fn put_step<'s>(
+        &'s self,
+        range: Option<(Ns, Ns)>,
+        step: i64,
+        machine: u32,
+        values: &mut Vec<Value<'s>>,
+    ) {
+        let span = self.step.and_then(|_| self.span_of_step(range, step));
+        values.extend(span.into_iter().flat_map(|(from, to)| [from, to].map(Value::Integer)));
+        values.extend(self.has_machines.then(|| self.machine_value(machine)));
+    }
+
+    /// A number that never falls where rows are in the order of their steps, machines and threads.
+    pub(crate) fn rank(&self, step: i64, tid: i64) -> i64 {
+        let tid = if self.has_machines { 0 } else { tid.clamp(i32::MIN.into(), i32::MAX.into()) };
+        step.clamp(0, 1 << 30) << 32 | (tid - i64::from(i32::MIN))
+    }
+
     /// Columns of rows about steps: their times, the machine, and others.
     pub(crate) fn step_columns(&self, others: Listed<'_>) -> Vec<Column> {
         let times: Listed<'_> = if self.step.is_some() { &[(Unit::Time, &["from", "to"])] } else { &[] };

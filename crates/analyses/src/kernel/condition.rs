@@ -1,5 +1,7 @@
 //! Conditions on rows, in the language of filters: paths are columns.
 
+use std::rc::Rc;
+
 use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, RowFilter};
 use tracemill_model::error::Result;
 use tracemill_semantics::states::Machines;
@@ -19,7 +21,8 @@ impl Condition {
     pub fn new(expression: &Expression, known: &Known, asked: &Asked) -> Result<Condition> {
         // Columns do not depend on events: the table of no events has them all.
         let nothing = Asked { test: None, sink: None, ..asked.clone() };
-        let table = (known.make)(&nothing).finish(&Machines::new(asked.machine_names.len() as u32), Some((0, 0)));
+        let table =
+            (known.make)(&nothing).finish(&Rc::new(Machines::new(asked.machine_names.len() as u32)), Some((0, 0)));
         let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
         let columns: Vec<(&str, ColumnKind)> =
             table.columns.iter().map(|column| (&*column.name, kind(column.unit))).collect();
@@ -61,7 +64,7 @@ mod tests {
                 let asked = Asked { view, ..Asked::default() };
                 let analysis = (known.make)(&asked);
                 let columns = analysis.columns();
-                let table = analysis.finish(&Machines::new(1), Some((0, 0)));
+                let table = analysis.finish(&Rc::new(Machines::new(1)), Some((0, 0)));
                 assert!(!table.columns.is_empty() && table.rows.is_empty(), "{}", known.name);
                 assert!(view != View::Log || columns == table.columns, "{}", known.name);
             }

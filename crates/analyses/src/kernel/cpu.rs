@@ -1,12 +1,14 @@
 //! `cpu`: who used the CPUs (section 3.2).
 
+use std::rc::Rc;
+
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::ledger::{Account, Ledger};
-use super::rows::Rows;
+use super::ledger::{Account, Closed, Ledger};
+use super::rows::{Rows, Source, Value};
 use super::spans::{More, NO_KEY};
 use super::states::is_system;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
@@ -62,11 +64,13 @@ impl OfThread {
         [self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
     }
 
-    fn cells(&self, length: Ns) -> [Cell; 6] {
-        let share = if length > 0 { Cell::Real(self.time() as f64 / length as f64) } else { Cell::Null };
-        let [time, user, system, irq, unknown] =
-            [self.time(), self.user, self.system, self.irq, self.unknown].map(Cell::Integer);
-        [time, user, system, irq, unknown, share]
+    /// Times, the share of a length, switches and migrations.
+    fn values<'v>(&self, length: Ns) -> [Value<'v>; 8] {
+        let share = if length > 0 { Value::Real(self.time() as f64 / length as f64) } else { Value::Null };
+        let [time, user, system, irq, unknown, switches, migrations] =
+            [self.time(), self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
+                .map(Value::Integer);
+        [time, user, system, irq, unknown, share, switches, migrations]
     }
 }
 
@@ -101,7 +105,7 @@ impl Cpu {
         Some(self.threads.of(machines, step, thread))
     }
 
-    fn thread_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let is_process = self.asked.by.as_deref() == Some("process");
         let asked = &self.asked;
         let (names, counts, prio): (&[_], &[_], &[_]) = match is_process {
@@ -117,18 +121,11 @@ impl Cpu {
             (Unit::Name, prio),
         ]);
         let lives = self.threads.finish(|step| asked.last_step(range, step));
-        let lives = || lives.iter().filter(|(_, of)| of.time() > 0);
-        let all = Cell::Integer(lives().map(|(_, of)| of.time()).sum());
-        let length = |step| asked.span_of_step(range, step).map_or(0, |(from, to)| to - from);
-        let mut rows = Rows::default();
-        let mut keep = |row: &[Cell]| {
-            if asked.keeps(row) {
-                rows.push(row);
-            }
-        };
-        if is_process {
+        let all = Cell::Integer(lives.iter().map(|(_, of)| of.time()).filter(|time| *time > 0).sum());
+        let rows = if is_process {
+            let mut rows = Rows::default();
             let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
-            for ((step, thread), of) in lives() {
+            for ((step, thread), of) in lives.iter().filter(|(_, of)| of.time() > 0) {
                 let thread = machines.thread(thread);
                 let process = processes.entry((step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
                 process.0 += 1;
@@ -137,21 +134,26 @@ impl Cpu {
             for ((step, machine, pid), (threads, of)) in processes {
                 let mut row = asked.step_cells(range, step, machine);
                 row.extend([key_cell(pid), threads.into()]);
-                row.extend(of.cells(length(step)));
-                row.extend([of.switches.into(), of.migrations.into()]);
-                keep(&row);
+                row.extend(of.values(length_of(asked, range, step)).map(Cell::from));
+                if asked.keeps(&row) {
+                    rows.push(&row);
+                }
             }
+            rows
         } else {
-            for ((step, index), of) in lives() {
-                let thread = machines.thread(index);
-                let mut row = asked.step_cells(range, step, thread.machine);
-                row.push(thread.tid.into());
-                row.extend([Cell::integer(thread.pid()), Cell::text(thread.comm.as_deref())]);
-                row.extend(of.cells(length(step)));
-                row.extend([of.switches.into(), of.migrations.into(), Cell::integer(thread.prio())]);
-                keep(&row);
-            }
-        }
+            let of = ThreadRows { asked: asked.clone(), machines: machines.clone(), range, lives };
+            let mut row = Vec::new();
+            let wanted = (0..of.lives.len() as u32).filter(|at| {
+                of.lives.get(*at as usize).time() > 0
+                    && (asked.test.is_none() || {
+                        row.clear();
+                        of.put(*at, &mut row);
+                        asked.keeps_values(&row)
+                    })
+            });
+            let wanted = wanted.collect();
+            Rows::made(Rc::new(of), wanted)
+        };
         let all = vec![(Column::new("time_ns", Unit::Duration), all)];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
         Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
@@ -169,7 +171,7 @@ impl Cpu {
             all.add(of.clone());
             let cpu = machines.cpu(index);
             let mut row = asked.step_cells(range, step, cpu.machine);
-            let length = asked.span_of_step(range, step).map_or(0, |(from, to)| to - from);
+            let length = length_of(asked, range, step);
             row.push(cpu.number.into());
             let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
             row.extend(of.parts().map(|part| Cell::Integer(*part)));
@@ -178,6 +180,39 @@ impl Cpu {
         }
         let all = listed(durations).zip(all.parts().map(|part| Cell::Integer(*part))).collect();
         asked.table("cpu", range, columns_of, rows, all, Order::Keys)
+    }
+}
+
+/// Length of a step, or of the range.
+fn length_of(asked: &Asked, range: Option<(Ns, Ns)>, step: i64) -> Ns {
+    asked.span_of_step(range, step).map_or(0, |(from, to)| to - from)
+}
+
+/// Rows of threads, made of their accounts: there may be many millions of threads that lived for a short time.
+struct ThreadRows {
+    asked: Asked,
+    machines: Rc<Machines>,
+    range: Option<(Ns, Ns)>,
+    lives: Closed<OfThread>,
+}
+
+impl Source for ThreadRows {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (step, thread) = self.lives.key(row as usize);
+        let thread = self.machines.thread(thread);
+        self.asked.put_step(self.range, step, thread.machine, values);
+        values.extend([
+            Value::Integer(thread.tid.into()),
+            Value::integer(thread.pid()),
+            Value::text(thread.comm.as_deref()),
+        ]);
+        values.extend(self.lives.get(row as usize).values(length_of(&self.asked, self.range, step)));
+        values.push(Value::integer(thread.prio()));
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let (step, thread) = self.lives.key(row as usize);
+        self.asked.rank(step, self.machines.thread(thread).tid)
     }
 }
 
@@ -264,7 +299,7 @@ impl Analysis for Cpu {
         Vec::new()
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         if self.is_by_cpu() { self.cpu_rows(machines, range) } else { self.thread_rows(machines, range) }
     }
 }

@@ -374,7 +374,7 @@ impl Analysis for OpenFiles {
         self.asked.columns(&[(Unit::Name, &["pid", "fd", "file"])])
     }
 
-    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let mut table = Table { analysis: "processes", range, columns: self.columns(), ..Table::default() };
         for (machine, pid, fd, name) in self.files.open() {
             if self.asked.pids.as_ref().is_some_and(|pids| !pids.has(pid)) {

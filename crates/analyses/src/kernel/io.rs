@@ -1,5 +1,7 @@
 //! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
 
+use std::rc::Rc;
+
 use tracemill_semantics::states::{
     Comm, CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex,
 };
@@ -187,7 +189,7 @@ impl Analysis for Calls {
         self.spans.asked.columns(CALLS)
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { spans, files, names } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
@@ -423,7 +425,7 @@ impl Analysis for Disks {
         self.spans.asked.columns(REQUESTS)
     }
 
-    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, names, dropped, .. } = *self;
         let asked = spans.asked.clone();
         let describe = |key: &Key, _: &_, requests: &Requests| {
@@ -500,7 +502,7 @@ impl Analysis for Net {
         of
     }
 
-    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let columns_of = self.columns();
         let Net { asked, names, devices } = *self;
         let mut all = Packets::default();

@@ -1,5 +1,7 @@
 //! `irq`: how long interrupts took, and how long soft interrupts waited (section 3.4).
 
+use std::rc::Rc;
+
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
@@ -101,7 +103,7 @@ impl Analysis for Irq {
         self.spans.asked.columns(LOG)
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Irq { spans, names, .. } = *self;
         let asked = spans.asked.clone();
         let is_by_cpu = asked.by.as_deref() == Some("cpu");

@@ -152,6 +152,12 @@ impl<A: Account> Closed<A> {
         self.rows.push(&self.cells);
     }
 
+    /// Bytes that they take.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        self.rows.size()
+    }
+
     /// Their number.
     pub(super) fn len(&self) -> usize {
         self.rows.len()

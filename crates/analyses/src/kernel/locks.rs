@@ -1,6 +1,7 @@
 //! `locks`: how long threads waited for locks of programs (section 3.8).
 
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use tracemill_semantics::states::{
     CpuIndex, Happening, Machines, Map, Ns, Observer, Reason, RunEnd, SystemCall, ThreadIndex, ThreadState, Woken,
@@ -205,7 +206,7 @@ impl Analysis for Locks {
         self.spans.asked.columns(LOG)
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Locks { spans, open } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();

@@ -1,5 +1,7 @@
 //! `memory`: pages and objects of the kernel that threads allocate and free (section 3.7).
 
+use std::rc::Rc;
+
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
@@ -175,7 +177,7 @@ impl Analysis for Memory {
         self.asked.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let (columns_of, amounts) = (self.columns(), self.amounts());
         let asked = &self.asked;
         let mut all = Sums::default();
@@ -234,7 +236,8 @@ mod tests {
             let happening = Happening { concept: *concept, is_legacy: false, values: &Numbers(numbers) };
             machines.take(0, machines.now() + 1, Some(0), &happening, &mut memory);
         }
-        let mut table = Box::new(memory).finish(&machines, Some((1, machines.now())));
+        let range = Some((1, machines.now()));
+        let mut table = Box::new(memory).finish(&Rc::new(machines), range);
         table.sort();
         table
     }

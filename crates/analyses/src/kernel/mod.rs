@@ -161,7 +161,7 @@ pub trait Analysis: Observer {
     fn columns(&self) -> Vec<Column>;
 
     /// Its result so far. `range` is that of the events, cut to the wanted one; `None` without events.
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table;
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table;
 }
 
 /// An analysis that there is.
@@ -306,6 +306,7 @@ impl<'a> Reading<'a> {
         events.for_each_batch(|batch| state.borrow_mut().take(batch), noted);
         let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
+        let machines = Rc::new(machines);
         if machines.begin().is_none() && left.untimed > 0 {
             return Err(Error::unsupported("the events have no time, so nothing can be said of states"));
         }

@@ -2,6 +2,7 @@
 //! at the sender of a segment that ended a wait, when that is another machine whose trace is read, too.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use tracemill_semantics::states::{
     CpuIndex, CpuStatus, Happening, Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken,
@@ -369,7 +370,7 @@ impl Analysis for CriticalPath {
         self.asked.columns(&[(Unit::Time, &["from", "to"]), (Unit::Name, &["tid", "comm", "state"])])
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let asked = &self.asked;
         let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
         let tid = asked.tids.as_ref().and_then(|tids| tids.single());

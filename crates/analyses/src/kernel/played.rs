@@ -1,6 +1,7 @@
 //! Tests: a stream of events made by hand, and what an analysis says of it.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
@@ -24,7 +25,7 @@ impl Values for Fields<'_> {
 /// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one that tells of lost events.
 pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
     let mut analysis = (known.make)(asked);
-    let machines = play(stream, &mut *analysis);
+    let machines = Rc::new(play(stream, &mut *analysis));
     let range = machines.begin().map(|first| {
         let begin = asked.begin.map_or(first, |begin| begin.max(first));
         (begin, asked.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))

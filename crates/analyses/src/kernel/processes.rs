@@ -1,6 +1,7 @@
 //! `processes`: the lives of threads, and how they spent their time (section 3.9).
 
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 use tracemill_semantics::states::{
     CpuIndex, Happening, Machines, Ns, Observer, RunEnd, ThreadIndex, ThreadPiece, ThreadState,
@@ -9,7 +10,7 @@ use tracemill_semantics::{Concept, Field};
 
 use super::files::OpenFiles;
 use super::ledger::{Account, Closed, Ledger};
-use super::rows::Rows;
+use super::rows::{Rows, Source, Value};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, Needs, Report};
 
@@ -128,8 +129,9 @@ impl Spent {
         running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead
     }
 
-    fn cells(&self) -> impl Iterator<Item = Cell> {
-        self.numbers().into_iter().take(listed(AMOUNTS).count()).map(Cell::Integer)
+    /// The values of [`AMOUNTS`].
+    fn values<'v>(&self) -> impl Iterator<Item = Value<'v>> {
+        self.numbers().into_iter().take(listed(AMOUNTS).count()).map(Value::Integer)
     }
 }
 
@@ -145,13 +147,23 @@ impl Account for Spent {
 
 impl Account for Life {
     fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend([self.met, self.forked, self.exited, self.freed].map(Cell::integer));
+        // Dates of a life are near each other, so that the numbers are short.
+        let met = self.met.unwrap_or(0);
+        let ended = self.exited.unwrap_or(met);
+        let since = [(self.met, 0), (self.forked, met), (self.exited, met), (self.freed, ended)];
+        cells.extend(since.map(|(date, before)| Cell::integer(date.map(|date| date - before))));
         cells.push(u8::from(self.was_there).into());
     }
 
     fn add(&mut self, mut numbers: impl Iterator<Item = Option<i128>>) {
-        for date in [&mut self.met, &mut self.forked, &mut self.exited, &mut self.freed] {
-            *date = date.or(numbers.next().flatten());
+        let mut since = |before: Option<Ns>| Some(numbers.next().flatten()? + before.unwrap_or(0));
+        let met = since(None);
+        let (forked, exited) = (since(met), since(met));
+        let freed = since(exited.or(met));
+        for (date, other) in
+            [(&mut self.met, met), (&mut self.forked, forked), (&mut self.exited, exited), (&mut self.freed, freed)]
+        {
+            *date = date.or(other);
         }
         self.was_there |= numbers.next().flatten() == Some(1);
     }
@@ -161,8 +173,11 @@ impl Account for Life {
 struct Lives {
     dates: Closed<Life>,
     /// For each life, the next one of its number.
-    next: Vec<Option<ThreadIndex>>,
+    next: Vec<u32>,
 }
+
+/// Stands for no next life.
+const NO_LIFE: u32 = u32::MAX;
 
 impl Lives {
     /// The lives, and their order by number.
@@ -170,9 +185,9 @@ impl Lives {
         let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
         let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
         order.sort_by_key(|&life| (number(life), machines.thread(life).life()));
-        let mut next = vec![None; order.len()];
+        let mut next = vec![NO_LIFE; order.len()];
         for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
-            next[pair[0].0 as usize] = Some(pair[1]);
+            next[pair[0].0 as usize] = pair[1].0;
         }
         (Lives { dates, next }, order)
     }
@@ -187,7 +202,8 @@ impl Lives {
 
     /// When another life of its number began: it ended before.
     fn end(&self, life: ThreadIndex) -> Option<Ns> {
-        self.next[life.0 as usize].map(|next| self.met(next))
+        let next = self.next[life.0 as usize];
+        (next != NO_LIFE).then(|| self.met(ThreadIndex(next)))
     }
 
     /// The part of a range in which a life may have been: one that was not forked and is the first of its number was there
@@ -266,15 +282,51 @@ impl Processes {
         columns_of.extend(is_tree.then(|| Column::new("depth", Unit::Name)));
         columns_of
     }
+}
 
-    /// Cells of a life behind that of the machine, which say nothing of how it spent its time.
-    fn name_cells(&self, machines: &Machines, thread: ThreadIndex, life: &Life, end: Ns) -> Vec<Cell> {
-        let of = machines.thread(thread);
-        let mut cells = vec![of.tid.into(), of.life().into(), Cell::integer(of.pid()), Cell::integer(of.ppid())];
-        cells.extend([Cell::text(of.comm.as_deref()), Cell::Bool(of.is_kernel())]);
-        let dates = [life.forked, life.exited, life.freed];
-        cells.extend(dates.map(|date| Cell::integer(date.filter(|date| *date <= end))));
-        cells
+/// Rows of lives, made of what is kept of them: there may be many millions of threads that lived for a short time.
+struct LifeRows {
+    asked: Asked,
+    machines: Rc<Machines>,
+    range: (Ns, Ns),
+    lives: Lives,
+    spent: Closed<Spent>,
+}
+
+impl LifeRows {
+    /// How a life spent its time in a step; what is not known fills the rest.
+    fn filled(&self, step: i64, life: ThreadIndex, mut of: Spent) -> Spent {
+        let span = self.asked.span_of_step(Some(self.range), step).unwrap_or(self.range);
+        let (from, to) = self.lives.span(&self.machines, life, span);
+        of.unknown += (to - from - of.known()).max(0);
+        of
+    }
+
+    /// What is kept of how a life spent its time in the range: every life has a row, also one of which only its end was seen.
+    fn whole(&self, life: ThreadIndex) -> Spent {
+        self.spent.find((0, life)).unwrap_or_default()
+    }
+
+    fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, spent: &Spent, values: &mut Vec<Value<'s>>) {
+        let (of, dates) = (self.machines.thread(life), self.lives.of(life));
+        self.asked.put_step(Some(self.range), step, of.machine, values);
+        values.extend([of.tid, of.life().into()].map(|number| Value::Integer(number.into())));
+        values.extend([Value::integer(of.pid()), Value::integer(of.ppid())]);
+        values.extend([Value::text(of.comm.as_deref()), Value::Bool(of.is_kernel())]);
+        let dates = [dates.forked, dates.exited, dates.freed];
+        values.extend(dates.map(|date| Value::integer(date.filter(|date| *date <= self.range.1))));
+        values.extend(spent.values());
+    }
+}
+
+impl Source for LifeRows {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let life = ThreadIndex(row);
+        self.put_row(0, life, &self.filled(0, life, self.whole(life)), values);
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        self.asked.rank(0, self.machines.thread(ThreadIndex(row)).tid)
     }
 }
 
@@ -366,7 +418,7 @@ impl Analysis for Processes {
         Vec::new()
     }
 
-    fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let is_tree = self.asked.has("tree");
         let columns_of = self.row_columns(is_tree);
         let Some((begin, end)) = range else {
@@ -374,48 +426,63 @@ impl Analysis for Processes {
         };
         let (lives, mut wanted) = Lives::new(machines, std::mem::take(&mut self.lives).finish(|step| step));
         wanted.retain(|&life| lives.wants(&self.asked, machines, life, (begin, end)));
-        let places: Vec<(ThreadIndex, usize)> = match is_tree {
-            true => lives.tree(machines, &wanted),
-            false => wanted.into_iter().map(|life| (life, 0)).collect(),
-        };
         let spent = std::mem::take(&mut self.spent).finish(|step| self.asked.last_step(range, step));
-        let mut all = Spent::default();
-        let mut rows = Rows::default();
-        let mut put = |step: i64, (life, depth): (ThreadIndex, usize), mut of: Spent| {
-            let mut row = self.asked.step_cells(range, step, machines.thread(life).machine);
-            let step = self.asked.span_of_step(range, step).unwrap_or((begin, end));
-            let (from, to) = lives.span(machines, life, step);
-            of.unknown += (to - from - of.known()).max(0);
-            row.extend(self.name_cells(machines, life, &lives.of(life), end));
-            row.extend(of.cells());
-            if is_tree {
-                row.push((depth as u64).into());
+        let (asked, machines) = (self.asked.clone(), machines.clone());
+        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives, spent };
+        let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
+        let mut put = |step: i64, life: ThreadIndex, spent: Spent, depth: Option<usize>| {
+            let spent = of.filled(step, life, spent);
+            all.add(spent.numbers().map(Some).into_iter());
+            row.clear();
+            of.put_row(step, life, &spent, &mut row);
+            row.extend(depth.map(|depth| Value::Integer(depth as i128)));
+            let is_kept = asked.keeps_values(&row);
+            if is_kept && (depth.is_some() || asked.step.is_some()) {
+                rows.push_values(row.iter().copied());
             }
-            all.add(of.numbers().map(Some).into_iter());
-            if self.asked.keeps(&row) {
-                rows.push(&row);
-            }
+            is_kept
         };
-        if self.asked.step.is_none() {
-            // Every life has a row, also one of which only its end was seen.
-            places.iter().for_each(|place| put(0, *place, spent.find((0, place.0)).unwrap_or_default()));
-        } else {
-            let mut place_of: Vec<Option<u32>> = vec![None; lives.next.len()];
-            for ((life, _), at) in places.iter().zip(0..) {
-                place_of[life.0 as usize] = Some(at);
+        let mut first = |life: ThreadIndex, depth| put(0, life, of.whole(life), depth);
+        match (is_tree, asked.step) {
+            (true, None) => {
+                for (life, depth) in of.lives.tree(&of.machines, &wanted) {
+                    first(life, Some(depth));
+                }
             }
-            let place = |at: usize| place_of[spent.key(at).1.0 as usize];
-            let mut from = 0;
-            while from < spent.len() {
-                let step = spent.key(from).0;
-                let behind = spent.first(|key| key.0 <= step);
-                let mut found: Vec<(u32, usize)> = (from..behind).filter_map(|at| Some((place(at)?, at))).collect();
-                found.sort_unstable();
-                found.into_iter().for_each(|(place, at)| put(step, places[place as usize], spent.get(at)));
-                from = behind;
+            (false, None) => wanted.retain(|life| first(*life, None)),
+            (_, Some(_)) => {
+                let places: Vec<(ThreadIndex, Option<usize>)> = match is_tree {
+                    true => of
+                        .lives
+                        .tree(&of.machines, &wanted)
+                        .into_iter()
+                        .map(|(life, depth)| (life, Some(depth)))
+                        .collect(),
+                    false => wanted.iter().map(|life| (*life, None)).collect(),
+                };
+                let mut place_of: Vec<Option<u32>> = vec![None; of.lives.next.len()];
+                for ((life, _), at) in places.iter().zip(0..) {
+                    place_of[life.0 as usize] = Some(at);
+                }
+                let place = |at: usize| place_of[of.spent.key(at).1.0 as usize];
+                let mut from = 0;
+                while from < of.spent.len() {
+                    let step = of.spent.key(from).0;
+                    let behind = of.spent.first(|key| key.0 <= step);
+                    let mut found: Vec<(u32, usize)> = (from..behind).filter_map(|at| Some((place(at)?, at))).collect();
+                    found.sort_unstable();
+                    for (place, at) in found {
+                        let (life, depth) = places[place as usize];
+                        put(step, life, of.spent.get(at), depth);
+                    }
+                    from = behind;
+                }
             }
         }
-        let all = listed(AMOUNTS).zip(all.cells()).collect();
+        if !is_tree && asked.step.is_none() {
+            rows = Rows::made(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
+        }
+        let all = listed(AMOUNTS).zip(all.values().map(Cell::from)).collect();
         let order = if is_tree { Order::Found } else { Order::Keys };
         Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
     }
@@ -451,6 +518,36 @@ mod tests {
         let columns = ["from", "to", "tid", "user_ns", "wait_ns", "unknown_ns"];
         let of_5: Vec<String> = rows(&table, &columns).into_iter().filter(|row| row.contains(" 5 ")).collect();
         assert_eq!(of_5, ["100 300 5 100 0 100", "300 500 5 0 150 50"]);
+    }
+
+    #[test]
+    fn a_thread_that_is_dead_takes_little_and_its_row_nothing() {
+        const THREADS: usize = 1000;
+        let mut stream = String::from("1700000000000000000 0 switch prev=0 next=5\n");
+        for at in 0..THREADS {
+            let (tid, time) = (100 + at, 1_700_000_000_000_000_000 + 1_000_000 * at);
+            for (since, what) in [
+                (1000, format!("fork parent=5 child={tid} pid={tid} ppid=5 comm=child")),
+                (2000, format!("wake tid={tid} cpu=0")),
+                (3000, format!("switch prev=5 next={tid} state=0")),
+                (90_000, format!("exit tid={tid}")),
+                (95_000, format!("switch prev={tid} next=5 state=16")),
+                (99_000, format!("free tid={tid}")),
+            ] {
+                stream += &format!("{} 0 {what}\n", time + since);
+            }
+        }
+        let mut processes = Processes::default();
+        super::super::played::play(&stream, &mut processes);
+        let dates = std::mem::take(&mut processes.lives).finish(|step| step);
+        let spent = std::mem::take(&mut processes.spent).finish(|step| step);
+        // Eight of them are the place of an account in the memory of all.
+        assert!(dates.size() <= (8 + 22) * THREADS, "{}", dates.size() / THREADS);
+        assert!(spent.size() <= (8 + 32) * THREADS, "{}", spent.size() / THREADS);
+        for known in [KNOWN, super::super::cpu::KNOWN] {
+            let table = played(&known, &Asked::default(), &stream);
+            assert_eq!((table.rows.len(), table.rows.size()), (THREADS + 1, 4 * (THREADS + 1)), "{}", known.name);
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::rc::Rc;
 
 use tracemill_codec::bits::{leb128_len, leb128_u64, put_leb};
 
@@ -17,6 +18,24 @@ pub struct Rows {
     words: Vec<&'static str>,
     /// The first large number: times are near each other and far from zero.
     base: i64,
+    /// In the place of all that: rows that are made when they are shown.
+    made: Option<Made>,
+}
+
+/// Rows that are made when they are shown, out of what is kept of them anyway.
+#[derive(Clone)]
+struct Made {
+    source: Rc<dyn Source>,
+    order: Vec<u32>,
+}
+
+/// What rows are made of.
+pub(super) trait Source {
+    /// Appends the values of a row.
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>);
+
+    /// A number that never falls where rows are in the order of their values: so most of them need not be compared.
+    fn rank(&self, row: u32) -> i64;
 }
 
 // The first byte of a cell says what it is; from `SMALL` on it is a number by itself.
@@ -41,12 +60,24 @@ const LARGE: i64 = 1 << 40;
 impl Rows {
     /// Their number.
     pub fn len(&self) -> usize {
-        self.starts.len()
+        self.made.as_ref().map_or(self.starts.len(), |made| made.order.len())
+    }
+
+    /// Bytes that they take, beside those of what they are made of.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> usize {
+        let order = self.made.as_ref().map_or(0, |made| size_of_val(&*made.order));
+        self.bytes.len() + size_of_val(&*self.starts) + order
     }
 
     /// Is there no row?
     pub fn is_empty(&self) -> bool {
-        self.starts.is_empty()
+        self.len() == 0
+    }
+
+    /// Rows that are made of a source when they are shown.
+    pub(super) fn made(source: Rc<dyn Source>, order: Vec<u32>) -> Rows {
+        Rows { made: Some(Made { source, order }), ..Rows::default() }
     }
 
     /// Appends a row.
@@ -64,7 +95,10 @@ impl Rows {
 
     /// Keeps the first ones, so many at most.
     pub fn truncate(&mut self, most: usize) {
-        self.starts.truncate(most);
+        match &mut self.made {
+            Some(made) => made.order.truncate(most),
+            None => self.starts.truncate(most),
+        }
     }
 
     fn put(&mut self, value: Value<'_>) {
@@ -143,8 +177,13 @@ impl Rows {
         let mut row = Vec::new();
         for at in 0..self.len() {
             row.clear();
-            for value in self.values(at) {
-                row.push(value);
+            match &self.made {
+                Some(made) => made.source.put(made.order[at], &mut row),
+                None => {
+                    for value in self.values(at) {
+                        row.push(value);
+                    }
+                }
             }
             each(&row);
         }
@@ -159,23 +198,28 @@ impl Rows {
 
     /// Sorts rows by their cells from the first on.
     pub(super) fn sort(&mut self) {
+        if let Some(made) = &mut self.made {
+            return made.sort();
+        }
         let mut starts = std::mem::take(&mut self.starts);
         // Rows may differ although their order is equal: then they stay as they were found.
-        starts.sort_unstable_by(|a, b| self.values_from(*a).cmp_all(self.values_from(*b)).then(a.cmp(b)));
+        starts.sort_unstable_by(|a, b| cmp_all(self.values_from(*a), self.values_from(*b)).then(a.cmp(b)));
         self.starts = starts;
     }
 
     /// Sorts rows by a key out of their values. Equal ones stay in their order.
     pub(super) fn sort_by_first<K: Ord>(&mut self, key: impl Fn(Values<'_>) -> K) {
-        let starts = std::mem::take(&mut self.starts);
-        let mut keyed: Vec<(K, usize)> =
-            starts.into_iter().map(|start| (key(self.values_from(start)), start)).collect();
-        keyed.sort_unstable();
-        self.starts = keyed.into_iter().map(|(_, start)| start).collect();
+        let mut starts = std::mem::take(&mut self.starts);
+        // Keys stand in front and are read again each time: to keep them takes more room than the rows of some tables.
+        starts.sort_by_key(|start| key(self.values_from(*start)));
+        self.starts = starts;
     }
 
     /// Sorts rows by one of their cells, the largest first or last. Equal ones stay in their order.
     pub(super) fn sort_by_column(&mut self, column: usize, is_falling: bool) {
+        if let Some(made) = &mut self.made {
+            return made.sort_by_column(column, is_falling);
+        }
         let starts = std::mem::take(&mut self.starts);
         let value = |start: usize| self.values_from(start).nth(column).unwrap_or(Value::Null);
         let number = |start: usize| match value(start) {
@@ -196,6 +240,56 @@ impl Rows {
                 keyed.into_iter().map(|(_, start)| start).collect()
             }
         };
+    }
+}
+
+impl Made {
+    /// As [`Rows::sort`].
+    fn sort(&mut self) {
+        let Made { source, order } = self;
+        let row = |row: u32| {
+            let mut values = Vec::new();
+            source.put(row, &mut values);
+            values
+        };
+        // Ranks are asked for again each time: to keep them takes as much room as the rows.
+        order.sort_unstable_by_key(|&row| (source.rank(row), row));
+        for equal in order.chunk_by_mut(|a, b| source.rank(*a) == source.rank(*b)).filter(|equal| equal.len() > 1) {
+            equal.sort_by(|a, b| cmp_all(row(*a).into_iter(), row(*b).into_iter()));
+        }
+    }
+
+    /// As [`Rows::sort_by_column`].
+    fn sort_by_column(&mut self, column: usize, is_falling: bool) {
+        let Made { source, order } = self;
+        let before = order.clone();
+        let mut values = Vec::new();
+        let mut value = |row: u32| {
+            values.clear();
+            source.put(row, &mut values);
+            values.get(column).copied().unwrap_or(Value::Null)
+        };
+        let number = |value: Value<'_>| match value {
+            Value::Integer(number) => i64::try_from(number).ok(),
+            _ => None,
+        };
+        let mut keyed: Vec<(i64, u32)> = Vec::with_capacity(before.len());
+        let has_numbers = before.iter().zip(0..).all(|(&row, at)| {
+            let number = number(value(row));
+            keyed.extend(number.map(|number| (number, at)));
+            number.is_some()
+        });
+        let places: Vec<u32> = if has_numbers {
+            // Places behind the numbers keep equal ones in their order.
+            let by = |a: i64, b: i64| if is_falling { b.cmp(&a) } else { a.cmp(&b) };
+            keyed.sort_unstable_by(|a, b| by(a.0, b.0).then(a.1.cmp(&b.1)));
+            keyed.into_iter().map(|(_, at)| at).collect()
+        } else {
+            let mut keyed: Vec<(Value<'_>, u32)> = before.iter().zip(0..).map(|(&row, at)| (value(row), at)).collect();
+            keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
+            keyed.into_iter().map(|(_, at)| at).collect()
+        };
+        order.iter_mut().zip(places).for_each(|(to, at)| *to = before[at as usize]);
     }
 }
 
@@ -342,11 +436,9 @@ pub(super) struct Values<'r> {
     bytes: &'r [u8],
 }
 
-impl Values<'_> {
-    /// The order of two rows by all their values.
-    fn cmp_all(self, other: Values<'_>) -> Ordering {
-        self.zip(other).map(|(a, b)| a.order(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-    }
+/// The order of two rows by all their values.
+fn cmp_all<'v>(a: impl Iterator<Item = Value<'v>>, b: impl Iterator<Item = Value<'v>>) -> Ordering {
+    a.zip(b).map(|(a, b)| a.order(&b)).find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
 impl<'r> Iterator for Values<'r> {
@@ -438,6 +530,49 @@ mod tests {
         let expected = vec![cells.clone(), Vec::new(), cells.into_iter().rev().collect()];
         let rows = Rows::from(expected.clone());
         assert_eq!(rows.cells(), expected);
+    }
+
+    struct Texts(Vec<Vec<Cell>>);
+
+    impl Source for Texts {
+        fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+            values.extend(self.0[row as usize].iter().map(Value::from));
+        }
+
+        fn rank(&self, row: u32) -> i64 {
+            if let Cell::Integer(number) = self.0[row as usize][0] { number as i64 / 2 } else { i64::MIN }
+        }
+    }
+
+    #[test]
+    fn rows_that_are_made_have_the_order_of_those_that_are_kept() {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut row = || {
+            let number = |of: u64| if of == 0 { Cell::Null } else { Cell::from(of as i64 - 3) };
+            vec![
+                number(next(9)),
+                Cell::text(Some(["b", "a", ""][next(3) as usize])),
+                Cell::from(next(5)),
+                number(next(4)),
+            ]
+        };
+        let cells: Vec<Vec<Cell>> = (0..200).map(|_| row()).collect();
+        let wanted: Vec<u32> = (0..200).filter(|at| at % 7 != 0).collect();
+        for column in [None, Some((1, false)), Some((2, true)), Some((2, false)), Some((3, true)), Some((9, false))] {
+            let mut made = Rows::made(Rc::new(Texts(cells.clone())), wanted.clone());
+            let mut kept: Rows = wanted.iter().map(|at| cells[*at as usize].clone()).collect::<Vec<_>>().into();
+            assert_eq!((made.cells(), made.len()), (kept.cells(), kept.len()));
+            for rows in [&mut made, &mut kept] {
+                rows.sort();
+                column.iter().for_each(|(column, is_falling)| rows.sort_by_column(*column, *is_falling));
+                rows.truncate(150);
+            }
+            assert_eq!((made.cells(), made.len()), (kept.cells(), 150));
+        }
     }
 
     #[test]

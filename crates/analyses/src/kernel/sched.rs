@@ -1,5 +1,7 @@
 //! `sched`: how long threads waited to be run (section 3.3).
 
+use std::rc::Rc;
+
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
@@ -76,7 +78,7 @@ impl Analysis for Sched {
         self.0.asked.columns(LOG)
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let asked = self.0.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
         let names: &[&'static str] = match &*by {
@@ -183,7 +185,7 @@ impl Analysis for Switches {
         Vec::new()
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Switches { asked, cpus, threads } = *self;
         let mut rows = Vec::new();
         let own: Listed<'_>;

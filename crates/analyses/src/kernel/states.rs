@@ -403,7 +403,7 @@ impl Analysis for States {
         self.columns.clone()
     }
 
-    fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         for piece in std::mem::take(&mut self.cpus).into_iter().flatten() {
             self.put_cpu(machines, &piece);
         }

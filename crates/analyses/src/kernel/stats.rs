@@ -1,5 +1,7 @@
 //! `stats`: time and events of each CPU, thread and mode (section 3.11).
 
+use std::rc::Rc;
+
 use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer};
@@ -285,7 +287,7 @@ impl Analysis for Stats {
         self.asked.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
-    fn finish(mut self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         for at in 0..self.open.len() {
             let open = self.open[at];
             self.turn(machines, CpuIndex(at as u32), open);

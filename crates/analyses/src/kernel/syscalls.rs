@@ -1,6 +1,7 @@
 //! `syscalls`: how long system calls took, and how they failed (section 3.5).
 
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
@@ -117,7 +118,7 @@ impl Analysis for Calls {
         self.spans.asked.columns(LOG)
     }
 
-    fn finish(self: Box<Self>, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { spans, names } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();

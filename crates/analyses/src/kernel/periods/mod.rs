@@ -341,7 +341,7 @@ impl Analysis for Found {
         list
     }
 
-    fn finish(self: Box<Self>, _: &Machines, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let log = self.columns();
         let value_columns = self.value_columns();
         let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
