@@ -377,7 +377,7 @@ impl Recording {
         watch.rings.find_bell();
         watch.read_clocks();
         let selection = &options.selection;
-        let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size > 0, self.rate));
+        let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size, self.rate));
         let mut status = None;
         loop {
             if let Some(tables) = &mut tables {

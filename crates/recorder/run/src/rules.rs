@@ -1,6 +1,6 @@
 //! Actions at the calls of each function: decided here, before the program runs, for all symbols of a session.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,7 +55,7 @@ pub struct Action {
 }
 
 /// A value of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Value {
     /// The form in which it is stored.
     pub form: Form,
@@ -66,7 +66,7 @@ pub struct Value {
 }
 
 /// The form in which a value is stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Its bytes.
     Plain,
@@ -81,7 +81,7 @@ pub enum Form {
 }
 
 /// Where a value is, by the calling convention.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// An integer or address, from 0.
     Integer(u32),
@@ -216,15 +216,16 @@ impl Selection {
 /// Writes tables for sessions that begin.
 pub(crate) struct Tables {
     decide: Decide,
-    is_sized: bool,
+    /// Smaller functions are left out, unless an action says otherwise.
+    size: u64,
     /// Counts of the clock in 2^20 ns.
     rate: u64,
     done: BTreeSet<PathBuf>,
 }
 
 impl Tables {
-    pub(crate) fn new(decide: Decide, is_sized: bool, rate: u64) -> Tables {
-        Tables { decide, is_sized, rate, done: BTreeSet::new() }
+    pub(crate) fn new(decide: Decide, size: u64, rate: u64) -> Tables {
+        Tables { decide, size, rate, done: BTreeSet::new() }
     }
 
     /// Looks for maps of sessions that have no table yet.
@@ -262,30 +263,34 @@ impl Tables {
             }
         }
         let actions = (self.decide.0)(&functions);
-        let is_sized = self.is_sized || actions.of.iter().any(|action| action.size.is_some());
-        let (mut numbers, mut ranges, mut values) = (BTreeMap::new(), Vec::new(), Vec::new());
+        // Sizes that functions are measured by.
+        let sizes: BTreeSet<u64> =
+            actions.of.iter().filter_map(|action| action.size).chain([self.size]).filter(|size| *size > 0).collect();
+        let (mut entries, mut ranges, mut values) = (Vec::new(), Vec::new(), Runs::default());
         for ((place, function), action) in places.iter().zip(&functions).zip(&actions.of) {
-            if *action != Action::default() || is_sized {
-                let mut entry = self.action(action, if is_sized { function.size } else { u64::MAX });
-                entry.arguments = add(&mut values, &action.arguments);
-                entry.results = add(&mut values, &action.results);
-                let next = numbers.len();
-                // More than the library's cache can name are never met: they differ by size only.
-                ranges.push([place[0], place[1], (*numbers.entry(entry).or_insert(next)).min(0xfffe) as u64]);
+            if *action != Action::default() || !sizes.is_empty() {
+                // Not more of its own size than is asked for: so there are few different entries.
+                let own_size = sizes.range(..=function.size).next_back().copied().unwrap_or(0);
+                let mut entry = self.action(action, if sizes.is_empty() { u64::MAX } else { own_size });
+                entry.arguments = values.add(&action.arguments);
+                entry.results = values.add(&action.results);
+                entries.push(entry);
+                ranges.push([place[0], place[1], 0]);
             }
         }
+        let (numbers, numbered) = number(&entries, MOST_ACTIONS);
+        ranges.iter_mut().zip(numbers).for_each(|(range, number)| range[2] = number);
         ranges.sort_unstable();
         let has = |is: fn(&Action) -> bool| actions.of.iter().any(is);
         let has_callers = has(|action| action.is_caller);
         let is_late = has_callers || has(|action| action.time_ns.is_some() || action.is_traced);
         let flags = [(actions.is_opt_in, table::OPT_IN), (has_callers, table::HAS_CALLERS), (is_late, table::IS_LATE)];
         let flags = flags.into_iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
-        let mut by_number: Vec<_> = numbers.into_iter().map(|(action, number)| (number, action)).collect();
-        by_number.sort_unstable();
-        let mut words = vec![flags, ranges.len() as u64, by_number.len() as u64, values.len() as u64];
+        let values = values.all;
+        let mut words = vec![flags, ranges.len() as u64, numbered.len() as u64, values.len() as u64];
         words.push(patchable.len() as u64);
         words.extend(ranges.into_iter().flatten());
-        words.extend(by_number.into_iter().flat_map(|(_, action)| action.words()));
+        words.extend(numbered.iter().flat_map(table::Action::words));
         words.extend(values.iter().flat_map(table::Value::words));
         words.extend(patchable.into_iter().flatten());
         let words = words.into_iter().flat_map(u64::to_le_bytes);
@@ -318,18 +323,78 @@ impl Tables {
     }
 }
 
-/// The place of values in the list of all, which has each run of them once.
-fn add(all: &mut Vec<table::Value>, values: &[Value]) -> [u64; 2] {
-    let values: Vec<_> = values.iter().map(|value| value.of_table()).collect();
-    let known = all.windows(values.len().max(1)).position(|window| window == values);
-    let first = known.unwrap_or(all.len());
-    if known.is_none() {
-        all.extend(&values);
+/// Different actions that the library's cache can name.
+const MOST_ACTIONS: usize = 0xfffe;
+
+/// Numbers for actions, and the actions that have them, `most` of them. Where that is too few, those that are left over are
+/// actions without values.
+fn number(entries: &[table::Action], most: usize) -> (Vec<u64>, Vec<table::Action>) {
+    let without_values = |entry: &table::Action| table::Action { arguments: [0; 2], results: [0; 2], ..*entry };
+    let (mut numbers, mut numbered) = (BTreeMap::new(), Vec::new());
+    let mut of = |entry: table::Action| match numbers.get(&entry) {
+        Some(number) => Some(*number),
+        None if numbered.len() < most => {
+            numbers.insert(entry, numbered.len() as u64);
+            numbered.push(entry);
+            Some(numbered.len() as u64 - 1)
+        }
+        None => None,
+    };
+    // First those that differ by more than values: they are as few as what was asked for.
+    let bare: Vec<_> = entries.iter().map(|entry| of(without_values(entry)).unwrap_or(0)).collect();
+    let numbers = entries.iter().zip(bare).map(|(entry, bare)| of(*entry).unwrap_or(bare)).collect();
+    (numbers, numbered)
+}
+
+/// Values of calls, each run of them once.
+#[derive(Default)]
+struct Runs {
+    all: Vec<table::Value>,
+    places: HashMap<Vec<Value>, [u64; 2]>,
+}
+
+impl Runs {
+    /// The place of values in the list of all.
+    fn add(&mut self, values: &[Value]) -> [u64; 2] {
+        if values.is_empty() {
+            return [0; 2];
+        }
+        *self.places.entry(values.to_vec()).or_insert_with(|| {
+            let first = self.all.len() as u64;
+            self.all.extend(values.iter().map(|value| value.of_table()));
+            [first, values.len() as u64]
+        })
     }
-    [if values.is_empty() { 0 } else { first as u64 }, values.len() as u64]
 }
 
 /// Counts of the clock in a time.
 pub(crate) fn cycles(rate: u64, ns: u64) -> u64 {
     u64::try_from((u128::from(ns) * u128::from(rate)) >> 20).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_for_which_there_is_no_number_have_no_values() {
+        let entry = |size, arguments| table::Action { size, arguments: [arguments, 1], ..table::Action::default() };
+        let entries = [entry(1, 7), entry(2, 7), entry(1, 8), entry(1, 9), entry(2, 8), entry(1, 7)];
+        let of = |most| {
+            let (numbers, actions) = number(&entries, most);
+            assert!(actions.len() <= most);
+            numbers.into_iter().map(|number| actions[number as usize]).collect::<Vec<_>>()
+        };
+        assert_eq!(of(7), entries);
+        let bare = |size| table::Action { size, ..table::Action::default() };
+        assert_eq!(of(4), [entries[0], entries[1], bare(1), bare(1), bare(2), entries[0]]);
+    }
+
+    #[test]
+    fn runs_of_values_are_kept_once() {
+        let value = |index| Value { form: Form::Plain, size: 8, place: Place::Integer(index) };
+        let mut runs = Runs::default();
+        let places = [&[][..], &[value(0)], &[value(1), value(0)], &[value(0)]].map(|values| runs.add(values));
+        assert_eq!((places, runs.all.len()), ([[0, 0], [0, 1], [1, 2], [0, 1]], 3));
+    }
 }
