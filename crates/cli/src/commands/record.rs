@@ -220,14 +220,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         None if has_kernel(options) => record_both(path, arguments, &how, options)?,
         None => tracemill_run::record(path, arguments, &how).map_err(failed)?,
     };
-    if let Some(why) = &recorded.failed {
-        let error = Error::new(ErrorKind::Io, format!("the recording is not complete: {why}"));
-        let error = error.in_file(&how.folder);
-        report::error(&match tracemill_run::is_left(&how.folder) {
-            true => error.with_help(format!("finish it by `tracemill record --recover {}`", how.folder.display())),
-            false => error,
-        });
-    }
+    tell_failed(&how.folder, recorded.failed.as_deref(), tracemill_run::is_left(&how.folder));
     if recorded.lost > 0 || options.verbose {
         let lost = lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
@@ -242,6 +235,16 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         );
     }
     Ok(recorded.status.map_or(NOT_RECORDED, status_of))
+}
+
+/// Tells why a recording is not complete, and how it can be finished when something is left.
+fn tell_failed(output: &Path, why: Option<&str>, is_left: bool) {
+    let Some(why) = why else { return };
+    let error = Error::new(ErrorKind::Io, format!("the recording is not complete: {why}")).in_file(output);
+    report::error(&match is_left {
+        true => error.with_help(format!("finish it by `tracemill record --recover {}`", output.display())),
+        false => error,
+    });
 }
 
 /// Tells which calls are in no ring.
@@ -284,6 +287,7 @@ fn record_both(
         recorded.map_err(|error| refused.unwrap_or_else(|| Error::io("record calls into", &how.folder, &error)))
     })?;
     tell_lost(&how.folder, kernel.lost);
+    tell_failed(&how.folder, kernel.failed.as_deref(), tracemill_kernel::is_left(&how.folder));
     Ok(recorded)
 }
 
@@ -326,13 +330,14 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
     let how = kernel_options(options);
     let is_alone = command.is_none();
     let recorded = tracemill_kernel::record(command, &how, &|| interrupt::stop().load(Ordering::SeqCst))?;
-    if recorded.lost == 0 && is_alone {
+    if recorded.failed.is_none() && recorded.lost == 0 && is_alone {
         let output = how.output.display();
         // Nobody may read it.
         let _ = writeln!(std::io::stderr(), "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus);
     }
     tell_lost(&how.output, recorded.lost);
-    Ok(recorded.status.map_or(0, status_of))
+    tell_failed(&how.output, recorded.failed.as_deref(), tracemill_kernel::has_parts(&how.output));
+    Ok(recorded.status.map_or(if recorded.failed.is_some() { NOT_RECORDED } else { 0 }, status_of))
 }
 
 /// Are the values recorded of which debugging information tells?

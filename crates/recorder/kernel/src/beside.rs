@@ -56,9 +56,11 @@ pub fn record_beside<T>(options: &Options, run: impl FnOnce(&mut Start<'_>) -> R
             copies.into_iter().map(|copy| copy.join().unwrap_or_else(|_| broken())).collect();
         (result, moved)
     });
-    let (result, moved) = (result?, moved.map_err(failed)?);
-    let recorded = finish(folder, &instance, &cpus, moved.iter().sum::<u64>() / u64::from(page_bytes));
-    Ok((result, recorded.map_err(failed)?))
+    let result = result?;
+    let pages = |moved: Vec<u64>| moved.iter().sum::<u64>() / u64::from(page_bytes);
+    let recorded = moved.and_then(|moved| finish(folder, &instance, &cpus, pages(moved)));
+    let recorded = recorded.unwrap_or_else(|error| Recorded { failed: Some(error.to_string()), ..Recorded::default() });
+    Ok((result, recorded))
 }
 
 /// Was a recorder killed while it recorded events of the kernel into this data folder?

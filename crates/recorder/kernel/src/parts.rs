@@ -45,14 +45,28 @@ pub(crate) fn page_bytes(parts: &Path) -> io::Result<u32> {
     bytes.ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "the size of pages is damaged"))
 }
 
+/// Writes a file anew, in its place: what is no longer than before has room there, also on a full disk.
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = File::options().create(true).truncate(false).write(true).open(path)?;
+    file.write_all(bytes)?;
+    file.set_len(bytes.len() as u64)
+}
+
 /// Makes the output of its parts, and removes them.
 pub(crate) fn finish(output: &Path) -> io::Result<Recorded> {
     let parts = folder(output);
-    let page_bytes = page_bytes(&parts)?;
+    join(output, &parts).inspect_err(|_| {
+        // What there is of it takes room.
+        let _ = fs::remove_file(parts.join("output"));
+    })
+}
+
+fn join(output: &Path, parts: &Path) -> io::Result<Recorded> {
+    let page_bytes = page_bytes(parts)?;
     let (comms, options) = (fs::read(parts.join(COMMS))?, fs::read(parts.join(OPTIONS))?);
     let mut cpus = Vec::new();
     // CPUs that never had a buffer have no pages.
-    let numbers = fs::read_dir(&parts)?.flatten().filter_map(|entry| number(&entry.file_name()));
+    let numbers = fs::read_dir(parts)?.flatten().filter_map(|entry| number(&entry.file_name()));
     for cpu in 0..numbers.max().map_or(0, |last| last + 1) {
         let file = File::open(parts.join(format!("cpu{cpu}")));
         let bytes = file.as_ref().map_or(Ok(0), |file| file.metadata().map(|of| of.len()))?;
@@ -72,7 +86,7 @@ pub(crate) fn finish(output: &Path) -> io::Result<Recorded> {
     }
     out.sync_data()?;
     fs::rename(&unnamed, output)?;
-    fs::remove_dir_all(&parts)?;
+    fs::remove_dir_all(parts)?;
     let pages = sizes.iter().sum::<u64>() / u64::from(page_bytes);
     Ok(Recorded { pages, cpus: sizes.len() as u32, ..Recorded::default() })
 }

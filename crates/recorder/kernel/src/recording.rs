@@ -68,6 +68,8 @@ pub struct Recorded {
     pub cpus: u32,
     /// Events that were written over before they could be moved, or had no room.
     pub lost: u64,
+    /// Why pages are missing that the kernel had: what was moved before is there.
+    pub failed: Option<String>,
 }
 
 /// Records events of the kernel while a program runs, or, without one, until `must_stop` says so.
@@ -83,12 +85,14 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
     let failed = |error: io::Error| Error::io("make the recording", output, &error);
     let page_bytes = page_bytes(&instance);
     let cpus = instance.cpus()?;
-    prepare(&folder, &tracefs, &instance, &chosen, page_bytes).map_err(failed)?;
-    instance.limit_depth().inspect_err(|_| {
+    let begun = prepare(&folder, &tracefs, &instance, &chosen, page_bytes, &cpus)
+        .and_then(|()| add_comms(&folder, &tracefs))
+        .and_then(|()| cpu_files(&folder, &instance, &cpus))
+        .map_err(failed)
+        .and_then(|files| instance.limit_depth().map(|()| files));
+    let files = begun.inspect_err(|_| {
         let _ = fs::remove_dir_all(&folder);
     })?;
-    add_comms(&folder, &tracefs).map_err(failed)?;
-    let files = cpu_files(&folder, &instance, &cpus).map_err(failed)?;
     let is_over = AtomicBool::new(false);
     let (status, moved) = std::thread::scope(|scope| {
         let copies: Vec<_> = files
@@ -103,17 +107,20 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
             copies.into_iter().map(|copy| copy.join().unwrap_or_else(|_| broken())).collect();
         (status, moved)
     });
-    let ended = status.and_then(|status| moved.map(|_| status).map_err(failed));
-    let status = match ended {
-        Ok(status) => status,
+    let status = status.inspect_err(|_| {
+        // Nothing half-done stays: what went wrong is told.
+        let _ = fs::remove_dir_all(&folder);
+    })?;
+    // What was moved is kept, also when there is no room for the output.
+    let known = describe_end(&folder, &tracefs, &instance, &cpus);
+    let finished = moved.and(known).and_then(|lost| Ok(Recorded { lost, ..parts::finish(output)? }));
+    Ok(match finished {
+        Ok(recorded) => Recorded { status, ..recorded },
         Err(error) => {
-            // Nothing half-done stays: what went wrong is told.
-            let _ = fs::remove_dir_all(&folder);
-            return Err(error);
+            let lost = losses(&instance, &cpus).0;
+            Recorded { status, lost, failed: Some(error.to_string()), ..Recorded::default() }
         }
-    };
-    let recorded = finish(output, &tracefs, &instance, &cpus).map_err(failed)?;
-    Ok(Recorded { status, ..recorded })
+    })
 }
 
 /// An instance that is ready to record the chosen events.
@@ -159,16 +166,16 @@ pub fn recover(output: &Path, tracefs: Option<&Path>) -> io::Result<Recorded> {
     for (from, file) in cpu_files(&folder, &instance, &cpus)? {
         pages::copy(&from, &file, page_bytes as usize, &AtomicBool::new(true))?;
     }
-    finish(output, tracefs, &instance, &cpus)
+    let lost = describe_end(&folder, tracefs, &instance, &cpus)?;
+    Ok(Recorded { lost, ..parts::finish(output)? })
 }
 
-/// Makes the output when all pages have been moved.
-fn finish(output: &Path, tracefs: &Tracefs, instance: &Instance<'_>, cpus: &[u32]) -> io::Result<Recorded> {
-    let folder = parts::folder(output);
-    add_comms(&folder, tracefs)?;
+/// Notes what is known at the end, and gives the number of events that were lost.
+fn describe_end(folder: &Path, tracefs: &Tracefs, instance: &Instance<'_>, cpus: &[u32]) -> io::Result<u64> {
+    add_comms(folder, tracefs)?;
     let (options, lost) = file_options(instance, cpus);
-    fs::write(folder.join(parts::OPTIONS), options.as_bytes())?;
-    Ok(Recorded { lost, ..parts::finish(output)? })
+    parts::replace(&folder.join(parts::OPTIONS), options.as_bytes())?;
+    Ok(lost)
 }
 
 /// For each CPU the kernel's file of its pages and ours, whose whole pages stay.
@@ -201,7 +208,7 @@ fn add_comms(folder: &Path, tracefs: &Tracefs) -> io::Result<()> {
         }
     }
     let text: String = names.iter().map(|(pid, name)| format!("{pid} {name}\n")).collect();
-    fs::write(path, text)
+    parts::replace(&path, text.as_bytes())
 }
 
 /// A file that is no recording is not replaced by one.
@@ -283,6 +290,7 @@ fn prepare(
     instance: &Instance<'_>,
     chosen: &[Chosen],
     page_bytes: u32,
+    cpus: &[u32],
 ) -> io::Result<()> {
     if folder.exists() {
         fs::remove_dir_all(folder)?;
@@ -316,7 +324,7 @@ fn prepare(
     if let Some(depth) = instance.changed_depth() {
         fs::write(folder.join(parts::DEPTH), depth)?;
     }
-    let (options, _) = file_options(instance, &[]);
+    let (options, _) = file_options(instance, cpus);
     fs::write(folder.join(parts::OPTIONS), options.as_bytes())
 }
 

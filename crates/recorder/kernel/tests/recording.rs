@@ -302,6 +302,51 @@ fn a_killed_recorder_loses_nothing_that_it_had() {
     assert!(!has_parts(&output));
 }
 
+/// What a full disk took is not thrown away, and the program's status is told.
+#[test]
+fn what_a_full_disk_took_can_be_recovered() {
+    const CHILD: &str = "TRACEMILL_TEST_KERNEL_FULL";
+    const NAME: &str = "what_a_full_disk_took_can_be_recovered";
+    if let Some(folder) = std::env::var_os(CHILD).map(PathBuf::from) {
+        let mut options = Options::default();
+        options.output = folder.join("small/out.dat");
+        options.tracefs = Some(folder.join("tracefs"));
+        options.events = vec!["demo".into()];
+        let mut command = Command::new("sh");
+        command.args(["-c", "exit 3"]);
+        let recorded = record(Some(command), &options, &|| false).expect("a program that ran");
+        assert_eq!((recorded.status.and_then(|status| status.code()), recorded.lost), (Some(3), 2));
+        assert!(recorded.failed.as_deref().is_some_and(|why| why.contains("No space left")), "{recorded:?}");
+        assert!(has_parts(&options.output) && !options.output.exists());
+        return;
+    }
+    let pages: Vec<u8> = (0..4096_u32).flat_map(|i| page(u64::from(i) * 1000, &[i]).build(PAGE_BYTES)).collect();
+    let mut tracefs = StandIn::new("full", vec![pages]);
+    fs::create_dir(tracefs.folder.join("small")).expect("a folder");
+    // Half of the pages find room, beside the symbols of the kernel.
+    let room = 8 + (fs::read("/proc/kallsyms").map_or(0, |symbols| symbols.len()) >> 20);
+    let shell = format!(
+        "mount -t tmpfs -o size={room}m none \"$FOLDER/small\" && \"$@\" && cp -r \"$FOLDER/small\" \"$FOLDER/copy\""
+    );
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", &shell, "sh"]).arg(std::env::current_exe().expect("a program"));
+    command.args(["--exact", NAME, "--nocapture"]).env(CHILD, &tracefs.folder).env("FOLDER", &tracefs.folder);
+    let Ok(output) = command.output() else { return eprintln!("left out: there is no unshare") };
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    if said.contains("unshare: ") || said.contains("mount: ") {
+        return eprintln!("left out: file systems cannot be mounted here");
+    }
+    assert!(output.status.success(), "{said}");
+    // As the kernel has it when the recorder is gone.
+    tracefs.stop();
+    fs::remove_dir_all(tracefs.folder.join("tracefs/instances")).expect("a folder");
+    let output = tracefs.folder.join("copy/out.dat");
+    let recovered = recover(&output, Some(&tracefs.folder.join("tracefs"))).expect("a recovery");
+    let (values, findings) = values(&output);
+    assert!((1000..4000).contains(&values.len()) && values.len() as u64 == recovered.pages, "{recovered:?}");
+    assert!(values.into_iter().eq(0..recovered.pages), "{findings:?}");
+}
+
 /// The kernel of this machine, where its tracer can be used.
 #[test]
 fn the_kernel_tells_of_a_program() {
