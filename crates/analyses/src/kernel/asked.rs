@@ -304,12 +304,13 @@ impl Asked {
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
         columns: Vec<Column>,
-        mut rows: Vec<Vec<Cell>>,
+        found: impl IntoIterator<Item = Vec<Cell>>,
         all: Vec<(Column, Cell)>,
         order: Order,
     ) -> Table {
-        rows.retain(|row| self.keeps(row));
-        Table { analysis, range, columns, rows: rows.into(), all, order, ..Table::default() }
+        let mut rows = Rows::default();
+        found.into_iter().filter(|row| self.keeps(row)).for_each(|row| rows.push(&row));
+        Table { analysis, range, columns, rows, all, order, ..Table::default() }
     }
 
     /// The name of a machine, where rows have one.

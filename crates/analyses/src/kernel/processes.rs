@@ -298,6 +298,9 @@ impl LifeRows {
     fn filled(&self, step: i64, life: ThreadIndex, mut of: Spent) -> Spent {
         let span = self.asked.span_of_step(Some(self.range), step).unwrap_or(self.range);
         let (from, to) = self.lives.span(&self.machines, life, span);
+        if self.asked.step.is_none() {
+            of.dead = self.machines.died(life).map_or(0, |died| (to - died.max(from)).max(0));
+        }
         of.unknown += (to - from - of.known()).max(0);
         of
     }
@@ -375,6 +378,10 @@ impl Observer for Processes {
             self.visits(machines, piece.thread);
         }
         let Processes { asked, spent, .. } = self;
+        if piece.state == ThreadState::Dead && asked.step.is_none() {
+            // The machine knows it. Accounts of all threads that ever died need not be opened again for it at the end.
+            return;
+        }
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
             *spent.of(machines, step, piece.thread).of(piece.state) += length;
         });
@@ -543,7 +550,7 @@ mod tests {
         let spent = std::mem::take(&mut processes.spent).finish(|step| step);
         // Eight of them are the place of an account in the memory of all.
         assert!(dates.size() <= (8 + 22) * THREADS, "{}", dates.size() / THREADS);
-        assert!(spent.size() <= (8 + 32) * THREADS, "{}", spent.size() / THREADS);
+        assert!(spent.size() <= (8 + 26) * THREADS, "{}", spent.size() / THREADS);
         for known in [KNOWN, super::super::cpu::KNOWN] {
             let table = played(&known, &Asked::default(), &stream);
             assert_eq!((table.rows.len(), table.rows.size()), (THREADS + 1, 4 * (THREADS + 1)), "{}", known.name);

@@ -187,31 +187,29 @@ impl Analysis for Switches {
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Switches { asked, cpus, threads } = *self;
-        let mut rows = Vec::new();
-        let own: Listed<'_>;
         let switches: u64 = cpus.values().sum();
+        let all = vec![(Column::new("switches", Unit::Count), switches.into())];
         if asked.by.as_deref() == Some("thread") {
-            own = &[
+            let own: Listed<'_> = &[
                 (Unit::Name, &["tid", "comm"]),
                 (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
                 (Unit::Duration, &["wait_cpu_ns"]),
             ];
-            for ((step, thread), of) in asked.by_last_step(range, threads) {
+            let rows = asked.by_last_step(range, threads).into_iter().map(|((step, thread), of)| {
                 let mut row = asked.step_cells(range, step, machines.thread(thread).machine);
                 row.extend(thread_cells(machines, Some(thread)));
                 row.extend([of.runs, of.preempted, of.blocked, of.migrations].map(Cell::from));
                 row.push(Cell::Integer(of.wait_cpu));
-                rows.push(row);
-            }
-        } else {
-            own = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
-            for ((step, cpu), count) in asked.by_last_step(range, cpus) {
-                let mut row = asked.step_cells(range, step, machines.cpu(cpu).machine);
-                row.extend([machines.cpu(cpu).number.into(), count.into()]);
-                rows.push(row);
-            }
+                row
+            });
+            return asked.table("sched", range, asked.step_columns(own), rows, all, Order::Keys);
         }
-        let all = vec![(Column::new("switches", Unit::Count), switches.into())];
+        let rows = asked.by_last_step(range, cpus).into_iter().map(|((step, cpu), count)| {
+            let mut row = asked.step_cells(range, step, machines.cpu(cpu).machine);
+            row.extend([machines.cpu(cpu).number.into(), count.into()]);
+            row
+        });
+        let own: Listed<'_> = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
         asked.table("sched", range, asked.step_columns(own), rows, all, Order::Keys)
     }
 }

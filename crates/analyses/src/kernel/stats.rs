@@ -292,6 +292,9 @@ impl Analysis for Stats {
             let open = self.open[at];
             self.turn(machines, CpuIndex(at as u32), open);
         }
+        // What finds rows is not needed any more where there are many of them.
+        self.places = Map::default();
+        let found = std::mem::take(&mut self.rows);
         let row = |((step, (machine, cpu, who, status, name)), Sums(time, events)): ((i64, Key), Sums)| {
             let mut row = self.asked.step_cells(range, step, machine);
             if self.by != By::Trace {
@@ -305,8 +308,8 @@ impl Analysis for Stats {
             row.extend([if self.by == By::Event { Cell::Null } else { Cell::Integer(time) }, events.into()]);
             row
         };
-        let rows = self.asked.by_last_step(range, self.rows.iter().copied()).into_iter().map(row).collect();
-        let (time, events) = self.rows.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
+        let (time, events) = found.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
+        let rows = self.asked.by_last_step(range, found).into_iter().map(row);
         let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
         if self.by != By::Event {
             all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));

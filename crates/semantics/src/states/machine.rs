@@ -233,6 +233,15 @@ impl Machines {
         &self.threads[thread.0 as usize]
     }
 
+    /// When a life became dead.
+    pub fn died(&self, thread: ThreadIndex) -> Option<Ns> {
+        let thread = self.thread(thread);
+        match thread.live() {
+            Some(live) => Some(live.piece.0).filter(|_| live.piece.1 == Some(ThreadState::Dead)),
+            None => thread.died().map(|since| self.begin.unwrap_or(self.now) + Ns::from(since)),
+        }
+    }
+
     /// All lives, in the order in which they were met.
     pub fn threads(&self) -> impl Iterator<Item = (ThreadIndex, &Thread)> {
         self.threads.iter().enumerate().map(|(at, thread)| (ThreadIndex(at as u32), thread))

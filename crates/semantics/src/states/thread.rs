@@ -152,10 +152,18 @@ pub(super) enum Stage {
     Living(Box<Live>),
     /// Dead since this time, in ns since the first event.
     Dead(u64),
-    /// There is a newer life of the same number.
-    Over,
-    /// One of the last two (`None` is over), of a thread with wide numbers.
-    Wide(Box<(Option<u64>, [i64; NUMBERS])>),
+    /// There is a newer life of the same number; it may have been dead before, since this time.
+    Over(Option<u64>),
+    /// One of the last two, of a thread with wide numbers.
+    Wide(Box<Wide>),
+}
+
+/// What is kept of a thread with wide numbers that is dead or over.
+#[derive(Clone, Debug)]
+pub(super) struct Wide {
+    is_over: bool,
+    dead_since: Option<u64>,
+    numbers: [i64; NUMBERS],
 }
 
 #[derive(Clone, Debug, Default)]
@@ -249,8 +257,8 @@ impl Thread {
     fn wide(&self) -> Option<&[i64; NUMBERS]> {
         match &self.stage {
             Stage::Living(live) => live.wide.as_deref(),
-            Stage::Wide(of) => Some(&of.1),
-            Stage::Dead(_) | Stage::Over => None,
+            Stage::Wide(of) => Some(&of.numbers),
+            Stage::Dead(_) | Stage::Over(_) => None,
         }
     }
 
@@ -259,14 +267,14 @@ impl Thread {
         let short = short.unwrap_or(UNKNOWN);
         self.numbers[which as usize] = short;
         if let (WIDE, Some(number)) = (short, number) {
-            let since = self.dead_since();
+            let (is_over, dead_since) = (!matches!(self.stage, Stage::Dead(_)), self.died());
             let wide = match &mut self.stage {
                 Stage::Living(live) => live.wide.get_or_insert_default(),
-                Stage::Wide(of) => &mut of.1,
+                Stage::Wide(of) => &mut of.numbers,
                 stage => {
-                    *stage = Stage::Wide(Box::new((since, [0; NUMBERS])));
+                    *stage = Stage::Wide(Box::new(Wide { is_over, dead_since, numbers: [0; NUMBERS] }));
                     let Stage::Wide(of) = stage else { return };
-                    &mut of.1
+                    &mut of.numbers
                 }
             };
             wide[which as usize] = number;
@@ -290,22 +298,33 @@ impl Thread {
         if let Stage::Living(live) = &mut self.stage { Some(live) } else { None }
     }
 
-    /// Since when it is dead, in ns since the first event.
+    /// Since when it is dead, in ns since the first event, unless there is a newer life of its number.
     pub(super) fn dead_since(&self) -> Option<u64> {
+        let is_over = match &self.stage {
+            Stage::Wide(of) => of.is_over,
+            stage => !matches!(stage, Stage::Dead(_)),
+        };
+        self.died().filter(|_| !is_over)
+    }
+
+    /// When it became dead, in ns since the first event.
+    pub(super) fn died(&self) -> Option<u64> {
         match &self.stage {
             Stage::Dead(since) => Some(*since),
-            Stage::Wide(of) => of.0,
-            Stage::Living(_) | Stage::Over => None,
+            Stage::Wide(of) => of.dead_since,
+            Stage::Over(since) => *since,
+            Stage::Living(_) => None,
         }
     }
 
     /// Ends its life: dead since a time, or over.
     pub(super) fn end(&mut self, since: Option<u64>) {
-        let wide = self.wide().copied().filter(|_| self.numbers.contains(&WIDE));
-        self.stage = match (wide, since) {
-            (Some(wide), since) => Stage::Wide(Box::new((since, wide))),
+        let numbers = self.wide().copied().filter(|_| self.numbers.contains(&WIDE));
+        let (is_over, dead_since) = (since.is_none(), since.or(self.died()));
+        self.stage = match (numbers, since) {
+            (Some(numbers), _) => Stage::Wide(Box::new(Wide { is_over, dead_since, numbers })),
             (None, Some(since)) => Stage::Dead(since),
-            (None, None) => Stage::Over,
+            (None, None) => Stage::Over(dead_since),
         };
     }
 
@@ -345,7 +364,7 @@ mod tests {
             for since in [Some(9), None] {
                 assert_eq!((thread.pid(), thread.ppid(), thread.prio()), (Some(edge), None, None));
                 thread.end(since);
-                assert_eq!((thread.pid(), thread.dead_since()), (Some(edge), since));
+                assert_eq!((thread.pid(), thread.dead_since(), thread.died()), (Some(edge), since, Some(9)));
                 assert!(thread.live().is_none());
                 // A priority is set whatever the thread does.
                 thread.set(Number::Prio, Some(edge));
