@@ -59,7 +59,7 @@ struct Packed {
 
 /// Kind of a packed row.
 #[derive(Clone, Copy)]
-enum What {
+pub(super) enum What {
     /// A CPU whose thread is known.
     Cpu(CpuStatus),
     /// A CPU whose thread is not.
@@ -85,6 +85,18 @@ impl StateRow {
 }
 
 impl What {
+    /// What the row says; `other` is what is packed beside it.
+    #[inline]
+    fn of(self, other: i64) -> StateOf {
+        match self {
+            What::Cpu(status) => StateOf::Cpu { tid: Some(other), status },
+            What::Unknown(status) => StateOf::Cpu { tid: None, status },
+            What::Thread(state) => StateOf::Thread(state),
+            What::Irq(kind) => StateOf::Irq { kind, cpu: other as u64 },
+            What::Other => unreachable!("rows that are not packed are kept as they are"),
+        }
+    }
+
     /// The kind of the row.
     #[inline]
     fn kind(self) -> Option<usize> {
@@ -117,17 +129,17 @@ impl StateRows {
         }
     }
 
-    /// Puts a row into a place that begins when it does; false when it needs more room.
+    /// Puts a row of the first machine into a place that begins when it does; false when it needs more room. `other` is the
+    /// thread of a CPU.
     #[inline]
-    fn put(&mut self, row: &StateRow, place: u32) -> bool {
+    pub(super) fn put(&mut self, (from, to): (Ns, Ns), number: i64, other: i64, what: What, place: u32) -> bool {
         let Some(place) = self.places.get_mut(place as usize) else { return false };
-        let (what, other) = row.what();
         let (Ok(length), Ok(number), Ok(other)) =
-            (u32::try_from(row.to - row.from), u32::try_from(row.number), u32::try_from(other))
+            (u32::try_from(to - from), u32::try_from(number), u32::try_from(other))
         else {
             return false;
         };
-        if self.begin.unwrap_or(0) + Ns::from(place.from) != row.from || what.kind().is_none() {
+        if self.begin.unwrap_or(0) + Ns::from(place.from) != from || what.kind().is_none() {
             return false;
         }
         *place = Place { length, number, other, what, ..*place };
@@ -138,7 +150,8 @@ impl StateRows {
     /// Adds a row, which may have a place.
     #[inline]
     pub(super) fn push(&mut self, row: &StateRow, place: u32) {
-        if !self.put(row, place) {
+        let (what, other) = row.what();
+        if !self.put((row.from, row.to), row.number, other, what, place) {
             self.push_late(row);
         }
     }
@@ -168,8 +181,7 @@ impl StateRows {
         // By the kinds of rows that are packed: those that the rows are about, and the others.
         let (mut numbers, mut others): ([Range<i64>; STATE_KINDS], [Range<i64>; STATE_KINDS]) = Default::default();
         let (mut statuses, mut states) = (0, 0);
-        let placed = self.places.iter().map(|place| self.packed(*place));
-        for Packed { from, to, number, other, what, .. } in self.rows.iter().copied().chain(placed) {
+        for Packed { from, to, number, other, what, .. } in self.rows.iter().copied() {
             match what {
                 What::Cpu(status) | What::Unknown(status) => statuses |= 1 << status as u32,
                 What::Thread(state) => states |= 1 << state as u32,
@@ -181,6 +193,37 @@ impl StateRows {
             times[1].widen(to);
             numbers[kind].widen(number);
             others[kind].widen(other);
+        }
+        // Places are many. Times of beginnings are in their order.
+        let (mut of_cpus, mut of_threads, mut tids, mut ends) =
+            ([u32::MAX, 0], [u32::MAX, 0], [u32::MAX, 0], [u64::MAX, 0]);
+        let widened = |edges: &mut [u32; 2], number: u32| *edges = [edges[0].min(number), edges[1].max(number)];
+        for place in &self.places {
+            match place.what {
+                What::Cpu(status) | What::Unknown(status) => {
+                    statuses |= 1 << status as u32;
+                    widened(&mut of_cpus, place.number);
+                    widened(&mut tids, place.other);
+                }
+                What::Thread(state) => {
+                    states |= 1 << state as u32;
+                    widened(&mut of_threads, place.number);
+                }
+                What::Irq(_) | What::Other => continue,
+            }
+            let to = place.from + u64::from(place.length);
+            ends = [ends[0].min(to), ends[1].max(to)];
+        }
+        let is_row = |place: &&Place| place.what.kind().is_some();
+        if let (Some(first), Some(last)) = (self.places.iter().find(is_row), self.places.iter().rfind(is_row)) {
+            [first.from, last.from].iter().for_each(|from| times[0].widen(*from));
+            ends.iter().for_each(|to| times[1].widen(*to));
+        }
+        for (is_other, kind, [low, high]) in [(false, CPU, of_cpus), (true, CPU, tids), (false, THREAD, of_threads)] {
+            let range = if is_other { &mut others[kind] } else { &mut numbers[kind] };
+            if low <= high {
+                [low, high].iter().for_each(|number| range.widen((*number).into()));
+            }
         }
         (self.statuses, self.states) = (statuses, states);
         let mut found: Vec<(StateKey, i128)> = Vec::new();
@@ -241,21 +284,39 @@ impl StateRows {
         let mut late = self.order.iter().map(|at| self.rows[*at as usize]);
         let mut next = late.next();
         let mut next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
-        let mut group: Vec<(usize, i64, Packed)> = Vec::new();
+        // Rows of one time: their kinds and numbers as one number, and their places.
+        let mut group: Vec<(u64, Place)> = Vec::new();
         for places in self.places.chunk_by(|a, b| a.from == b.from) {
             group.clear();
-            let packed = places.iter().filter_map(|place| Some((place.what.kind()?, self.packed(*place))));
-            group.extend(packed.map(|(kind, packed)| (kind, packed.number, packed)));
-            group.sort_by_key(|(kind, number, _)| (*kind, *number));
-            for (kind, number, packed) in &group {
-                let time = self.time(packed.from);
-                while let Some(row) = next.filter(|row| next_time <= time && self.place(*row) < (time, *kind, *number))
+            for place in places {
+                let Some(kind) = place.what.kind() else { continue };
+                let key = (kind as u64) << u32::BITS | u64::from(place.number);
+                // There are two or three most often, so that each is brought to where it belongs at once.
+                match group.last() {
+                    Some((last, _)) if *last > key => {
+                        let at = group.partition_point(|(known, _)| *known <= key);
+                        group.insert(at, (key, *place));
+                    }
+                    _ => group.push((key, *place)),
+                }
+            }
+            let Some(time) = places.first().map(|place| self.time(place.from)) else { continue };
+            for (key, place) in &group {
+                while next_time <= time
+                    && let Some(row) = next
+                    && self.place(row) < (time, (key >> u32::BITS) as usize, place.number.into())
                 {
                     self.show(row, each);
                     next = late.next();
                     next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
                 }
-                each(&self.unpacked(*packed));
+                each(&StateRow {
+                    from: time,
+                    to: time + Ns::from(place.length),
+                    machine: 0,
+                    number: place.number.into(),
+                    of: place.what.of(place.other.into()),
+                });
             }
         }
         next.into_iter().chain(late).for_each(|row| self.show(row, each));
@@ -269,20 +330,8 @@ impl StateRows {
     }
 
     #[inline]
-    fn packed(&self, place: Place) -> Packed {
-        let Place { from, length, number, other, what } = place;
-        Packed { from, to: from + u64::from(length), number: number.into(), other: other.into(), machine: 0, what }
-    }
-
-    #[inline]
     fn unpacked(&self, packed: Packed) -> StateRow {
-        let of = match packed.what {
-            What::Cpu(status) => StateOf::Cpu { tid: Some(packed.other), status },
-            What::Unknown(status) => StateOf::Cpu { tid: None, status },
-            What::Thread(state) => StateOf::Thread(state),
-            What::Irq(kind) => StateOf::Irq { kind, cpu: packed.other as u64 },
-            What::Other => unreachable!("rows that are not packed are kept as they are"),
-        };
+        let of = packed.what.of(packed.other);
         let (from, to) = (self.time(packed.from), self.time(packed.to));
         StateRow { from, to, machine: packed.machine, number: packed.number, of }
     }

@@ -12,7 +12,7 @@ use tracemill_semantics::{Concept, Field};
 use super::latest::Latest;
 use super::rows::{Rows, Value};
 use super::state_row::{RowForm, StateOf, StateRow, keys_of};
-use super::state_rows::{NO_PLACE, StateRows};
+use super::state_rows::{NO_PLACE, StateRows, What};
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, Needs, Report};
 
@@ -42,6 +42,8 @@ struct States {
     threads: LastPieces,
     /// Are places for rows kept from their beginnings on? Where some rows are not wanted, there would be too many places.
     has_places: bool,
+    /// Besides, is there no range that cuts them?
+    is_whole: bool,
     /// So many threads are looked at whether they are dead.
     put_dead_at: usize,
     disks: Map<(u32, i64), Disk>,
@@ -179,6 +181,7 @@ impl States {
                 && asked.test.is_none()
                 && !asked.has_machines
                 && !(asked.tids.is_some() || asked.pids.is_some() || asked.comms.is_some() || asked.cpus.is_some()),
+            is_whole: asked.begin.is_none() && asked.end.is_none(),
             put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
@@ -216,7 +219,8 @@ impl States {
         if !self.has_places {
             return NO_PLACE;
         }
-        let is_in_range = self.asked.begin.is_none_or(|begin| at >= begin) && self.asked.end.is_none_or(|end| at < end);
+        let is_in_range = self.is_whole
+            || self.asked.begin.is_none_or(|begin| at >= begin) && self.asked.end.is_none_or(|end| at < end);
         if is_in_range { self.rows.reserve(at) } else { NO_PLACE }
     }
 
@@ -246,10 +250,20 @@ impl States {
     fn put_cpu(&mut self, machines: &Machines, open: &Open<CpuPiece>) {
         let Open { piece, place, .. } = open;
         let (cpu, thread) = (machines.cpu(piece.cpu), piece.thread.flatten());
+        let tid = piece.thread.map(|thread| thread.map_or(0, |thread| machines.thread(thread).tid));
+        if self.has_places && self.is_whole {
+            // All rows are wanted, and most of them fit their places.
+            let (what, other) = match tid {
+                Some(tid) => (What::Cpu(piece.status), tid),
+                None => (What::Unknown(piece.status), 0),
+            };
+            if self.rows.put((piece.from, piece.to), cpu.number as i64, other, what, *place) {
+                return;
+            }
+        }
         if !self.asked.wants_cpu(machines, Some(piece.cpu)) {
             return;
         }
-        let tid = piece.thread.map(|thread| thread.map_or(0, |thread| machines.thread(thread).tid));
         if (self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some())
             && !self.asked.wants_thread(machines, thread)
         {
@@ -262,6 +276,12 @@ impl States {
 
     fn put_thread(&mut self, machines: &Machines, open: &Open<ThreadPiece>) {
         let Open { piece, place, .. } = open;
+        if self.has_places && self.is_whole {
+            let tid = machines.thread(piece.thread).tid;
+            if self.rows.put((piece.from, piece.to), tid, 0, What::Thread(piece.state), *place) {
+                return;
+            }
+        }
         if self.asked.cpus.is_some() || !self.asked.wants_thread(machines, Some(piece.thread)) {
             return;
         }
@@ -322,7 +342,9 @@ impl Observer for States {
             return;
         }
         let at = piece.cpu.0 as usize;
-        self.cpus.resize(self.cpus.len().max(at + 1), None);
+        if at >= self.cpus.len() {
+            self.cpus.resize(at + 1, None);
+        }
         let next = self.reserve(piece.to);
         let place = match &mut self.cpus[at] {
             Some(Open { piece: last, next: of_last, .. }) if last.to == piece.from => {
