@@ -288,10 +288,10 @@ impl StateRows {
         let mut group: Vec<(u64, Place)> = Vec::new();
         for places in self.places.chunk_by(|a, b| a.from == b.from) {
             group.clear();
+            // There are two or three most often, so that each is brought to where it belongs at once.
             for place in places {
                 let Some(kind) = place.what.kind() else { continue };
                 let key = (kind as u64) << u32::BITS | u64::from(place.number);
-                // There are two or three most often, so that each is brought to where it belongs at once.
                 match group.last() {
                     Some((last, _)) if *last > key => {
                         let at = group.partition_point(|(known, _)| *known <= key);

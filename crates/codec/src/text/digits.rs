@@ -130,7 +130,7 @@ pub(super) fn eight_hex_digits(value: u32) -> u64 {
 
 /// Writes the nine digits of a number below 10^9 at a place, and a byte behind them that does not count.
 #[inline(always)]
-pub(super) fn put_three_threes(to: &mut [u8; 28], at: usize, value: u32) {
+pub fn put_three_threes<const N: usize>(to: &mut [u8; N], at: usize, value: u32) {
     let (high, rest) = (value / 1_000_000, value % 1_000_000);
     let three = |value: u32| &THREES[(value & 1023) as usize];
     to[at..at + 4].copy_from_slice(three(high));

@@ -11,7 +11,7 @@ pub mod printf;
 mod span;
 pub mod strings;
 
-pub use digits::{nine_digits, put_back, put_digits};
+pub use digits::{nine_digits, put_back, put_digits, put_three_threes};
 pub use names::{edit_distance, meant, nearest, suggest};
 pub use span::Span;
 

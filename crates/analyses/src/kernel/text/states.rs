@@ -3,7 +3,7 @@
 use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
-use tracemill_codec::text::{escaped, nine_digits};
+use tracemill_codec::text::{escaped, nine_digits, put_three_threes};
 
 use super::widths::{digits, put_blanks};
 use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
@@ -312,9 +312,9 @@ impl Template {
     /// before the second second of the clock.
     #[inline]
     fn put(&mut self, out: &mut Out, row: &StateRow) -> bool {
-        let (tid, word, name) = match row.of {
-            StateOf::Cpu { tid, status } => (tid, status as u64, status.name()),
-            StateOf::Thread(state) => (Some(row.number), state as u64, state.name()),
+        let (tid, word) = match row.of {
+            StateOf::Cpu { tid, status } => (tid, status as u64),
+            StateOf::Thread(state) => (Some(row.number), state as u64),
             _ => return false,
         };
         let (Some((from_second, from)), Some((to_second, to))) = (seconds(row.from), seconds(row.to)) else {
@@ -333,6 +333,11 @@ impl Template {
         // A CPU of which the thread is not known has no number to be found by.
         let key = word << 1 | u64::from(tid.is_some());
         let tail = tails.find((tid.unwrap_or(0), key), text, |text| {
+            let name = match row.of {
+                StateOf::Cpu { status, .. } => status.name(),
+                StateOf::Thread(state) => state.name(),
+                _ => "",
+            };
             put_parts(text, behind, number, tid, name, *style);
             if *style == Look::Table {
                 let blanks = text.written().iter().rev().take_while(|byte| **byte == b' ').count();
@@ -350,7 +355,7 @@ impl Template {
             at += text.len;
             if let Some(fraction) = fraction {
                 if let Some(to) = line.get_mut(at..).and_then(|line| line.first_chunk_mut()) {
-                    *to = nine_digits(fraction);
+                    put_three_threes::<{ FRACTION + 1 }>(to, 0, fraction);
                 }
                 at += FRACTION;
             }
