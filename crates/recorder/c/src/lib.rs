@@ -155,9 +155,9 @@ pub extern "C" fn tm_record_writer_() -> *const u8 {
     record::c::thread()
 }
 
-/// Makes room for an event of the calling thread.
+/// Makes room for an event of the calling thread, as [`record::c::make_room`].
 #[unsafe(no_mangle)]
-pub extern "C" fn tm_record_room_(len: u64, clock: u64) -> bool {
+pub extern "C" fn tm_record_room_(len: u64, clock: u64) -> u32 {
     record::c::make_room(len, clock)
 }
 

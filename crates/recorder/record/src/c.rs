@@ -11,6 +11,7 @@ use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::metadata::Call;
 use crate::options::Options;
 use crate::recorder::{self, Recorder, StartError, Summary};
+use crate::ring::Room;
 use crate::site::Site;
 use crate::{clock, local};
 
@@ -88,9 +89,14 @@ pub fn thread() -> *const u8 {
     writer.map_or(std::ptr::null(), |writer| std::ptr::from_ref(writer).cast())
 }
 
-/// Makes room for an event of the calling thread, which is inside of it. `false` when it is not to be written.
-pub fn make_room(len: u64, clock: u64) -> bool {
-    local::writer().is_some_and(|writer| writer.make_room(len, clock))
+/// Makes room for an event of the calling thread, which is inside of it: 1. 0 when it is not to be written, 2 when the state
+/// of its place may be of an earlier recording.
+pub fn make_room(len: u64, clock: u64) -> u32 {
+    match local::writer().map_or(Room::None, |writer| writer.make_room(len, clock)) {
+        Room::None => 0,
+        Room::Made => 1,
+        Room::Anew => 2,
+    }
 }
 
 /// The time now, in cycles.

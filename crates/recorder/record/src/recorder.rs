@@ -16,7 +16,7 @@ use crate::consumer::{self, Consumer};
 use crate::field::{FieldClass, LONGEST_TEXT};
 use crate::metadata::{self, Call, Class, Clock, Environment, Level};
 use crate::options::{Mode, Options, folder_of_child, lets_through};
-use crate::ring::{Mapping, Writer};
+use crate::ring::{Mapping, Room, Writer};
 use crate::site::Site;
 use crate::{clock, folder, local};
 
@@ -647,30 +647,36 @@ static UNPLACED: AtomicU64 = AtomicU64::new(0);
 /// Was it said already that a ring cannot be made?
 static IS_SAID: AtomicBool = AtomicBool::new(false);
 
-/// Gives the calling thread a writer with a ring. `None` when it cannot record; the event is counted then.
+/// Gives the calling thread a writer, which gets a ring when it needs room. `None` when it cannot record; the event is counted
+/// then.
 pub(crate) fn give_writer() -> Option<&'static Writer> {
     let given = local::locked(|state| {
         let writer = state.idle.pop().unwrap_or_else(Writer::lasting);
-        if open(state, writer) {
-            state.writers.push(writer);
-            local::set_writer(Some(writer));
-            return Some(writer);
-        }
-        state.idle.push(writer);
-        None
+        // What its thread before recorded into says nothing about this one.
+        writer.enter_generation(0);
+        state.writers.push(writer);
+        local::set_writer(Some(writer));
+        writer
     });
     if given.is_none() {
         count_unplaced();
     }
-    given.flatten()
+    given
 }
 
-/// Gives a writer whose recording has ended a ring of the next one, if there is one.
-pub(crate) fn give_ring(writer: &Writer) -> bool {
+/// Gives a writer without a ring one of the recording, if there is one.
+pub(crate) fn give_ring(writer: &Writer) -> Room {
     writer.park(true);
-    let given = local::locked(|state| open(state, writer));
+    let given = local::locked(|state| match open(state, writer) {
+        false => Room::None,
+        true if writer.enter_generation(state.generation) == state.generation => Room::Made,
+        true => Room::Anew,
+    });
     writer.park(false);
-    given == Some(true)
+    if given.is_none() {
+        count_unplaced();
+    }
+    given.unwrap_or(Room::None)
 }
 
 fn open(state: &mut State, writer: &Writer) -> bool {

@@ -160,9 +160,22 @@ pub(crate) struct Writer {
     blocks: AtomicU32,
     /// Number of its ring.
     number: AtomicU32,
+    /// The recording of its ring, or of the last one that it had.
+    generation: AtomicU64,
     slot_size: AtomicU64,
     slots: AtomicU64,
     kept: Kept,
+}
+
+/// Where an event has its place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Room {
+    /// Nowhere: it is discarded, which is counted, or there is no recorder.
+    None,
+    /// In the open slot.
+    Made,
+    /// In a recording that began after the id of its class was asked for, perhaps: that is to be asked for again.
+    Anew,
 }
 
 /// The part of a writer that a child process does not get: it finds zeros there, however it was made. So its events go the
@@ -199,6 +212,7 @@ impl Writer {
             mode: AtomicU32::new(0),
             blocks: AtomicU32::new(0),
             number: AtomicU32::new(0),
+            generation: AtomicU64::new(0),
             slot_size: AtomicU64::new(0),
             slots: AtomicU64::new(0),
             kept: Kept { limit: AtomicU64::new(0), is_open: AtomicU32::new(0) },
@@ -224,6 +238,11 @@ impl Writer {
         self.pos.store(NO_SLOT, Ordering::Relaxed);
         self.wants_flush.store(0, Ordering::Relaxed);
         self.kept.is_open.store(1, Ordering::Release);
+    }
+
+    /// Changes the recording that it is of, and gives the one before: 0 when there was none.
+    pub(crate) fn enter_generation(&self, generation: u64) -> u64 {
+        self.generation.swap(generation, Ordering::Relaxed)
     }
 
     /// Has it a ring?
@@ -365,27 +384,29 @@ impl Writer {
         true
     }
 
-    /// Makes room for an event of `len` bytes. `false` when it is discarded, which is counted then, or when there is no
-    /// recorder.
+    /// Makes room for an event of `len` bytes.
     #[cold]
     #[inline(never)]
-    pub(crate) fn make_room(&self, len: u64, clock: u64) -> bool {
+    pub(crate) fn make_room(&self, len: u64, clock: u64) -> Room {
         if self.depth() != 1 {
             // A handler that interrupts the slow path, or that met a full slot: switching is the thread's own.
             match self.is_open() {
                 true => self.discard(),
                 false => recorder::count_unplaced(),
             }
-            return false;
+            return Room::None;
         }
         loop {
-            if !self.is_open() && !recorder::give_ring(self) {
-                return false;
+            if !self.is_open() {
+                match recorder::give_ring(self) {
+                    Room::Made => {}
+                    other => return other,
+                }
             }
             let size = self.slot_size.load(Ordering::Relaxed);
             if len > size - packet::LEN as u64 {
                 self.discard();
-                return false;
+                return Room::None;
             }
             let pos = self.pos.load(Ordering::Relaxed);
             let is_flush = self.wants_flush.swap(0, Ordering::SeqCst) == 1 && pos > packet::LEN as u64;
@@ -400,13 +421,13 @@ impl Writer {
                     if self.is_open() {
                         self.discard();
                     }
-                    return false;
+                    return Room::None;
                 }
             }
             self.kept.limit.store(size, Ordering::SeqCst);
             // Closed or asked for in between: then that may have been written over.
             if self.is_open() && self.wants_flush.load(Ordering::SeqCst) == 0 {
-                return true;
+                return Room::Made;
             }
             self.kept.limit.store(0, Ordering::SeqCst);
         }
@@ -503,9 +524,11 @@ impl Place<'_> {
     }
 }
 
-/// Writes an event of the class `id` for the calling thread.
+/// Writes an event of the class `id` for the calling thread. `false` when nothing was done, since that may be the id of an
+/// earlier recording.
+#[must_use]
 #[inline(always)]
-pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) {
+pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) -> bool {
     let depth = writer.depth() + 1;
     writer.depth.store(depth, Ordering::Relaxed);
     compiler_fence(Ordering::SeqCst);
@@ -518,10 +541,11 @@ pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) {
         let is_far = (clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
         // No slot is 2^63, and no length comes near that.
         if pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
-            if !writer.make_room(len, clock) {
+            let room = writer.make_room(len, clock);
+            if room != Room::Made {
                 compiler_fence(Ordering::SeqCst);
                 writer.depth.store(depth - 1, Ordering::Release);
-                return;
+                return room == Room::None;
             }
         } else if replace(&writer.pos, pos, pos + len) {
             break (pos, clock);
@@ -548,6 +572,7 @@ pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) {
     // Before this a handler could switch slots, and the commit above would go to the wrong one.
     compiler_fence(Ordering::SeqCst);
     writer.depth.store(depth - 1, Ordering::Release);
+    true
 }
 
 /// Bytes that come one by one, as long as they are few. They are not zero beforehand: that would take half as long as the
@@ -616,13 +641,12 @@ fn note_behind(writer: &Writer, clock: u64) {
     }
 }
 
-/// Writes an event of a thread that has no writer yet.
+/// As [`write`], of a thread that has no writer yet.
 #[cold]
 #[inline(never)]
-pub(crate) fn write_first<V: Fields>(id: u32, values: &V) {
-    if let Some(writer) = recorder::give_writer() {
-        write(writer, id, values);
-    }
+#[must_use]
+pub(crate) fn write_first<V: Fields>(id: u32, values: &V) -> bool {
+    recorder::give_writer().is_none_or(|writer| write(writer, id, values))
 }
 
 #[cfg(test)]

@@ -42,15 +42,13 @@ impl Site {
     /// Records an event whose fields are encoded, with these classes at every event.
     #[cfg(feature = "tracing")]
     pub(crate) fn record_encoded(&'static self, classes: &'static [FieldClass], bytes: &[u8]) {
-        let state = self.state.load(Ordering::Relaxed);
-        let state = if state == UNKNOWN { self.register(classes, 0) } else { state };
-        if state <= OFF {
-            return;
-        }
-        let (id, values) = (state - FIRST, crate::field::Encoded(bytes));
-        match local::writer() {
-            Some(writer) => ring::write(writer, id, &values),
-            None => ring::write_first(id, &values),
+        let values = crate::field::Encoded(bytes);
+        loop {
+            let state = self.state.load(Ordering::Relaxed);
+            let state = if state == UNKNOWN { self.register(classes, 0) } else { state };
+            if state <= OFF || write(state - FIRST, &values) {
+                return;
+            }
         }
     }
 
@@ -75,22 +73,35 @@ impl Site {
 
     #[inline(always)]
     fn record_on<V: Fields>(&'static self, state: u32, values: impl FnOnce() -> V) {
+        let Some(id) = self.id_of::<V>(state) else { return };
+        let values = values();
+        if !write(id, &values) {
+            self.record_anew(&values);
+        }
+    }
+
+    /// Records an event whose class had its id of an earlier recording.
+    #[cold]
+    #[inline(never)]
+    fn record_anew<V: Fields>(&'static self, values: &V) {
+        while let Some(id) = self.id_of::<V>(self.state.load(Ordering::Relaxed)) {
+            if write(id, values) {
+                return;
+            }
+        }
+    }
+
+    /// The id of the class of these values, unless they are not recorded.
+    #[inline(always)]
+    fn id_of<V: Fields>(&'static self, state: u32) -> Option<u32> {
         let state = if state == UNKNOWN { self.register(V::CLASSES, V::SHAPE) } else { state };
         if state <= OFF {
-            return;
+            return None;
         }
         // A place in a generic function has values of several types: its state is about those of the first one only.
-        let id = match self.shape.load(Ordering::Relaxed) == V::SHAPE {
-            true => state - FIRST,
-            false => match self.other_class(V::CLASSES) {
-                Some(id) => id,
-                None => return,
-            },
-        };
-        let values = values();
-        match local::writer() {
-            Some(writer) => ring::write(writer, id, &values),
-            None => ring::write_first(id, &values),
+        match self.shape.load(Ordering::Relaxed) == V::SHAPE {
+            true => Some(state - FIRST),
+            false => self.other_class(V::CLASSES),
         }
     }
 
@@ -162,6 +173,15 @@ impl Site {
     /// The id of its class, when it is on.
     pub(crate) fn id(&self) -> Option<u32> {
         self.state.load(Ordering::Relaxed).checked_sub(FIRST)
+    }
+}
+
+/// Writes an event of the calling thread, unless its class may have the id of an earlier recording.
+#[inline(always)]
+fn write<V: Fields>(id: u32, values: &V) -> bool {
+    match local::writer() {
+        Some(writer) => ring::write(writer, id, values),
+        None => ring::write_first(id, values),
     }
 }
 

@@ -450,19 +450,22 @@ fn record_event(event: &Event<'_>) {
             && variant.key.is_first(plain.key)
             && let Some(id) = variant.site.id_when_on()
         {
-            return match <&[u8; 16]>::try_from(bytes) {
+            let is_written = match <&[u8; 16]>::try_from(bytes) {
                 // Two numbers: to know that saves more than a nanosecond.
                 Ok(two) => ring::write(writer, id, &EncodedTwo(two)),
                 Err(_) => write_plain(writer, id, bytes),
             };
+            if is_written {
+                return;
+            }
         }
     }
     record_values(place, event);
 }
 
 #[inline(never)]
-fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) {
-    ring::write(writer, id, &Encoded(bytes));
+fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) -> bool {
+    ring::write(writer, id, &Encoded(bytes))
 }
 
 /// Records an event with values that must be shown or are many, or the first one of a thread, of a place, or of its kind.

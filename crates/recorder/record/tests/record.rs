@@ -113,6 +113,31 @@ fn a_place_in_a_generic_function_has_a_class_for_each_type() {
     assert_eq!(events(&folder.join("u")), expected);
 }
 
+/// An event whose value takes its time.
+fn late(value: &mut dyn FnMut() -> u64) {
+    event!(target: "t", "late", i = value());
+}
+
+/// Numbers of classes are those of a recording: an event that was on its way when the next one began gets a new one.
+#[test]
+fn an_event_that_meets_the_next_recording_has_a_class_of_that() {
+    let _one = lock();
+    let folder = Folder::new("next");
+    let first = Recorder::options(folder.join("a")).start().expect("it starts");
+    late(&mut || 5);
+    let (mut first, mut second) = (Some(first), None);
+    late(&mut || {
+        first.take().expect("it runs").finish().expect("it finishes");
+        second = Some(Recorder::options(folder.join("b")).start().expect("it starts again"));
+        std::thread::scope(|scope| scope.spawn(|| event!(target: "t", "other", text = "six")).join().expect("it ends"));
+        7
+    });
+    second.expect("it runs").finish().expect("it finishes");
+    assert_eq!(events(&folder.join("a")), ["t:late i=5"]);
+    assert_eq!(events(&folder.join("b")), ["t:other text=six", "t:late i=7"]);
+    assert_eq!(discarded(&folder.join("b")), 0);
+}
+
 #[test]
 fn what_is_off_is_not_evaluated() {
     let _one = lock();

@@ -160,7 +160,8 @@ struct tm_record_thread_ {
 uint32_t tm_record_register_(const struct tm_record_site_ *site) TM_RECORD_NOTHROW_;
 void tm_record_forget_(const struct tm_record_site_ *sites) TM_RECORD_NOTHROW_;
 struct tm_record_thread_ *tm_record_writer_(void) TM_RECORD_NOTHROW_;
-bool tm_record_room_(uint64_t len, uint64_t clock) TM_RECORD_NOTHROW_;
+/* 1, or 0 when the event is not to be written, or 2 when the state of its site is to be read again. */
+uint32_t tm_record_room_(uint64_t len, uint64_t clock) TM_RECORD_NOTHROW_;
 uint64_t tm_record_clock_(void) TM_RECORD_NOTHROW_;
 
 /* Offsets in the header of a packet. */
@@ -239,8 +240,8 @@ struct tm_record_event_ {
     unsigned char *at;
 };
 
-/* Enters an event and takes its place. */
-TM_RECORD_INLINE_ bool tm_record_begin_(const struct tm_record_site_ *site, struct tm_record_thread_ *thread, uint64_t len,
+/* Enters an event and takes its place: as tm_record_room_. */
+TM_RECORD_INLINE_ uint32_t tm_record_begin_(const struct tm_record_site_ *site, struct tm_record_thread_ *thread, uint64_t len,
                                         struct tm_record_event_ *event) {
     event->depth = __atomic_load_n(&thread->depth, __ATOMIC_RELAXED) + 1;
     __atomic_store_n(&thread->depth, event->depth, __ATOMIC_RELAXED);
@@ -251,17 +252,18 @@ TM_RECORD_INLINE_ bool tm_record_begin_(const struct tm_record_site_ *site, stru
         const uint64_t clock = tm_record_now_(site);
         const bool is_far = ((clock ^ __atomic_load_n(&thread->begin, __ATOMIC_RELAXED)) >> 47) != 0;
         if (TM_RECORD_RARE_(old + len > __atomic_load_n(&thread->limit, __ATOMIC_RELAXED) || is_far)) {
-            if (tm_record_room_(len, clock)) continue;
+            const uint32_t room = tm_record_room_(len, clock);
+            if (room == 1) continue;
             TM_RECORD_FENCE_();
             __atomic_store_n(&thread->depth, event->depth - 1, __ATOMIC_RELAXED);
-            return false;
+            return room;
         }
         if (tm_record_replace_(&thread->pos, old, old + len)) {
             TM_RECORD_FENCE_();
             event->end = old + len;
             event->clock = clock;
             event->at = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED) + old;
-            return true;
+            return 1;
         }
     }
 }
@@ -459,9 +461,15 @@ TM_RECORD_INLINE_ unsigned char *tm_record_put_text_(unsigned char *at, tm_text 
         const uint64_t tm_record_len = 8 TM_RECORD_EACH_##count##_(, TM_RECORD_LEN_, TM_RECORD_LEN_, __VA_ARGS__); \
         struct tm_record_thread_ *const tm_record_thread = tm_record_own_(tm_record_site); \
         struct tm_record_event_ tm_record_event; \
-        if (TM_RECORD_RARE_(!tm_record_thread) || \
-            !tm_record_begin_(tm_record_site, tm_record_thread, tm_record_len, &tm_record_event)) \
-            return; \
+        uint32_t tm_record_room; \
+        if (TM_RECORD_RARE_(!tm_record_thread)) return; \
+        while (TM_RECORD_RARE_( \
+            (tm_record_room = tm_record_begin_(tm_record_site, tm_record_thread, tm_record_len, &tm_record_event)) != 1)) { \
+            if (tm_record_room == 0) return; \
+            tm_record_state = __atomic_load_n(&tm_record_site->state, __ATOMIC_ACQUIRE); \
+            if (tm_record_state == 0) tm_record_state = tm_record_ask_(tm_record_site); \
+            if (tm_record_state <= 1) return; \
+        } \
         unsigned char *tm_record_at = tm_record_event.at + 8; \
         TM_RECORD_EACH_##count##_(, TM_RECORD_PUT_, TM_RECORD_PUT_, __VA_ARGS__) \
         (void)tm_record_at; \

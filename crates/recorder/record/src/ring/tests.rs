@@ -51,7 +51,7 @@ impl Ring {
     }
 
     pub(super) fn put(&self, number: u64) {
-        write(&self.writer, 1, &(number,));
+        assert!(write(&self.writer, 1, &(number,)));
     }
 
     pub(super) fn number(&self, at: usize) -> u64 {
@@ -137,9 +137,9 @@ fn a_stream_ring_discards_and_goes_on() {
 fn the_longest_event_fills_a_slot_and_a_longer_one_is_discarded() {
     let ring = Ring::new(FLIGHT, 2);
     let longest = (SLOT - packet::LEN as u64 - packet::EVENT_LEN - 4) as usize;
-    write(&ring.writer, 1, &("x".repeat(longest).as_str(),));
+    assert!(write(&ring.writer, 1, &("x".repeat(longest).as_str(),)));
     assert_eq!(ring.number(header::LEN + packet::CONTENT), SLOT * 8);
-    write(&ring.writer, 1, &("x".repeat(longest + 1).as_str(),));
+    assert!(write(&ring.writer, 1, &("x".repeat(longest + 1).as_str(),)));
     assert_eq!((ring.number(header::DISCARDED), ring.number(header::LEN + packet::DISCARDED)), (1, 1));
 }
 
@@ -169,11 +169,11 @@ fn events_inside_of_an_event_stand_behind_it() {
     for number in 0..FULL {
         // Miri takes its time to read a ring.
         if cfg!(miri) && number % 50 != 0 {
-            write(&ring.writer, 1, &Interrupted(&ring, number * 10));
+            assert!(write(&ring.writer, 1, &Interrupted(&ring, number * 10)));
             continue;
         }
         let found = ring.read().len();
-        write(&ring.writer, 1, &Interrupted(&ring, number * 10));
+        assert!(write(&ring.writer, 1, &Interrupted(&ring, number * 10)));
         let all = ring.read();
         let discarded = ring.number(header::DISCARDED);
         assert_eq!(all.len() as u64 + discarded, (number + 1) * 3);
