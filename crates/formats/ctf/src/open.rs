@@ -243,12 +243,12 @@ impl Folder {
     /// and some everywhere: to look at all would be to read the file without an index. A packet that differs otherwise is
     /// reported when it is opened.
     fn fits(&self, list: &PacketList, bytes: &[u8]) -> std::result::Result<(), String> {
-        let stride = list.len().div_ceil(LOOKED_AT).max(1);
+        let stride = list.len().div_ceil(SPREAD).max(1);
         let contradicts = |at: usize| {
             let pair = list.get(at).zip(list.get(at + 1));
             pair.is_some_and(|(one, next)| next.begin_cycles < one.end_cycles)
         };
-        let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(LOOKED_AT);
+        let odd = (0..list.len()).filter(|&at| contradicts(at)).flat_map(|at| [at, at + 1]).take(MOST_ODD);
         for at in (0..list.len()).step_by(stride).chain(odd).chain(list.len().checked_sub(1)) {
             let entry = list.at(at);
             // A packet whose header is damaged is found by its entry, and reported when it is read.
@@ -296,8 +296,11 @@ pub(super) fn has_role(schema: &Schema, root: tracemill_model::schema::FieldClas
     layout::below(schema, root).any(|class| class.roles.has(role))
 }
 
-/// Entries of an index that are compared with their packets.
-const LOOKED_AT: usize = 64;
+/// Entries of an index that are compared with their packets wherever they are. Each look maps pages of the file, which is much
+/// of what opening a trace takes.
+const SPREAD: usize = 16;
+/// Entries with contradictory times that are compared with their packets.
+const MOST_ODD: usize = 64;
 
 /// Does the first entry of an index describe the first packet of the file?
 fn fits_first(list: &PacketList, first: Option<&packets::Header>) -> std::result::Result<(), String> {
