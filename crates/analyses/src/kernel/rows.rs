@@ -252,8 +252,18 @@ impl Made {
             source.put(row, &mut values);
             values
         };
-        // Ranks are asked for again each time: to keep them takes as much room as the rows.
-        order.sort_unstable_by_key(|&row| (source.rank(row), row));
+        let keyed: Option<Vec<u64>> = order
+            .iter()
+            .map(|&row| u32::try_from(source.rank(row)).ok().map(|rank| u64::from(rank) << 32 | u64::from(row)))
+            .collect();
+        match keyed {
+            Some(mut keyed) => {
+                keyed.sort_unstable();
+                order.iter_mut().zip(keyed).for_each(|(row, key)| *row = key as u32);
+            }
+            // Larger ranks are asked for again each time: to keep them takes as much room as the rows.
+            None => order.sort_unstable_by_key(|&row| (source.rank(row), row)),
+        }
         for equal in order.chunk_by_mut(|a, b| source.rank(*a) == source.rank(*b)).filter(|equal| equal.len() > 1) {
             equal.sort_by(|a, b| cmp_all(row(*a).into_iter(), row(*b).into_iter()));
         }
