@@ -174,7 +174,7 @@ impl Leaf {
 struct Extent {
     size: u64,
     align: u64,
-    /// What the source says of its alignment, as far as that is known: it is not less, packed or not.
+    /// The alignment that the source names, as far as it is known: it is not less, packed or not.
     least: u64,
 }
 

@@ -106,7 +106,7 @@ impl Compiler {
         self.program_with(source, libraries(), is_static, to);
     }
 
-    /// The same with the libraries of this folder.
+    /// Compiles and links a program with the libraries of this folder.
     fn program_with(self, source: &str, libraries: &Path, is_static: bool, to: &Path) {
         let mut command = self.command(source);
         command.arg("-o").arg(to);

@@ -12,7 +12,7 @@ static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// A thread that waits for room when recording ends has an event that is nowhere.
 #[test]
-fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn error::Error>> {
+fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn std::error::Error>> {
     let _one = ONE.lock();
     let path = std::env::temp_dir().join(format!("tracemill-waiting-{}", std::process::id()));
     let recorder = Recorder::options(&path).block(8192).packet(4096).start()?;
@@ -39,7 +39,7 @@ fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn error::Erro
 }
 
 #[test]
-fn events_within_the_recorder_are_counted() -> Result<(), Box<dyn error::Error>> {
+fn events_within_the_recorder_are_counted() -> Result<(), Box<dyn std::error::Error>> {
     let _one = ONE.lock();
     let folder = std::env::temp_dir().join(format!("tracemill-recorder-{}", std::process::id()));
     let recorder = Recorder::options(folder.join("a")).start()?;
