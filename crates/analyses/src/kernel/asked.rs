@@ -222,9 +222,9 @@ impl Asked {
 
     /// The first cells of the rows of [`Asked::step_columns`].
     pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64, machine: u32) -> Vec<Cell> {
-        let span = self.step.and_then(|_| self.span_of_step(range, step));
-        let times = span.into_iter().flat_map(|(from, to)| [from, to].map(Cell::Integer));
-        times.chain(self.machine_cells(machine)).collect()
+        let mut values = Vec::new();
+        self.put_step(range, step, machine, &mut values);
+        values.into_iter().map(Cell::from).collect()
     }
 
     /// Appends the values of [`Asked::step_cells`].
@@ -259,10 +259,7 @@ impl Asked {
     }
 
     pub(crate) fn machine_cells(&self, machine: u32) -> Vec<Cell> {
-        match self.has_machines {
-            true => vec![Cell::text(self.machine_names.get(machine as usize).map(|name| &**name))],
-            false => Vec::new(),
-        }
+        self.has_machines.then(|| self.machine_value(machine).into()).into_iter().collect()
     }
 
     /// Is a thread wanted? `None` is one that is not known, or the idle one.

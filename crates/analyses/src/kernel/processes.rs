@@ -305,7 +305,7 @@ impl LifeRows {
         of
     }
 
-    /// What is kept of how a life spent its time in the range: every life has a row, also one of which only its end was seen.
+    /// The times of a life in the range: every life has a row, also one of which only its end was seen.
     fn whole(&self, life: ThreadIndex) -> Spent {
         self.spent.find((0, life)).unwrap_or_default()
     }

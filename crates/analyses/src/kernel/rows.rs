@@ -29,7 +29,7 @@ struct Made {
     order: Vec<u32>,
 }
 
-/// What rows are made of.
+/// The source of rows that are made when they are shown.
 pub(super) trait Source {
     /// Appends the values of a row.
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>);

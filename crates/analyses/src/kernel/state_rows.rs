@@ -85,7 +85,7 @@ impl StateRow {
 }
 
 impl What {
-    /// What the row says; `other` is what is packed beside it.
+    /// The content of the row; `other` is the number that is packed beside its kind.
     #[inline]
     fn of(self, other: i64) -> StateOf {
         match self {
