@@ -31,5 +31,6 @@ pub mod survey;
 pub mod timeline;
 pub mod trace_calls;
 pub mod typed;
+pub mod zone;
 
 pub use tracemill_codec::text::pattern;

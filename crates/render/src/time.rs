@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
 use tracemill_codec::text::out::{Out, Piece};
+use tracemill_engine::zone;
 
 /// How a time is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -83,8 +84,7 @@ impl WallClock {
     /// Date, when it is wanted, and time of day of a second.
     fn time_of_day(&self, second: i64) -> String {
         let stamp = Timestamp::from_second(second).unwrap_or(Timestamp::UNIX_EPOCH);
-        let offset =
-            if self.style.gmt { Offset::UTC } else { self.zone.get_or_init(TimeZone::system).to_offset(stamp) };
+        let offset = if self.style.gmt { Offset::UTC } else { self.zone.get_or_init(zone::local).to_offset(stamp) };
         let time = offset.to_datetime(stamp);
         let clock = format!("{:02}:{:02}:{:02}.", time.hour(), time.minute(), time.second());
         match self.style.date {

@@ -387,7 +387,7 @@ impl Concepts {
         let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
         own.or_else(|| {
             let built_in = self.has_built_in.then(BuiltIn::get)?;
-            built_in.of(names).find_map(|line| line.tie(names, is_running, &place))
+            built_in.of(names, is_running).find_map(|line| line.tie(names, is_running, &place))
         })
     }
 
@@ -434,6 +434,8 @@ struct BuiltIn {
     entries: Vec<(usize, Option<usize>)>,
     /// Globs: what stands before the first sign that stands for others, and the line.
     globs: Vec<(&'static str, usize)>,
+    /// Those of contexts that name the thread that runs.
+    running: Vec<(&'static str, usize)>,
 }
 
 /// A line that is read when it is asked for.
@@ -462,13 +464,15 @@ impl BuiltIn {
     }
 
     fn new(text: &'static str) -> BuiltIn {
-        let mut table = BuiltIn { lines: Vec::new(), by_name: Map::default(), entries: Vec::new(), globs: Vec::new() };
+        let (by_name, entries) = (Map::with_capacity_and_hasher(256, Default::default()), Vec::with_capacity(256));
+        let mut table = BuiltIn { lines: Vec::new(), by_name, entries, globs: Vec::new(), running: Vec::new() };
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = &line[..line.find('#').unwrap_or(line.len())];
-            if let Some(events) = content.split_ascii_whitespace().nth(1) {
-                let number = table.lines.len();
-                events.split('|').for_each(|event| table.add(event, number));
+            let mut words = content.split_ascii_whitespace();
+            if let (Some(concept), Some(events)) = (words.next(), words.next()) {
+                let (number, is_running) = (table.lines.len(), concept == Concept::Running.name());
+                events.split('|').for_each(|event| table.add(event, number, is_running));
                 table.lines.push(LazyLine { content, start, line: OnceLock::new() });
             }
             start += line.len();
@@ -476,9 +480,10 @@ impl BuiltIn {
         table
     }
 
-    fn add(&mut self, event: &'static str, line: usize) {
+    fn add(&mut self, event: &'static str, line: usize, is_running: bool) {
+        let globs = if is_running { &mut self.running } else { &mut self.globs };
         if let Some(at) = event.find(GLOBS) {
-            self.globs.push((&event[..at], line));
+            globs.push((&event[..at], line));
             return;
         }
         let next = self.by_name.insert(event, self.entries.len());
@@ -486,10 +491,10 @@ impl BuiltIn {
     }
 
     /// The lines that may be about events of these names, in their order.
-    fn of(&self, names: &[&str]) -> impl Iterator<Item = &Line> {
+    fn of(&self, names: &[&str], is_running: bool) -> impl Iterator<Item = &Line> {
         let starts = |prefix: &str| names.iter().any(|name| name.starts_with(prefix));
-        let mut found: Vec<usize> =
-            self.globs.iter().filter(|(prefix, _)| starts(prefix)).map(|(_, line)| *line).collect();
+        let globs = if is_running { &self.running } else { &self.globs };
+        let mut found: Vec<usize> = globs.iter().filter(|(prefix, _)| starts(prefix)).map(|(_, line)| *line).collect();
         for name in names {
             let mut next = self.by_name.get(name).copied();
             while let Some((line, before)) = next.and_then(|at| self.entries.get(at)) {

@@ -9,6 +9,8 @@ use jiff::tz::{Offset, TimeZone};
 use tracemill_codec::text::Span;
 use tracemill_model::error::{Error, Result};
 
+use crate::zone;
+
 /// Times that others may be relative to, and their zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimeContext {
@@ -138,7 +140,7 @@ impl Time {
                 let zone = match offset {
                     Some(offset) => TimeZone::fixed(offset),
                     None if context.gmt => TimeZone::UTC,
-                    None => TimeZone::system(),
+                    None => zone::local(),
                 };
                 let date = match date {
                     Some(date) => date,
