@@ -185,6 +185,15 @@ impl Durations {
         };
     }
 
+    /// Shows the durations, when each of them is kept: then percentiles are exact.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(u64)) {
+        match &self.values {
+            Values::Short(values) => values.iter().for_each(|&ns| each(ns.into())),
+            Values::Long(values) => values.iter().for_each(|&ns| each(ns)),
+            Values::Histogram(_) => {}
+        }
+    }
+
     /// Are percentiles exact? Otherwise they are within 1 %.
     pub fn is_exact(&self) -> bool {
         !matches!(self.values, Values::Histogram(_))

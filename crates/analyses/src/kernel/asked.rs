@@ -191,10 +191,12 @@ impl Asked {
         }
     }
 
-    /// The number of a step, when the last one has its end.
-    pub(crate) fn last_step(&self, range: Option<(Ns, Ns)>, step: i64) -> i64 {
-        let (Some(length), Some((begin, end))) = (self.step, range) else { return step };
-        if step > 0 && begin + Ns::from(step) * length >= end { step - 1 } else { step }
+    /// The number of the last step of a range: it has its end, so that one which begins there is a part of it.
+    pub(crate) fn last_step(&self, range: Option<(Ns, Ns)>) -> i64 {
+        let (Some(length), Some((begin, end))) = (self.step, range) else { return i64::MAX };
+        // A range may be shorter than a step.
+        let last = (end - begin - 1).max(0) / length.max(1);
+        i64::try_from(last).unwrap_or(i64::MAX)
     }
 
     /// Adds up what belongs to one step when the last one has its end.
@@ -206,9 +208,10 @@ impl Asked {
         if self.step.is_none() {
             return groups.into_iter().collect();
         }
+        let last = self.last_step(range);
         let mut sums: Map<(i64, K), M> = Map::default();
         for ((step, key), of) in groups {
-            sums.entry((self.last_step(range, step), key)).or_default().add(of);
+            sums.entry((step.min(last), key)).or_default().add(of);
         }
         sums.into_iter().collect()
     }
@@ -218,6 +221,11 @@ impl Asked {
         let (Some(length), Some((begin, end))) = (self.step, range) else { return range };
         let from = begin + Ns::from(step) * length;
         Some((from, (from + length).min(end)))
+    }
+
+    /// The length of that part.
+    pub(crate) fn length_of_step(&self, range: Option<(Ns, Ns)>, step: i64) -> Ns {
+        self.span_of_step(range, step).map_or(0, |(from, to)| to - from)
     }
 
     /// The first cells of the rows of [`Asked::step_columns`].

@@ -7,8 +7,8 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::ledger::{Account, Closed, Ledger};
-use super::rows::{Rows, Source, Value};
+use super::ledger::{Account, Describe, Key, Ledger, rows_of};
+use super::rows::{Rows, Value};
 use super::spans::{More, NO_KEY};
 use super::states::is_system;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
@@ -30,7 +30,8 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct Cpu {
     asked: Asked,
-    threads: Ledger<OfThread>,
+    /// By step and thread.
+    threads: Ledger<2, OfThread>,
     cpus: Map<(i64, CpuIndex), OfCpu>,
 }
 
@@ -64,6 +65,11 @@ impl OfThread {
         [self.user, self.system, self.irq, self.unknown, self.switches, self.migrations]
     }
 
+    fn parts(&mut self) -> [&mut i128; 6] {
+        let OfThread { user, system, irq, unknown, switches, migrations } = self;
+        [user, system, irq, unknown, switches, migrations]
+    }
+
     /// Times, the share of a length, switches and migrations.
     fn values<'v>(&self, length: Ns) -> [Value<'v>; 8] {
         let share = if length > 0 { Value::Real(self.time() as f64 / length as f64) } else { Value::Null };
@@ -79,10 +85,14 @@ impl Account for OfThread {
         cells.extend(self.numbers().map(Cell::Integer));
     }
 
-    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>) {
-        let OfThread { user, system, irq, unknown, switches, migrations } = self;
-        let sums = [user, system, irq, unknown, switches, migrations];
-        sums.into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+    }
+}
+
+impl More for OfThread {
+    fn add(&mut self, other: OfThread) {
+        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
     }
 }
 
@@ -102,7 +112,7 @@ impl Cpu {
             return None;
         }
         let step = self.asked.step_of(machines.begin(), at);
-        Some(self.threads.of(machines, step, thread))
+        Some(self.threads.of([step, thread.0.into()]))
     }
 
     fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -120,39 +130,28 @@ impl Cpu {
             (Unit::Count, &["switches", "migrations"]),
             (Unit::Name, prio),
         ]);
-        let lives = self.threads.finish(|step| asked.last_step(range, step));
+        let lives = self.threads.finish(asked.last_step(range));
         let all = Cell::Integer(lives.iter().map(|(_, of)| of.time()).filter(|time| *time > 0).sum());
         let rows = if is_process {
             let mut rows = Rows::default();
             let mut processes: Map<(i64, u32, i64), (u64, OfThread)> = Map::default();
-            for ((step, thread), of) in lives.iter().filter(|(_, of)| of.time() > 0) {
-                let thread = machines.thread(thread);
+            for ([step, thread], of) in lives.iter().filter(|(_, of)| of.time() > 0) {
+                let thread = machines.thread(ThreadIndex(thread as u32));
                 let process = processes.entry((step, thread.machine, thread.pid().unwrap_or(NO_KEY))).or_default();
                 process.0 += 1;
-                process.1.add(of.numbers().map(Some).into_iter());
+                process.1.add(of);
             }
             for ((step, machine, pid), (threads, of)) in processes {
                 let mut row = asked.step_cells(range, step, machine);
                 row.extend([key_cell(pid), threads.into()]);
-                row.extend(of.values(length_of(asked, range, step)).map(Cell::from));
+                row.extend(of.values(asked.length_of_step(range, step)).map(Cell::from));
                 if asked.keeps(&row) {
                     rows.push(&row);
                 }
             }
             rows
         } else {
-            let of = ThreadRows { asked: asked.clone(), machines: machines.clone(), range, lives };
-            let mut row = Vec::new();
-            let wanted = (0..of.lives.len() as u32).filter(|at| {
-                of.lives.get(*at as usize).time() > 0
-                    && (asked.test.is_none() || {
-                        row.clear();
-                        of.put(*at, &mut row);
-                        asked.keeps_values(&row)
-                    })
-            });
-            let wanted = wanted.collect();
-            Rows::made(Rc::new(of), wanted)
+            rows_of(asked, range, lives, OfThreads(machines.clone()), |of| of.time() > 0)
         };
         let all = vec![(Column::new("time_ns", Unit::Duration), all)];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
@@ -171,7 +170,7 @@ impl Cpu {
             all.add(of.clone());
             let cpu = machines.cpu(index);
             let mut row = asked.step_cells(range, step, cpu.machine);
-            let length = length_of(asked, range, step);
+            let length = asked.length_of_step(range, step);
             row.push(cpu.number.into());
             let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
             row.extend(of.parts().map(|part| Cell::Integer(*part)));
@@ -183,36 +182,27 @@ impl Cpu {
     }
 }
 
-/// Length of a step, or of the range.
-fn length_of(asked: &Asked, range: Option<(Ns, Ns)>, step: i64) -> Ns {
-    asked.span_of_step(range, step).map_or(0, |(from, to)| to - from)
-}
+/// What rows of threads say.
+struct OfThreads(Rc<Machines>);
 
-/// Rows of threads, made of their accounts: there may be many millions of threads that lived for a short time.
-struct ThreadRows {
-    asked: Asked,
-    machines: Rc<Machines>,
-    range: Option<(Ns, Ns)>,
-    lives: Closed<OfThread>,
-}
+impl Describe<2, OfThread> for OfThreads {
+    fn machine(&self, [_, thread]: &Key<2>) -> u32 {
+        self.0.thread(ThreadIndex(*thread as u32)).machine
+    }
 
-impl Source for ThreadRows {
-    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
-        let (step, thread) = self.lives.key(row as usize);
-        let thread = self.machines.thread(thread);
-        self.asked.put_step(self.range, step, thread.machine, values);
+    fn number(&self, [_, thread]: &Key<2>) -> i64 {
+        self.0.thread(ThreadIndex(*thread as u32)).tid
+    }
+
+    fn put<'s>(&'s self, [_, thread]: &Key<2>, of: &OfThread, length: Ns, values: &mut Vec<Value<'s>>) {
+        let thread = self.0.thread(ThreadIndex(*thread as u32));
         values.extend([
             Value::Integer(thread.tid.into()),
             Value::integer(thread.pid()),
             Value::text(thread.comm.as_deref()),
         ]);
-        values.extend(self.lives.get(row as usize).values(length_of(&self.asked, self.range, step)));
+        values.extend(of.values(length));
         values.push(Value::integer(thread.prio()));
-    }
-
-    fn rank(&self, row: u32) -> i64 {
-        let (step, thread) = self.lives.key(row as usize);
-        self.asked.rank(step, self.machines.thread(thread).tid)
     }
 }
 
@@ -256,7 +246,7 @@ impl Observer for Cpu {
         }
         let Cpu { asked, threads, .. } = self;
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            let of = threads.of(machines, step, piece.thread);
+            let of = threads.of([step, piece.thread.0.into()]);
             *match piece.state {
                 ThreadState::RunUser => &mut of.user,
                 ThreadState::Interrupted => &mut of.irq,
@@ -274,7 +264,7 @@ impl Observer for Cpu {
         let is_by_cpu = asked.by.as_deref() == Some("cpu");
         asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match is_by_cpu {
             true => cpus.entry((step, credit.cpu)).or_default().task += length,
-            false => threads.of(machines, step, credit.thread).unknown += length,
+            false => threads.of([step, credit.thread.0.into()]).unknown += length,
         });
     }
 

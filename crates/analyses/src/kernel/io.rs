@@ -9,12 +9,13 @@ use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
 use super::latest::Latest;
+use super::ledger::Account;
 use super::rows::{Rows, Value};
-use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, Needs, Report, View, duration, key_cell, thread_cells, thread_of, thread_values};
+use super::{Analysis, Asked, Known, Needs, Report, View, duration, key_value, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "io",
@@ -99,6 +100,17 @@ impl More for Moved {
     }
 }
 
+impl Account for Moved {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [bytes, errors] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+        self.add(Moved { bytes: bytes as u128, errors: errors as u64 });
+    }
+}
+
 impl Extra for Moved {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["bytes", "errors"])];
 
@@ -127,7 +139,7 @@ impl Calls {
             Some("file") => file.map_or(NO_KEY, |file| self.names.number(file)),
             _ => 0,
         };
-        let key = [i64::from(thread.machine), class as i64, by, 0];
+        let key = [i64::from(thread.machine), by, class as i64, 0];
         let moved =
             Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
         self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), moved, |machine, put| {
@@ -199,20 +211,38 @@ impl Analysis for Calls {
             "file" => &["file", "class"],
             _ => &["class"],
         };
-        let describe = |key: &Key, _: &_, moved: &Moved| {
-            let mut cells = match &*by {
-                "thread" => thread_cells(machines, thread_of(machines, key[0], key[2])),
-                "process" => vec![key_cell(key[2])],
-                "file" => vec![Cell::text(names.name(key[2]))],
-                _ => Vec::new(),
-            };
-            cells.push(Cell::text(Class::ALL.get(key[1] as usize).map(|class| class.name())));
-            Some((cells, moved.cells()))
-        };
-        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), describe);
+        let naming = CallsNamed { by, names, machines: machines.clone() };
+        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), naming);
         let left_out = files.map_or(0, |files| files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
         table
+    }
+}
+
+/// The names of groups of system calls.
+struct CallsNamed {
+    by: String,
+    names: Names,
+    machines: Rc<Machines>,
+}
+
+impl Naming<Moved> for CallsNamed {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        match &*self.by {
+            "thread" => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+            "process" => values.push(key_value(key[1])),
+            "file" => values.push(Value::text(self.names.name(key[1]))),
+            _ => {}
+        }
+        values.push(Class::ALL.get(key[2] as usize).map_or(Value::Null, |class| Value::Word(class.name())));
+    }
+
+    fn number(&self, key: &Key) -> Option<i64> {
+        matches!(&*self.by, "thread" | "process").then_some(key[1])
+    }
+
+    fn more(&self, _: &Key, moved: &Moved) -> Vec<Cell> {
+        moved.cells()
     }
 }
 
@@ -267,6 +297,22 @@ impl More for Requests {
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.queue_total += other.queue_total;
         self.queue_max = self.queue_max.max(other.queue_max);
+    }
+}
+
+impl Account for Requests {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [completed, bytes, queue_total, queue_max] = std::array::from_fn(|_| numbers.next().flatten());
+        self.add(Requests {
+            completed: completed.unwrap_or(0) as u64,
+            bytes: bytes.unwrap_or(0),
+            queue_total: queue_total.unwrap_or(0) as u128,
+            queue_max: queue_max.map(|longest| longest as u64),
+        });
     }
 }
 
@@ -428,14 +474,24 @@ impl Analysis for Disks {
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, names, dropped, .. } = *self;
         let asked = spans.asked.clone();
-        let describe = |key: &Key, _: &_, requests: &Requests| {
-            let name = names.get(&(key[0] as u32, key[1])).map(|name| &**name);
-            Some((vec![key[1].into(), Cell::text(name), Cell::name(op(key[2] != 0))], requests.cells()))
-        };
         let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
-        let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), describe);
+        let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), DisksNamed(names));
         table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
         table
+    }
+}
+
+/// The names of groups of requests.
+struct DisksNamed(Map<(u32, i64), Box<str>>);
+
+impl Naming<Requests> for DisksNamed {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let name = self.0.get(&(key[0] as u32, key[1])).map(|name| &**name);
+        values.extend([Value::Integer(key[1].into()), Value::text(name), Value::Word(op(key[2] != 0))]);
+    }
+
+    fn more(&self, _: &Key, requests: &Requests) -> Vec<Cell> {
+        requests.cells()
     }
 }
 

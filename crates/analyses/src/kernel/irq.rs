@@ -5,8 +5,9 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
+use super::ledger::Account;
 use super::rows::Value;
-use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
 use super::{Analysis, Known, Needs, Report, duration};
 
@@ -51,6 +52,18 @@ impl More for Raises {
         self.total += other.total;
         self.min = self.min.into_iter().chain(other.min).min();
         self.max = self.max.max(other.max);
+    }
+}
+
+impl Account for Raises {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [count, total, min, max] = std::array::from_fn(|_| numbers.next().flatten());
+        let [count, min, max] = [count, min, max].map(|number| number.map(|number| number as u64));
+        self.add(Raises { count: count.unwrap_or(0), total: total.unwrap_or(0) as u128, min, max });
     }
 }
 
@@ -108,16 +121,32 @@ impl Analysis for Irq {
         let asked = spans.asked.clone();
         let is_by_cpu = asked.by.as_deref() == Some("cpu");
         let keys: &[_] = if is_by_cpu { &["kind", "nr", "name", "cpu"] } else { &["kind", "nr", "name"] };
-        let describe = |key: &Key, _: &_, raises: &Raises| {
-            let is_soft = key[0] >> 32 == 1;
-            let kind = if is_soft { InterruptKind::Softirq } else { InterruptKind::Irq };
-            let mut cells = vec![Cell::name(kind.name()), key[1].into(), Cell::text(names.name(key[2]))];
-            if is_by_cpu {
-                cells.push(machines.cpu(CpuIndex(key[3] as u32)).number.into());
-            }
-            Some((cells, if is_soft { raises.cells() } else { vec![Cell::Null; 4] }))
-        };
-        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), asked.columns(LOG), describe)
+        let naming = Named { is_by_cpu, names, machines: machines.clone() };
+        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), asked.columns(LOG), naming)
+    }
+}
+
+/// The names of groups.
+struct Named {
+    is_by_cpu: bool,
+    names: Names,
+    machines: Rc<Machines>,
+}
+
+fn is_soft(key: &Key) -> bool {
+    key[0] >> 32 == 1
+}
+
+impl Naming<Raises> for Named {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
+        values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);
+        let cpu = || Value::Integer(self.machines.cpu(CpuIndex(key[3] as u32)).number.into());
+        values.extend(self.is_by_cpu.then(cpu));
+    }
+
+    fn more(&self, key: &Key, raises: &Raises) -> Vec<Cell> {
+        if is_soft(key) { raises.cells() } else { vec![Cell::Null; 4] }
     }
 }
 

@@ -1,41 +1,66 @@
-//! Accounts of each thread and step: as bytes when the thread has ended, or the step lies behind.
+//! Accounts by key: those that were not asked for in a while are kept as bytes, as those of threads that ended are.
+//!
+//! Traces may have many millions of threads that lived for a short time, and a row for each of them: an account that is open
+//! takes some hundred bytes, one that is closed some ten.
 
 use std::cmp::Ordering;
-use std::marker::PhantomData;
+use std::ops::Range;
+use std::rc::Rc;
 
-use tracemill_semantics::states::{Machines, Map, ThreadIndex, ThreadState};
+use tracemill_semantics::states::{Map, Ns};
 
-use super::rows::{Rows, Value};
+use super::asked::Asked;
+use super::rows::{Rows, Source, Value};
+use super::spans::More;
 use super::states::FEW;
 use super::table::Cell;
 
-/// An account of a thread.
-pub(super) trait Account: Default {
+/// An account.
+pub(super) trait Account: More + Clone {
     /// Appends its numbers.
     fn put(&self, cells: &mut Vec<Cell>);
-    /// Adds an account that was made later, given by its numbers.
-    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>);
+
+    /// Adds an account that was made later, given by its numbers. Takes those that it has put, so that others may follow.
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>);
+
+    /// Is it so large that it had better stay open?
+    fn is_large(&self) -> bool {
+        false
+    }
 }
 
-/// A step and a thread.
-pub(super) type Key = (i64, ThreadIndex);
+/// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the accounts of these.
+pub(super) type Key<const N: usize> = [i64; N];
 
-/// Accounts by step and thread.
-pub(super) struct Ledger<A> {
-    open: Vec<(Key, A)>,
+/// Accounts by key.
+pub(super) struct Ledger<const N: usize, A> {
+    open: Vec<Open<N, A>>,
     /// Where in `open` an account is.
-    places: Map<Key, u32>,
-    /// The account that was asked for last, by its place, for each number of a thread modulo [`RECENT`].
+    places: Map<Key<N>, u32>,
+    /// The account that was asked for last, by its place, for each number that [`slot`] gives.
     recent: [u32; RECENT],
-    closed: Closed<A>,
+    closed: Closed<N, A>,
     /// So many open accounts are looked at whether they can be closed.
     close_at: usize,
-    newest_step: i64,
+    /// So many closed ones are looked at whether some of them have one key.
+    join_at: usize,
+    /// How often accounts were closed.
+    closings: u32,
+}
+
+struct Open<const N: usize, A> {
+    key: Key<N>,
+    account: A,
+    /// Was it asked for since accounts were closed last?
+    is_touched: bool,
 }
 
 const RECENT: usize = 128;
 
-impl<A> Default for Ledger<A> {
+/// Closed accounts that are not worth a look.
+const FEW_CLOSED: usize = 64 * FEW;
+
+impl<const N: usize, A> Default for Ledger<N, A> {
     fn default() -> Self {
         Ledger {
             open: Vec::new(),
@@ -43,155 +68,280 @@ impl<A> Default for Ledger<A> {
             recent: [0; RECENT],
             closed: Closed::default(),
             close_at: FEW,
-            newest_step: 0,
+            join_at: FEW_CLOSED,
+            closings: 0,
         }
     }
 }
 
-impl<A: Account> Ledger<A> {
-    /// The account of a thread, since it was closed last.
+#[inline]
+fn slot<const N: usize>(key: &Key<N>) -> usize {
+    let mixed = key.iter().fold(0, |mixed, part| (mixed ^ *part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (mixed >> (u64::BITS - RECENT.ilog2())) as usize
+}
+
+impl<const N: usize, A: Account> Ledger<N, A> {
+    /// The account of a key, since it was closed last.
     #[inline]
-    pub(super) fn of(&mut self, machines: &Machines, step: i64, thread: ThreadIndex) -> &mut A {
-        let at = self.recent[thread.0 as usize % RECENT] as usize;
-        let at = match self.open.get(at) {
-            Some((key, _)) if *key == (step, thread) => at,
-            _ => self.find(machines, (step, thread)),
-        };
-        &mut self.open[at].1
+    pub(super) fn of(&mut self, key: Key<N>) -> &mut A {
+        let place = self.place(key);
+        self.at(place)
     }
 
-    fn find(&mut self, machines: &Machines, key: Key) -> usize {
-        self.newest_step = self.newest_step.max(key.0);
-        if self.open.len() >= self.close_at {
-            self.close(machines);
+    /// The place of the account of a key, until accounts are [closed](Ledger::closings).
+    #[inline]
+    pub(super) fn place(&mut self, key: Key<N>) -> u32 {
+        let recent = self.recent[slot(&key)];
+        match self.open.get(recent as usize) {
+            Some(open) if open.key == key => recent,
+            _ => self.find(key),
         }
-        let at = *self.places.entry(key).or_insert_with(|| {
-            self.open.push((key, A::default()));
-            self.open.len() as u32 - 1
-        });
-        self.recent[key.1.0 as usize % RECENT] = at;
-        at as usize
     }
 
-    /// Closes the accounts of threads that ended and of steps that lie behind.
+    /// The account at a place.
+    #[inline]
+    pub(super) fn at(&mut self, place: u32) -> &mut A {
+        let open = &mut self.open[place as usize];
+        open.is_touched = true;
+        &mut open.account
+    }
+
+    /// How often accounts were closed, and others moved.
+    #[inline]
+    pub(super) fn closings(&self) -> u32 {
+        self.closings
+    }
+
+    fn find(&mut self, key: Key<N>) -> u32 {
+        if self.open.len() >= self.close_at {
+            self.close();
+        }
+        let Ledger { open, places, recent, .. } = self;
+        let at = *places.entry(key).or_insert_with(|| {
+            open.push(Open { key, account: A::default(), is_touched: true });
+            open.len() as u32 - 1
+        });
+        recent[slot(&key)] = at;
+        at
+    }
+
+    /// Closes the accounts that were not asked for since this was done last.
     #[cold]
-    fn close(&mut self, machines: &Machines) {
-        let Ledger { open, places, closed, newest_step, .. } = self;
-        open.retain(|(key, account)| {
-            let is_open = key.0 == *newest_step && machines.thread(key.1).state() != ThreadState::Dead;
+    fn close(&mut self) {
+        let Ledger { open, closed, .. } = self;
+        open.retain_mut(|Open { key, account, is_touched }| {
+            let is_open = std::mem::take(is_touched) || account.is_large();
             if !is_open {
-                closed.put(*key, account);
+                closed.put(key, account);
             }
             is_open
         });
-        places.clear();
-        places.extend(open.iter().zip(0..).map(|((key, _), at)| (*key, at)));
+        if self.closed.rows.len() >= self.join_at {
+            self.join();
+        }
+        self.places.clear();
+        self.places.extend(self.open.iter().zip(0..).map(|(open, at)| (open.key, at)));
         self.close_at = FEW.max(2 * self.open.len());
+        self.closings += 1;
     }
 
-    /// All accounts, one for each step and thread. Steps get other numbers by `step`, which keeps their order.
-    pub(super) fn finish(mut self, step: impl Fn(i64) -> i64) -> Closed<A> {
-        self.open.iter().for_each(|(key, account)| self.closed.put(*key, account));
-        (self.open, self.places) = (Vec::new(), Map::default());
-        let mut found = self.closed;
-        found.rows.sort_by_first(|values| {
-            let (of, thread) = key_of(values);
-            (step(of), thread)
-        });
-        let key = |at: usize| {
-            let (of, thread) = found.key(at);
-            (step(of), thread)
-        };
-        let is_new = |at: usize| at == 0 || key(at) != key(at - 1);
-        let count = (0..found.len()).filter(|at| is_new(*at)).count();
-        if count == found.len() && (0..count).all(|at| found.key(at).0 == key(at).0) {
-            return found;
+    /// Makes one account of those that were closed under one key again and again: otherwise they grow with the trace.
+    fn join(&mut self) {
+        let mut all = std::mem::take(&mut self.closed);
+        all.sort();
+        if all.firsts.is_empty() {
+            self.closed = all;
+        } else {
+            for (key, account) in all.iter() {
+                match account.is_large() {
+                    true => self.reopen(key, account),
+                    false => self.closed.put(&key, &account),
+                }
+            }
         }
-        // Accounts of one key were closed one after the other, or are of steps that have become one.
-        let mut all = Closed::default();
-        let mut from = 0;
-        while from < found.len() {
-            let behind = (from + 1..found.len()).find(|at| is_new(*at)).unwrap_or(found.len());
-            let mut account = A::default();
-            (from..behind).for_each(|at| account.add(found.numbers(at)));
-            all.put(key(from), &account);
-            from = behind;
+        self.join_at = 2 * self.closed.rows.len() + FEW_CLOSED;
+    }
+
+    fn reopen(&mut self, key: Key<N>, mut account: A) {
+        match self.open.iter_mut().find(|open| open.key == key) {
+            Some(open) => {
+                // Percentiles do not ask which of the durations came first.
+                std::mem::swap(&mut open.account, &mut account);
+                open.account.add(account);
+            }
+            None => self.open.push(Open { key, account, is_touched: false }),
         }
-        all
+    }
+
+    /// All accounts, one for each key. Steps behind the last one are that one.
+    pub(super) fn finish(self, last_step: i64) -> Closed<N, A> {
+        let Ledger { open, places, mut closed, .. } = self;
+        drop(places);
+        closed.last_step = last_step;
+        for Open { key, account, .. } in open {
+            match account.is_large() {
+                true => closed.large.push((key, account)),
+                false => closed.put(&key, &account),
+            }
+        }
+        closed.sort();
+        closed
     }
 }
 
-/// The key in front of the numbers of an account.
-fn key_of<'v>(mut values: impl Iterator<Item = Value<'v>>) -> Key {
-    match (values.next(), values.next()) {
-        (Some(Value::Integer(step)), Some(Value::Integer(thread))) => (step as i64, ThreadIndex(thread as u32)),
-        _ => unreachable!("accounts begin with their keys"),
-    }
-}
-
-/// Accounts as bytes.
-pub(super) struct Closed<A> {
-    /// Step, thread, numbers.
+/// Accounts that are closed, most of them as bytes.
+pub(super) struct Closed<const N: usize, A> {
+    /// Keys and numbers, in the order in which they were closed.
     rows: Rows,
+    large: Vec<(Key<N>, A)>,
+    /// The places of accounts in the order of their keys, unless all are in `rows` and in their order: those in `rows`, and
+    /// behind these those in `large`.
+    order: Option<Vec<u32>>,
+    /// Where in that order the accounts of each key begin, when some have the same.
+    firsts: Vec<u32>,
+    last_step: i64,
     /// Storage of a row.
     cells: Vec<Cell>,
-    of: PhantomData<A>,
 }
 
-impl<A> Default for Closed<A> {
+impl<const N: usize, A> Default for Closed<N, A> {
     fn default() -> Self {
-        Closed { rows: Rows::default(), cells: Vec::new(), of: PhantomData }
+        Closed {
+            rows: Rows::default(),
+            large: Vec::new(),
+            order: None,
+            firsts: Vec::new(),
+            last_step: i64::MAX,
+            cells: Vec::new(),
+        }
     }
 }
 
-impl<A: Account> Closed<A> {
-    fn put(&mut self, (step, thread): Key, account: &A) {
-        self.cells.clear();
-        self.cells.extend([step.into(), thread.0.into()]);
-        account.put(&mut self.cells);
-        self.rows.push(&self.cells);
+/// A number that never falls in the order of keys.
+fn rank<const N: usize>(key: &Key<N>) -> u64 {
+    let main = key[if N > 2 { 2 } else { 1 }].clamp(i32::MIN.into(), i32::MAX.into());
+    (key[0].clamp(0, 1 << 30) as u64) << 32 | (main - i64::from(i32::MIN)) as u64
+}
+
+impl<const N: usize, A: Account> Closed<N, A> {
+    fn put(&mut self, key: &Key<N>, account: &A) {
+        let Closed { cells, rows, .. } = self;
+        cells.clear();
+        cells.extend(key.map(Cell::from));
+        account.put(cells);
+        rows.push(cells);
+    }
+
+    /// Brings the accounts into their order.
+    fn sort(&mut self) {
+        let count = (self.rows.len() + self.large.len()) as u32;
+        let edges = (0..count)
+            .map(|place| rank(&self.key_at(place)))
+            .fold((u64::MAX, 0), |(least, most), rank| (rank.min(least), rank.max(most)));
+        let (firsts, order) = match u32::try_from(edges.1.saturating_sub(edges.0)) {
+            // Most often there is but one step: half of the room is enough.
+            Ok(_) => self.sorted(count, |key| (rank(key) - edges.0) as u32),
+            Err(_) => self.sorted(count, rank),
+        };
+        self.firsts = firsts;
+        match self.large.is_empty() {
+            true => self.rows.reorder(order.into_iter()),
+            false => self.order = Some(order),
+        }
+    }
+
+    /// Where the accounts of each key begin, when some have the same, and the places of all in their order.
+    fn sorted<R: Copy + Ord>(&self, count: u32, rank: impl Fn(&Key<N>) -> R) -> (Vec<u32>, Vec<u32>) {
+        let mut ranked: Vec<(R, u32)> = (0..count).map(|place| (rank(&self.key_at(place)), place)).collect();
+        ranked.sort_unstable_by(|a, b| {
+            let by_key = || self.key_at(a.1).cmp(&self.key_at(b.1));
+            a.0.cmp(&b.0).then_with(by_key).then(a.1.cmp(&b.1))
+        });
+        let is_new = |at: usize| {
+            at == 0 || ranked[at].0 != ranked[at - 1].0 || self.key_at(ranked[at].1) != self.key_at(ranked[at - 1].1)
+        };
+        let has_one_each = (0..ranked.len()).all(is_new);
+        let firsts = (0..count).filter(|at| !has_one_each && is_new(*at as usize)).collect();
+        (firsts, ranked.into_iter().map(|(_, place)| place).collect())
+    }
+
+    /// The place of an account in the order of keys.
+    fn place(&self, at: usize) -> u32 {
+        self.order.as_ref().map_or(at as u32, |order| order[at])
     }
 
     /// Bytes that they take.
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
-        self.rows.size()
+        let large: usize = self.large.len() * size_of::<(Key<N>, A)>();
+        let order = self.order.as_ref().map_or(0, |order| size_of_val(&**order));
+        self.rows.size() + large + order + size_of_val(&*self.firsts)
     }
 
     /// Their number.
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        if self.firsts.is_empty() { self.rows.len() + self.large.len() } else { self.firsts.len() }
     }
 
     /// Whose account it is.
-    pub(super) fn key(&self, at: usize) -> Key {
-        key_of(self.rows.values(at))
+    pub(super) fn key(&self, at: usize) -> Key<N> {
+        self.key_at(self.place(self.parts(at).start))
     }
 
-    fn numbers(&self, at: usize) -> impl Iterator<Item = Option<i128>> {
-        self.rows.values(at).skip(2).map(|value| if let Value::Integer(number) = value { Some(number) } else { None })
+    /// What was closed under the key of an account, in the order of keys.
+    fn parts(&self, at: usize) -> Range<usize> {
+        if self.firsts.is_empty() {
+            return at..at + 1;
+        }
+        let all = self.rows.len() + self.large.len();
+        self.firsts[at] as usize..self.firsts.get(at + 1).map_or(all, |next| *next as usize)
+    }
+
+    fn key_at(&self, place: u32) -> Key<N> {
+        let mut key = match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
+            Some((key, _)) => *key,
+            None => {
+                let mut numbers = self.rows.values(place as usize);
+                std::array::from_fn(|_| match numbers.next() {
+                    Some(Value::Integer(number)) => number as i64,
+                    _ => unreachable!("accounts begin with their keys"),
+                })
+            }
+        };
+        key[0] = key[0].min(self.last_step);
+        key
     }
 
     /// An account.
     pub(super) fn get(&self, at: usize) -> A {
         let mut account = A::default();
-        account.add(self.numbers(at));
+        for place in self.parts(at).map(|at| self.place(at)) {
+            match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
+                Some((_, large)) => account.add(large.clone()),
+                None => account.take(&mut self.numbers(place)),
+            }
+        }
         account
     }
 
-    /// The account of a thread, among those of a step.
-    pub(super) fn find(&self, key: Key) -> Option<A> {
+    fn numbers(&self, place: u32) -> impl Iterator<Item = Option<i128>> {
+        let values = self.rows.values(place as usize).skip(N);
+        values.map(|value| if let Value::Integer(number) = value { Some(number) } else { None })
+    }
+
+    /// The account of a key.
+    pub(super) fn find(&self, key: Key<N>) -> Option<A> {
         // Most often each thread has one.
-        let at = key.1.0 as usize;
-        if key.0 == 0 && at < self.len() && self.key(at) == key {
+        let at = key[1] as usize;
+        if N == 2 && key[0] == 0 && at < self.len() && self.key(at) == key {
             return Some(self.get(at));
         }
-        let at = self.first(|own| own.cmp(&key) == Ordering::Less);
+        let at = self.first(|own| rank(&own).cmp(&rank(&key)).then(own.cmp(&key)) == Ordering::Less);
         (at < self.len() && self.key(at) == key).then(|| self.get(at))
     }
 
     /// The first account that is not `before`.
-    pub(super) fn first(&self, before: impl Fn(Key) -> bool) -> usize {
+    pub(super) fn first(&self, before: impl Fn(Key<N>) -> bool) -> usize {
         let (mut from, mut to) = (0, self.len());
         while from < to {
             let at = from.midpoint(to);
@@ -201,7 +351,155 @@ impl<A: Account> Closed<A> {
     }
 
     /// All accounts in the order of their keys.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (Key, A)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Key<N>, A)> {
         (0..self.len()).map(|at| (self.key(at), self.get(at)))
+    }
+}
+
+/// The row of an account, beside the step and the machine, which stand in front.
+pub(super) trait Describe<const N: usize, A> {
+    /// The machine that an account is of.
+    fn machine(&self, key: &Key<N>) -> u32;
+
+    /// A number that never falls where rows of one step and machine are in their order.
+    fn number(&self, key: &Key<N>) -> i64;
+
+    /// Appends the values of the row, whose step has a length.
+    fn put<'s>(&'s self, key: &Key<N>, account: &A, length: Ns, values: &mut Vec<Value<'s>>);
+}
+
+/// Rows that are made of accounts when they are shown.
+struct AccountRows<const N: usize, A, D> {
+    asked: Asked,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<N, A>,
+    describe: D,
+}
+
+impl<const N: usize, A: Account, D: Describe<N, A>> Source for AccountRows<N, A, D> {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (key, account) = (self.accounts.key(row as usize), self.accounts.get(row as usize));
+        self.asked.put_step(self.range, key[0], self.describe.machine(&key), values);
+        self.describe.put(&key, &account, self.asked.length_of_step(self.range, key[0]), values);
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let key = self.accounts.key(row as usize);
+        self.asked.rank(key[0], self.describe.number(&key))
+    }
+}
+
+/// The rows of those accounts that are wanted.
+pub(super) fn rows_of<const N: usize, A: Account + 'static>(
+    asked: &Asked,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<N, A>,
+    describe: impl Describe<N, A> + 'static,
+    is_wanted: impl Fn(&A) -> bool,
+) -> Rows {
+    let of = AccountRows { asked: asked.clone(), range, accounts, describe };
+    let mut row = Vec::new();
+    let is_kept = |at: &u32| {
+        is_wanted(&of.accounts.get(*at as usize))
+            && (asked.test.is_none() || {
+                row.clear();
+                of.put(*at, &mut row);
+                asked.keeps_values(&row)
+            })
+    };
+    let wanted = (0..of.accounts.len() as u32).filter(is_kept).collect();
+    Rows::made(Rc::new(of), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::durations::Durations;
+
+    /// Sums of random numbers, as an ordinary map has them and as a ledger has them.
+    fn compare(keys: u64, events: u64, last_step: i64) {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut ledger: Ledger<5, (Durations, ())> = Ledger::default();
+        let mut known: BTreeMap<Key<5>, Vec<u64>> = BTreeMap::new();
+        for at in 0..events {
+            let step = (at * 4 / events) as i64;
+            // Some keys come all the time, most of them for a while.
+            let who = if next(3) == 0 { next(3) } else { at * keys / events + next(9) };
+            let key = [step, 0, who as i64 - 2, next(2) as i64, i64::MIN];
+            let ns = if next(50) == 0 { 1 << 40 } else { next(100_000) };
+            ledger.of(key).0.add(ns);
+            let step = step.min(last_step);
+            known.entry([step, key[1], key[2], key[3], key[4]]).or_default().push(ns);
+        }
+        assert!(ledger.closings() > 3);
+        let closed = ledger.finish(last_step);
+        assert_eq!(closed.len(), known.len());
+        for ((key, mut durations), (expected, values)) in closed.iter().zip(known) {
+            assert_eq!(key, expected);
+            let mut all = Durations::default();
+            values.iter().for_each(|ns| all.add(*ns));
+            assert_eq!(durations.0.moments.count, all.moments.count, "{key:?}");
+            assert_eq!(durations.0.moments.total_ns, all.moments.total_ns);
+            assert_eq!(durations.0.moments.deviation_ns(), all.moments.deviation_ns());
+            assert_eq!(durations.0.percentiles_ns(&[1, 50, 99]), all.percentiles_ns(&[1, 50, 99]));
+            assert_eq!(closed.find(key).map(|found| found.0.moments.count), Some(all.moments.count));
+        }
+        assert!(closed.find([0, 0, i64::MAX, 0, 0]).is_none());
+    }
+
+    #[test]
+    fn accounts_are_the_same_whether_they_were_closed_or_not() {
+        for (keys, events) in [(3, 60), (50, 2_000), (300, 20_000)] {
+            for last_step in [i64::MAX, 2, 0] {
+                compare(keys, events, last_step);
+            }
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Count(i64);
+
+    impl More for Count {
+        fn add(&mut self, other: Count) {
+            self.0 += other.0;
+        }
+    }
+
+    impl Account for Count {
+        fn put(&self, cells: &mut Vec<Cell>) {
+            cells.push(self.0.into());
+        }
+
+        fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+            self.0 += numbers.next().flatten().unwrap_or(0) as i64;
+        }
+    }
+
+    #[test]
+    fn accounts_that_are_closed_and_opened_again_take_no_more_room() {
+        let mut ledger: Ledger<2, Count> = Ledger::default();
+        let (few, many) = (40, 4_000);
+        let mut size_of = |rounds: std::ops::Range<i64>| {
+            for round in rounds {
+                for key in 0..few {
+                    // Others come between, so that each is closed before it comes again.
+                    ledger.of([0, key]).0 += 1;
+                    ledger.of([0, few + (round * few + key) % 7]).0 += 1;
+                }
+            }
+            ledger.closed.rows.size()
+        };
+        let early = size_of(0..many / 10);
+        let late = size_of(many / 10..many);
+        assert!(late <= 2 * early.max(FEW_CLOSED * 16), "{early} {late}");
+        let closed = ledger.finish(i64::MAX);
+        assert_eq!(closed.len(), few as usize + 7);
+        assert!((0..few).all(|key| closed.find([0, key]).is_some_and(|of| of.0 == many)));
     }
 }

@@ -9,11 +9,12 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::asked::View;
+use super::ledger::Account;
 use super::rows::Value;
-use super::spans::{Extra, Key, More, NO_KEY, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Naming, Spans};
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, Needs, Report, duration, key_cell, thread_cells, thread_of};
+use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thread_values};
 use crate::durations::Durations;
 
 pub(super) const KNOWN: Known = Known {
@@ -90,6 +91,20 @@ impl More for Waits {
         self.waiters.append(&mut other.waiters);
         self.errors += other.errors;
         self.wakes += other.wakes;
+    }
+}
+
+impl Account for Waits {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend([self.errors, self.wakes, self.waiters.len() as u64].map(Cell::from));
+        cells.extend(self.waiters.iter().map(|waiter| Cell::from(waiter.0)));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [errors, wakes, waiters] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+        self.errors += errors as u64;
+        self.wakes += wakes as u64;
+        self.waiters.extend(numbers.take(waiters as usize).flatten().map(|waiter| ThreadIndex(waiter as u32)));
     }
 }
 
@@ -215,23 +230,41 @@ impl Analysis for Locks {
             "process" => &["pid"],
             _ => &["pid", "uaddr"],
         };
-        let describe = |key: &Key, durations: &Durations, waits: &Waits| {
-            // Locks that nobody waited for, and threads that only wake others, have no rows.
-            if durations.moments.count == 0 {
-                return None;
-            }
-            let cells = match &*by {
-                "thread" => thread_cells(machines, thread_of(machines, key[0], key[1])),
-                "process" => vec![key_cell(key[1])],
-                _ => vec![key_cell(key[1]), Cell::integer((key[3] != 0).then_some(key[2] as u64))],
-            };
-            Some((cells, waits.cells()))
-        };
-        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), describe);
+        let naming = Named { by, machines: machines.clone() };
+        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), naming);
         // After a loss nothing tells whether a wait goes on.
         let is_open = |thread: &&ThreadIndex| machines.open_calls(**thread).any(|name| name == FUTEX);
         table.notes.push(("unfinished", open.keys().filter(is_open).count() as u64));
         table
+    }
+}
+
+/// The names of groups.
+struct Named {
+    by: String,
+    machines: Rc<Machines>,
+}
+
+impl Naming<Waits> for Named {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        match &*self.by {
+            "thread" => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+            "process" => values.push(key_value(key[1])),
+            _ => values.extend([key_value(key[1]), Value::integer((key[3] != 0).then_some(key[2] as u64))]),
+        }
+    }
+
+    fn number(&self, key: &Key) -> Option<i64> {
+        Some(key[1])
+    }
+
+    fn has_row(&self, durations: &Durations) -> bool {
+        // Locks that nobody waited for, and threads that only wake others, have none.
+        durations.moments.count > 0
+    }
+
+    fn more(&self, _: &Key, waits: &Waits) -> Vec<Cell> {
+        waits.cells()
     }
 }
 

@@ -6,7 +6,9 @@ use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, N
 use tracemill_semantics::{Concept, Field};
 
 use super::latest::Latest;
-use super::spans::{More, NO_KEY};
+use super::ledger::{Account, Describe, Key, Ledger, rows_of};
+use super::rows::Value;
+use super::spans::More;
 use super::table::{Cell, Column, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, Needs, Report, thread_of};
 
@@ -39,8 +41,8 @@ struct Memory {
     is_slab: bool,
     /// Only objects have the place of the call that made them.
     is_by_site: bool,
-    /// By step, machine, and thread or site.
-    groups: Map<(i64, (u32, i128)), Sums>,
+    /// By step, machine, and thread or site: a number, and what it is.
+    groups: Ledger<4, Sums>,
     level: i128,
     peak: i128,
     objects: Map<u32, Latest<i128, Object>>,
@@ -52,7 +54,7 @@ struct Memory {
 /// An object that is allocated.
 struct Object {
     bytes: i128,
-    site: i128,
+    site: Option<i128>,
 }
 
 /// Allocations and frees: events, and pages or bytes.
@@ -74,8 +76,69 @@ impl More for Sums {
 }
 
 impl Sums {
-    fn cells(self) -> [Cell; 4] {
-        [self.allocs.into(), self.frees.into(), Cell::Integer(self.allocated), Cell::Integer(self.freed)]
+    fn numbers(&self) -> [i128; 4] {
+        [self.allocs.into(), self.frees.into(), self.allocated, self.freed]
+    }
+}
+
+impl Account for Sums {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.numbers().map(Cell::Integer));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [allocs, frees, allocated, freed] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+        self.add(Sums { allocs: allocs as u64, frees: frees as u64, allocated, freed });
+    }
+}
+
+/// Kinds of numbers in keys. Addresses may take all 64 bits: those that do are negative numbers here.
+const UNKNOWN: i64 = 0;
+const NUMBER: i64 = 1;
+const UPPER: i64 = 2;
+
+/// A thread or a site in a key.
+fn key_of(number: Option<i128>) -> [i64; 2] {
+    match number {
+        None => [0, UNKNOWN],
+        Some(number) => match i64::try_from(number) {
+            Ok(number) => [number, NUMBER],
+            Err(_) => [number as i64, UPPER],
+        },
+    }
+}
+
+fn number_of([.., number, kind]: &Key<4>) -> Option<i128> {
+    match *kind {
+        UNKNOWN => None,
+        UPPER => Some((*number as u64).into()),
+        _ => Some((*number).into()),
+    }
+}
+
+/// What rows say.
+struct Groups {
+    is_by_site: bool,
+    machines: Rc<Machines>,
+}
+
+impl Describe<4, Sums> for Groups {
+    fn machine(&self, key: &Key<4>) -> u32 {
+        key[1] as u32
+    }
+
+    fn number(&self, key: &Key<4>) -> i64 {
+        number_of(key).map_or(i64::MIN, |number| i64::try_from(number).unwrap_or(i64::MAX))
+    }
+
+    fn put<'s>(&'s self, key: &Key<4>, sums: &Sums, _: Ns, values: &mut Vec<Value<'s>>) {
+        values.push(Value::integer(number_of(key)));
+        if !self.is_by_site {
+            let tid = number_of(key).and_then(|tid| i64::try_from(tid).ok()).filter(|tid| *tid != 0);
+            let thread = tid.and_then(|tid| thread_of(&self.machines, key[1], tid));
+            values.push(Value::text(thread.and_then(|thread| self.machines.thread(thread).comm.as_deref())));
+        }
+        values.extend(sums.numbers().map(Value::Integer));
     }
 }
 
@@ -86,7 +149,7 @@ impl Memory {
             asked: asked.clone(),
             is_slab: is_by_site || asked.has("slab"),
             is_by_site,
-            groups: Map::default(),
+            groups: Ledger::default(),
             level: 0,
             peak: 0,
             objects: Map::default(),
@@ -115,20 +178,19 @@ impl Memory {
     }
 
     /// Memory that an event allocates or frees, and where the object of it was made.
-    fn sums(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, i128)> {
+    fn sums(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, Option<i128>)> {
         let integer = |field| happening.values.integer(field);
-        let unknown = i128::from(NO_KEY);
         match (happening.concept, self.is_slab) {
             (Concept::PageAlloc, false) => {
-                Some((Sums { allocs: 1, allocated: self.pages(happening), ..Sums::default() }, unknown))
+                Some((Sums { allocs: 1, allocated: self.pages(happening), ..Sums::default() }, None))
             }
             (Concept::PageFree, false) => {
-                Some((Sums { frees: 1, freed: self.pages(happening), ..Sums::default() }, unknown))
+                Some((Sums { frees: 1, freed: self.pages(happening), ..Sums::default() }, None))
             }
             // Without an address the allocation failed, and the call that frees nothing frees nothing.
             (Concept::SlabAlloc, true) => {
                 let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
-                let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site).unwrap_or(unknown));
+                let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site));
                 let objects = self.objects.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
                 self.dropped_objects += u64::from(objects.put(pointer, Object { bytes, site }).is_some());
                 Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site))
@@ -137,7 +199,7 @@ impl Memory {
                 let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
                 let object = self.objects.get_mut(&machine).and_then(|objects| objects.take(&pointer));
                 self.unmatched_frees += u64::from(object.is_none());
-                let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: unknown });
+                let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: None });
                 Some((Sums { frees: 1, freed: bytes, ..Sums::default() }, site))
             }
             _ => None,
@@ -154,13 +216,13 @@ impl Observer for Memory {
         {
             return;
         }
-        let key = match current {
+        let [number, kind] = key_of(match current {
             _ if self.is_by_site => site,
-            Current::Unknown => NO_KEY.into(),
-            Current::Idle => 0,
-            Current::Thread(thread) => machines.thread(thread).tid.into(),
-        };
-        self.groups.entry((asked.step_of(machines.begin(), at), (machine, key))).or_default().add(sums);
+            Current::Unknown => None,
+            Current::Idle => Some(0),
+            Current::Thread(thread) => Some(machines.thread(thread).tid.into()),
+        });
+        self.groups.of([asked.step_of(machines.begin(), at), machine.into(), number, kind]).add(sums);
         self.level = self.level.saturating_add(sums.allocated - sums.freed);
         self.peak = self.peak.max(self.level);
     }
@@ -181,22 +243,13 @@ impl Analysis for Memory {
         let (columns_of, amounts) = (self.columns(), self.amounts());
         let asked = &self.asked;
         let mut all = Sums::default();
-        let mut rows = Vec::new();
-        for ((step, (machine, key)), sums) in asked.by_last_step(range, self.groups) {
-            all.add(sums);
-            let mut row = asked.step_cells(range, step, machine);
-            let number = if key == i128::from(NO_KEY) { Cell::Null } else { Cell::Integer(key) };
-            row.push(number);
-            if !self.is_by_site {
-                let tid = i64::try_from(key).ok().filter(|tid| *tid != 0);
-                let thread = tid.and_then(|tid| thread_of(machines, machine.into(), tid));
-                row.push(Cell::text(thread.and_then(|thread| machines.thread(thread).comm.as_deref())));
-            }
-            row.extend(sums.cells());
-            rows.push(row);
-        }
+        let groups = self.groups.finish(asked.last_step(range));
+        groups.iter().for_each(|(_, sums)| all.add(sums));
+        let describe = Groups { is_by_site: self.is_by_site, machines: machines.clone() };
+        let rows = rows_of(asked, range, groups, describe, |_| true);
         let peak = Column::new(if self.is_slab { "peak_bytes" } else { "peak_pages" }, Unit::Count);
-        let mut of_all: Vec<(Column, Cell)> = listed(&[(Unit::Count, &amounts)]).zip(all.cells()).collect();
+        let mut of_all: Vec<(Column, Cell)> =
+            listed(&[(Unit::Count, &amounts)]).zip(all.numbers().map(Cell::Integer)).collect();
         of_all.push((peak, Cell::Integer(self.peak)));
         let counts = [
             ("bad_orders", self.bad_orders),
@@ -204,9 +257,9 @@ impl Analysis for Memory {
             ("dropped_objects", self.dropped_objects),
         ];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
-        let mut table = asked.table("memory", range, columns_of, rows, of_all, order);
-        table.notes.extend(counts.into_iter().filter(|(_, count)| *count > 0));
-        table
+        let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
+        let (columns, all) = (columns_of, of_all);
+        Table { analysis: "memory", range, columns, rows, all, order, notes, ..Table::default() }
     }
 }
 

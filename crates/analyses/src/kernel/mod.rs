@@ -656,13 +656,7 @@ fn thread_of(machines: &Machines, machine: i64, tid: i64) -> Option<ThreadIndex>
     machines.find_thread(u32::try_from(machine).ok()?, tid)
 }
 
-/// Cells for the number and the name of a thread.
-fn thread_cells(machines: &Machines, thread: Option<ThreadIndex>) -> Vec<Cell> {
-    let thread = thread.map(|thread| machines.thread(thread));
-    vec![Cell::integer(thread.map(|thread| thread.tid)), Cell::text(thread.and_then(|thread| thread.comm.as_deref()))]
-}
-
-/// The values of [`thread_cells`].
+/// The number and the name of a thread.
 #[inline]
 fn thread_values(machines: &Machines, thread: Option<ThreadIndex>) -> [Value<'_>; 2] {
     let thread = thread.map(|thread| machines.thread(thread));
@@ -672,4 +666,9 @@ fn thread_values(machines: &Machines, thread: Option<ThreadIndex>) -> [Value<'_>
 /// Cell of a number in a key.
 fn key_cell(key: i64) -> Cell {
     if key == spans::NO_KEY { Cell::Null } else { key.into() }
+}
+
+/// Value of a number in a key.
+fn key_value<'v>(key: i64) -> Value<'v> {
+    if key == spans::NO_KEY { Value::Null } else { Value::Integer(key.into()) }
 }

@@ -11,6 +11,7 @@ use tracemill_semantics::{Concept, Field};
 use super::files::OpenFiles;
 use super::ledger::{Account, Closed, Ledger};
 use super::rows::{Rows, Source, Value};
+use super::spans::More;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use super::{Analysis, Asked, Known, Needs, Report};
 
@@ -39,12 +40,19 @@ pub(super) const KNOWN: Known = Known {
 #[derive(Default)]
 struct Processes {
     asked: Asked,
-    lives: Ledger<Life>,
-    spent: Ledger<Spent>,
+    /// By step and thread: the dates of a life stand in the first one, before those with the numbers of its steps.
+    accounts: Ledger<2, OfLife>,
+}
+
+/// Account of a life.
+#[derive(Clone, Default)]
+struct OfLife {
+    dates: Life,
+    spent: Spent,
 }
 
 /// The dates of a life.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Life {
     /// When it was met first.
     met: Option<Ns>,
@@ -56,7 +64,7 @@ struct Life {
 }
 
 /// Times of a life by state.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Spent {
     user: Ns,
     system: Ns,
@@ -140,8 +148,24 @@ impl Account for Spent {
         cells.extend(self.numbers().map(Cell::Integer));
     }
 
-    fn add(&mut self, numbers: impl Iterator<Item = Option<i128>>) {
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
         self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+    }
+}
+
+impl More for Spent {
+    fn add(&mut self, other: Spent) {
+        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
+    }
+}
+
+impl More for Life {
+    fn add(&mut self, other: Life) {
+        self.met = self.met.or(other.met);
+        self.forked = self.forked.or(other.forked);
+        self.exited = self.exited.or(other.exited);
+        self.freed = self.freed.or(other.freed);
+        self.was_there |= other.was_there;
     }
 }
 
@@ -155,25 +179,45 @@ impl Account for Life {
         cells.push(u8::from(self.was_there).into());
     }
 
-    fn add(&mut self, mut numbers: impl Iterator<Item = Option<i128>>) {
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
         let mut since = |before: Option<Ns>| Some(numbers.next().flatten()? + before.unwrap_or(0));
         let met = since(None);
         let (forked, exited) = (since(met), since(met));
         let freed = since(exited.or(met));
-        for (date, other) in
-            [(&mut self.met, met), (&mut self.forked, forked), (&mut self.exited, exited), (&mut self.freed, freed)]
-        {
-            *date = date.or(other);
-        }
-        self.was_there |= numbers.next().flatten() == Some(1);
+        let was_there = numbers.next().flatten() == Some(1);
+        self.add(Life { met, forked, exited, freed, was_there });
+    }
+}
+
+impl More for OfLife {
+    fn add(&mut self, OfLife { dates, spent }: OfLife) {
+        self.dates.add(dates);
+        self.spent.add(spent);
+    }
+}
+
+impl Account for OfLife {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        self.dates.put(cells);
+        self.spent.put(cells);
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        self.dates.take(numbers);
+        self.spent.take(numbers);
     }
 }
 
 /// Lives, when all events have passed.
 struct Lives {
-    dates: Closed<Life>,
+    accounts: Closed<2, OfLife>,
     /// For each life, the next one of its number.
     next: Vec<u32>,
+}
+
+/// The number of the first step of a range that has some.
+fn first_step(asked: &Asked) -> i64 {
+    asked.step.is_some().into()
 }
 
 /// Stands for no next life.
@@ -181,7 +225,7 @@ const NO_LIFE: u32 = u32::MAX;
 
 impl Lives {
     /// The lives, and their order by number.
-    fn new(machines: &Machines, dates: Closed<Life>) -> (Self, Vec<ThreadIndex>) {
+    fn new(machines: &Machines, accounts: Closed<2, OfLife>) -> (Self, Vec<ThreadIndex>) {
         let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
         let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
         order.sort_by_key(|&life| (number(life), machines.thread(life).life()));
@@ -189,11 +233,16 @@ impl Lives {
         for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
             next[pair[0].0 as usize] = pair[1].0;
         }
-        (Lives { dates, next }, order)
+        (Lives { accounts, next }, order)
+    }
+
+    /// The first account of a life: every life has a row, also one of which only its end was seen.
+    fn account(&self, life: ThreadIndex) -> OfLife {
+        self.accounts.find([0, life.0.into()]).unwrap_or_default()
     }
 
     fn of(&self, life: ThreadIndex) -> Life {
-        self.dates.find((0, life)).unwrap_or_default()
+        self.account(life).dates
     }
 
     fn met(&self, life: ThreadIndex) -> Ns {
@@ -255,21 +304,21 @@ impl Lives {
 }
 
 impl Processes {
-    fn life(&mut self, machines: &Machines, thread: ThreadIndex) -> &mut Life {
-        self.lives.of(machines, 0, thread)
+    fn life(&mut self, thread: ThreadIndex) -> &mut Life {
+        &mut self.accounts.of([0, thread.0.into()]).dates
     }
 
     fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
         if !self.asked.has_instant(at) {
             return None;
         }
-        let step = self.asked.step_of(machines.begin(), at);
-        Some(self.spent.of(machines, step, thread))
+        let step = self.asked.step_of(machines.begin(), at) + first_step(&self.asked);
+        Some(&mut self.accounts.of([step, thread.0.into()]).spent)
     }
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
         if self.asked.cpus.is_some() && self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
-            self.life(machines, thread).was_there = true;
+            self.life(thread).was_there = true;
         }
     }
 
@@ -290,7 +339,6 @@ struct LifeRows {
     machines: Rc<Machines>,
     range: (Ns, Ns),
     lives: Lives,
-    spent: Closed<Spent>,
 }
 
 impl LifeRows {
@@ -305,13 +353,8 @@ impl LifeRows {
         of
     }
 
-    /// The times of a life in the range: every life has a row, also one of which only its end was seen.
-    fn whole(&self, life: ThreadIndex) -> Spent {
-        self.spent.find((0, life)).unwrap_or_default()
-    }
-
-    fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, spent: &Spent, values: &mut Vec<Value<'s>>) {
-        let (of, dates) = (self.machines.thread(life), self.lives.of(life));
+    fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, dates: &Life, spent: &Spent, values: &mut Vec<Value<'s>>) {
+        let of = self.machines.thread(life);
         self.asked.put_step(Some(self.range), step, of.machine, values);
         values.extend([of.tid, of.life().into()].map(|number| Value::Integer(number.into())));
         values.extend([Value::integer(of.pid()), Value::integer(of.ppid())]);
@@ -325,7 +368,8 @@ impl LifeRows {
 impl Source for LifeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let life = ThreadIndex(row);
-        self.put_row(0, life, &self.filled(0, life, self.whole(life)), values);
+        let OfLife { dates, spent } = self.lives.account(life);
+        self.put_row(0, life, &dates, &self.filled(0, life, spent), values);
     }
 
     fn rank(&self, row: u32) -> i64 {
@@ -365,25 +409,26 @@ impl Parents {
 }
 
 impl Observer for Processes {
-    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        self.life(machines, thread).met = Some(at);
+    fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
+        self.life(thread).met = Some(at);
     }
 
-    fn forked(&mut self, machines: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        self.life(machines, child).forked = Some(at);
+    fn forked(&mut self, _: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        self.life(child).forked = Some(at);
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         if piece.state.is_running() {
             self.visits(machines, piece.thread);
         }
-        let Processes { asked, spent, .. } = self;
+        let Processes { asked, accounts, .. } = self;
+        let first = first_step(asked);
         if piece.state == ThreadState::Dead && asked.step.is_none() {
             // The machine knows it. Accounts of all threads that ever died need not be opened again for it at the end.
             return;
         }
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            *spent.of(machines, step, piece.thread).of(piece.state) += length;
+            *accounts.of([step + first, piece.thread.0.into()]).spent.of(piece.state) += length;
         });
     }
 
@@ -409,7 +454,7 @@ impl Observer for Processes {
         let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid)) else {
             return;
         };
-        let life = self.life(machines, thread);
+        let life = self.life(thread);
         let date = if happening.concept == Concept::Exit { &mut life.exited } else { &mut life.freed };
         date.get_or_insert(at);
     }
@@ -431,17 +476,17 @@ impl Analysis for Processes {
         let Some((begin, end)) = range else {
             return Table { analysis: "processes", columns: columns_of, ..Table::default() };
         };
-        let (lives, mut wanted) = Lives::new(machines, std::mem::take(&mut self.lives).finish(|step| step));
+        let last = self.asked.last_step(range).saturating_add(first_step(&self.asked));
+        let (lives, mut wanted) = Lives::new(machines, std::mem::take(&mut self.accounts).finish(last));
         wanted.retain(|&life| lives.wants(&self.asked, machines, life, (begin, end)));
-        let spent = std::mem::take(&mut self.spent).finish(|step| self.asked.last_step(range, step));
         let (asked, machines) = (self.asked.clone(), machines.clone());
-        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives, spent };
+        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives };
         let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
-        let mut put = |step: i64, life: ThreadIndex, spent: Spent, depth: Option<usize>| {
+        let mut put = |step: i64, life: ThreadIndex, dates: &Life, spent: Spent, depth: Option<usize>| {
             let spent = of.filled(step, life, spent);
-            all.add(spent.numbers().map(Some).into_iter());
+            all.add(spent.clone());
             row.clear();
-            of.put_row(step, life, &spent, &mut row);
+            of.put_row(step, life, dates, &spent, &mut row);
             row.extend(depth.map(|depth| Value::Integer(depth as i128)));
             let is_kept = asked.keeps_values(&row);
             if is_kept && (depth.is_some() || asked.step.is_some()) {
@@ -449,7 +494,10 @@ impl Analysis for Processes {
             }
             is_kept
         };
-        let mut first = |life: ThreadIndex, depth| put(0, life, of.whole(life), depth);
+        let mut first = |life: ThreadIndex, depth| {
+            let OfLife { dates, spent } = of.lives.account(life);
+            put(0, life, &dates, spent, depth)
+        };
         match (is_tree, asked.step) {
             (true, None) => {
                 for (life, depth) in of.lives.tree(&of.machines, &wanted) {
@@ -471,16 +519,17 @@ impl Analysis for Processes {
                 for ((life, _), at) in places.iter().zip(0..) {
                     place_of[life.0 as usize] = Some(at);
                 }
-                let place = |at: usize| place_of[of.spent.key(at).1.0 as usize];
-                let mut from = 0;
-                while from < of.spent.len() {
-                    let step = of.spent.key(from).0;
-                    let behind = of.spent.first(|key| key.0 <= step);
+                let accounts = &of.lives.accounts;
+                let place = |at: usize| place_of[accounts.key(at)[1] as usize];
+                let mut from = accounts.first(|key| key[0] < first_step(&asked));
+                while from < accounts.len() {
+                    let step = accounts.key(from)[0];
+                    let behind = accounts.first(|key| key[0] <= step);
                     let mut found: Vec<(u32, usize)> = (from..behind).filter_map(|at| Some((place(at)?, at))).collect();
                     found.sort_unstable();
                     for (place, at) in found {
                         let (life, depth) = places[place as usize];
-                        put(step, life, of.spent.get(at), depth);
+                        put(step - first_step(&asked), life, &of.lives.of(life), accounts.get(at).spent, depth);
                     }
                     from = behind;
                 }
@@ -546,11 +595,9 @@ mod tests {
         }
         let mut processes = Processes::default();
         super::super::played::play(&stream, &mut processes);
-        let dates = std::mem::take(&mut processes.lives).finish(|step| step);
-        let spent = std::mem::take(&mut processes.spent).finish(|step| step);
-        // Eight of them are the place of an account in the memory of all.
-        assert!(dates.size() <= (8 + 22) * THREADS, "{}", dates.size() / THREADS);
-        assert!(spent.size() <= (8 + 26) * THREADS, "{}", spent.size() / THREADS);
+        let accounts = std::mem::take(&mut processes.accounts).finish(i64::MAX);
+        // Four of them are the place of an account in the memory of all.
+        assert!(accounts.size() <= (4 + 40) * THREADS, "{}", accounts.size() / THREADS);
         for known in [KNOWN, super::super::cpu::KNOWN] {
             let table = played(&known, &Asked::default(), &stream);
             assert_eq!((table.rows.len(), table.rows.size()), (THREADS + 1, 4 * (THREADS + 1)), "{}", known.name);

@@ -13,13 +13,84 @@ use super::table::Cell;
 pub struct Rows {
     bytes: Vec<u8>,
     /// Where each row begins.
-    starts: Vec<usize>,
+    starts: Starts,
     /// Words of the program that occur: rows name them by their index.
     words: Vec<&'static str>,
     /// The first large number: times are near each other and far from zero.
     base: i64,
     /// In the place of all that: rows that are made when they are shown.
     made: Option<Made>,
+}
+
+/// Places in bytes: in 32 bits as long as these are enough.
+#[derive(Clone)]
+enum Starts {
+    Short(Vec<u32>),
+    Long(Vec<u64>),
+}
+
+impl Default for Starts {
+    fn default() -> Self {
+        Starts::Short(Vec::new())
+    }
+}
+
+impl Starts {
+    fn len(&self) -> usize {
+        match self {
+            Starts::Short(starts) => starts.len(),
+            Starts::Long(starts) => starts.len(),
+        }
+    }
+
+    #[cfg(test)]
+    fn size(&self) -> usize {
+        match self {
+            Starts::Short(starts) => size_of_val(&**starts),
+            Starts::Long(starts) => size_of_val(&**starts),
+        }
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> usize {
+        match self {
+            Starts::Short(starts) => starts[at] as usize,
+            Starts::Long(starts) => starts[at] as usize,
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, start: usize) {
+        match (&mut *self, u32::try_from(start)) {
+            (Starts::Short(starts), Ok(start)) => starts.push(start),
+            _ => self.push_long(start as u64),
+        }
+    }
+
+    #[cold]
+    fn push_long(&mut self, start: u64) {
+        if let Starts::Short(starts) = self {
+            *self = Starts::Long(starts.iter().map(|start| u64::from(*start)).collect());
+        }
+        if let Starts::Long(starts) = self {
+            starts.push(start);
+        }
+    }
+
+    fn truncate(&mut self, most: usize) {
+        match self {
+            Starts::Short(starts) => starts.truncate(most),
+            Starts::Long(starts) => starts.truncate(most),
+        }
+    }
+
+    /// Those at some places, in their order.
+    fn at(&self, places: impl Iterator<Item = u32>) -> Starts {
+        match self {
+            Starts::Short(starts) => Starts::Short(places.map(|at| starts[at as usize]).collect()),
+            Starts::Long(starts) => Starts::Long(places.map(|at| starts[at as usize]).collect()),
+        }
+    }
 }
 
 /// Rows that are made when they are shown, out of what is kept of them anyway.
@@ -36,6 +107,18 @@ pub(super) trait Source {
 
     /// A number that never falls where rows are in the order of their values: so most of them need not be compared.
     fn rank(&self, row: u32) -> i64;
+
+    /// Appends the first values of a row, which tell apart most of those with one rank.
+    fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        self.put(row, values);
+    }
+
+    /// The value of a row in a column.
+    fn value(&self, row: u32, column: usize) -> Value<'_> {
+        let mut values = Vec::new();
+        self.put(row, &mut values);
+        values.get(column).copied().unwrap_or(Value::Null)
+    }
 }
 
 // The first byte of a cell says what it is; from `SMALL` on it is a number by itself.
@@ -67,7 +150,7 @@ impl Rows {
     #[cfg(test)]
     pub(super) fn size(&self) -> usize {
         let order = self.made.as_ref().map_or(0, |made| size_of_val(&*made.order));
-        self.bytes.len() + size_of_val(&*self.starts) + order
+        self.bytes.len() + self.starts.size() + order
     }
 
     /// Is there no row?
@@ -165,7 +248,7 @@ impl Rows {
 
     /// The values of a row.
     pub(super) fn values(&self, at: usize) -> Values<'_> {
-        self.values_from(self.starts[at])
+        self.values_from(self.starts.get(at))
     }
 
     fn values_from(&self, start: usize) -> Values<'_> {
@@ -202,17 +285,22 @@ impl Rows {
             return made.sort();
         }
         let mut starts = std::mem::take(&mut self.starts);
-        // Rows may differ although their order is equal: then they stay as they were found.
-        starts.sort_unstable_by(|a, b| cmp_all(self.values_from(*a), self.values_from(*b)).then(a.cmp(b)));
+        match &mut starts {
+            Starts::Short(starts) => self.sort_starts(starts),
+            Starts::Long(starts) => self.sort_starts(starts),
+        }
         self.starts = starts;
     }
 
-    /// Sorts rows by a key out of their values. Equal ones stay in their order.
-    pub(super) fn sort_by_first<K: Ord>(&mut self, key: impl Fn(Values<'_>) -> K) {
-        let mut starts = std::mem::take(&mut self.starts);
-        // Keys stand in front and are read again each time: to keep them takes more room than the rows of some tables.
-        starts.sort_by_key(|start| key(self.values_from(*start)));
-        self.starts = starts;
+    fn sort_starts<T: Copy + Ord + Into<u64>>(&self, starts: &mut [T]) {
+        let row = |start: &T| self.values_from(Into::<u64>::into(*start) as usize);
+        // Rows may differ although their order is equal: then they stay as they were found.
+        starts.sort_unstable_by(|a, b| cmp_all(row(a), row(b)).then(a.cmp(b)));
+    }
+
+    /// Brings rows into another order.
+    pub(super) fn reorder(&mut self, order: impl Iterator<Item = u32>) {
+        self.starts = self.starts.at(order);
     }
 
     /// Sorts rows by one of their cells, the largest first or last. Equal ones stay in their order.
@@ -220,26 +308,9 @@ impl Rows {
         if let Some(made) = &mut self.made {
             return made.sort_by_column(column, is_falling);
         }
-        let starts = std::mem::take(&mut self.starts);
-        let value = |start: usize| self.values_from(start).nth(column).unwrap_or(Value::Null);
-        let number = |start: usize| match value(start) {
-            Value::Integer(number) => i64::try_from(number).ok(),
-            _ => None,
-        };
-        // Amounts are numbers, for which less room is enough.
-        let numbers: Option<Vec<(i64, usize)>> = starts.iter().map(|&start| Some((number(start)?, start))).collect();
-        self.starts = match numbers {
-            Some(mut keyed) => {
-                drop(starts);
-                keyed.sort_by(|(a, _), (b, _)| if is_falling { b.cmp(a) } else { a.cmp(b) });
-                keyed.into_iter().map(|(_, start)| start).collect()
-            }
-            None => {
-                let mut keyed: Vec<(Value<'_>, usize)> = starts.iter().map(|&start| (value(start), start)).collect();
-                keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
-                keyed.into_iter().map(|(_, start)| start).collect()
-            }
-        };
+        let value = |at: u32| self.values(at as usize).nth(column).unwrap_or(Value::Null);
+        let places = places_by(self.len() as u32, value, is_falling);
+        self.reorder(places.into_iter());
     }
 }
 
@@ -264,42 +335,47 @@ impl Made {
             // Larger ranks are asked for again each time: to keep them takes as much room as the rows.
             None => order.sort_unstable_by_key(|&row| (source.rank(row), row)),
         }
+        let head = |row: u32| {
+            let mut values = Vec::new();
+            source.put_head(row, &mut values);
+            values
+        };
         for equal in order.chunk_by_mut(|a, b| source.rank(*a) == source.rank(*b)).filter(|equal| equal.len() > 1) {
-            equal.sort_by(|a, b| cmp_all(row(*a).into_iter(), row(*b).into_iter()));
+            equal.sort_by(|a, b| {
+                let by_all = || cmp_all(row(*a).into_iter(), row(*b).into_iter());
+                cmp_all(head(*a).into_iter(), head(*b).into_iter()).then_with(by_all)
+            });
         }
     }
 
     /// As [`Rows::sort_by_column`].
     fn sort_by_column(&mut self, column: usize, is_falling: bool) {
         let Made { source, order } = self;
-        let before = order.clone();
-        let mut values = Vec::new();
-        let mut value = |row: u32| {
-            values.clear();
-            source.put(row, &mut values);
-            values.get(column).copied().unwrap_or(Value::Null)
-        };
-        let number = |value: Value<'_>| match value {
-            Value::Integer(number) => i64::try_from(number).ok(),
-            _ => None,
-        };
-        let mut keyed: Vec<(i64, u32)> = Vec::with_capacity(before.len());
-        let has_numbers = before.iter().zip(0..).all(|(&row, at)| {
-            let number = number(value(row));
-            keyed.extend(number.map(|number| (number, at)));
-            number.is_some()
-        });
-        let places: Vec<u32> = if has_numbers {
+        let places = places_by(order.len() as u32, |at| source.value(order[at as usize], column), is_falling);
+        *order = places.into_iter().map(|at| order[at as usize]).collect();
+    }
+}
+
+/// The places of so many values in their order, the largest first or last. Equal ones stay in their order.
+fn places_by<'v>(count: u32, value: impl Fn(u32) -> Value<'v>, is_falling: bool) -> Vec<u32> {
+    let number = |at: u32| match value(at) {
+        Value::Integer(number) => i64::try_from(number).ok(),
+        _ => None,
+    };
+    // Amounts are numbers, for which less room is enough.
+    let numbers: Option<Vec<(i64, u32)>> = (0..count).map(|at| Some((number(at)?, at))).collect();
+    match numbers {
+        Some(mut keyed) => {
             // Places behind the numbers keep equal ones in their order.
             let by = |a: i64, b: i64| if is_falling { b.cmp(&a) } else { a.cmp(&b) };
             keyed.sort_unstable_by(|a, b| by(a.0, b.0).then(a.1.cmp(&b.1)));
             keyed.into_iter().map(|(_, at)| at).collect()
-        } else {
-            let mut keyed: Vec<(Value<'_>, u32)> = before.iter().zip(0..).map(|(&row, at)| (value(row), at)).collect();
+        }
+        None => {
+            let mut keyed: Vec<(Value<'_>, u32)> = (0..count).map(|at| (value(at), at)).collect();
             keyed.sort_by(|(a, _), (b, _)| if is_falling { b.order(a) } else { a.order(b) });
             keyed.into_iter().map(|(_, at)| at).collect()
-        };
-        order.iter_mut().zip(places).for_each(|(to, at)| *to = before[at as usize]);
+        }
     }
 }
 
@@ -342,6 +418,9 @@ enum CountsAs<'r> {
 }
 
 impl<'r> Counts<'r> {
+    /// No names.
+    pub(super) const NONE: Counts<'static> = Counts(CountsAs::Cell(&[]));
+
     /// Shows each name with its count.
     pub fn for_each(self, mut each: impl FnMut(&'r str, u64)) {
         match self.0 {
@@ -602,5 +681,26 @@ mod tests {
         assert_eq!(shown(&rows), "(-5) (2) (2) (300) ");
         rows.truncate(1);
         assert_eq!((shown(&rows).as_str(), rows.len()), ("(-5) ", 1));
+    }
+
+    #[test]
+    fn places_beyond_32_bits_are_kept() {
+        let mut starts = Starts::default();
+        let places = [0, 7, u32::MAX as usize, u32::MAX as usize + 1, 1 << 40, 3];
+        places.iter().for_each(|place| starts.push(*place));
+        let all = |starts: &Starts| (0..starts.len()).map(|at| starts.get(at)).collect::<Vec<_>>();
+        assert_eq!(all(&starts), places);
+        assert_eq!(all(&starts.at([4, 0, 2].into_iter())), [1 << 40, 0, u32::MAX as usize]);
+        starts.truncate(3);
+        assert_eq!(all(&starts), places[..3]);
+        // Rows are found and sorted by such places as by short ones.
+        let mut rows = Rows::from(vec![vec![Cell::from(5)], vec![Cell::from(300)], vec![Cell::from(-1)]]);
+        let Starts::Short(short) = &rows.starts else { unreachable!("there are few") };
+        rows.starts = Starts::Long(short.iter().map(|start| u64::from(*start)).collect());
+        rows.sort();
+        assert_eq!(rows.cells(), [[Cell::from(-1)], [Cell::from(5)], [Cell::from(300)]]);
+        rows.sort_by_column(0, true);
+        rows.truncate(2);
+        assert_eq!(rows.cells(), [[Cell::from(300)], [Cell::from(5)]]);
     }
 }

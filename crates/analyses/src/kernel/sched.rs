@@ -7,12 +7,11 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use super::ledger::{Account, Describe, Ledger, rows_of};
 use super::rows::Value;
-use super::spans::{More, NO_KEY, Spans};
+use super::spans::{self, More, NO_KEY, Naming, Spans};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{
-    Analysis, Asked, Known, Needs, Report, duration, key_cell, thread_cells, thread_key, thread_of, thread_values,
-};
+use super::{Analysis, Asked, Known, Needs, Report, duration, key_value, thread_key, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "sched",
@@ -88,15 +87,32 @@ impl Analysis for Sched {
             "process" => &["pid"],
             _ => &["tid", "comm"],
         };
-        let describe = |key: &super::spans::Key, _: &_, (): &()| {
-            let cells = match &*by {
-                "prio" | "process" => vec![key_cell(key[1])],
-                "cpu" => vec![machines.cpu(CpuIndex(key[1] as u32)).number.into()],
-                _ => thread_cells(machines, thread_of(machines, key[0], key[1])),
-            };
-            Some((cells, Vec::new()))
-        };
-        self.0.finish("sched", range, listed(&[(Unit::Name, names)]), asked.columns(LOG), describe)
+        let (log, naming) = (asked.columns(LOG), Named { by, machines: machines.clone() });
+        self.0.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
+    }
+}
+
+/// The names of groups.
+struct Named {
+    by: String,
+    machines: Rc<Machines>,
+}
+
+impl Naming<()> for Named {
+    fn name<'s>(&'s self, key: &spans::Key, values: &mut Vec<Value<'s>>) {
+        match &*self.by {
+            "prio" | "process" => values.push(key_value(key[1])),
+            "cpu" => values.push(Value::Integer(self.machines.cpu(CpuIndex(key[1] as u32)).number.into())),
+            _ => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+        }
+    }
+
+    fn number(&self, key: &spans::Key) -> Option<i64> {
+        (self.by != "cpu").then_some(key[1])
+    }
+
+    fn more(&self, _: &spans::Key, (): &()) -> Vec<Cell> {
+        Vec::new()
     }
 }
 
@@ -106,7 +122,8 @@ struct Switches {
     asked: Asked,
     /// By step.
     cpus: Map<(i64, CpuIndex), u64>,
-    threads: Map<(i64, ThreadIndex), OfThread>,
+    /// By step and thread.
+    threads: Ledger<2, OfThread>,
 }
 
 impl More for u64 {
@@ -117,28 +134,63 @@ impl More for u64 {
 
 impl More for OfThread {
     fn add(&mut self, other: OfThread) {
-        self.runs += other.runs;
-        self.preempted += other.preempted;
-        self.blocked += other.blocked;
-        self.migrations += other.migrations;
-        self.wait_cpu += other.wait_cpu;
+        self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
     }
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct OfThread {
-    runs: u64,
-    preempted: u64,
-    blocked: u64,
-    migrations: u64,
+    runs: i128,
+    preempted: i128,
+    blocked: i128,
+    migrations: i128,
     wait_cpu: Ns,
+}
+
+impl OfThread {
+    fn numbers(&self) -> [i128; 5] {
+        [self.runs, self.preempted, self.blocked, self.migrations, self.wait_cpu]
+    }
+
+    fn parts(&mut self) -> [&mut i128; 5] {
+        let OfThread { runs, preempted, blocked, migrations, wait_cpu } = self;
+        [runs, preempted, blocked, migrations, wait_cpu]
+    }
+}
+
+impl Account for OfThread {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.numbers().map(Cell::Integer));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        self.parts().into_iter().zip(numbers).for_each(|(sum, more)| *sum += more.unwrap_or(0));
+    }
+}
+
+/// What rows of threads say.
+struct OfThreads(Rc<Machines>);
+
+impl Describe<2, OfThread> for OfThreads {
+    fn machine(&self, [_, thread]: &[i64; 2]) -> u32 {
+        self.0.thread(ThreadIndex(*thread as u32)).machine
+    }
+
+    fn number(&self, [_, thread]: &[i64; 2]) -> i64 {
+        self.0.thread(ThreadIndex(*thread as u32)).tid
+    }
+
+    fn put<'s>(&'s self, [_, thread]: &[i64; 2], of: &OfThread, _: Ns, values: &mut Vec<Value<'s>>) {
+        values.extend(thread_values(&self.0, Some(ThreadIndex(*thread as u32))));
+        values.extend(of.numbers().map(Value::Integer));
+    }
 }
 
 impl Switches {
     fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
         let is_wanted = self.asked.has_instant(at) && self.asked.wants_thread(machines, Some(thread));
         let step = self.asked.step_of(machines.begin(), at);
-        is_wanted.then(|| self.threads.entry((step, thread)).or_default())
+        is_wanted.then(|| self.threads.of([step, thread.0.into()]))
     }
 }
 
@@ -153,14 +205,14 @@ impl Observer for Switches {
     fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
         if let Some(of) = self.thread(machines, thread, at) {
             of.runs += 1;
-            of.migrations += u64::from(has_migrated);
+            of.migrations += i128::from(has_migrated);
         }
     }
 
     fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
         if let Some(of) = self.thread(machines, thread, at) {
-            of.preempted += u64::from(how == RunEnd::Preempted);
-            of.blocked += u64::from(how == RunEnd::Blocked);
+            of.preempted += i128::from(how == RunEnd::Preempted);
+            of.blocked += i128::from(how == RunEnd::Blocked);
         }
     }
 
@@ -170,7 +222,7 @@ impl Observer for Switches {
         }
         let Switches { asked, threads, .. } = self;
         asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
-            threads.entry((step, piece.thread)).or_default().wait_cpu += length;
+            threads.of([step, piece.thread.0.into()]).wait_cpu += length;
         });
     }
 }
@@ -195,14 +247,10 @@ impl Analysis for Switches {
                 (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
                 (Unit::Duration, &["wait_cpu_ns"]),
             ];
-            let rows = asked.by_last_step(range, threads).into_iter().map(|((step, thread), of)| {
-                let mut row = asked.step_cells(range, step, machines.thread(thread).machine);
-                row.extend(thread_cells(machines, Some(thread)));
-                row.extend([of.runs, of.preempted, of.blocked, of.migrations].map(Cell::from));
-                row.push(Cell::Integer(of.wait_cpu));
-                row
-            });
-            return asked.table("sched", range, asked.step_columns(own), rows, all, Order::Keys);
+            let threads = threads.finish(asked.last_step(range));
+            let rows = rows_of(&asked, range, threads, OfThreads(machines.clone()), |_| true);
+            let columns = asked.step_columns(own);
+            return Table { analysis: "sched", range, columns, rows, all, order: Order::Keys, ..Table::default() };
         }
         let rows = asked.by_last_step(range, cpus).into_iter().map(|((step, cpu), count)| {
             let mut row = asked.step_cells(range, step, machines.cpu(cpu).machine);

@@ -1,12 +1,14 @@
 //! Spans by group: statistics, the spans themselves, the longest ones, a histogram.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::{Asked, View};
 use super::duration;
-use super::rows::{Rows, Value};
+use super::ledger::{Account, Closed, Ledger};
+use super::rows::{Counts, Rows, Source, Value};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
 use crate::durations::Durations;
 
@@ -26,22 +28,21 @@ pub(crate) fn statistic_columns() -> impl Iterator<Item = Column> {
     listed(&[(Unit::Count, &["count"]), (Unit::Duration, DURATIONS)])
 }
 
-/// The cells of [`statistic_columns`].
-pub(crate) fn statistic_cells(durations: &mut Durations) -> Vec<Cell> {
+/// Appends the values of [`statistic_columns`].
+fn put_statistics(durations: &mut Durations, values: &mut Vec<Value<'_>>) {
     let percentiles = durations.percentiles_ns(&PERCENTS);
     let moments = &durations.moments;
-    let some = |ns: u64| if moments.count > 0 { Cell::from(ns) } else { Cell::Null };
-    let real = |ns: Option<f64>| ns.map_or(Cell::Null, Cell::Real);
-    let mut cells = vec![
-        moments.count.into(),
-        Cell::Integer(moments.total_ns as i128),
+    let some = |ns: u64| Value::integer((moments.count > 0).then_some(ns));
+    let real = |ns: Option<f64>| ns.map_or(Value::Null, Value::Real);
+    values.extend([
+        Value::Integer(moments.count.into()),
+        Value::Integer(moments.total_ns as i128),
         some(moments.min_ns),
         some(moments.max_ns),
         real(moments.mean_ns()),
         real(moments.deviation_ns()),
-    ];
-    cells.extend((0..PERCENTS.len()).map(|at| percentiles.get(at).map_or(Cell::Null, |&ns| ns.into())));
-    cells
+    ]);
+    values.extend((0..PERCENTS.len()).map(|at| Value::integer(percentiles.get(at).copied())));
 }
 
 /// Sums of a group.
@@ -58,7 +59,7 @@ impl<M: More> More for (Durations, M) {
 }
 
 /// Figures of a group beside the durations of its spans.
-pub(crate) trait Extra: More {
+pub(crate) trait Extra: Account {
     /// The columns of it.
     const COLUMNS: Listed<'static>;
 
@@ -70,6 +71,12 @@ impl More for () {
     fn add(&mut self, (): ()) {}
 }
 
+impl Account for () {
+    fn put(&self, _: &mut Vec<Cell>) {}
+
+    fn take(&mut self, _: &mut impl Iterator<Item = Option<i128>>) {}
+}
+
 impl Extra for () {
     const COLUMNS: Listed<'static> = &[];
 
@@ -78,65 +85,60 @@ impl Extra for () {
     }
 }
 
+/// Groups with more durations than these are not kept as bytes.
+const MANY: u64 = 256;
+
+impl<M: Account> Account for (Durations, M) {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        self.1.put(cells);
+        self.0.for_each(|ns| cells.push(ns.into()));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        self.1.take(numbers);
+        numbers.flatten().for_each(|ns| self.0.add(ns as u64));
+    }
+
+    fn is_large(&self) -> bool {
+        self.0.moments.count > MANY
+    }
+}
+
+/// What the rows of groups say beside statistics.
+pub(crate) trait Naming<M> {
+    /// Appends the values that name a group.
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>);
+
+    /// The number that stands first in the name, where groups are of threads or processes: there may be many of these.
+    fn number(&self, _key: &Key) -> Option<i64> {
+        None
+    }
+
+    /// Does a group have a row?
+    fn has_row(&self, _durations: &Durations) -> bool {
+        true
+    }
+
+    /// The cells behind its statistics.
+    fn more(&self, _key: &Key, more: &M) -> Vec<Cell>;
+}
+
 /// The spans of an analysis.
 pub(crate) struct Spans<M = ()> {
     pub(crate) asked: Asked,
-    groups: Groups<M>,
+    /// By step and key.
+    groups: Ledger<5, (Durations, M)>,
     rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
     values: Vec<u64>,
 }
 
-/// Spans of each step and key.
-struct Groups<M> {
-    list: Vec<((i64, Key), (Durations, M))>,
-    places: Map<(i64, Key), u32>,
-    /// The group that was asked for last, for each number that [`Groups::recent_of`] gives.
-    recent: [u32; RECENT],
-}
-
-const RECENT: usize = 64;
-
-impl<M> Default for Groups<M> {
-    fn default() -> Self {
-        Groups { list: Vec::new(), places: Map::default(), recent: [0; RECENT] }
-    }
-}
-
-impl<M: Default> Groups<M> {
-    #[inline]
-    fn of(&mut self, key: (i64, Key)) -> &mut (Durations, M) {
-        let recent = self.recent[Self::recent_of(&key)] as usize;
-        let at = match self.list.get(recent) {
-            Some((known, _)) if *known == key => recent,
-            _ => self.find(key),
-        };
-        &mut self.list[at].1
-    }
-
-    fn find(&mut self, key: (i64, Key)) -> usize {
-        let at = *self.places.entry(key).or_insert_with(|| {
-            self.list.push((key, Default::default()));
-            self.list.len() as u32 - 1
-        });
-        self.recent[Self::recent_of(&key)] = at;
-        at as usize
-    }
-
-    #[inline]
-    fn recent_of((step, key): &(i64, Key)) -> usize {
-        let mixed =
-            key.iter().fold(*step as u64, |mixed, part| (mixed ^ *part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        (mixed >> 58) as usize
-    }
-}
-
 impl<M: Extra> Spans<M> {
     pub(crate) fn new(asked: &Asked) -> Self {
         Spans {
             asked: asked.clone(),
-            groups: Groups::default(),
+            groups: Ledger::default(),
             rows: Rows::default(),
             top: BTreeMap::new(),
             found: 0,
@@ -202,40 +204,47 @@ impl<M: Extra> Spans<M> {
     #[inline]
     pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: Key) -> &mut (Durations, M) {
         let step = self.asked.step_of(begin, at);
-        self.groups.of((step, key))
+        self.groups.of([step, key[0], key[1], key[2], key[3]])
     }
 
     /// The table: `keys` are the columns that name a group behind the machine, which is the first part of each key, and
-    /// `log` those of lists. `describe` gives the cells of a group that name it, and those beside its statistics.
+    /// `log` those of lists. `naming` gives the values of the rows of groups beside their statistics.
     pub(crate) fn finish(
         self,
         analysis: &'static str,
         range: Option<(Ns, Ns)>,
         keys: impl IntoIterator<Item = Column>,
         log: Vec<Column>,
-        mut describe: impl FnMut(&Key, &Durations, &M) -> Option<(Vec<Cell>, Vec<Cell>)>,
-    ) -> Table {
+        naming: impl Naming<M> + 'static,
+    ) -> Table
+    where
+        M: 'static,
+    {
         let mut table = Table { analysis, range, ..Table::default() };
         match self.asked.view {
             View::Statistics => {
                 table.columns = self.asked.step_columns(&[]);
                 table.columns.extend(keys.into_iter().chain(statistic_columns()).chain(listed(M::COLUMNS)));
-                let mut all: (Durations, M) = Default::default();
-                for ((step, key), (mut durations, of)) in self.asked.by_last_step(range, self.groups.list) {
-                    if let Some((cells, more)) = describe(&key, &durations, &of) {
-                        let mut row = self.asked.step_cells(range, step, key[0] as u32);
-                        row.extend(cells);
-                        row.extend(statistic_cells(&mut durations));
-                        row.extend(more);
-                        if self.asked.keeps(&row) {
-                            table.is_rough |= !durations.is_exact();
-                            table.rows.push(&row);
-                        }
-                    }
-                    all.add((durations, of));
-                }
-                table.all = statistic_columns().zip(statistic_cells(&mut all.0)).collect();
-                table.all.extend(listed(M::COLUMNS).zip(all.1.cells()));
+                let groups = self.groups.finish(self.asked.last_step(range));
+                let total = table.column("total_ns").unwrap_or_default();
+                let of = GroupRows {
+                    asked: self.asked.clone(),
+                    range,
+                    total,
+                    groups,
+                    naming,
+                    ready: Rows::default(),
+                    ready_of: Vec::new(),
+                    counts: Rows::default(),
+                    counts_of: Vec::new(),
+                };
+                let mut all = Default::default();
+                table.rows = of.into_rows(&mut all, &mut table.is_rough);
+                let (mut durations, more): (Durations, M) = all;
+                let mut values = Vec::new();
+                put_statistics(&mut durations, &mut values);
+                table.all = statistic_columns().zip(values.into_iter().map(Cell::from)).collect();
+                table.all.extend(listed(M::COLUMNS).zip(more.cells()));
                 table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
             View::Log => (table.columns, table.rows) = (log, self.rows),
@@ -253,6 +262,115 @@ impl<M: Extra> Spans<M> {
             }
         }
         table
+    }
+}
+
+/// Rows of groups, made of what is kept of them when they are shown.
+struct GroupRows<M, N> {
+    asked: Asked,
+    range: Option<(Ns, Ns)>,
+    /// The column of total times.
+    total: usize,
+    groups: Closed<5, (Durations, M)>,
+    naming: N,
+    /// Rows that were made before, and whose they are: of groups that have many durations.
+    ready: Rows,
+    ready_of: Vec<u32>,
+    /// Names with counts, which are made before, too, and whose they are.
+    counts: Rows,
+    counts_of: Vec<u32>,
+}
+
+impl<M: Extra + 'static, N: Naming<M> + 'static> GroupRows<M, N> {
+    /// The rows that are wanted, and the sums over all groups.
+    fn into_rows(mut self, all: &mut (Durations, M), is_rough: &mut bool) -> Rows {
+        let (mut rows, mut wanted) = (Rows::default(), Vec::new());
+        for at in 0..self.groups.len() {
+            let (key, mut account) = (self.key(at as u32).1, self.groups.get(at));
+            let counts = self.naming.more(&key, &account.1).into_iter();
+            let counts: Vec<Cell> = counts.filter(|cell| matches!(cell, Cell::Counts(of) if !of.is_empty())).collect();
+            if !counts.is_empty() {
+                self.counts.push(&counts);
+                self.counts_of.push(at as u32);
+            }
+            // Groups that are neither of threads nor of processes are few.
+            let (is_ready, is_made) = (account.is_large(), self.naming.number(&key).is_some());
+            if self.naming.has_row(&account.0) {
+                let mut row = Vec::new();
+                if is_ready || !is_made || self.asked.test.is_some() {
+                    self.make(at as u32, &mut account, &mut row);
+                }
+                if self.asked.keeps_values(&row) {
+                    *is_rough |= !account.0.is_exact();
+                    let row = row.into_iter();
+                    match (is_made, is_ready) {
+                        (false, _) => rows.push_values(row),
+                        (true, false) => wanted.push(at as u32),
+                        (true, true) => {
+                            let row: Vec<Cell> = row.map(Cell::from).collect();
+                            self.ready.push(&row);
+                            self.ready_of.push(at as u32);
+                            wanted.push(at as u32);
+                        }
+                    }
+                }
+            }
+            all.add(account);
+        }
+        if wanted.is_empty() { rows } else { Rows::made(Rc::new(self), wanted) }
+    }
+
+    /// The step and the key of a row.
+    fn key(&self, row: u32) -> (i64, Key) {
+        let [step, key @ ..] = self.groups.key(row as usize);
+        (step, key)
+    }
+
+    fn put_name<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (step, key) = self.key(row);
+        self.asked.put_step(self.range, step, key[0] as u32, values);
+        self.naming.name(&key, values);
+    }
+
+    fn make<'s>(&'s self, row: u32, account: &mut (Durations, M), values: &mut Vec<Value<'s>>) {
+        self.put_name(row, values);
+        put_statistics(&mut account.0, values);
+        let mut counts = self.counts_of.binary_search(&row).ok().into_iter().flat_map(|at| self.counts.values(at));
+        let more = self.naming.more(&self.key(row).1, &account.1);
+        values.extend(more.into_iter().map(|cell| match cell {
+            Cell::Integer(number) => Value::Integer(number),
+            Cell::Counts(of) if of.is_empty() => Value::Counts(Counts::NONE),
+            Cell::Counts(_) => counts.next().unwrap_or(Value::Null),
+            _ => Value::Null,
+        }));
+    }
+}
+
+impl<M: Extra + 'static, N: Naming<M> + 'static> Source for GroupRows<M, N> {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        match self.ready_of.binary_search(&row) {
+            Ok(at) => values.extend(self.ready.values(at)),
+            Err(_) => self.make(row, &mut self.groups.get(row as usize), values),
+        }
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let (step, key) = self.key(row);
+        self.asked.rank(step, self.naming.number(&key).unwrap_or(0))
+    }
+
+    fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        self.put_name(row, values);
+    }
+
+    fn value(&self, row: u32, column: usize) -> Value<'_> {
+        // Rows are sorted by this one: for that no statistics are made.
+        if column == self.total && self.ready_of.binary_search(&row).is_err() {
+            return Value::Integer(self.groups.get(row as usize).0.moments.total_ns as i128);
+        }
+        let mut values = Vec::new();
+        self.put(row, &mut values);
+        values.get(column).copied().unwrap_or(Value::Null)
     }
 }
 

@@ -4,11 +4,13 @@ use std::rc::Rc;
 
 use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
-use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Map, Ns, Observer};
+use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
+use super::ledger::{self, Account, Closed, Ledger};
+use super::rows::{Rows, Source, Value};
 use super::spans::{More, NO_KEY, Names};
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known, Needs, Report, key_cell};
+use super::{Analysis, Asked, Known, Needs, Report, key_value};
 
 pub(super) const KNOWN: Known = Known {
     name: "stats",
@@ -28,33 +30,76 @@ pub(super) const KNOWN: Known = Known {
     },
 };
 
-/// CPU, thread or process, mode, event.
-type Key = (u32, i64, i64, CpuStatus, i64);
+/// Step, machine, thread or process, CPU, event.
+type Key = ledger::Key<5>;
+
+/// The modes in the order of their names: rows of a thread need no sorting then.
+const MODES: [CpuStatus; CpuStatus::ALL.len()] = [
+    CpuStatus::Idle,
+    CpuStatus::Irq,
+    CpuStatus::Kernel,
+    CpuStatus::Softirq,
+    CpuStatus::Syscall,
+    CpuStatus::Trap,
+    CpuStatus::Unknown,
+    CpuStatus::User,
+];
 
 /// Time and events.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, PartialEq, Default)]
 struct Sums(Ns, u64);
 
-impl More for Sums {
-    fn add(&mut self, other: Sums) {
-        self.0 += other.0;
-        self.1 += other.1;
+impl Sums {
+    fn add(&mut self, Sums(time, events): Sums) {
+        self.0 += time;
+        self.1 += events;
+    }
+}
+
+/// Sums by the number of the mode.
+#[derive(Clone, Default)]
+struct Modes([Sums; CpuStatus::ALL.len()]);
+
+impl Modes {
+    fn used(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len()).filter(|at| self.0[*at] != Sums::default())
+    }
+}
+
+impl More for Modes {
+    fn add(&mut self, other: Modes) {
+        self.0.iter_mut().zip(other.0).for_each(|(sums, more)| sums.add(more));
+    }
+}
+
+impl Account for Modes {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.push(self.used().map(|mode| 1u64 << mode).sum::<u64>().into());
+        cells.extend(self.used().flat_map(|mode| [Cell::Integer(self.0[mode].0), self.0[mode].1.into()]));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let used = numbers.next().flatten().unwrap_or(0);
+        for mode in (0..self.0.len()).filter(|mode| used >> mode & 1 != 0) {
+            let [time, events] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+            self.0[mode].add(Sums(time, events as u64));
+        }
     }
 }
 
 #[derive(Default)]
 struct Stats {
     asked: Asked,
-    /// The place of each row, which has a step and a key.
-    places: Map<(i64, Key), u32>,
-    rows: Vec<((i64, Key), Sums)>,
+    sums: Ledger<5, Modes>,
     by: By,
     /// Is the row of a thread the same at all times?
     is_fixed: bool,
     /// For each CPU its last state, and the events since that are not in its row yet.
     open: Vec<Open>,
-    /// The rows of what was looked up last, for each number that [`Stats::recent_of`] gives.
+    /// The accounts that were looked up last, for each number that [`Stats::recent_of`] gives; after how many closings they
+    /// were found.
     recent: Vec<Recent>,
+    recent_since: u32,
     names: Names,
     name: Vec<u8>,
 }
@@ -80,16 +125,13 @@ impl By {
     }
 }
 
-/// A row that is not looked up yet.
-const NO_ROW: u32 = u32::MAX;
-
-/// The rows of a CPU and its thread in a step, by status.
+/// The account of a CPU and its thread in a step.
 #[derive(Clone, Copy)]
 struct Recent {
     cpu: CpuIndex,
     thread: Current,
     step: i64,
-    rows: [u32; CpuStatus::ALL.len()],
+    place: u32,
 }
 
 /// Events of a CPU that are counted together: they go into the row of the time in which they were.
@@ -101,64 +143,46 @@ struct Open {
     events: u64,
 }
 
-impl Recent {
-    const NONE: Recent =
-        Recent { cpu: CpuIndex(0), thread: Current::Unknown, step: 0, rows: [NO_ROW; CpuStatus::ALL.len()] };
-}
-
-/// Threads and CPUs whose rows are remembered: more than take turns in any short time.
+/// Threads and CPUs whose accounts are remembered: more than take turns in any short time.
 const RECENT: usize = 512;
 
 impl Stats {
-    /// The row of a step and a key.
-    fn row(&mut self, key: (i64, Key)) -> u32 {
-        let Stats { places, rows, .. } = self;
-        *places.entry(key).or_insert_with(|| {
-            rows.push((key, Sums::default()));
-            rows.len() as u32 - 1
-        })
-    }
-
-    /// The row of a CPU that runs a thread.
+    /// The sums of a CPU that runs a thread.
     #[inline]
-    fn row_of(
+    fn sums_of(
         &mut self,
         machines: &Machines,
         step: i64,
         cpu: CpuIndex,
         thread: Current,
         status: CpuStatus,
-    ) -> Option<u32> {
+    ) -> Option<&mut Sums> {
+        let place = self.place_of(machines, step, cpu, thread)?;
+        Some(&mut self.sums.at(place).0[status as usize])
+    }
+
+    /// The place of the account of a CPU that runs a thread, until accounts are closed.
+    #[inline]
+    fn place_of(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<u32> {
         match self.recent.get(Self::recent_of(cpu, thread)) {
-            Some(recent)
-                if recent.rows[status as usize] != NO_ROW
-                    && (recent.cpu, recent.thread, recent.step) == (cpu, thread, step) =>
-            {
-                Some(recent.rows[status as usize])
-            }
-            _ => self.find_row(machines, step, cpu, thread, status),
+            Some(recent) if (recent.cpu, recent.thread, recent.step) == (cpu, thread, step) => Some(recent.place),
+            _ => self.find_place(machines, step, cpu, thread),
         }
     }
 
-    fn find_row(
-        &mut self,
-        machines: &Machines,
-        step: i64,
-        cpu: CpuIndex,
-        thread: Current,
-        status: CpuStatus,
-    ) -> Option<u32> {
-        let key = self.key(machines, cpu, thread, status)?;
-        let row = self.row((step, key));
+    fn find_place(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<u32> {
+        let key = self.key(machines, step, cpu, thread)?;
+        let place = self.sums.place(key);
         if self.is_fixed {
-            self.recent.resize(RECENT, Recent::NONE);
-            let recent = &mut self.recent[Self::recent_of(cpu, thread)];
-            if (recent.cpu, recent.thread, recent.step) != (cpu, thread, step) {
-                *recent = Recent { cpu, thread, step, ..Recent::NONE };
+            if std::mem::replace(&mut self.recent_since, self.sums.closings()) != self.sums.closings() {
+                self.recent.clear();
             }
-            recent.rows[status as usize] = row;
+            // No step has this number.
+            let none = Recent { cpu, thread, step: i64::MIN, place };
+            self.recent.resize(RECENT, none);
+            self.recent[Self::recent_of(cpu, thread)] = Recent { step, ..none };
         }
-        Some(row)
+        Some(place)
     }
 
     #[inline]
@@ -178,13 +202,13 @@ impl Stats {
         self.open.resize(self.open.len().max(at + 1), Open { events: 0, ..next });
         let Open { thread, status, step, events } = std::mem::replace(&mut self.open[at], next);
         if events > 0
-            && let Some(row) = self.row_of(machines, step, cpu, thread, status)
+            && let Some(sums) = self.sums_of(machines, step, cpu, thread, status)
         {
-            self.rows[row as usize].1.1 += events;
+            sums.1 += events;
         }
     }
 
-    fn key(&self, machines: &Machines, cpu: CpuIndex, thread: Current, status: CpuStatus) -> Option<Key> {
+    fn key(&self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<Key> {
         let is_of_threads = self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some();
         if !self.asked.wants_cpu(machines, Some(cpu))
             || is_of_threads && !self.asked.wants_thread(machines, thread.thread())
@@ -192,16 +216,16 @@ impl Stats {
             return None;
         }
         let of = machines.cpu(cpu);
-        let number = of.number as i64;
+        let (machine, number) = (i64::from(of.machine), of.number as i64);
         let who = |known: fn(&tracemill_semantics::states::Thread) -> i64| match thread {
             Current::Unknown => NO_KEY,
             Current::Idle => 0,
             Current::Thread(thread) => known(machines.thread(thread)),
         };
         Some(match self.by {
-            By::Process => (of.machine, number, who(|thread| thread.pid().unwrap_or(NO_KEY)), status, 0),
-            By::Trace => (of.machine, 0, 0, status, 0),
-            By::Thread | By::Event => (of.machine, number, who(|thread| thread.tid), status, 0),
+            By::Process => [step, machine, who(|thread| thread.pid().unwrap_or(NO_KEY)), number, 0],
+            By::Trace => [step, machine, 0, 0, 0],
+            By::Thread | By::Event => [step, machine, who(|thread| thread.tid), number, 0],
         })
     }
 }
@@ -221,14 +245,14 @@ impl Observer for Stats {
             // Steps are rare; what the closure borrows is put back.
             let asked = self.asked.clone();
             asked.each_step(machines.begin(), from, to, |step, length| {
-                if let Some(row) = self.row_of(machines, step, cpu, thread, status) {
-                    self.rows[row as usize].1.0 += length;
+                if let Some(sums) = self.sums_of(machines, step, cpu, thread, status) {
+                    sums.0 += length;
                 }
             });
         } else if let Some((from, to)) = self.asked.clip(from, to)
-            && let Some(row) = self.row_of(machines, 0, cpu, thread, status)
+            && let Some(place) = self.place_of(machines, 0, cpu, thread)
         {
-            let sums = &mut self.rows[row as usize].1;
+            let sums = &mut self.sums.at(place).0[status as usize];
             sums.0 += to - from;
             // One look for a row is enough for its time and its events.
             if let Some(open) = self.open.get_mut(cpu.0 as usize)
@@ -265,16 +289,16 @@ impl Analysis for Stats {
             return;
         }
         let event = event();
-        let row = if self.by == By::Event {
-            let Some(mut key) = self.key(machines, cpu, current, status) else { return };
+        let sums = if self.by == By::Event {
+            let Some(mut key) = self.key(machines, step, cpu, current) else { return };
             let name = event.name(&mut self.name).unwrap_or_default();
-            key.4 = self.names.number(&String::from_utf8_lossy(name));
-            self.row((step, key))
+            key[4] = self.names.number(&String::from_utf8_lossy(name));
+            &mut self.sums.of(key).0[status as usize]
         } else {
-            let Some(row) = self.row_of(machines, step, cpu, current, status) else { return };
-            row
+            let Some(sums) = self.sums_of(machines, step, cpu, current, status) else { return };
+            sums
         };
-        self.rows[row as usize].1.1 += 1;
+        sums.1 += 1;
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -292,29 +316,65 @@ impl Analysis for Stats {
             let open = self.open[at];
             self.turn(machines, CpuIndex(at as u32), open);
         }
-        // What finds rows is not needed any more where there are many of them.
-        self.places = Map::default();
-        let found = std::mem::take(&mut self.rows);
-        let row = |((step, (machine, cpu, who, status, name)), Sums(time, events)): ((i64, Key), Sums)| {
-            let mut row = self.asked.step_cells(range, step, machine);
-            if self.by != By::Trace {
-                row.extend([cpu.into(), key_cell(who)]);
+        let columns = self.columns();
+        let Stats { asked, by, sums, names, .. } = *self;
+        let accounts = sums.finish(asked.last_step(range));
+        let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
+        let rows = ModeRows { asked: asked.clone(), range, accounts, by, names };
+        for (at, (_, modes)) in rows.accounts.iter().enumerate() {
+            modes.used().for_each(|mode| sum.add(modes.0[mode]));
+            for (mode, _) in MODES.iter().enumerate().filter(|(_, mode)| modes.0[**mode as usize] != Sums::default()) {
+                let number = (at * MODES.len() + mode) as u32;
+                let is_kept = asked.test.is_none() || {
+                    row.clear();
+                    rows.put(number, &mut row);
+                    asked.keeps_values(&row)
+                };
+                wanted.extend(is_kept.then_some(number));
             }
-            row.push(Cell::name(status.name()));
-            if self.by == By::Event {
-                row.push(Cell::text(self.names.name(name)));
-            }
-            // Time belongs to no event.
-            row.extend([if self.by == By::Event { Cell::Null } else { Cell::Integer(time) }, events.into()]);
-            row
-        };
-        let (time, events) = found.iter().fold((0, 0), |sum, (_, of)| (sum.0 + of.0, sum.1 + of.1));
-        let rows = self.asked.by_last_step(range, found).into_iter().map(row);
-        let mut all = vec![(Column::new("events", Unit::Count), Cell::from(events))];
-        if self.by != By::Event {
-            all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(time)));
         }
-        self.asked.table("stats", range, self.columns(), rows, all, Order::Keys)
+        let mut all = vec![(Column::new("events", Unit::Count), Cell::from(sum.1))];
+        if by != By::Event {
+            all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(sum.0)));
+        }
+        let rows = Rows::made(Rc::new(rows), wanted);
+        Table { analysis: "stats", range, columns, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+/// Rows of modes, made of the accounts of their threads: the number of a row is that of the account times the number of
+/// modes, and the place of its own.
+struct ModeRows {
+    asked: Asked,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<5, Modes>,
+    by: By,
+    names: Names,
+}
+
+impl Source for ModeRows {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
+        let [step, machine, who, cpu, name] = self.accounts.key(at);
+        let Sums(time, events) = self.accounts.get(at).0[mode as usize];
+        self.asked.put_step(self.range, step, machine as u32, values);
+        if self.by != By::Trace {
+            // Numbers of CPUs have no sign.
+            values.extend([Value::Integer((cpu as u64).into()), key_value(who)]);
+        }
+        values.push(Value::Word(mode.name()));
+        if self.by == By::Event {
+            values.push(Value::text(self.names.name(name)));
+        }
+        // Time belongs to no event.
+        values.push(if self.by == By::Event { Value::Null } else { Value::Integer(time) });
+        values.push(Value::Integer(events.into()));
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let [step, _, _, cpu, _] = self.accounts.key(row as usize / MODES.len());
+        let cpu = i64::try_from(cpu as u64).unwrap_or(i64::MAX);
+        self.asked.rank(step, if self.by == By::Trace { 0 } else { cpu })
     }
 }
 
@@ -322,6 +382,12 @@ impl Analysis for Stats {
 mod tests {
     use super::super::played::{played, rows};
     use super::*;
+
+    #[test]
+    fn modes_are_in_the_order_of_their_names() {
+        assert!(MODES.is_sorted_by(|a, b| a.name() < b.name()));
+        assert!(CpuStatus::ALL.iter().all(|mode| MODES.contains(mode)));
+    }
 
     #[test]
     fn steps_have_rows_of_their_own() {

@@ -1,15 +1,17 @@
 //! `syscalls`: how long system calls took, and how they failed (section 3.5).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::sync::OnceLock;
 
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
+use super::ledger::Account;
 use super::rows::Value;
-use super::spans::{Extra, Key, More, NO_KEY, Names, Spans};
+use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, Needs, Report, duration, key_cell, thread_cells, thread_of, thread_values};
+use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "syscalls",
@@ -30,7 +32,7 @@ struct Calls {
 }
 
 /// Calls that failed, by the number of the error.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Errors {
     /// The error of one call.
     one: Option<i64>,
@@ -57,18 +59,34 @@ impl More for Errors {
     }
 }
 
+impl Account for Errors {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.push((self.counts.len() as u64).into());
+        cells.extend(self.counts.iter().flat_map(|(number, count)| [Cell::from(*number), Cell::from(*count)]));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        for _ in 0..numbers.next().flatten().unwrap_or(0) {
+            if let (Some(Some(number)), Some(Some(count))) = (numbers.next(), numbers.next()) {
+                *self.counts.entry(number as i64).or_default() += count as u64;
+            }
+        }
+    }
+}
+
 impl Extra for Errors {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["errors", "errnos"])];
 
     fn cells(&self) -> Vec<Cell> {
-        let names = self.counts.iter().map(|(number, count)| (errno_name(*number), *count)).collect();
+        let name = |number: i64| errno_name(number).unwrap_or_default().to_string();
+        let names = self.counts.iter().map(|(number, count)| (name(*number), *count)).collect();
         vec![self.counts.values().sum::<u64>().into(), Cell::Counts(names)]
     }
 }
 
 /// The error that a result is: from 1 to 4095.
 pub(super) fn error_of(ret: Option<i64>) -> Option<i64> {
-    ret.filter(|ret| (-4095..0).contains(ret)).map(|ret| -ret)
+    ret.filter(|ret| (-MAX_ERRNO..0).contains(ret)).map(|ret| -ret)
 }
 
 impl Observer for Calls {
@@ -122,39 +140,73 @@ impl Analysis for Calls {
         let Calls { spans, names } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
-        let own: &[&'static str] = match &*by {
+        let own: &[_] = match &*by {
             "thread" => &["tid", "comm", "name"],
             "process" => &["pid", "name"],
             "errno" => &["errno", "name"],
             _ => &["name"],
         };
-        let describe = |key: &Key, _: &_, errors: &Errors| {
-            let mut cells = match &*by {
-                "thread" => thread_cells(machines, thread_of(machines, key[0], key[1])),
-                "process" => vec![key_cell(key[1])],
-                "errno" if key[1] == NO_KEY => vec![Cell::Null],
-                "errno" => vec![Cell::Text(errno_name(key[1]).into())],
-                _ => Vec::new(),
-            };
-            cells.push(Cell::text(names.name(if by.is_empty() || by == "name" { key[1] } else { key[2] })));
-            Some((cells, errors.cells()))
-        };
+        let naming = Named { by, names, machines: machines.clone() };
         let keys = [(Unit::Name, own)];
-        let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), describe);
+        let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), naming);
         let open = machines.threads().flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
         table
     }
 }
 
-/// The name of an error of Linux; its number when it has none.
-pub(super) fn errno_name(number: i64) -> String {
-    static NAMES: std::sync::OnceLock<HashMap<i64, &'static str>> = std::sync::OnceLock::new();
+/// The names of groups.
+struct Named {
+    by: String,
+    names: Names,
+    machines: Rc<Machines>,
+}
+
+impl Naming<Errors> for Named {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let call = match &*self.by {
+            "thread" => {
+                values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1])));
+                key[2]
+            }
+            "process" => {
+                values.push(key_value(key[1]));
+                key[2]
+            }
+            "errno" => {
+                values.push(Value::text(errno_name(key[1])));
+                key[2]
+            }
+            _ => key[1],
+        };
+        values.push(Value::text(self.names.name(call)));
+    }
+
+    fn number(&self, key: &Key) -> Option<i64> {
+        matches!(&*self.by, "thread" | "process").then_some(key[1])
+    }
+
+    fn more(&self, _: &Key, errors: &Errors) -> Vec<Cell> {
+        errors.cells()
+    }
+}
+
+/// The largest number of an error.
+const MAX_ERRNO: i64 = 4095;
+
+/// The name of an error of Linux; its number when it has none. `None` when it is no error.
+pub(super) fn errno_name(number: i64) -> Option<&'static str> {
+    static NAMES: OnceLock<Vec<Box<str>>> = OnceLock::new();
     let names = NAMES.get_or_init(|| {
+        let mut names: Vec<Box<str>> = (0..=MAX_ERRNO).map(|number| number.to_string().into()).collect();
         let pairs = ERRNOS.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
-        pairs.filter_map(|(number, name)| Some((number.parse().ok()?, name))).collect()
+        for (number, name) in pairs {
+            let at: Option<usize> = number.parse().ok();
+            at.and_then(|at| names.get_mut(at)).into_iter().for_each(|own| *own = name.into());
+        }
+        names
     });
-    names.get(&number).map_or_else(|| number.to_string(), |name| name.to_string())
+    usize::try_from(number).ok().and_then(|at| names.get(at)).map(|name| &**name)
 }
 
 /// The errors of Linux on most machines (`asm-generic/errno.h`).

@@ -18,8 +18,9 @@ use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
 
 pub use definitions::{Definition, Definitions, Written};
 
+use super::ledger::Account;
 use super::rows::Value;
-use super::spans::{Extra, Key, More, Spans};
+use super::spans::{Extra, Key, More, Naming, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
 use super::{Analysis, Asked, Known, Needs, Report, duration};
 use definitions::{Bound, End, Part, Periods};
@@ -113,6 +114,9 @@ impl Lookup for StateOf<'_> {
 /// Key that tells apart the open periods.
 type OpenKey = (usize, u32, Rc<[KeyValue]>);
 
+/// A definition and the matched values of its periods.
+type OpenValues = (usize, Rc<[KeyValue]>);
+
 struct Found {
     spans: Spans<Incomplete>,
     periods: Option<Rc<BoundPeriods>>,
@@ -125,7 +129,7 @@ struct Found {
     parents: BTreeMap<OpenKey, BTreeSet<u64>>,
     next: u64,
     /// Groups of `--by match`.
-    groups: BTreeMap<(usize, Rc<[KeyValue]>), i64>,
+    groups: BTreeMap<OpenValues, i64>,
     without_match: u64,
     unfinished: u64,
     too_many: u64,
@@ -147,6 +151,16 @@ struct Incomplete(u64);
 impl More for Incomplete {
     fn add(&mut self, other: Self) {
         self.0 += other.0;
+    }
+}
+
+impl Account for Incomplete {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.push(self.0.into());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        self.0 += numbers.next().flatten().unwrap_or(0) as u64;
     }
 }
 
@@ -349,23 +363,36 @@ impl Analysis for Found {
         let is_by_match = asked.by.as_deref() == Some("match");
         let keys = std::iter::once(Column::new("period", Unit::Name));
         let keys = keys.chain(value_columns.into_iter().filter(|_| is_by_match));
-        let values_of: BTreeMap<i64, &Rc<[KeyValue]>> =
-            groups.iter().map(|((_, values), group)| (*group, values)).collect();
-        let describe = |key: &Key, _: &_, incomplete: &Incomplete| {
-            let periods = &periods.as_ref()?.periods;
-            let definition = key[1] as usize;
-            let mut cells = vec![Cell::text(Some(&periods.definitions[definition].name))];
-            if is_by_match {
-                cells.extend(value_cells(periods, definition, values_of.get(&key[2])?));
-            }
-            Some((cells, incomplete.cells()))
+        let values_of = |(definition, values): OpenValues| {
+            periods.as_ref().map_or(Vec::new(), |bound| value_cells(&bound.periods, definition, &values))
         };
-        let mut table = spans.finish("periods", range, keys, log, describe);
+        let values = groups.into_iter().map(|(of, group)| (group, values_of(of))).collect();
+        let naming = Named { periods: periods.clone(), values: if is_by_match { values } else { BTreeMap::new() } };
+        let mut table = spans.finish("periods", range, keys, log, naming);
         let is_open = |open: &&Open| open.is_wanted && asked.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
         table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
         table
+    }
+}
+
+/// The names of groups.
+struct Named {
+    periods: Option<Rc<BoundPeriods>>,
+    /// Matched values of each group of `--by match`.
+    values: BTreeMap<i64, Vec<Cell>>,
+}
+
+impl Naming<Incomplete> for Named {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let name = |bound: &'s Rc<BoundPeriods>| bound.periods.definitions.get(key[1] as usize).map(|of| &*of.name);
+        values.push(Value::text(self.periods.as_ref().and_then(name)));
+        values.extend(self.values.get(&key[2]).into_iter().flatten().map(Value::from));
+    }
+
+    fn more(&self, _: &Key, incomplete: &Incomplete) -> Vec<Cell> {
+        incomplete.cells()
     }
 }
 
