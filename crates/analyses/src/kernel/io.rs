@@ -1,5 +1,6 @@
 //! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
@@ -15,7 +16,7 @@ use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, Needs, Report, View, duration, key_value, thread_of, thread_values};
+use super::{Analysis, Asked, Known, Needs, Part, Report, View, duration, key_value, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "io",
@@ -81,9 +82,18 @@ impl Class {
 /// System calls.
 struct Calls {
     spans: Spans<Moved>,
+    part: Part,
     /// Only when rows name files.
-    files: Option<Files>,
+    files: Option<Rc<RefCell<KnownFiles>>>,
     names: Names,
+}
+
+/// Files of the system calls.
+#[derive(Default)]
+struct KnownFiles {
+    files: Files,
+    /// That of the call that ended last.
+    of_ended: Option<Rc<str>>,
 }
 
 /// Bytes that system calls moved, and how many of them failed.
@@ -122,7 +132,8 @@ impl Extra for Moved {
 impl Calls {
     fn new(asked: &Asked) -> Self {
         let has_files = asked.by.as_deref() == Some("file") || matches!(asked.view, View::Log | View::Top(_));
-        Calls { spans: Spans::new(asked), files: has_files.then(Files::default), names: Names::default() }
+        let files = has_files.then(Rc::default);
+        Calls { spans: Spans::new(asked), part: Part::Alone, files, names: Names::default() }
     }
 
     fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
@@ -132,11 +143,11 @@ impl Calls {
             return;
         }
         let thread = machines.thread(call.thread);
-        let file = self.files.as_ref().and_then(|files| files.of_call(call.thread));
+        let file = self.files.as_ref().and_then(|known| known.borrow().of_ended.clone());
         let by = match asked.by.as_deref() {
             Some("thread") => thread.tid,
             Some("process") => thread.pid().unwrap_or(NO_KEY),
-            Some("file") => file.map_or(NO_KEY, |file| self.names.number(file)),
+            Some("file") => file.as_ref().map_or(NO_KEY, |file| self.names.number(file)),
             _ => 0,
         };
         let key = [i64::from(thread.machine), by, class as i64, 0];
@@ -148,7 +159,7 @@ impl Calls {
                 machine,
                 Value::Word(class.name()),
                 Value::Text(call.name),
-                Value::text(file.map(|file| &**file)),
+                Value::text(file.as_deref()),
                 tid,
                 comm,
                 Value::Integer(machines.cpu(call.cpu).number.into()),
@@ -163,28 +174,36 @@ impl Calls {
 
 impl Observer for Calls {
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, of: &Happening<'_>, at: Ns) {
-        self.files.iter_mut().for_each(|files| files.call_began(machines, thread, name, of, at));
+        self.files.iter().for_each(|known| known.borrow_mut().files.call_began(machines, thread, name, of, at));
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
-        self.add(machines, call);
-        self.files.iter_mut().for_each(|files| files.call_ended(machines, call, happening));
+        if self.part.looks()
+            && let Some(known) = &self.files
+        {
+            let KnownFiles { files, of_ended } = &mut *known.borrow_mut();
+            *of_ended = files.of_call(call.thread).cloned();
+            files.call_ended(machines, call, happening);
+        }
+        if self.part.tells() {
+            self.add(machines, call);
+        }
     }
 
     fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
-        self.files.iter_mut().for_each(|files| files.born(machines, thread, at));
+        self.files.iter().for_each(|known| known.borrow_mut().files.born(machines, thread, at));
     }
 
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        self.files.iter_mut().for_each(|files| files.forked(machines, parent, child, at));
+        self.files.iter().for_each(|known| known.borrow_mut().files.forked(machines, parent, child, at));
     }
 
     fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
-        self.files.iter_mut().for_each(|files| files.run_ended(machines, thread, how, at));
+        self.files.iter().for_each(|known| known.borrow_mut().files.run_ended(machines, thread, how, at));
     }
 
     fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, of: &Happening<'_>, at: Ns) {
-        self.files.iter_mut().for_each(|files| files.taken(machines, machine, cpu, of, at));
+        self.files.iter().for_each(|known| known.borrow_mut().files.taken(machines, machine, cpu, of, at));
     }
 }
 
@@ -192,9 +211,15 @@ impl Analysis for Calls {
     fn hears(&self) -> (&'static [Report], Needs) {
         use Report::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
         match self.files {
-            Some(_) => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All),
-            None => (&[CallEnded], Needs::Range),
+            Some(_) if self.part.looks() => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All),
+            _ => (&[CallEnded], Needs::Range),
         }
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        let files = Some(self.files.clone()?);
+        self.part = Part::Leads;
+        Some(Box::new(Calls { spans: Spans::new(period), part: Part::Follows, files, names: Names::default() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -202,7 +227,7 @@ impl Analysis for Calls {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Calls { spans, files, names } = *self;
+        let Calls { spans, files, names, .. } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
         let own: &[&'static str] = match &*by {
@@ -213,7 +238,7 @@ impl Analysis for Calls {
         };
         let naming = CallsNamed { by, names, machines: machines.clone() };
         let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), naming);
-        let left_out = files.map_or(0, |files| files.left_out());
+        let left_out = files.map_or(0, |known| known.borrow().files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
         table
     }
@@ -257,9 +282,27 @@ const CALLS: Listed<'_> = &[
 /// Requests of disks.
 struct Disks {
     spans: Spans<Requests>,
+    part: Part,
+    open: Rc<RefCell<OpenRequests>>,
+}
+
+/// Requests of all disks that are not completed.
+#[derive(Default)]
+struct OpenRequests {
     disks: Map<(u32, i64), Disk>,
     names: Map<(u32, i64), Box<str>>,
     dropped: u64,
+    /// The one that was completed last.
+    done: Option<Done>,
+}
+
+/// A request that was completed, and what is known of it.
+#[derive(Clone)]
+struct Done {
+    dev: i64,
+    sector: i128,
+    sectors: i128,
+    issue: Option<Issue>,
 }
 
 /// Requests of a disk that are not completed.
@@ -271,6 +314,7 @@ struct Disk {
 }
 
 /// A request that a driver has.
+#[derive(Clone)]
 struct Issue {
     at: Ns,
     /// How long it waited, when that is known.
@@ -331,18 +375,17 @@ const SECTOR_BYTES: i128 = 512;
 
 impl Disks {
     fn new(asked: &Asked) -> Self {
-        Disks { spans: Spans::new(asked), disks: Map::default(), names: Map::default(), dropped: 0 }
+        Disks { spans: Spans::new(asked), part: Part::Alone, open: Rc::default() }
     }
 
     fn issue(
-        &self,
+        asked: &Asked,
         machines: &Machines,
         machine: u32,
         cpu: Option<CpuIndex>,
         happening: &Happening<'_>,
         at: Ns,
     ) -> Issue {
-        let asked = &self.spans.asked;
         let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
         let stated = happening.number(Field::Tid);
         let thread = stated.map_or(running, |tid| machines.find_thread(machine, tid));
@@ -370,33 +413,32 @@ impl Disks {
         if sectors <= 0 {
             return;
         }
-        let issue = (happening.concept == Concept::RqIssue).then(|| self.issue(machines, machine, cpu, happening, at));
+        let issue = (happening.concept == Concept::RqIssue)
+            .then(|| Self::issue(&self.spans.asked, machines, machine, cpu, happening, at));
         let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
-        let disk = self.disks.entry((machine, dev)).or_insert_with(new);
+        let OpenRequests { disks, dropped, done, .. } = &mut *self.open.borrow_mut();
+        let disk = disks.entry((machine, dev)).or_insert_with(new);
         match (happening.concept, issue) {
-            (Concept::RqInsert, _) => self.dropped += u64::from(disk.inserted.put(sector, at).is_some()),
+            (Concept::RqInsert, _) => *dropped += u64::from(disk.inserted.put(sector, at).is_some()),
             (_, Some(mut issue)) => {
                 issue.queue = disk.inserted.take(&sector).map(|inserted| duration(inserted, at));
-                self.dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
+                *dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
             }
-            _ => {
-                let issue = disk.issued.take(&(sector, sectors));
-                self.complete(machines, (machine, dev), cpu, (sector, sectors), happening, issue, at);
-            }
+            _ => *done = Some(Done { dev, sector, sectors, issue: disk.issued.take(&(sector, sectors)) }),
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "an event, its place, and the request that it ends")]
     fn complete(
         &mut self,
         machines: &Machines,
-        (machine, dev): (u32, i64),
+        machine: u32,
         cpu: Option<CpuIndex>,
-        (sector, sectors): (i128, i128),
         happening: &Happening<'_>,
-        issue: Option<Issue>,
         at: Ns,
     ) {
+        let open = self.open.clone();
+        let open = open.borrow();
+        let Some(Done { dev, sector, sectors, issue }) = open.done.clone() else { return };
         let asked = &self.spans.asked;
         let is_wanted = match &issue {
             Some(issue) => issue.is_wanted,
@@ -416,7 +458,7 @@ impl Disks {
         let Some(issue) = issue else { return };
         let queued =
             Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
-        let names = &self.names;
+        let names = &open.names;
         self.spans.add(machines.begin(), (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
             put(&[
                 of_machine,
@@ -450,12 +492,20 @@ impl Observer for Disks {
     fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         match happening.concept {
             Concept::DumpDisk => {
-                if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name)) {
-                    self.names.insert((machine, dev), name.into());
+                if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name))
+                    && self.part.looks()
+                {
+                    self.open.borrow_mut().names.insert((machine, dev), name.into());
                 }
             }
             Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
-                self.request(machines, machine, cpu, happening, at);
+                if self.part.looks() {
+                    self.open.borrow_mut().done = None;
+                    self.request(machines, machine, cpu, happening, at);
+                }
+                if self.part.tells() && happening.concept == Concept::RqComplete {
+                    self.complete(machines, machine, cpu, happening, at);
+                }
             }
             _ => {}
         }
@@ -464,7 +514,12 @@ impl Observer for Disks {
 
 impl Analysis for Disks {
     fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Taken], Needs::All)
+        (&[Report::Taken], if self.part.looks() { Needs::All } else { Needs::Range })
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        self.part = Part::Leads;
+        Some(Box::new(Disks { spans: Spans::new(period), part: Part::Follows, open: self.open.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -472,7 +527,8 @@ impl Analysis for Disks {
     }
 
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Disks { spans, names, dropped, .. } = *self;
+        let Disks { spans, open, .. } = *self;
+        let (names, dropped) = (open.borrow().names.clone(), open.borrow().dropped);
         let asked = spans.asked.clone();
         let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
         let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), DisksNamed(names));

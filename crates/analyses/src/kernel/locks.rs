@@ -1,5 +1,6 @@
 //! `locks`: how long threads waited for locks of programs (section 3.8).
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -14,7 +15,7 @@ use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Naming, Spans};
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thread_values};
+use super::{Analysis, Asked, Known, Needs, Part, Report, duration, key_value, thread_of, thread_values};
 use crate::durations::Durations;
 
 pub(super) const KNOWN: Known = Known {
@@ -27,7 +28,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
-    make: |asked| Box::new(Locks { spans: Spans::new(asked), open: Map::default() }),
+    make: |asked| Box::new(Locks { spans: Spans::new(asked), part: Part::Alone, waits: Rc::default() }),
 };
 
 /// The system call of locks.
@@ -60,11 +61,46 @@ const FLAGS: i128 = 128 | 256;
 
 struct Locks {
     spans: Spans<Waits>,
-    /// Waits that did not end yet. One a thread: it is in one system call at a time.
+    part: Part,
+    waits: Rc<RefCell<OpenWaits>>,
+}
+
+/// Waits that did not end yet. One a thread: it is in one system call at a time.
+#[derive(Default)]
+struct OpenWaits {
     open: Map<ThreadIndex, Open>,
+    /// The one that the system call was which ended last.
+    ended: Option<Open>,
+    /// Those of threads that are in the system call when all events have passed.
+    unfinished: Option<u64>,
+}
+
+impl OpenWaits {
+    fn begin(&mut self, thread: ThreadIndex, name: &str, happening: &Happening<'_>) {
+        // A wait whose exit was lost is no span.
+        self.open.remove(&thread);
+        if name == FUTEX
+            && let Some(operation) = operation_of(happening).filter(|operation| WAITS.contains(operation))
+        {
+            let address = happening.values.integer(Field::Uaddr);
+            self.open.insert(thread, Open { address, operation, waker: None });
+        }
+    }
+
+    fn unfinished(&mut self, machines: &Machines) -> u64 {
+        // After a loss nothing tells whether a wait goes on.
+        let is_open = |thread: &&ThreadIndex| machines.open_calls(**thread).any(|name| name == FUTEX);
+        *self.unfinished.get_or_insert_with(|| self.open.keys().filter(is_open).count() as u64)
+    }
+}
+
+/// The operation of a call, without its flags.
+fn operation_of(happening: &Happening<'_>) -> Option<i128> {
+    Some(happening.values.integer(Field::Op)? & !FLAGS)
 }
 
 /// A wait that did not end yet.
+#[derive(Clone, Copy)]
 struct Open {
     address: Option<i128>,
     operation: i128,
@@ -137,28 +173,24 @@ impl Locks {
 
 impl Observer for Locks {
     fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns) {
-        // A wait whose exit was lost is no span.
-        self.open.remove(&thread);
-        if name != FUTEX {
-            return;
+        if self.part.looks() {
+            self.waits.borrow_mut().begin(thread, name, happening);
         }
-        let Some(operation) = happening.values.integer(Field::Op).map(|operation| operation & !FLAGS) else { return };
-        let address = happening.values.integer(Field::Uaddr);
-        if WAITS.contains(&operation) {
-            self.open.insert(thread, Open { address, operation, waker: None });
-        } else if WAKES.contains(&operation)
+        if self.part.tells()
+            && name == FUTEX
+            && operation_of(happening).is_some_and(|operation| WAKES.contains(&operation))
             && self.spans.asked.view == View::Statistics
             && self.spans.asked.has_instant(at)
             && self.wants(machines, thread, machines.thread(thread).running())
         {
-            let key = self.key(machines, thread, address);
+            let key = self.key(machines, thread, happening.values.integer(Field::Uaddr));
             self.spans.group(machines.begin(), at, key).1.wakes += 1;
         }
     }
 
     fn run_ended(&mut self, _: &Machines, thread: ThreadIndex, how: RunEnd, _: Ns) {
         if how == RunEnd::Blocked
-            && let Some(open) = self.open.get_mut(&thread)
+            && let Some(open) = self.waits.borrow_mut().open.get_mut(&thread)
         {
             open.waker = None;
         }
@@ -167,15 +199,22 @@ impl Observer for Locks {
     fn woken(&mut self, machines: &Machines, woken: &Woken) {
         // A thread that was preempted is not let go on by a wake. The state is that before the wake.
         if machines.thread(woken.thread).state() == ThreadState::Wait
-            && let Some(open) = self.open.get_mut(&woken.thread)
+            && let Some(open) = self.waits.borrow_mut().open.get_mut(&woken.thread)
         {
             open.waker = woken.waker.filter(|_| woken.reason == Reason::Thread);
         }
     }
 
     fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, _: &Happening<'_>) {
-        let Some(Open { address, operation, waker }) = self.open.remove(&call.thread) else { return };
-        if !self.wants(machines, call.thread, Some(call.cpu)) {
+        let ended = {
+            let OpenWaits { open, ended, .. } = &mut *self.waits.borrow_mut();
+            if self.part.looks() {
+                *ended = open.remove(&call.thread);
+            }
+            *ended
+        };
+        let Some(Open { address, operation, waker }) = ended else { return };
+        if !self.part.tells() || !self.wants(machines, call.thread, Some(call.cpu)) {
             return;
         }
         let thread = machines.thread(call.thread);
@@ -206,7 +245,7 @@ impl Observer for Locks {
         if happening.concept == Concept::Exit
             && let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid))
         {
-            self.open.remove(&thread);
+            self.waits.borrow_mut().open.remove(&thread);
         }
     }
 }
@@ -214,7 +253,15 @@ impl Observer for Locks {
 impl Analysis for Locks {
     fn hears(&self) -> (&'static [Report], Needs) {
         use Report::{CallBegan, CallEnded, RunEnded, Taken, Woken};
-        (&[CallBegan, RunEnded, Woken, CallEnded, Taken], Needs::All)
+        match self.part {
+            Part::Follows => (&[CallBegan, CallEnded], Needs::Range),
+            _ => (&[CallBegan, RunEnded, Woken, CallEnded, Taken], Needs::All),
+        }
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        self.part = Part::Leads;
+        Some(Box::new(Locks { spans: Spans::new(period), part: Part::Follows, waits: self.waits.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -222,7 +269,7 @@ impl Analysis for Locks {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Locks { spans, open } = *self;
+        let Locks { spans, waits, .. } = *self;
         let asked = spans.asked.clone();
         let by = asked.by.clone().unwrap_or_default();
         let own: &[&'static str] = match &*by {
@@ -232,9 +279,7 @@ impl Analysis for Locks {
         };
         let naming = Named { by, machines: machines.clone() };
         let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), naming);
-        // After a loss nothing tells whether a wait goes on.
-        let is_open = |thread: &&ThreadIndex| machines.open_calls(**thread).any(|name| name == FUTEX);
-        table.notes.push(("unfinished", open.keys().filter(is_open).count() as u64));
+        table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines)));
         table
     }
 }
@@ -278,7 +323,6 @@ const LOG: Listed<'_> = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::Asked;
     use super::super::played::{played, rows};
     use super::*;
 

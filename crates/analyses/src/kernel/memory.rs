@@ -1,5 +1,6 @@
 //! `memory`: pages and objects of the kernel that threads allocate and free (section 3.7).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
@@ -10,7 +11,7 @@ use super::ledger::{Account, Describe, Key, Ledger, rows_of};
 use super::rows::Value;
 use super::spans::More;
 use super::table::{Cell, Column, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, Needs, Report, thread_of};
+use super::{Analysis, Asked, Known, Needs, Part, Report, thread_of};
 
 pub(super) const KNOWN: Known = Known {
     name: "memory",
@@ -45,10 +46,38 @@ struct Memory {
     groups: Ledger<4, Sums>,
     level: i128,
     peak: i128,
-    objects: Map<u32, Latest<i128, Object>>,
     bad_orders: u64,
+    part: Part,
+    objects: Rc<RefCell<Objects>>,
+}
+
+/// Objects that are allocated.
+#[derive(Default)]
+struct Objects {
+    /// By machine and address.
+    known: Map<u32, Latest<i128, Object>>,
     unmatched_frees: u64,
-    dropped_objects: u64,
+    dropped: u64,
+    /// What the last event has allocated or freed, and where that was made.
+    last: Option<(Sums, Option<i128>)>,
+}
+
+impl Objects {
+    fn take(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, Option<i128>)> {
+        let integer = |field| happening.values.integer(field);
+        // Without an address the allocation failed, and the call that frees nothing frees nothing.
+        let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
+        if happening.concept == Concept::SlabAlloc {
+            let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site));
+            let known = self.known.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
+            self.dropped += u64::from(known.put(pointer, Object { bytes, site }).is_some());
+            return Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site));
+        }
+        let object = self.known.get_mut(&machine).and_then(|known| known.take(&pointer));
+        self.unmatched_frees += u64::from(object.is_none());
+        let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: None });
+        Some((Sums { frees: 1, freed: bytes, ..Sums::default() }, site))
+    }
 }
 
 /// An object that is allocated.
@@ -152,10 +181,9 @@ impl Memory {
             groups: Ledger::default(),
             level: 0,
             peak: 0,
-            objects: Map::default(),
             bad_orders: 0,
-            unmatched_frees: 0,
-            dropped_objects: 0,
+            part: Part::Alone,
+            objects: Rc::default(),
         }
     }
 
@@ -179,7 +207,6 @@ impl Memory {
 
     /// Memory that an event allocates or frees, and where the object of it was made.
     fn sums(&mut self, machine: u32, happening: &Happening<'_>) -> Option<(Sums, Option<i128>)> {
-        let integer = |field| happening.values.integer(field);
         match (happening.concept, self.is_slab) {
             (Concept::PageAlloc, false) => {
                 Some((Sums { allocs: 1, allocated: self.pages(happening), ..Sums::default() }, None))
@@ -187,20 +214,12 @@ impl Memory {
             (Concept::PageFree, false) => {
                 Some((Sums { frees: 1, freed: self.pages(happening), ..Sums::default() }, None))
             }
-            // Without an address the allocation failed, and the call that frees nothing frees nothing.
-            (Concept::SlabAlloc, true) => {
-                let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
-                let (bytes, site) = (integer(Field::Bytes)?.max(0), integer(Field::Site));
-                let objects = self.objects.entry(machine).or_insert_with(|| Latest::new(MAX_OBJECTS));
-                self.dropped_objects += u64::from(objects.put(pointer, Object { bytes, site }).is_some());
-                Some((Sums { allocs: 1, allocated: bytes, ..Sums::default() }, site))
-            }
-            (Concept::SlabFree, true) => {
-                let pointer = integer(Field::Ptr).filter(|pointer| *pointer != 0)?;
-                let object = self.objects.get_mut(&machine).and_then(|objects| objects.take(&pointer));
-                self.unmatched_frees += u64::from(object.is_none());
-                let Object { bytes, site } = object.unwrap_or(Object { bytes: 0, site: None });
-                Some((Sums { frees: 1, freed: bytes, ..Sums::default() }, site))
+            (Concept::SlabAlloc | Concept::SlabFree, true) => {
+                let mut objects = self.objects.borrow_mut();
+                if self.part.looks() {
+                    objects.last = objects.take(machine, happening);
+                }
+                objects.last.filter(|_| self.part.tells())
             }
             _ => None,
         }
@@ -231,7 +250,15 @@ impl Observer for Memory {
 impl Analysis for Memory {
     fn hears(&self) -> (&'static [Report], Needs) {
         // Objects that are freed in the range may be older.
-        (&[Report::Taken], if self.is_slab { Needs::All } else { Needs::Range })
+        (&[Report::Taken], if self.is_slab && self.part.looks() { Needs::All } else { Needs::Range })
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        if !self.is_slab {
+            return None;
+        }
+        self.part = Part::Leads;
+        Some(Box::new(Memory { part: Part::Follows, objects: self.objects.clone(), ..Memory::new(period) }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -253,8 +280,8 @@ impl Analysis for Memory {
         of_all.push((peak, Cell::Integer(self.peak)));
         let counts = [
             ("bad_orders", self.bad_orders),
-            ("unmatched_frees", self.unmatched_frees),
-            ("dropped_objects", self.dropped_objects),
+            ("unmatched_frees", self.objects.borrow().unmatched_frees),
+            ("dropped_objects", self.objects.borrow().dropped),
         ];
         let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
         let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();

@@ -129,8 +129,8 @@ impl Report {
     ];
 }
 
-/// The times whose reports an analysis needs, where it is about a period. Pieces of time are told to those whose period
-/// they touch.
+/// The times whose reports an analysis needs, where it is about a period. Pieces of time and interrupts are told to those
+/// whose period they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Needs {
     /// Pieces of the range only.
@@ -157,11 +157,41 @@ pub trait Analysis: Observer {
     ) {
     }
 
+    /// The same analysis about a period, which asks this one for what was before: so that this one is told all reports,
+    /// before others are, and has no table, and the other one those of its period only. `None` where it need not know.
+    fn within(&mut self, _period: &Asked) -> Option<Box<dyn Analysis>> {
+        None
+    }
+
     /// The columns of rows that go to a sink.
     fn columns(&self) -> Vec<Column>;
 
     /// Its result so far. `range` is that of the events, cut to the wanted one; `None` without events.
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table;
+}
+
+/// The part of an analysis, where several are about periods.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+enum Part {
+    /// It is the only one.
+    #[default]
+    Alone,
+    /// It looks at all events, and knows what was before each period.
+    Leads,
+    /// It is about one period, and asks the one that leads.
+    Follows,
+}
+
+impl Part {
+    /// Does it look at all events itself?
+    fn looks(self) -> bool {
+        self != Part::Follows
+    }
+
+    /// Has it a table?
+    fn tells(self) -> bool {
+        self != Part::Leads
+    }
 }
 
 /// An analysis that there is.
@@ -236,14 +266,13 @@ pub struct Reading<'a> {
     input: Input<'a>,
     reader: Reader,
     machine_names: Rc<Vec<String>>,
-    periods: Vec<Rc<PeriodOf>>,
 }
 
 impl<'a> Reading<'a> {
     /// Looks up what the classes of all events mean.
     pub fn new(input: Input<'a>) -> Self {
         let (reader, names) = Reader::new(input.session, input.concepts, input.same_host);
-        Reading { input, reader, machine_names: Rc::new(names), periods: Vec::new() }
+        Reading { input, reader, machine_names: Rc::new(names) }
     }
 
     /// The concepts that the traces can have events of.
@@ -269,26 +298,36 @@ impl<'a> Reading<'a> {
         self.machine_names.clone()
     }
 
-    /// The periods, ordered by their beginnings, that the analyses are about: the first ones about the first, equally many
-    /// about each.
-    #[must_use]
-    pub fn per(mut self, periods: &[Rc<PeriodOf>]) -> Self {
-        self.periods = periods.to_vec();
-        self
-    }
-
     /// Reads all events once and gives the tables of the analyses in their order; notes go to `note`, which says whether to
     /// go on.
     ///
     /// # Errors
     /// When no event has a time.
     pub fn run(self, analyses: Vec<Box<dyn Analysis>>, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
-        let Reading { input, reader, machine_names, periods } = self;
+        self.run_all(All::new(analyses), note)
+    }
+
+    /// As [`run`](Reading::run), the analyses once for each of some periods, which are ordered by their beginnings: first
+    /// the tables of the first one.
+    ///
+    /// # Errors
+    /// As [`run`](Reading::run).
+    pub fn run_per(
+        self,
+        periods: &[Rc<PeriodOf>],
+        of_each: &[(&Known, Asked)],
+        note: &mut dyn FnMut(Note) -> Flow,
+    ) -> Result<Vec<Table>> {
+        self.run_all(All::per(periods, of_each), note)
+    }
+
+    fn run_all(self, all: All, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
+        let Reading { input, reader, machine_names } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
         let state = RefCell::new(State {
             machines: Machines::new(machine_names.len() as u32),
-            all: All::new(analyses, &periods),
+            all,
             left: LeftOut::default(),
             early: vec![Vec::new(); input.streams.len()],
             cpus: vec![(None, None); input.streams.len()],
@@ -315,9 +354,9 @@ impl<'a> Reading<'a> {
             (begin, end_ns.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
         });
         let notes = left.notes(&machines);
-        let per_period = (all.analyses.len() / periods.len().max(1)).max(1);
+        let All { mut analyses, per, .. } = all;
         let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
-            let period = periods.get(at / per_period);
+            let period = per.as_ref().map(|per| &per.periods[at / per.each]);
             let mut table = analysis.finish(&machines, period.map(|period| (period.from, period.to)).or(range));
             table.period = period.cloned();
             let own = std::mem::take(&mut table.notes);
@@ -326,7 +365,9 @@ impl<'a> Reading<'a> {
             table.sort();
             table
         };
-        Ok(all.analyses.into_iter().enumerate().map(finish).collect())
+        // Those that lead have no tables.
+        analyses.truncate(per.as_ref().map_or(usize::MAX, |per| per.periods.len() * per.each));
+        Ok(analyses.into_iter().enumerate().map(finish).collect())
     }
 }
 
@@ -486,6 +527,7 @@ impl LeftOut {
 
 /// Several analyses as one.
 struct All {
+    /// Where they are about periods, those of the first period, of the second one, .., and those that lead.
     analyses: Vec<Box<dyn Analysis>>,
     /// For each kind of report, the analyses that hear it now.
     hear: [Vec<usize>; Report::ALL.len()],
@@ -506,26 +548,46 @@ struct Per {
 }
 
 impl All {
-    fn new(analyses: Vec<Box<dyn Analysis>>, periods: &[Rc<PeriodOf>]) -> All {
-        let per = (!periods.is_empty()).then(|| Per {
-            latest: periods
-                .iter()
-                .scan(Ns::MIN, |most, of| {
-                    *most = of.to.max(*most);
-                    Some(*most)
-                })
-                .collect(),
-            each: analyses.len() / periods.len(),
+    fn new(analyses: Vec<Box<dyn Analysis>>) -> All {
+        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per: None };
+        (0..all.analyses.len()).for_each(|at| all.listen(at));
+        all
+    }
+
+    /// Analyses of each period.
+    fn per(periods: &[Rc<PeriodOf>], of_each: &[(&Known, Asked)]) -> All {
+        let (first, last) = (periods.first().map(|of| of.from), periods.iter().map(|of| of.to).max());
+        let whole = |asked: &Asked| Asked { begin: first, end: last, ..asked.clone() };
+        let mut leaders: Vec<_> = of_each.iter().map(|(known, asked)| Some((known.make)(&whole(asked)))).collect();
+        let mut analyses = Vec::new();
+        for period in periods {
+            for ((known, asked), leader) in of_each.iter().zip(&mut leaders) {
+                let asked = Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() };
+                let follower = leader.as_mut().and_then(|leader| leader.within(&asked));
+                analyses.push(follower.unwrap_or_else(|| {
+                    *leader = None;
+                    (known.make)(&asked)
+                }));
+            }
+        }
+        let latest = periods.iter().scan(Ns::MIN, |most, of| {
+            *most = of.to.max(*most);
+            Some(*most)
+        });
+        let (each, followers) = (of_each.len().max(1), analyses.len());
+        let per = Per {
+            latest: latest.collect(),
+            each,
             open: Vec::new(),
             next: 0,
             next_end: Ns::MAX,
             periods: periods.to_vec(),
-        });
-        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per };
-        for at in 0..all.analyses.len() {
-            if all.per.is_none() || all.analyses[at].hears().1 == Needs::All {
-                all.listen(at);
-            }
+        };
+        analyses.extend(leaders.into_iter().flatten());
+        let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per: Some(per) };
+        (followers..all.analyses.len()).for_each(|at| all.listen(at));
+        for at in (0..followers).filter(|at| all.analyses[*at].hears().1 == Needs::All).collect::<Vec<_>>() {
+            all.listen(at);
         }
         all
     }
@@ -586,13 +648,15 @@ impl All {
     fn for_piece(&mut self, report: Report, from: Ns, to: Ns, tell: impl FnMut(&mut dyn Analysis)) {
         match self.per {
             None => self.for_each(report, tell),
-            Some(_) => self.for_piece_of_periods(from, to, tell),
+            Some(_) => self.for_piece_of_periods(report, from, to, tell),
         }
     }
 
     #[cold]
-    fn for_piece_of_periods(&mut self, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
+    fn for_piece_of_periods(&mut self, report: Report, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
         let Some(per) = &self.per else { return };
+        let leaders = self.hear[report as usize].iter().filter(|at| **at >= per.periods.len() * per.each);
+        leaders.for_each(|&at| tell(&mut *self.analyses[at]));
         let first = per.latest.partition_point(|latest| *latest < from);
         let behind = per.periods.partition_point(|period| period.from <= to);
         for at in (first..behind).filter(|at| per.periods[*at].to >= from) {
@@ -615,6 +679,12 @@ macro_rules! each {
                 self.for_piece(Report::ThreadPiece, piece.from, piece.to, tell);
             }
 
+            #[inline]
+            fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
+                let tell = |analysis: &mut dyn Analysis| analysis.interrupt(machines, interrupt);
+                self.for_piece(Report::Interrupt, interrupt.from, interrupt.to, tell);
+            }
+
             fn credit(&mut self, machines: &Machines, credit: &Credit) {
                 self.for_piece(Report::Credit, credit.from, credit.to, |analysis| analysis.credit(machines, credit));
             }
@@ -635,7 +705,6 @@ each! {
     Switched switched(cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns);
     RunBegan run_began(thread: ThreadIndex, has_migrated: bool, at: Ns);
     RunEnded run_ended(thread: ThreadIndex, how: RunEnd, at: Ns);
-    Interrupt interrupt(interrupt: &Interrupt<'_>);
     CallBegan call_began(thread: ThreadIndex, name: &str, happening: &Happening<'_>, at: Ns);
     CallEnded call_ended(call: &SystemCall<'_>, happening: &Happening<'_>);
     Taken taken(machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns);

@@ -1,6 +1,7 @@
 //! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais. It goes on
 //! at the sender of a segment that ended a wait, when that is another machine whose trace is read, too.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -11,7 +12,7 @@ use tracemill_semantics::{Concept, Field};
 
 use super::rows::Value;
 use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Known, Needs, Report, thread_values};
+use super::{Analysis, Asked, Known, Needs, Part, Report, thread_values};
 
 pub(super) const KNOWN: Known = Known {
     name: "path",
@@ -23,12 +24,18 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
-    make: |asked| Box::new(CriticalPath { asked: asked.clone(), ..CriticalPath::default() }),
+    make: |asked| Box::new(CriticalPath { asked: asked.clone(), part: Part::Alone, known: Rc::default() }),
 };
 
-#[derive(Default)]
 struct CriticalPath {
     asked: Asked,
+    part: Part,
+    known: Rc<RefCell<Pieces>>,
+}
+
+/// What all threads did, and who woke them.
+#[derive(Default)]
+struct Pieces {
     /// By the index of the thread.
     threads: Vec<Vec<Piece>>,
     /// The last wake of a thread that waits, and the segment that had arrived right before.
@@ -153,7 +160,7 @@ enum Step {
     Search(Search),
 }
 
-impl CriticalPath {
+impl Pieces {
     /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did.
     fn search(&self, machines: &Machines, origin: Ns, first: Search, mut show: impl FnMut(Found)) {
         let mut last: Option<Found> = None;
@@ -268,7 +275,40 @@ impl CriticalPath {
     }
 }
 
+/// Those that follow are told nothing.
 impl Observer for CriticalPath {
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().forked(machines, parent, child, at);
+        }
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().born(machines, thread, at);
+        }
+    }
+
+    fn woken(&mut self, machines: &Machines, woken: &Woken) {
+        if self.part.looks() {
+            self.known.borrow_mut().woken(machines, woken);
+        }
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().taken(machines, machine, cpu, happening, at);
+        }
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        if self.part.looks() {
+            self.known.borrow_mut().add(machines, piece, &self.asked);
+        }
+    }
+}
+
+impl Pieces {
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
         self.births.insert(child, (parent, machines.now()));
     }
@@ -307,12 +347,10 @@ impl Observer for CriticalPath {
         }
     }
 
-    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+    fn add(&mut self, machines: &Machines, piece: &ThreadPiece, asked: &Asked) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
         let woken = if is_wait { self.woken.remove(&piece.thread) } else { None };
-        let is_outside = self.asked.begin.is_some_and(|begin| piece.to <= begin)
-            || self.asked.end.is_some_and(|end| piece.from > end);
-        if is_outside {
+        if asked.begin.is_some_and(|begin| piece.to <= begin) || asked.end.is_some_and(|end| piece.from > end) {
             return;
         }
         let (woken, segment) = woken.filter(|(woken, _)| woken.at == piece.to).unzip();
@@ -360,10 +398,16 @@ impl Analysis for CriticalPath {
     fn hears(&self) -> (&'static [Report], Needs) {
         use Report::{Born, Forked, Taken, ThreadPiece, Woken};
         // Segments are looked at where there are several machines.
-        match self.asked.has_machines {
-            true => (&[ThreadPiece, Born, Forked, Woken, Taken], Needs::All),
-            false => (&[ThreadPiece, Born, Forked, Woken], Needs::All),
+        match (self.part, self.asked.has_machines) {
+            (Part::Follows, _) => (&[], Needs::Range),
+            (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], Needs::All),
+            (_, false) => (&[ThreadPiece, Born, Forked, Woken], Needs::All),
         }
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        self.part = Part::Leads;
+        Some(Box::new(CriticalPath { asked: period.clone(), part: Part::Follows, known: self.known.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -371,19 +415,19 @@ impl Analysis for CriticalPath {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let asked = &self.asked;
+        let (asked, known) = (&self.asked, self.known.borrow());
         let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
         let tid = asked.tids.as_ref().and_then(|tids| tids.single());
-        let threads = (0..machines.count()).filter_map(|machine| self.life_in(machines, range, machine, tid?));
+        let threads = (0..machines.count()).filter_map(|machine| known.life_in(machines, range, machine, tid?));
         let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
         for thread in threads {
             let Some((from, to)) = range else { break };
             let origin = machines.begin().unwrap_or(0);
             // Before it was met first, the number was that of another thread, which did not make this one.
-            let is_forked = self.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
-            let begin = self.begins.get(&thread).filter(|_| !is_forked);
+            let is_forked = known.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
+            let begin = known.begins.get(&thread).filter(|_| !is_forked);
             let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
-            self.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
+            known.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
                 let Found { from, to, thread, state } = found;
                 *of_lives.entry((thread, state)).or_default() += to - from;
                 let [tid, comm] = thread_values(machines, Some(thread));

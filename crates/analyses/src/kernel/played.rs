@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
 
-use super::{Asked, Cell, Known, Table};
+use super::{All, Analysis, Asked, Cell, Known, PeriodOf, Table};
 
 struct Fields<'a>(Vec<(Field, &'a str)>);
 
@@ -35,8 +35,26 @@ pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
     table
 }
 
+/// Results of analyses of a stream of events for each of some periods, as [`played`] has them.
+pub(super) fn played_per(of_each: &[(&Known, Asked)], periods: &[Rc<PeriodOf>], stream: &str) -> Vec<Table> {
+    let mut all = All::per(periods, of_each);
+    let machines = Rc::new(play_in_turns(stream, &mut all, |all, last, now| all.advance(last, now)));
+    let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
+        let period = &periods[at / of_each.len()];
+        let mut table = analysis.finish(&machines, Some((period.from, period.to)));
+        table.sort();
+        table
+    };
+    all.analyses.into_iter().take(periods.len() * of_each.len()).enumerate().map(finish).collect()
+}
+
 /// Shows a stream of events to an observer.
 pub(super) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Machines {
+    play_in_turns(stream, observer, |_, _, _| {})
+}
+
+/// As [`play`]; before each event `turn` is told the time of the one before, and its own.
+fn play_in_turns<O: Observer + ?Sized>(stream: &str, observer: &mut O, turn: impl Fn(&mut O, Ns, Ns)) -> Machines {
     let mut machines = Machines::new(if stream.contains('/') { 2 } else { 1 });
     for line in stream.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut words = line.split_ascii_whitespace();
@@ -45,6 +63,9 @@ pub(super) fn play(stream: &str, observer: &mut (impl Observer + ?Sized)) -> Mac
         let (machine, cpu) = cpu.split_once('/').unwrap_or(("0", cpu));
         let (machine, cpu): (u32, u64) = (machine.parse().expect("a machine"), cpu.parse().expect("a CPU"));
         let name = words.next().expect("a concept");
+        if name != "loss" {
+            turn(observer, machines.now(), ns);
+        }
         let fields = words.map(|word| {
             let (name, value) = word.split_once('=').expect("a field");
             (Field::of_name(name).expect(name), value)

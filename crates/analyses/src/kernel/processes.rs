@@ -1,5 +1,6 @@
 //! `processes`: the lives of threads, and how they spent their time (section 3.9).
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -13,7 +14,7 @@ use super::ledger::{Account, Closed, Ledger};
 use super::rows::{Rows, Source, Value};
 use super::spans::More;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, Needs, Report};
+use super::{Analysis, Asked, Known, Needs, Part, Report};
 
 pub(super) const KNOWN: Known = Known {
     name: "processes",
@@ -42,6 +43,17 @@ struct Processes {
     asked: Asked,
     /// By step and thread: the dates of a life stand in the first one, before those with the numbers of its steps.
     accounts: Ledger<2, OfLife>,
+    part: Part,
+    /// The dates, where several are about periods.
+    shared: Rc<RefCell<Shared>>,
+}
+
+/// What those that are about periods know of lives.
+#[derive(Default)]
+struct Shared {
+    accounts: Ledger<2, OfLife>,
+    /// When all events have passed.
+    lives: Option<Rc<Lives>>,
 }
 
 /// Account of a life.
@@ -213,6 +225,10 @@ struct Lives {
     accounts: Closed<2, OfLife>,
     /// For each life, the next one of its number.
     next: Vec<u32>,
+    /// The lives by their numbers.
+    order: Vec<ThreadIndex>,
+    /// For each life, when it began and ended, where it is asked for again and again.
+    times: Vec<(Ns, Ns)>,
 }
 
 /// The number of the first step of a range that has some.
@@ -224,8 +240,7 @@ fn first_step(asked: &Asked) -> i64 {
 const NO_LIFE: u32 = u32::MAX;
 
 impl Lives {
-    /// The lives, and their order by number.
-    fn new(machines: &Machines, accounts: Closed<2, OfLife>) -> (Self, Vec<ThreadIndex>) {
+    fn new(machines: &Machines, accounts: Closed<2, OfLife>) -> Self {
         let mut order: Vec<ThreadIndex> = machines.threads().map(|(life, _)| life).collect();
         let number = |life: ThreadIndex| (machines.thread(life).machine, machines.thread(life).tid);
         order.sort_by_key(|&life| (number(life), machines.thread(life).life()));
@@ -233,7 +248,25 @@ impl Lives {
         for pair in order.windows(2).filter(|pair| number(pair[0]) == number(pair[1])) {
             next[pair[0].0 as usize] = pair[1].0;
         }
-        (Lives { accounts, next }, order)
+        Lives { accounts, next, order, times: Vec::new() }
+    }
+
+    /// Those of which many periods ask.
+    fn of_many(machines: &Machines, accounts: Closed<2, OfLife>) -> Self {
+        let lives = Lives::new(machines, accounts);
+        let times = machines.threads().map(|(life, _)| lives.time(machines, life)).collect();
+        Lives { times, ..lives }
+    }
+
+    /// When a life began and ended, as far as that is known.
+    fn time(&self, machines: &Machines, life: ThreadIndex) -> (Ns, Ns) {
+        if let Some(time) = self.times.get(life.0 as usize) {
+            return *time;
+        }
+        let of = self.of(life);
+        let met = if machines.thread(life).life() > 0 { of.met.unwrap_or(0) } else { Ns::MIN };
+        let ends = self.end(life).into_iter().chain(of.freed);
+        (of.forked.unwrap_or(met), ends.min().unwrap_or(Ns::MAX))
     }
 
     /// The first account of a life: every life has a row, also one of which only its end was seen.
@@ -269,12 +302,10 @@ impl Lives {
 
     /// Is a life wanted, and was it there in the range?
     fn wants(&self, asked: &Asked, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
-        let of = self.of(life);
-        let met = if machines.thread(life).life() > 0 { of.met.unwrap_or(0) } else { range.0 };
-        of.forked.unwrap_or(met) <= range.1
-            && self.end(life).is_none_or(|ended| ended >= range.0)
-            && of.freed.is_none_or(|freed| freed >= range.0)
-            && (asked.cpus.is_none() || of.was_there)
+        let (began, ended) = self.time(machines, life);
+        began <= range.1
+            && ended >= range.0
+            && (asked.cpus.is_none() || self.of(life).was_there)
             && asked.wants_thread(machines, Some(life))
     }
 
@@ -304,12 +335,18 @@ impl Lives {
 }
 
 impl Processes {
-    fn life(&mut self, thread: ThreadIndex) -> &mut Life {
-        &mut self.accounts.of([0, thread.0.into()]).dates
+    /// Notes something of a life.
+    fn note(&mut self, thread: ThreadIndex, note: impl FnOnce(&mut Life)) {
+        let key = [0, thread.0.into()];
+        match self.part {
+            Part::Alone => note(&mut self.accounts.of(key).dates),
+            Part::Leads => note(&mut self.shared.borrow_mut().accounts.of(key).dates),
+            Part::Follows => {}
+        }
     }
 
     fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
-        if !self.asked.has_instant(at) {
+        if !self.asked.has_instant(at) || !self.part.tells() {
             return None;
         }
         let step = self.asked.step_of(machines.begin(), at) + first_step(&self.asked);
@@ -318,7 +355,7 @@ impl Processes {
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
         if self.asked.cpus.is_some() && self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
-            self.life(thread).was_there = true;
+            self.note(thread, |life| life.was_there = true);
         }
     }
 
@@ -338,7 +375,9 @@ struct LifeRows {
     asked: Asked,
     machines: Rc<Machines>,
     range: (Ns, Ns),
-    lives: Lives,
+    lives: Rc<Lives>,
+    /// How they spent their time, where it does not stand in their accounts.
+    spent: Option<Closed<2, OfLife>>,
 }
 
 impl LifeRows {
@@ -351,6 +390,13 @@ impl LifeRows {
         }
         of.unknown += (to - from - of.known()).max(0);
         of
+    }
+
+    /// The dates of a life, and how it spent its time in the range.
+    fn account(&self, life: ThreadIndex) -> OfLife {
+        let account = self.lives.account(life);
+        let own = self.spent.as_ref().map(|spent| spent.find([0, life.0.into()]).unwrap_or_default().spent);
+        OfLife { spent: own.unwrap_or(account.spent), ..account }
     }
 
     fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, dates: &Life, spent: &Spent, values: &mut Vec<Value<'s>>) {
@@ -368,7 +414,7 @@ impl LifeRows {
 impl Source for LifeRows {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let life = ThreadIndex(row);
-        let OfLife { dates, spent } = self.lives.account(life);
+        let OfLife { dates, spent } = self.account(life);
         self.put_row(0, life, &dates, &self.filled(0, life, spent), values);
     }
 
@@ -410,16 +456,19 @@ impl Parents {
 
 impl Observer for Processes {
     fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
-        self.life(thread).met = Some(at);
+        self.note(thread, |life| life.met = Some(at));
     }
 
     fn forked(&mut self, _: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
-        self.life(child).forked = Some(at);
+        self.note(child, |life| life.forked = Some(at));
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         if piece.state.is_running() {
             self.visits(machines, piece.thread);
+        }
+        if !self.part.tells() {
+            return;
         }
         let Processes { asked, accounts, .. } = self;
         let first = first_step(asked);
@@ -454,16 +503,26 @@ impl Observer for Processes {
         let Some(thread) = happening.number(Field::Tid).and_then(|tid| machines.find_thread(machine, tid)) else {
             return;
         };
-        let life = self.life(thread);
-        let date = if happening.concept == Concept::Exit { &mut life.exited } else { &mut life.freed };
-        date.get_or_insert(at);
+        self.note(thread, |life| {
+            let date = if happening.concept == Concept::Exit { &mut life.exited } else { &mut life.freed };
+            date.get_or_insert(at);
+        });
     }
 }
 
 impl Analysis for Processes {
     fn hears(&self) -> (&'static [Report], Needs) {
         use Report::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
-        (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], Needs::All)
+        match self.part {
+            Part::Follows => (&[RunBegan, RunEnded, ThreadPiece], Needs::Range),
+            _ => (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], Needs::All),
+        }
+    }
+
+    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+        self.part = Part::Leads;
+        let (asked, part, shared) = (period.clone(), Part::Follows, self.shared.clone());
+        Some(Box::new(Processes { asked, part, shared, accounts: Ledger::default() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -477,10 +536,19 @@ impl Analysis for Processes {
             return Table { analysis: "processes", columns: columns_of, ..Table::default() };
         };
         let last = self.asked.last_step(range).saturating_add(first_step(&self.asked));
-        let (lives, mut wanted) = Lives::new(machines, std::mem::take(&mut self.accounts).finish(last));
-        wanted.retain(|&life| lives.wants(&self.asked, machines, life, (begin, end)));
+        let mut own = Some(std::mem::take(&mut self.accounts).finish(last));
+        let lives = match (self.part, &mut own) {
+            (Part::Alone, own) => Rc::new(Lives::new(machines, own.take().unwrap_or_default())),
+            _ => {
+                let Shared { accounts, lives } = &mut *self.shared.borrow_mut();
+                let new = || Rc::new(Lives::of_many(machines, std::mem::take(accounts).finish(i64::MAX)));
+                lives.get_or_insert_with(new).clone()
+            }
+        };
+        let wants = |life: &ThreadIndex| lives.wants(&self.asked, machines, *life, (begin, end));
+        let mut wanted: Vec<ThreadIndex> = lives.order.iter().copied().filter(wants).collect();
         let (asked, machines) = (self.asked.clone(), machines.clone());
-        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives };
+        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives, spent: own };
         let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
         let mut put = |step: i64, life: ThreadIndex, dates: &Life, spent: Spent, depth: Option<usize>| {
             let spent = of.filled(step, life, spent);
@@ -495,7 +563,7 @@ impl Analysis for Processes {
             is_kept
         };
         let mut first = |life: ThreadIndex, depth| {
-            let OfLife { dates, spent } = of.lives.account(life);
+            let OfLife { dates, spent } = of.account(life);
             put(0, life, &dates, spent, depth)
         };
         match (is_tree, asked.step) {
@@ -519,7 +587,7 @@ impl Analysis for Processes {
                 for ((life, _), at) in places.iter().zip(0..) {
                     place_of[life.0 as usize] = Some(at);
                 }
-                let accounts = &of.lives.accounts;
+                let accounts = of.spent.as_ref().unwrap_or(&of.lives.accounts);
                 let place = |at: usize| place_of[accounts.key(at)[1] as usize];
                 let mut from = accounts.first(|key| key[0] < first_step(&asked));
                 while from < accounts.len() {

@@ -3,11 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
+use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
 
-use super::played::{play, played, rows};
-use super::{Asked, Cell, Known, Numbers, Table, View};
+use super::played::{play, played, played_per, rows};
+use super::{Asked, Cell, Known, Numbers, PeriodOf, Table, View};
 
 struct Rng(u64);
 
@@ -220,6 +221,97 @@ fn parts_of_a_range_add_up() {
             assert_eq!(rows, whole.rows.cells(), "spans of {name}, cut at {cut}");
         }
     });
+}
+
+/// A stream with requests of disks, objects of the kernel, files and waits for locks between its events.
+fn busy_stream(stream: &Stream, seed: u64) -> String {
+    let mut rng = Rng(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) | 1);
+    let mut text = String::new();
+    for line in stream.text.lines() {
+        let _ = writeln!(text, "{line}");
+        let (head, _) = line.rsplit_once("loss").unwrap_or((line, ""));
+        let head: Vec<&str> = head.split(' ').take(2).collect();
+        let (sector, pointer, fd) = (rng.below(3), rng.below(4), rng.below(3));
+        let more = match rng.below(20) {
+            0 => format!("rq_insert dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            1 | 2 => format!("rq_issue dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            3 | 4 => format!("rq_complete dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            5 | 6 => format!("slab_alloc ptr={pointer} bytes={} site={sector}", 8 * sector),
+            7 => format!("slab_free ptr={pointer}"),
+            8 => format!("sys_entry name=futex uaddr={pointer} op={}", rng.of(&[0, 0, 1])),
+            9 => format!("sys_entry name=openat path=/{pointer}"),
+            10 => format!("sys_entry name={} fd={fd}", rng.of(&["read", "close"])),
+            11..=14 => format!("sys_exit ret={fd}"),
+            _ => continue,
+        };
+        let _ = writeln!(text, "{} {more}", head.join(" "));
+    }
+    text
+}
+
+#[test]
+fn analyses_about_periods_say_what_they_say_about_their_ranges() {
+    let of = |name: &'static str, key: Option<&str>, words: &[&str]| {
+        let by = key.map(str::to_string);
+        let tids = if name == "path" { Numbers::parse("1") } else { None };
+        (
+            known(name),
+            Asked { by, tids, words: words.iter().map(|word| word.to_string()).collect(), ..Asked::default() },
+        )
+    };
+    let mut of_each = vec![
+        of("states", None, &[]),
+        of("states", None, &["irqs"]),
+        of("states", None, &["disks"]),
+        of("cpu", Some("thread"), &[]),
+        of("cpu", Some("cpu"), &[]),
+        of("sched", Some("waker"), &[]),
+        of("sched", Some("thread"), &["switches"]),
+        of("irq", Some("number"), &[]),
+        of("syscalls", Some("thread"), &[]),
+        of("io", Some("class"), &[]),
+        of("io", Some("file"), &[]),
+        of("io", Some("disk"), &[]),
+        of("memory", Some("thread"), &["slab"]),
+        of("memory", Some("site"), &[]),
+        of("locks", Some("lock"), &[]),
+        of("processes", None, &[]),
+        of("processes", None, &["files"]),
+        of("path", None, &[]),
+    ];
+    let logs: Vec<_> =
+        of_each.iter().filter(|(known, asked)| known.has_spans && !asked.has("switches")).cloned().collect();
+    of_each.extend(logs.into_iter().map(|(known, asked)| (known, Asked { view: View::Log, ..asked })));
+    let steps = of_each.iter().filter(|(known, asked)| known.has_steps && asked.view == View::Statistics).cloned();
+    let steps: Vec<_> = steps.filter(|(_, asked)| !asked.has("files")).collect();
+    of_each.extend(steps.into_iter().map(|(known, asked)| (known, Asked { step: Some(23), ..asked })));
+    let count = std::cell::Cell::new(0);
+    for_each_seed(60, |stream| {
+        let seed = stream.text.len() as u64;
+        let (text, mut rng) = (busy_stream(stream, seed), Rng(seed | 1));
+        let whole = played(known("cpu"), &Asked::default(), &text).range.expect("there are events");
+        let length = (whole.1 - whole.0) as u64 + 1;
+        let period = |first: Ns, second: Ns| {
+            let (from, to) = (first.min(second), first.max(second));
+            Rc::new(PeriodOf { name: String::new(), from, to, values: Vec::new() })
+        };
+        let mut periods: Vec<_> = (0..1 + rng.below(6))
+            .map(|_| period(whole.0 + Ns::from(rng.below(length)), whole.0 + Ns::from(rng.below(length))))
+            .collect();
+        periods.sort_by_key(|period| (period.from, period.to));
+        let tables = played_per(&of_each, &periods, &text);
+        for (at, table) in tables.iter().enumerate() {
+            let (period, (known, asked)) = (&periods[at / of_each.len()], &of_each[at % of_each.len()]);
+            let asked = Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() };
+            let alone = played(known, &asked, &text);
+            let shown =
+                |table: &Table| (table.rows.cells(), table.all.clone(), table.totals.clone(), table.notes.clone());
+            let (from, to) = (period.from, period.to);
+            assert_eq!(shown(table), shown(&alone), "{} {asked:?} {:?}, {from}-{to}", known.name, asked.words);
+            count.set(count.get() + table.rows.len());
+        }
+    });
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 10_000, "{}", count.get());
 }
 
 /// How threads began.

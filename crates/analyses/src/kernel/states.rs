@@ -417,8 +417,8 @@ impl Analysis for States {
             (false, true) => &[CpuPiece, ThreadPiece, Interrupt],
             (false, false) => &[CpuPiece, ThreadPiece],
         };
-        // An interrupt that began in the range may end behind it.
-        (reports, Needs::All)
+        // Requests that are open in the range may be older.
+        (reports, if self.of_disks { Needs::All } else { Needs::Range })
     }
 
     fn columns(&self) -> Vec<Column> {

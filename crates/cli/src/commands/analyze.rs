@@ -58,9 +58,9 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let streamed = question.is_streamed().then(|| Rc::new(RefCell::new(rows::Streamed::new(format_of(options)))));
     let shown = progress::show(&question.input, &session.progress, false);
     let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
-    let analyses: Vec<_> = match &per {
-        Some(periods) => periods.iter().flat_map(|period| periods::within(period, &of_each)).collect(),
-        None => question.make(of_each, streamed.as_ref()),
+    let analyses = match &per {
+        Some(_) => Vec::new(),
+        None => question.make(&of_each, streamed.as_ref()),
     };
     if let Some(streamed) = &streamed {
         let sink = std::mem::replace(&mut sink, Sink::stdout());
@@ -75,7 +75,10 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         stopped |= flow == Flow::Stop;
         flow
     };
-    let tables = reading.per(per.as_deref().unwrap_or_default()).run(analyses, &mut note);
+    let tables = match &per {
+        Some(periods) => reading.run_per(periods, &of_each, &mut note),
+        None => reading.run(analyses, &mut note),
+    };
     drop(shown);
     let tables = tables?;
     if stopped {
@@ -170,7 +173,7 @@ impl<'o> Question<'o> {
     /// The analyses.
     fn make(
         &self,
-        of_each: Vec<(&Known, Asked)>,
+        of_each: &[(&Known, Asked)],
         streamed: Option<&Rc<RefCell<rows::Streamed>>>,
     ) -> Vec<Box<dyn Analysis>> {
         let rows = streamed.cloned().map(|streamed| -> RowSink {
@@ -182,10 +185,10 @@ impl<'o> Question<'o> {
         // A table shows rows of `states` as they are, unless cells are asked for.
         let is_table = format_of(self.options) == AnalyzeFormat::Table;
         let keeps_states = is_table && self.condition.is_none() && self.has_plain_rows();
-        let make = |(known, asked): (&Known, Asked)| {
-            (known.make)(&Asked { sink: rows.clone(), states: states.clone(), keeps_states, ..asked })
+        let make = |(known, asked): &(&Known, Asked)| {
+            (known.make)(&Asked { sink: rows.clone(), states: states.clone(), keeps_states, ..asked.clone() })
         };
-        of_each.into_iter().map(make).collect()
+        of_each.iter().map(make).collect()
     }
 }
 

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    Analysis, Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, Value, View,
-    Written,
+    Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, Value, View, Written,
 };
 use tracemill_codec::text::suggest;
 use tracemill_engine::item::Flow;
@@ -92,14 +91,6 @@ pub(super) fn bind(
 ) -> Result<Option<Rc<BoundPeriods>>, Error> {
     let bind = |definitions| BoundPeriods::new(definitions, input.session, options.clock_gmt);
     Ok(definitions.map(bind).transpose()?.map(Rc::new))
-}
-
-/// The analyses, asked about a period.
-pub(super) fn within(period: &PeriodOf, analyses: &[(&Known, Asked)]) -> Vec<Box<dyn Analysis>> {
-    let make = |(known, asked): &(&Known, Asked)| {
-        (known.make)(&Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() })
-    };
-    analyses.iter().map(make).collect()
 }
 
 /// The periods of a name, found by a reading of their own.
