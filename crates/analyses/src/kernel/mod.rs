@@ -8,6 +8,7 @@
 //! | `periods` | the analysis whose spans the user names |
 //! | `files`, `latest` | open files; what has begun and not ended |
 //! | `spans` | statistics, lists and histograms of spans |
+//! | `ledger`, `rows` | sums by key, and rows of tables, in few bytes each |
 //! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
 //! | [`text`] | rows as text |

@@ -11,6 +11,8 @@ use super::state_row::{CPU, IRQ, RowForm, STATE_KINDS, StateKey, StateOf, StateR
 pub struct StateRows {
     /// Places in the order of time.
     places: Vec<Place>,
+    /// The time of the last one.
+    last: u64,
     /// How many of them have a row.
     placed: usize,
     /// Rows that have no place.
@@ -29,17 +31,89 @@ pub struct StateRows {
     states: u32,
 }
 
-/// A row that had a place, in 24 bytes.
+/// A row that had a place, in 12 bytes, or a gap between two places.
 #[derive(Clone, Copy)]
 struct Place {
-    from: u64,
-    /// Its length in ns.
+    /// Its length in ns; the lower digits of a gap.
     length: u32,
-    number: u32,
-    /// The thread of a CPU.
-    other: u32,
-    /// `Other` where there is no row.
-    what: What,
+    /// A [code](Place::code) and the thread that the row is about, or that of its CPU; the upper digits of a gap.
+    word: u32,
+    /// ns since the place before, or since the gap between them.
+    since: u16,
+    /// The CPU that the row is about.
+    cpu: u16,
+}
+
+/// Bits of a place's word for a thread. No kernel has numbers of threads with more than 22.
+const THREAD_BITS: u32 = 27;
+/// Codes of places without a row, and of gaps; behind them those of rows.
+const NO_ROW: u32 = 0;
+const GAP: u32 = 1;
+const CPUS: u32 = 2;
+const UNKNOWN_CPUS: u32 = CPUS + CpuStatus::ALL.len() as u32;
+const THREADS: u32 = UNKNOWN_CPUS + CpuStatus::ALL.len() as u32;
+const _: () = assert!(THREADS + ThreadState::ALL.len() as u32 <= 1 << (u32::BITS - THREAD_BITS));
+
+impl Place {
+    /// What it is.
+    #[inline]
+    fn code(self) -> u32 {
+        self.word >> THREAD_BITS
+    }
+
+    /// The thread.
+    #[inline]
+    fn thread(self) -> u32 {
+        self.word & ((1 << THREAD_BITS) - 1)
+    }
+
+    /// A gap of so many ns; `None` when that is longer than a trace.
+    fn gap(length: u64) -> Option<Place> {
+        let upper = u32::try_from(length >> u32::BITS).ok().filter(|upper| upper >> THREAD_BITS == 0)?;
+        Some(Place { length: length as u32, word: GAP << THREAD_BITS | upper, since: 0, cpu: 0 })
+    }
+
+    /// The place of a row, whose number is that of a CPU or of a thread, which has a place already.
+    #[inline]
+    fn of(self, length: u32, number: i64, other: i64, what: What) -> Option<Place> {
+        let (code, cpu, thread) = match what {
+            What::Cpu(status) => (CPUS + status as u32, number, other),
+            What::Unknown(status) => (UNKNOWN_CPUS + status as u32, number, 0),
+            What::Thread(state) => (THREADS + state as u32, 0, number),
+            What::Irq(_) | What::Other => return None,
+        };
+        let cpu = u16::try_from(cpu).ok()?;
+        let thread = u32::try_from(thread).ok().filter(|thread| thread >> THREAD_BITS == 0)?;
+        Some(Place { length, word: code << THREAD_BITS | thread, cpu, ..self })
+    }
+
+    /// What its row is about; `None` without one.
+    #[inline]
+    fn what(self) -> Option<What> {
+        let at = |codes: u32| (self.code() - codes) as usize;
+        match self.code() {
+            NO_ROW | GAP => None,
+            CPUS..UNKNOWN_CPUS => Some(What::Cpu(CpuStatus::ALL[at(CPUS)])),
+            UNKNOWN_CPUS..THREADS => Some(What::Unknown(CpuStatus::ALL[at(UNKNOWN_CPUS)])),
+            _ => Some(What::Thread(ThreadState::ALL[at(THREADS)])),
+        }
+    }
+
+    /// ns that pass up to it.
+    #[inline]
+    fn passed(self) -> u64 {
+        if self.code() == GAP {
+            u64::from(self.thread()) << u32::BITS | u64::from(self.length)
+        } else {
+            self.since.into()
+        }
+    }
+
+    /// The number of the CPU or the thread that its row is about.
+    #[inline]
+    fn number(self) -> u32 {
+        if self.code() < THREADS { self.cpu.into() } else { self.thread() }
+    }
 }
 
 /// Stands for no place.
@@ -119,30 +193,33 @@ impl StateRows {
     pub(super) fn reserve(&mut self, at: Ns) -> u32 {
         let begin = *self.begin.get_or_insert(at.saturating_sub(Ns::from(ROOM)));
         let from = at.checked_sub(begin).and_then(|since| u64::try_from(since).ok());
-        let last = self.places.last().map_or(0, |last| last.from);
-        match (from, u32::try_from(self.places.len())) {
-            (Some(from), Ok(place)) if from >= last && place < NO_PLACE => {
-                self.places.push(Place { from, length: 0, number: 0, other: 0, what: What::Other });
-                place
-            }
-            _ => NO_PLACE,
+        let since = from.and_then(|from| from.checked_sub(self.last));
+        let (Some(from), Some(since)) = (from, since) else { return NO_PLACE };
+        let (gap, since) = match u16::try_from(since) {
+            Ok(since) => (None, since),
+            Err(_) => match Place::gap(since) {
+                Some(gap) => (Some(gap), 0),
+                None => return NO_PLACE,
+            },
+        };
+        if self.places.len() >= NO_PLACE as usize - 1 {
+            return NO_PLACE;
         }
+        self.places.extend(gap);
+        self.places.push(Place { length: 0, word: NO_ROW << THREAD_BITS, since, cpu: 0 });
+        self.last = from;
+        self.places.len() as u32 - 1
     }
 
     /// Puts a row of the first machine into a place that begins when it does; false when it needs more room. `other` is the
     /// thread of a CPU.
     #[inline]
     pub(super) fn put(&mut self, (from, to): (Ns, Ns), number: i64, other: i64, what: What, place: u32) -> bool {
-        let Some(place) = self.places.get_mut(place as usize) else { return false };
-        let (Ok(length), Ok(number), Ok(other)) =
-            (u32::try_from(to - from), u32::try_from(number), u32::try_from(other))
-        else {
+        let (Some(place), Ok(length)) = (self.places.get_mut(place as usize), u32::try_from(to - from)) else {
             return false;
         };
-        if self.begin.unwrap_or(0) + Ns::from(place.from) != from || what.kind().is_none() {
-            return false;
-        }
-        *place = Place { length, number, other, what, ..*place };
+        let Some(row) = place.of(length, number, other, what) else { return false };
+        *place = row;
         self.placed += 1;
         true
     }
@@ -198,25 +275,28 @@ impl StateRows {
         let (mut of_cpus, mut of_threads, mut tids, mut ends) =
             ([u32::MAX, 0], [u32::MAX, 0], [u32::MAX, 0], [u64::MAX, 0]);
         let widened = |edges: &mut [u32; 2], number: u32| *edges = [edges[0].min(number), edges[1].max(number)];
+        let (mut from, mut begins) = (0, None);
         for place in &self.places {
-            match place.what {
-                What::Cpu(status) | What::Unknown(status) => {
-                    statuses |= 1 << status as u32;
-                    widened(&mut of_cpus, place.number);
-                    widened(&mut tids, place.other);
+            from += place.passed();
+            let code = place.code();
+            match code {
+                NO_ROW | GAP => continue,
+                CPUS..THREADS => {
+                    statuses |= 1 << ((code - CPUS) % CpuStatus::ALL.len() as u32);
+                    widened(&mut of_cpus, place.cpu.into());
+                    widened(&mut tids, place.thread());
                 }
-                What::Thread(state) => {
-                    states |= 1 << state as u32;
-                    widened(&mut of_threads, place.number);
+                _ => {
+                    states |= 1 << (code - THREADS);
+                    widened(&mut of_threads, place.thread());
                 }
-                What::Irq(_) | What::Other => continue,
             }
-            let to = place.from + u64::from(place.length);
+            let to = from + u64::from(place.length);
             ends = [ends[0].min(to), ends[1].max(to)];
+            begins = Some((begins.map_or(from, |(first, _)| first), from));
         }
-        let is_row = |place: &&Place| place.what.kind().is_some();
-        if let (Some(first), Some(last)) = (self.places.iter().find(is_row), self.places.iter().rfind(is_row)) {
-            [first.from, last.from].iter().for_each(|from| times[0].widen(*from));
+        if let Some((first, last)) = begins {
+            [first, last].iter().for_each(|from| times[0].widen(*from));
             ends.iter().for_each(|to| times[1].widen(*to));
         }
         for (is_other, kind, [low, high]) in [(false, CPU, of_cpus), (true, CPU, tids), (false, THREAD, of_threads)] {
@@ -286,12 +366,19 @@ impl StateRows {
         let mut next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
         // Rows of one time: their kinds and numbers as one number, and their places.
         let mut group: Vec<(u64, Place)> = Vec::new();
-        for places in self.places.chunk_by(|a, b| a.from == b.from) {
+        let mut since = 0;
+        // A time has places that follow each other without a gap, of which all but the first pass no time.
+        for places in self.places.chunk_by(|_, next| next.code() != GAP && next.since == 0) {
+            since += places[0].passed();
             group.clear();
             // There are two or three most often, so that each is brought to where it belongs at once.
             for place in places {
-                let Some(kind) = place.what.kind() else { continue };
-                let key = (kind as u64) << u32::BITS | u64::from(place.number);
+                let kind = match place.code() {
+                    NO_ROW | GAP => continue,
+                    CPUS..THREADS => CPU,
+                    _ => THREAD,
+                };
+                let key = (kind as u64) << u32::BITS | u64::from(place.number());
                 match group.last() {
                     Some((last, _)) if *last > key => {
                         let at = group.partition_point(|(known, _)| *known <= key);
@@ -300,22 +387,23 @@ impl StateRows {
                     _ => group.push((key, *place)),
                 }
             }
-            let Some(time) = places.first().map(|place| self.time(place.from)) else { continue };
+            let time = self.time(since);
             for (key, place) in &group {
                 while next_time <= time
                     && let Some(row) = next
-                    && self.place(row) < (time, (key >> u32::BITS) as usize, place.number.into())
+                    && self.place(row) < (time, (key >> u32::BITS) as usize, place.number().into())
                 {
                     self.show(row, each);
                     next = late.next();
                     next_time = next.map_or(Ns::MAX, |next| self.place(next).0);
                 }
+                let Some(what) = place.what() else { continue };
                 each(&StateRow {
                     from: time,
                     to: time + Ns::from(place.length),
                     machine: 0,
-                    number: place.number.into(),
-                    of: place.what.of(place.other.into()),
+                    number: place.number().into(),
+                    of: what.of(place.thread().into()),
                 });
             }
         }
@@ -512,7 +600,8 @@ mod tests {
         ];
         let (mut rows, mut late) = (StateRows::new(RowForm::default()), StateRows::new(RowForm::default()));
         let places: Vec<u32> = given.iter().map(|row| rows.reserve(row.from)).collect();
-        assert_eq!((places[7], rows.reserve(99), rows.len()), (7, NO_PLACE, 0));
+        // The first one stands behind a gap.
+        assert_eq!((places[7], rows.reserve(99), rows.len()), (8, NO_PLACE, 0));
         for (row, place) in given.iter().zip(places).rev() {
             // Its place stays empty.
             let place = if row.number == 9 { NO_PLACE } else { place };
@@ -533,7 +622,48 @@ mod tests {
         };
         assert_eq!(shown(&rows), shown(&late));
         assert_eq!((rows.len(), late.len(), rows.placed), (12, 12, 4));
+        assert_eq!(size_of::<Place>(), 12);
         for key in [StateKey::From, StateKey::To, StateKey::Cpu, StateKey::Tid, StateKey::Nr] {
+            assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn places_have_gaps_of_any_length() {
+        let (mut rows, mut late) = (StateRows::new(RowForm::default()), StateRows::new(RowForm::default()));
+        let mut from = 1_700_000_000_000_000_000;
+        for (at, gap) in
+            [0, 0, 1, 65_535, 65_536, 1u64 << 32, 0, (1 << 58) + 12_345, 7, 1 << 60, 3].into_iter().enumerate()
+        {
+            from += Ns::from(gap);
+            let place = rows.reserve(from);
+            assert_eq!(place == NO_PLACE, at >= 9, "a trace is not that long: {gap}");
+            for row in [thread(from, at as i64)] {
+                rows.push(&row, place);
+                late.push(&row, NO_PLACE);
+            }
+        }
+        // Numbers that a place has no room for.
+        for number in [1 << THREAD_BITS, i64::MAX] {
+            for (of, number) in [
+                (StateOf::Cpu { tid: Some(number), status: CpuStatus::Idle }, 1),
+                (StateOf::Thread(ThreadState::Wait), number),
+            ] {
+                let row = StateRow { from, to: from + 1, machine: 0, number, of };
+                rows.push(&row, 3);
+                late.push(&row, NO_PLACE);
+            }
+        }
+        assert_eq!(rows.placed, 9);
+        rows.sort();
+        late.sort();
+        let shown = |rows: &StateRows| {
+            let mut found = Vec::new();
+            rows.for_each(&mut |row| found.push(format!("{row:?}")));
+            found
+        };
+        assert_eq!(shown(&rows), shown(&late));
+        for key in [StateKey::From, StateKey::To, StateKey::Tid, StateKey::Cpu] {
             assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
         }
     }
