@@ -1,16 +1,16 @@
 //! Concepts: events of kernels, whatever a tracer calls them. The table is `concepts.txt`; users may put lines before it.
 
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::{Span, suggest};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{EventClassId, FieldPath, Schema, Scope};
 
+use crate::built_in;
 use crate::fields::member;
 use crate::recording::Recording;
-use crate::states::Map;
 
 crate::named! {
     /// Meaning of an event for a machine.
@@ -231,7 +231,7 @@ pub struct Concepts {
 }
 
 #[derive(Clone, Debug)]
-struct Line {
+pub(crate) struct Line {
     concept: Concept,
     events: Vec<Name>,
     fields: Vec<Wanted>,
@@ -337,11 +337,8 @@ impl Concepts {
         let mut start = 0;
         for line in text.split_inclusive('\n') {
             let content = &line[..line.find('#').unwrap_or(line.len())];
-            let mut words = words(content, start);
+            lines.extend(read_line(text, content, start)?);
             start += line.len();
-            if let Some((span, word)) = words.next() {
-                lines.push(line_of(text, span, word, &mut words)?);
-            }
         }
         Ok(Concepts { lines, has_built_in: false })
     }
@@ -386,15 +383,14 @@ impl Concepts {
     fn first<P>(&self, names: &[&str], is_running: bool, place: impl Fn(&Named) -> Option<P>) -> Option<Tie<P>> {
         let own = self.lines.iter().find_map(|line| line.tie(names, is_running, &place));
         own.or_else(|| {
-            let built_in = self.has_built_in.then(BuiltIn::get)?;
-            built_in.of(names, is_running).find_map(|line| line.tie(names, is_running, &place))
+            let mut built_in = self.has_built_in.then(|| built_in::of(names, is_running))?;
+            built_in.find_map(|line| line.tie(names, is_running, &place))
         })
     }
 
     /// Events of the table that a concept is tied to, as they are written, and without those of legacy tracers.
     pub fn events(&self, concept: Concept) -> impl Iterator<Item = &str> {
-        let built_in = self.has_built_in.then(BuiltIn::get).into_iter();
-        let built_in = built_in.flat_map(|table| &table.lines).filter_map(LazyLine::line);
+        let built_in = self.has_built_in.then(built_in::lines).into_iter().flatten().map(|line: &Line| line);
         let lines = self.lines.iter().chain(built_in).filter(move |line| line.concept == concept && !line.is_legacy);
         lines.flat_map(|line| line.events.iter().map(|name| &*name.text))
     }
@@ -425,95 +421,9 @@ impl Line {
     }
 }
 
-/// The lines of [`TEXT`] by the names of their events. Small traces use a few of them: only these are read.
-struct BuiltIn {
-    lines: Vec<LazyLine>,
-    /// For each name that is no glob, the first of its entries in `entries`.
-    by_name: Map<&'static str, usize>,
-    /// Lines, and the next entry of the same name.
-    entries: Vec<(usize, Option<usize>)>,
-    /// Globs: what stands before the first sign that stands for others, and the line.
-    globs: Vec<(&'static str, usize)>,
-    /// Those of contexts that name the thread that runs.
-    running: Vec<(&'static str, usize)>,
-}
-
-/// A line that is read when it is asked for.
-struct LazyLine {
-    content: &'static str,
-    start: usize,
-    line: OnceLock<Option<Line>>,
-}
-
-impl LazyLine {
-    fn line(&self) -> Option<&Line> {
-        let read = || {
-            let mut words = words(self.content, self.start);
-            let (span, word) = words.next()?;
-            // A test reads them all.
-            line_of(TEXT, span, word, &mut words).ok()
-        };
-        self.line.get_or_init(read).as_ref()
-    }
-}
-
-impl BuiltIn {
-    fn get() -> &'static BuiltIn {
-        static TABLE: OnceLock<BuiltIn> = OnceLock::new();
-        TABLE.get_or_init(|| BuiltIn::new(TEXT))
-    }
-
-    fn new(text: &'static str) -> BuiltIn {
-        let (by_name, entries) = (Map::with_capacity_and_hasher(256, Default::default()), Vec::with_capacity(256));
-        let mut table = BuiltIn { lines: Vec::new(), by_name, entries, globs: Vec::new(), running: Vec::new() };
-        let mut start = 0;
-        for line in text.split_inclusive('\n') {
-            let content = &line[..line.find('#').unwrap_or(line.len())];
-            let mut words = content.split_ascii_whitespace();
-            if let (Some(concept), Some(events)) = (words.next(), words.next()) {
-                let (number, is_running) = (table.lines.len(), concept == Concept::Running.name());
-                events.split('|').for_each(|event| table.add(event, number, is_running));
-                table.lines.push(LazyLine { content, start, line: OnceLock::new() });
-            }
-            start += line.len();
-        }
-        table
-    }
-
-    fn add(&mut self, event: &'static str, line: usize, is_running: bool) {
-        let globs = if is_running { &mut self.running } else { &mut self.globs };
-        if let Some(at) = event.find(GLOBS) {
-            globs.push((&event[..at], line));
-            return;
-        }
-        let next = self.by_name.insert(event, self.entries.len());
-        self.entries.push((line, next));
-    }
-
-    /// The lines that may be about events of these names, in their order.
-    fn of(&self, names: &[&str], is_running: bool) -> impl Iterator<Item = &Line> {
-        let starts = |prefix: &str| names.iter().any(|name| name.starts_with(prefix));
-        let globs = if is_running { &self.running } else { &self.globs };
-        let mut found: Vec<usize> = globs.iter().filter(|(prefix, _)| starts(prefix)).map(|(_, line)| *line).collect();
-        for name in names {
-            let mut next = self.by_name.get(name).copied();
-            while let Some((line, before)) = next.and_then(|at| self.entries.get(at)) {
-                found.push(*line);
-                next = *before;
-            }
-        }
-        found.sort_unstable();
-        found.dedup();
-        found.into_iter().filter_map(|line| self.lines[line].line())
-    }
-}
-
-/// Signs that make a name a glob.
-const GLOBS: [char; 3] = ['*', '?', '\\'];
-
 impl Name {
     fn fits(&self, name: &str) -> bool {
-        self.glob.as_ref().map_or(self.text == name, |glob| glob.matches(name.as_bytes()))
+        self.text == "*" || self.glob.as_ref().map_or(self.text == name, |glob| glob.matches(name.as_bytes()))
     }
 
     /// The text that the first `*` stands for, with what stands for all globs behind it.
@@ -521,6 +431,12 @@ impl Name {
         let (Some(first), Some(last)) = (self.text.find('*'), self.text.rfind('*')) else { return name };
         name.get(first..name.len().saturating_sub(self.text.len() - last - 1)).unwrap_or(name)
     }
+}
+
+/// Reads the content of a line that begins at `start`; `None` when it says nothing.
+pub(crate) fn read_line(text: &str, content: &str, start: usize) -> Result<Option<Line>> {
+    let mut words = words(content, start);
+    words.next().map(|(span, word)| line_of(text, span, word, &mut words)).transpose()
 }
 
 /// The words of a line that begins at `start`, with their places.
@@ -550,7 +466,7 @@ fn line_of<'t>(
     };
     let mut line = Line { concept, events: Vec::new(), fields: Vec::new(), is_legacy: false };
     for text in events.split('|').filter(|text| !text.is_empty()) {
-        let glob = text.contains(GLOBS).then(|| Pattern::glob(text));
+        let glob = text.bytes().any(built_in::is_glob).then(|| Pattern::glob(text));
         line.events.push(Name { text: text.to_string(), glob });
     }
     for (span, word) in words {

@@ -23,6 +23,7 @@
 //! A part of the crate `tracemill`, which names what programs should use: this API may change at any time.
 #![forbid(unsafe_code)]
 
+mod built_in;
 mod class;
 mod concepts;
 mod cpu;

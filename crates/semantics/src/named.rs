@@ -17,7 +17,7 @@ macro_rules! named {
             $vis const ALL: &'static [$name] = &[$($name::$variant),*];
 
             /// Its name in tables.
-            $vis fn name(self) -> &'static str {
+            $vis const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
 

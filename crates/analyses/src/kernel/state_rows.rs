@@ -638,10 +638,9 @@ mod tests {
             from += Ns::from(gap);
             let place = rows.reserve(from);
             assert_eq!(place == NO_PLACE, at >= 9, "a trace is not that long: {gap}");
-            for row in [thread(from, at as i64)] {
-                rows.push(&row, place);
-                late.push(&row, NO_PLACE);
-            }
+            let row = thread(from, at as i64);
+            rows.push(&row, place);
+            late.push(&row, NO_PLACE);
         }
         // Numbers that a place has no room for.
         for number in [1 << THREAD_BITS, i64::MAX] {

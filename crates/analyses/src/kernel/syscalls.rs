@@ -1,6 +1,6 @@
 //! `syscalls`: how long system calls took, and how they failed (section 3.5).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::OnceLock;
 
@@ -196,17 +196,14 @@ const MAX_ERRNO: i64 = 4095;
 
 /// The name of an error of Linux; its number when it has none. `None` when it is no error.
 pub(super) fn errno_name(number: i64) -> Option<&'static str> {
-    static NAMES: OnceLock<Vec<Box<str>>> = OnceLock::new();
+    static NAMES: OnceLock<HashMap<i64, &'static str>> = OnceLock::new();
+    static OTHERS: [OnceLock<Box<str>>; MAX_ERRNO as usize + 1] = [const { OnceLock::new() }; MAX_ERRNO as usize + 1];
     let names = NAMES.get_or_init(|| {
-        let mut names: Vec<Box<str>> = (0..=MAX_ERRNO).map(|number| number.to_string().into()).collect();
         let pairs = ERRNOS.split_ascii_whitespace().filter_map(|pair| pair.split_once('='));
-        for (number, name) in pairs {
-            let at: Option<usize> = number.parse().ok();
-            at.and_then(|at| names.get_mut(at)).into_iter().for_each(|own| *own = name.into());
-        }
-        names
+        pairs.filter_map(|(number, name)| Some((number.parse().ok()?, name))).collect()
     });
-    usize::try_from(number).ok().and_then(|at| names.get(at)).map(|name| &**name)
+    let other = || Some(&**OTHERS.get(usize::try_from(number).ok()?)?.get_or_init(|| number.to_string().into()));
+    names.get(&number).copied().or_else(other)
 }
 
 /// The errors of Linux on most machines (`asm-generic/errno.h`).
