@@ -6,7 +6,8 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
 
-use super::{All, Analysis, Asked, Cell, Known, PeriodOf, Table};
+use super::all::All;
+use super::{Analysis, Asked, Cell, Known, PeriodOf, Table};
 
 struct Fields<'a>(Vec<(Field, &'a str)>);
 
