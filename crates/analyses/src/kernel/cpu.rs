@@ -182,7 +182,7 @@ impl Cpu {
     }
 }
 
-/// What rows of threads say.
+/// The values of rows of threads.
 struct OfThreads(Rc<Machines>);
 
 impl Describe<2, OfThread> for OfThreads {

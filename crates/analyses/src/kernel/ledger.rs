@@ -1,7 +1,7 @@
 //! Accounts by key: those that were not asked for in a while are kept as bytes, as those of threads that ended are.
 //!
 //! Traces may have many millions of threads that lived for a short time, and a row for each of them: an account that is open
-//! takes some hundred bytes, one that is closed some ten.
+//! takes some hundred bytes, one that is closed some tens.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -165,7 +165,7 @@ impl<const N: usize, A: Account> Ledger<N, A> {
     fn reopen(&mut self, key: Key<N>, mut account: A) {
         match self.open.iter_mut().find(|open| open.key == key) {
             Some(open) => {
-                // Percentiles do not ask which of the durations came first.
+                // The parts that were closed are older.
                 std::mem::swap(&mut open.account, &mut account);
                 open.account.add(account);
             }
@@ -288,7 +288,7 @@ impl<const N: usize, A: Account> Closed<N, A> {
         self.key_at(self.place(self.parts(at).start))
     }
 
-    /// What was closed under the key of an account, in the order of keys.
+    /// The parts of an account, each closed by itself, in the order of keys.
     fn parts(&self, at: usize) -> Range<usize> {
         if self.firsts.is_empty() {
             return at..at + 1;

@@ -71,7 +71,7 @@ struct OpenWaits {
     open: Map<ThreadIndex, Open>,
     /// The one that the system call was which ended last.
     ended: Option<Open>,
-    /// Those of threads that are in the system call when all events have passed.
+    /// Number of waits of threads that are in the system call when all events have passed.
     unfinished: Option<u64>,
 }
 

@@ -58,7 +58,7 @@ struct Objects {
     known: Map<u32, Latest<i128, Object>>,
     unmatched_frees: u64,
     dropped: u64,
-    /// What the last event has allocated or freed, and where that was made.
+    /// The sums of the last event, and the place where its object was made.
     last: Option<(Sums, Option<i128>)>,
 }
 
@@ -145,7 +145,7 @@ fn number_of([.., number, kind]: &Key<4>) -> Option<i128> {
     }
 }
 
-/// What rows say.
+/// The values of rows.
 struct Groups {
     is_by_site: bool,
     machines: Rc<Machines>,

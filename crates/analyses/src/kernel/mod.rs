@@ -158,8 +158,9 @@ pub trait Analysis: Observer {
     ) {
     }
 
-    /// The same analysis about a period, which asks this one for what was before: so that this one is told all reports,
-    /// before others are, and has no table, and the other one those of its period only. `None` where it need not know.
+    /// An analysis of the same question about a period, which asks this one for what was before. From then on this one is
+    /// told all reports, before others are, and has no table; the other one hears those of its period only. `None` where
+    /// nothing before the period counts.
     fn within(&mut self, _period: &Asked) -> Option<Box<dyn Analysis>> {
         None
     }

@@ -168,7 +168,7 @@ impl Account for OfThread {
     }
 }
 
-/// What rows of threads say.
+/// The values of rows of threads.
 struct OfThreads(Rc<Machines>);
 
 impl Describe<2, OfThread> for OfThreads {

@@ -537,6 +537,12 @@ fn sort_by_number(places: &mut Vec<(u64, u32)>) {
 mod tests {
     use super::*;
 
+    fn shown(rows: &StateRows) -> Vec<String> {
+        let mut found = Vec::new();
+        rows.for_each(&mut |row| found.push(format!("{row:?}")));
+        found
+    }
+
     fn thread(from: Ns, number: i64) -> StateRow {
         StateRow { from, to: from + 5, machine: 0, number, of: StateOf::Thread(ThreadState::Wait) }
     }
@@ -562,8 +568,7 @@ mod tests {
         ];
         given.iter().for_each(|row| rows.push(row, NO_PLACE));
         rows.sort();
-        let mut found = Vec::new();
-        rows.for_each(&mut |row| found.push(format!("{row:?}")));
+        let found = shown(&rows);
         let mut expected = given.to_vec();
         expected.sort_by_key(|row| (row.from, row.kind(), row.number));
         assert_eq!(found, expected.iter().map(|row| format!("{row:?}")).collect::<Vec<_>>());
@@ -615,11 +620,6 @@ mod tests {
         }
         rows.sort();
         late.sort();
-        let shown = |rows: &StateRows| {
-            let mut found = Vec::new();
-            rows.for_each(&mut |row| found.push(format!("{row:?}")));
-            found
-        };
         assert_eq!(shown(&rows), shown(&late));
         assert_eq!((rows.len(), late.len(), rows.placed), (12, 12, 4));
         assert_eq!(size_of::<Place>(), 12);
@@ -656,11 +656,6 @@ mod tests {
         assert_eq!(rows.placed, 9);
         rows.sort();
         late.sort();
-        let shown = |rows: &StateRows| {
-            let mut found = Vec::new();
-            rows.for_each(&mut |row| found.push(format!("{row:?}")));
-            found
-        };
         assert_eq!(shown(&rows), shown(&late));
         for key in [StateKey::From, StateKey::To, StateKey::Tid, StateKey::Cpu] {
             assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
