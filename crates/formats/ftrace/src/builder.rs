@@ -150,6 +150,8 @@ pub struct FileBuilder {
     pub ftrace_formats: Vec<String>,
     /// Subsystems: their names and format files.
     pub systems: Vec<(&'static str, Vec<String>)>,
+    /// Format strings of the kernel, a line each.
+    pub format_strings: &'static str,
     /// Names of tasks, a line each.
     pub comms: &'static str,
     /// Options: id and content.
@@ -178,6 +180,7 @@ impl FileBuilder {
             header_page,
             ftrace_formats: Vec::new(),
             systems: Vec::new(),
+            format_strings: "0x1 : \"x\"\n",
             comms: "1 init\n7 a b\n",
             options: Vec::new(),
             buffers: vec![("", "mono", Vec::new())],
@@ -253,8 +256,7 @@ impl FileBuilder {
         out.extend(self.header_info());
         out.extend(self.formats(&self.ftrace_formats));
         out.extend(self.event_formats());
-        // Symbols and format strings: nobody asks for them.
-        for text in ["ffffffff81000000 T _stext\n", "0x1 : \"x\"\n"] {
+        for text in ["ffffffff81000000 T _stext\n", self.format_strings] {
             self.number(&mut out, text.len() as u64, 4);
             out.extend(text.bytes());
         }
@@ -324,6 +326,9 @@ impl FileBuilder {
             places.push((id, self.section(&mut out, id, &content, is_packed)));
         }
         places.push((17, self.section(&mut out, 17, &self.formats(&self.ftrace_formats), is_packed)));
+        let mut strings = bytes(self.order, self.format_strings.len() as u64, 4);
+        strings.extend(self.format_strings.bytes());
+        places.push((20, self.section(&mut out, 20, &strings, is_packed)));
         let mut buffers = Vec::new();
         for (name, clock, cpus) in &self.buffers {
             let at = out.len();

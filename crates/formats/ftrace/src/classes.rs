@@ -13,18 +13,23 @@
 //! [`Place::Located`]: tracemill_model::schema::Place
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use tracemill_model::error::Error;
 use tracemill_model::schema::{
     ArrayClass, ByteOrder, DisplayBase, Encoding, EventClass, EventClassId, FieldClass, FieldClassId, FieldKind,
-    IntegerClass, Length, Member, OpenIds, Place, Schema, StreamClass, StreamClassId, StringClass, StringLength,
-    StructClass,
+    IntegerClass, Length, Member, OpenIds, Place, RenderedClass, Schema, StreamClass, StreamClassId, StringClass,
+    StringLength, StructClass,
 };
 
 use super::event_format::{Content, Element, EventFormat, Field, Machine, Place as FieldPlace};
+use super::format_strings::{FormatStrings, PrintkText};
 
 /// Bytes of the place of a dynamic field.
 const LOCATOR_BYTES: u32 = 8;
+
+/// The field with the text of a `trace_printk`.
+const TEXT: &str = "text";
 
 /// The numeric id of the class of events that no format describes: ids of events have 16 bits.
 const UNKNOWN: u64 = 1 << 16;
@@ -38,6 +43,37 @@ pub(crate) struct Classes {
     pub(crate) unknown: EventClassId,
 }
 
+/// Oddities of formats, by the number of the event: they are reported when such an event occurs.
+#[derive(Debug, Default)]
+pub(crate) struct FormatOddities {
+    /// Formats that cannot be used.
+    pub(crate) unusable: HashMap<u16, Error>,
+    /// Formats whose number another one has too.
+    pub(crate) ambiguous: HashMap<u16, Error>,
+    /// Formats that name fields twice, and the packet that reported it: its stream and number.
+    reported: Mutex<HashMap<u16, (String, usize)>>,
+}
+
+impl FormatOddities {
+    /// The oddities of a file.
+    pub(crate) fn new(unusable: HashMap<u16, Error>, ambiguous: HashMap<u16, Error>) -> Self {
+        FormatOddities { unusable, ambiguous, reported: Mutex::default() }
+    }
+
+    /// The warning that a format names fields twice, for the first packet with such an event. When that packet is read again,
+    /// it has the warning again.
+    pub(crate) fn repeated(&self, id: u16, layout: &RecordLayout, stream: &str, packet: usize) -> Option<Error> {
+        let name = layout.repeated.first()?;
+        // A reader that panics leaves a whole table behind.
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        let first = reported.entry(id).or_insert_with(|| (stream.to_string(), packet));
+        ((first.0.as_str(), first.1) == (stream, packet)).then(|| {
+            let error = Error::inconsistent(format!("the format of `{}` has several fields `{name}`", layout.name));
+            error.in_event(&*layout.name).with_help(format!("they are shown as `{name}`, `{name}_2` and so on"))
+        })
+    }
+}
+
 /// A class, and how its records become what its plans read.
 #[derive(Clone, Debug)]
 pub struct RecordLayout {
@@ -49,6 +85,8 @@ pub struct RecordLayout {
     pub min_bytes: usize,
     /// Fields that do not have their place in the record fixed by the format.
     pub dynamic: Vec<Field>,
+    /// Names that the format gives to several fields.
+    pub(crate) repeated: Vec<String>,
 }
 
 impl Classes {
@@ -63,7 +101,8 @@ impl RecordLayout {
     /// The layout of the records of a class, from their format.
     pub fn new(class: EventClassId, name: Arc<str>, format: &EventFormat) -> Self {
         let dynamic = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).cloned().collect();
-        RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic }
+        let repeated = format.repeated.clone();
+        RecordLayout { class, name, min_bytes: format.min_bytes() as usize, dynamic, repeated }
     }
 
     /// Appends a record in the form that the plans of its class read, behind `base` bytes of the event; calls `wrong` for
@@ -102,21 +141,21 @@ pub fn push_locator(out: &mut Vec<u8>, offset: usize, len: usize) {
 pub(crate) fn add_stream(
     schema: &mut Schema,
     stream: StreamClass,
-    formats: &[EventFormat],
+    formats: &[(String, EventFormat)],
     fields: &mut SharedFields,
 ) -> Option<(StreamClassId, Classes)> {
-    let common = formats.first().map(|format| format.common.as_slice()).unwrap_or(&[]);
+    let common = formats.first().map(|(_, format)| format.common.as_slice()).unwrap_or(&[]);
     let members = common.iter().map(|field| fields.member(schema, field, &mut Vec::new(), 0)).collect();
     let header = add_struct(schema, members);
     let stream = schema.add_stream(StreamClass { event_header: Some(header), has_cpu: true, ..stream })?;
     let mut by_id: Vec<Option<Box<RecordLayout>>> = Vec::new();
-    for format in formats {
+    for (system, format) in formats {
         let at = usize::from(format.id);
         if by_id.len() <= at {
             by_id.resize_with(at + 1, || None);
         }
         let name: Arc<str> = format.name.as_str().into();
-        let payload = fields.payload(schema, format, 0);
+        let payload = fields.payload_of(schema, system, format);
         let class = EventClass {
             name: Some(name.clone()),
             payload: Some(payload),
@@ -134,23 +173,56 @@ pub struct SharedFields {
     payloads: HashMap<u16, FieldClassId>,
     names: HashMap<String, Arc<str>>,
     byte_order: ByteOrder,
+    /// Format strings of the kernel's code, where they are known.
+    format_strings: Option<Arc<FormatStrings>>,
 }
 
 impl SharedFields {
     /// No classes yet, of records in this byte order.
     pub fn new(byte_order: ByteOrder) -> Self {
-        SharedFields { payloads: HashMap::new(), names: HashMap::new(), byte_order }
+        SharedFields { payloads: HashMap::new(), names: HashMap::new(), byte_order, format_strings: None }
+    }
+
+    /// Shows the texts of `trace_printk` too.
+    pub(crate) fn with_format_strings(mut self, strings: Arc<FormatStrings>) -> Self {
+        self.format_strings = Some(strings);
+        self
+    }
+
+    /// The payload of an event of a system, with the text that it stands for.
+    fn payload_of(&mut self, schema: &mut Schema, system: &str, format: &EventFormat) -> FieldClassId {
+        let dynamic = || format.fields.iter().filter(|field| field.place != FieldPlace::Fixed);
+        let place = |at: usize| at * LOCATOR_BYTES as usize;
+        let locator = |wanted: &Field| dynamic().position(|field| field.name == wanted.name).map(place);
+        let strings = self.format_strings.clone().filter(|_| system == "ftrace");
+        let text = strings.and_then(|strings| PrintkText::of(&strings, format, place(dynamic().count()), locator));
+        self.payload_with(schema, format, 0, text)
     }
 
     /// The payload of an event, `base` bytes of which stand before its record.
     pub fn payload(&mut self, schema: &mut Schema, format: &EventFormat, base: u32) -> FieldClassId {
+        self.payload_with(schema, format, base, None)
+    }
+
+    fn payload_with(
+        &mut self,
+        schema: &mut Schema,
+        format: &EventFormat,
+        base: u32,
+        text: Option<PrintkText>,
+    ) -> FieldClassId {
         if let Some(&payload) = self.payloads.get(&format.id) {
             return payload;
         }
         let count = format.fields.iter().filter(|field| field.place != FieldPlace::Fixed).count() as u32;
         let begin = base + count * LOCATOR_BYTES;
         let mut locators = (0..count).map(|at| base + at * LOCATOR_BYTES).rev().collect();
-        let members = format.fields.iter().map(|field| self.member(schema, field, &mut locators, begin)).collect();
+        let members = format.fields.iter().map(|field| self.member(schema, field, &mut locators, begin));
+        let mut members: Vec<Member> = members.collect();
+        if let Some(text) = text.filter(|_| format.field(TEXT).is_none()) {
+            let kind = FieldKind::Rendered(RenderedClass { len_bytes: 0, render: Arc::new(text) });
+            members.push(Member::new(TEXT, schema.add_field_class(FieldClass::new(kind, 8))));
+        }
         let payload = add_struct(schema, members);
         self.payloads.insert(format.id, payload);
         payload

@@ -1,12 +1,13 @@
 //! Contents of a `trace.dat`: the sections that versions 6 and 7 have in common.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::ByteOrder;
 
 use super::bytes::{Reader, text};
 use super::event_format::{EventFormat, Field, Machine};
+use super::format_strings::FormatStrings;
 use super::options::Options;
 use super::ring_buffer::{MAX_PAGE_BYTES, PageLayout};
 use super::{v6, v7};
@@ -19,6 +20,8 @@ pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 const MAX_FAULTS: usize = 100;
 /// Fields that all formats may have together: a large kernel has some 30,000.
 const MAX_FIELDS: usize = 1 << 18;
+/// Different sets of common fields that are looked at.
+const MAX_COMMON: usize = 16;
 /// CPUs that a buffer may have, and all buffers of a file together.
 pub(crate) const MAX_CPUS: u32 = 1 << 16;
 
@@ -37,6 +40,10 @@ pub(crate) struct Container {
     pub(crate) layout: PageLayout,
     /// Formats of events with their systems; the ids differ.
     pub(crate) formats: Vec<(String, EventFormat)>,
+    /// What is wrong with formats that cannot be used, by the number of the event: it matters when such an event occurs.
+    pub(crate) unusable: HashMap<u16, Error>,
+    /// Format strings of the kernel's code.
+    pub(crate) format_strings: FormatStrings,
     /// Names of processes.
     pub(crate) comms: Vec<(i64, String)>,
     /// Options.
@@ -47,8 +54,13 @@ pub(crate) struct Container {
     pub(crate) compression: Option<(String, String)>,
     /// Errors of parts that cannot be read.
     pub(crate) faults: Faults<MAX_FAULTS>,
+    /// Formats whose numbers other formats have too, by that number.
+    pub(crate) ambiguous: HashMap<u16, Error>,
+    /// The text with the kernel's symbols, until all sections are read.
+    symbols: Vec<u8>,
     fields: usize,
-    ids: Vec<bool>,
+    /// Places of the formats by the numbers of their events.
+    offsets: HashMap<u16, u64>,
 }
 
 /// The trace data of one instance of the tracer.
@@ -125,7 +137,6 @@ impl Container {
             long_bytes,
             page_bytes,
             layout: PageLayout::new(machine, page_bytes as usize),
-            ids: vec![false; 1 << 16],
             ..Container::default()
         };
         if version_number == 6 {
@@ -133,6 +144,9 @@ impl Container {
         } else {
             v7::read(&mut container, &mut reader, file)?;
         }
+        container.check_formats();
+        let symbols = std::mem::take(&mut container.symbols);
+        container.format_strings.finish(&symbols, machine);
         container.check_cpus(file.len() as u64);
         Ok(container)
     }
@@ -199,41 +213,77 @@ impl Container {
                 Ok(format) => self.add_format(system, format, offset),
                 Err(error) => {
                     let help = format!("events of this format, of the system `{system}`, are shown as bytes");
-                    self.fault(error.at_offset(offset).with_help(help));
+                    let error = error.at_offset(offset).with_help(help);
+                    // No event can have a format without a number.
+                    if let Some(id) = EventFormat::number(&content) {
+                        self.unusable.entry(id).or_insert(error);
+                    }
                 }
             }
         }
         Ok(())
     }
 
+    /// Drops formats that do not fit the others, when all have been read.
+    pub(crate) fn check_formats(&mut self) {
+        let mut counts: Vec<(&[Field], usize)> = Vec::new();
+        for (_, format) in &self.formats {
+            match counts.iter().position(|(common, _)| *common == format.common) {
+                Some(at) => counts[at].1 += 1,
+                None if counts.len() < MAX_COMMON => counts.push((&format.common, 1)),
+                None => {}
+            }
+        }
+        // Of as many formats the first ones.
+        let most = counts.iter().rev().max_by_key(|(_, count)| *count);
+        let Some(common) = most.map(|(common, _)| common.to_vec()) else { return };
+        let is_odd = |format: &EventFormat| format.common != common;
+        for (system, format) in self.formats.extract_if(.., |(_, format)| is_odd(format)) {
+            let message = format!("the common fields of `{}` are not those of the other events", format.name);
+            let help = format!("events of this format, of the system `{system}`, are shown as bytes");
+            let offset = self.offsets.get(&format.id).copied().unwrap_or(0);
+            let error = Error::malformed(message).at_offset(offset).with_help(help);
+            self.unusable.entry(format.id).or_insert(error);
+        }
+    }
+
     fn add_format(&mut self, system: &str, format: EventFormat, offset: u64) {
-        let bytes_help = "its events are shown as bytes";
-        let wrong = |message: String| Error::malformed(message).at_offset(offset).with_help(bytes_help);
-        let known = &mut self.ids[usize::from(format.id)];
-        if std::mem::replace(known, true) {
+        let id = format.id;
+        if self.offsets.contains_key(&id) {
             // The same event may be in several sections.
-            let same = self.formats.iter().find(|(_, other)| other.id == format.id);
-            if let Some((_, other)) = same.filter(|(_, other)| *other != format) {
-                let message = format!("`{}` has the number {} of `{}`", format.name, format.id, other.name);
-                self.fault(Error::malformed(message).at_offset(offset).with_help("the first one is taken"));
+            let same = self.formats.iter().find(|(_, other)| other.id == id);
+            if let Some((_, other)) = same.filter(|(_, known)| *known != format) {
+                let message = format!("`{}` has the number {id} of `{}`", format.name, other.name);
+                let error = Error::malformed(message).at_offset(offset).with_help("the first one is taken");
+                self.ambiguous.entry(id).or_insert(error);
             }
             return;
         }
-        let first = self.formats.first().map(|(_, first)| &first.common);
-        if first.is_some_and(|first| *first != format.common) {
-            let message = format!("the common fields of `{}` are not those of the events before it", format.name);
-            return self.fault(wrong(message));
-        }
+        self.offsets.insert(id, offset);
         let is_type = |field: &Field| field.name == "common_type" && (field.offset, field.size) == (0, 2);
-        if !format.common.iter().any(is_type) {
-            return self.fault(wrong(format!("`{}` does not begin with a `common_type` of 2 bytes", format.name)));
-        }
         self.fields += format.fields.len() + 1;
-        if self.fields > MAX_FIELDS {
-            let message = format!("more than {MAX_FIELDS} fields in all formats");
-            return self.fault(Error::unsupported(message).at_offset(offset).with_help(bytes_help));
-        }
-        self.formats.push((system.to_string(), format));
+        let error = if !format.common.iter().any(is_type) {
+            Error::malformed(format!("`{}` does not begin with a `common_type` of 2 bytes", format.name))
+        } else if self.fields > MAX_FIELDS {
+            Error::unsupported(format!("more than {MAX_FIELDS} fields in all formats"))
+        } else {
+            return self.formats.push((system.to_string(), format));
+        };
+        self.unusable.entry(id).or_insert(error.at_offset(offset).with_help("its events are shown as bytes"));
+    }
+
+    /// Format strings of the kernel's code: lines of an address and a string.
+    pub(crate) fn read_format_strings(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let len = reader.u32("the size of the kernel's format strings")?;
+        self.format_strings.read(&text(reader.take(len.into(), "the kernel's format strings")?));
+        Ok(())
+    }
+
+    /// Names of addresses of the kernel, which format strings may ask for.
+    pub(crate) fn read_symbols(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        let len = reader.u32("the size of the kernel's symbols")?;
+        self.symbols = reader.take(len.into(), "the kernel's symbols")?.to_vec();
+        Ok(())
     }
 
     /// Names of processes: lines of a number and a name.

@@ -42,6 +42,8 @@ pub struct EventFormat {
     pub fields: Vec<Field>,
     /// The text after `print fmt:`.
     pub print_format: String,
+    /// Names that the file gives to several fields; all but the first of them got names of their own.
+    pub repeated: Vec<String>,
 }
 
 /// A field of a record.
@@ -124,6 +126,7 @@ impl EventFormat {
     pub fn parse(text: &str, machine: Machine) -> Result<EventFormat> {
         let (mut name, mut id, mut print_format) = (None, None, String::new());
         let (mut common, mut fields) = (Vec::new(), Vec::new());
+        let mut repeated: Vec<String> = Vec::new();
         for line in text.lines() {
             let line = line.trim();
             if let Some(text) = line.strip_prefix("name:") {
@@ -136,10 +139,15 @@ impl EventFormat {
             } else if let Some(text) = line.strip_prefix("print fmt:") {
                 print_format = text.trim().to_string();
             } else if let Some(field) = line.strip_prefix("field").and_then(after_colon) {
-                let field = Field::parse(field, machine)?;
+                let mut field = Field::parse(field, machine)?;
                 let list = if field.name.starts_with("common_") { &mut common } else { &mut fields };
+                // Kernels do this: `sys_enter_io_submit` has the number of the call and an argument as `nr`.
                 if list.iter().any(|known: &Field| known.name == field.name) {
-                    return Err(Error::malformed(format!("the field `{}` is declared twice", field.name)));
+                    let free = free_name(list, &field.name);
+                    let name = std::mem::replace(&mut field.name, free);
+                    if !repeated.contains(&name) {
+                        repeated.push(name);
+                    }
                 }
                 list.push(field);
                 if common.len() + fields.len() > MAX_FIELDS {
@@ -158,7 +166,12 @@ impl EventFormat {
                 "`{name}` has more than {MAX_DYNAMIC_FIELDS} fields of variable length"
             )));
         }
-        Ok(EventFormat { name, id, common, fields, print_format })
+        Ok(EventFormat { name, id, common, fields, print_format, repeated })
+    }
+
+    /// The event number in a format file, whatever else is wrong with the file.
+    pub fn number(text: &str) -> Option<u16> {
+        text.lines().find_map(|line| line.trim().strip_prefix("ID:"))?.trim().parse().ok()
     }
 
     /// The field of a name, common or not.
@@ -171,6 +184,13 @@ impl EventFormat {
         let fields = self.common.iter().chain(&self.fields);
         fields.filter(|field| field.place != Place::Rest).map(|field| field.offset + field.size).max().unwrap_or(0)
     }
+}
+
+/// The name with the first number from 2 on that makes it one that no field has.
+fn free_name(fields: &[Field], name: &str) -> String {
+    let is_free = |name: &String| fields.iter().all(|field| field.name != *name);
+    // Fields are fewer than the numbers.
+    (2..=MAX_FIELDS + 2).map(|number| format!("{name}_{number}")).find(is_free).unwrap_or_else(|| name.to_string())
 }
 
 /// The text after the colon of `field:` or `field special:`.
@@ -542,7 +562,17 @@ mod tests {
             fault("name: x\nID: 7\nfield:__data_loc char[] n;\toffset:0;\tsize:8;"),
             "the field `n` says in 8 bytes where it is, expected 4"
         );
-        let twice = "name: x\nID: 7\nfield:int a;\toffset:0;\tsize:4;\nfield:int a;\toffset:4;\tsize:4;";
-        assert_eq!(fault(twice), "the field `a` is declared twice");
+    }
+
+    #[test]
+    fn fields_of_one_name_get_names_of_their_own() {
+        let field = |name: &str, offset: u32| format!("field:int {name};\toffset:{offset};\tsize:4;\n");
+        // The second `a` does not take the name of the field before it.
+        let names = ["a", "a_2", "a", "b", "a", "b"];
+        let fields: String = names.iter().zip(0..).map(|(name, at)| field(name, at * 4)).collect();
+        let format = EventFormat::parse(&format!("name: x\nID: 7\n{fields}"), M64).unwrap();
+        let names: Vec<&str> = format.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!(names, ["a", "a_2", "a_3", "b", "a_4", "b_2"]);
+        assert_eq!(format.repeated, ["a", "b"]);
     }
 }

@@ -8,6 +8,7 @@
 //! container, v6, v7, options  what a file holds, and where
 //! event_format                format files: what records hold
 //! print_format                how the kernel would have printed them
+//! format_strings              texts of `trace_printk`
 //! ring_buffer                 pages: where records are, and when
 //! classes                     from formats to a schema
 //! packets, open               the trace as the engine reads it
@@ -24,6 +25,7 @@ pub mod classes;
 mod compression;
 pub mod container;
 pub mod event_format;
+mod format_strings;
 mod open;
 mod options;
 pub mod packets;

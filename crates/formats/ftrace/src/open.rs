@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockClass, ClockId, ClockOrigin, EnvValue, Schema, StreamClass, StreamClassId};
 
-use super::classes::{Classes, SharedFields, add_stream};
+use super::classes::{Classes, FormatOddities, SharedFields, add_stream};
 use super::compression::Algorithm;
 use super::container::{Buffer, Container, MAGIC};
 use super::event_format::EventFormat;
@@ -46,7 +46,9 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
         opener.open_buffer(buffer, &file, &mut streams);
     }
     let Opener { schema, streams: infos, classes, .. } = opener;
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(Reader { streams: infos, classes }));
+    let (unusable, ambiguous) = (std::mem::take(&mut container.unusable), std::mem::take(&mut container.ambiguous));
+    let oddities = FormatOddities::new(unusable, ambiguous);
+    let mut trace = OpenTrace::of_file(found, schema, Arc::new(Reader { streams: infos, classes, oddities }));
     trace.own_name = found.name.clone();
     trace.streams = streams;
     trace.sections = sections(&container, &buffers);
@@ -63,7 +65,7 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
 struct Opener<'c> {
     container: &'c mut Container,
     schema: Schema,
-    formats: Vec<EventFormat>,
+    formats: Vec<(String, EventFormat)>,
     fields: SharedFields,
     by_clock: HashMap<String, StreamClassId>,
     classes: HashMap<StreamClassId, Classes>,
@@ -76,8 +78,9 @@ impl<'c> Opener<'c> {
         schema.version = (container.version, 0);
         schema.byte_order = container.byte_order;
         schema.environment = environment(container);
-        let formats = container.formats.iter().map(|(_, format)| format.clone()).collect();
-        let fields = SharedFields::new(container.byte_order);
+        let formats = container.formats.clone();
+        let strings = Arc::new(std::mem::take(&mut container.format_strings));
+        let fields = SharedFields::new(container.byte_order).with_format_strings(strings);
         Opener {
             container,
             schema,

@@ -26,6 +26,8 @@ pub(crate) mod id {
     pub(crate) const HEADER_INFO: u16 = 16;
     pub(crate) const FTRACE_EVENTS: u16 = 17;
     pub(crate) const EVENT_FORMATS: u16 = 18;
+    pub(crate) const KALLSYMS: u16 = 19;
+    pub(crate) const PRINTK: u16 = 20;
     pub(crate) const CMDLINES: u16 = 21;
     pub(crate) const BUFFER_TEXT: u16 = 22;
 }

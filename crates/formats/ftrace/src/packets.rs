@@ -1,7 +1,6 @@
 //! Packets: some pages of the ring buffer of one CPU; and what opens them.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{Bytes, PacketData};
@@ -12,7 +11,7 @@ use tracemill_model::packet::{Gap, GapKind, Packet};
 use tracemill_model::schema::StreamClassId;
 
 use super::bytes::Reader as ByteReader;
-use super::classes::{Classes, copy_unknown};
+use super::classes::{Classes, FormatOddities, copy_unknown};
 use super::compression::{Algorithm, MAX_CHUNK_BYTES};
 use super::container::CpuData;
 use super::options::TscToNs;
@@ -34,6 +33,8 @@ pub(crate) struct Reader {
     pub(crate) streams: HashMap<String, StreamInfo>,
     /// Stream classes.
     pub(crate) classes: HashMap<StreamClassId, Classes>,
+    /// What is odd about formats.
+    pub(crate) oddities: FormatOddities,
 }
 
 /// Properties of a stream.
@@ -183,7 +184,12 @@ impl PacketReader for Reader {
         };
         let before = index.checked_sub(1).and_then(|before| stream.packets.at(before).end_cycles);
         let content = slice(bytes.bytes(), base as u64, len as u64);
-        let found = scan(content, info, classes, &places, before);
+        let found = scan(content, info, classes, &self.oddities, &places, before);
+        let repeated = found.repeated.iter().filter_map(|(&id, &at)| {
+            let warning = self.oddities.repeated(id, classes.layout(id)?, &stream.name, index)?;
+            Some(places.place(warning, at))
+        });
+        let warnings = repeated.collect();
         let mut packet = packet.clone();
         let (bytes, base_bytes) = match found.copies {
             None => (bytes, base),
@@ -195,7 +201,7 @@ impl PacketReader for Reader {
         Ok(OpenedPacket {
             data,
             faults: found.faults.finish(MORE_FAULTS),
-            warnings: Vec::new(),
+            warnings,
             gaps: found.gaps,
             can_be_copied: false,
         })
@@ -234,6 +240,8 @@ struct Scan {
     len: usize,
     faults: Faults,
     gaps: Vec<Gap>,
+    /// Numbers of events whose formats name fields twice, and where the first ones are.
+    repeated: BTreeMap<u16, usize>,
 }
 
 /// Calls `each` for every record of some pages: where its bytes are in `content`, its time, and them. `before` is the
@@ -290,10 +298,18 @@ pub fn each_record(
 }
 
 /// Finds the events of some pages. `before` is the time of what came before them.
-fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, before: Option<u64>) -> Scan {
+fn scan(
+    content: &[u8],
+    info: &StreamInfo,
+    classes: &Classes,
+    oddities: &FormatOddities,
+    places: &Places,
+    before: Option<u64>,
+) -> Scan {
     let machine = info.layout.machine;
     let (mut spine, mut copies, mut faults) = (Spine::default(), None, Faults::default());
     let mut unknown: BTreeMap<u16, (u64, usize)> = BTreeMap::new();
+    let (mut repeated, mut ambiguous) = (BTreeMap::new(), BTreeSet::new());
     let gaps = each_record(content, info, places, before, &mut faults, |at, cycles, bytes, faults| {
         let Some(id) = bytes.get(..2).map(|id| machine.number(id) as u16) else { return };
         let start_bits = (at * 8) as u32;
@@ -309,6 +325,12 @@ fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, b
             faults.tell(|| too_short(bytes.len(), class.min_bytes, &class.name, places, at));
             return;
         }
+        if !class.repeated.is_empty() {
+            repeated.entry(id).or_insert(at);
+        }
+        if !oddities.ambiguous.is_empty() && oddities.ambiguous.contains_key(&id) {
+            ambiguous.insert(id);
+        }
         let mut body_bits = start_bits;
         if !class.dynamic.is_empty() {
             let copies = copies.get_or_insert_with(|| content.to_vec());
@@ -320,10 +342,16 @@ fn scan(content: &[u8], info: &StreamInfo, classes: &Classes, places: &Places, b
         spine.push(class.class, cycles, start_bits, body_bits);
     });
     for (id, (count, at)) in unknown {
-        faults.tell(|| no_format(id, count, places, at).with_help("they are shown as bytes"));
+        faults.tell(|| match oddities.unusable.get(&id) {
+            Some(error) => error.clone(),
+            None => no_format(id, count, places, at).with_help("they are shown as bytes"),
+        });
+    }
+    for error in ambiguous.iter().filter_map(|id| oddities.ambiguous.get(id)) {
+        faults.tell(|| error.clone());
     }
     let len = copies.as_ref().map_or(content.len(), Vec::len);
-    Scan { spine, copies, len, faults, gaps }
+    Scan { spine, copies, len, faults, gaps, repeated }
 }
 
 /// A record that ends before the fields of its format.

@@ -45,6 +45,7 @@ fn open(bytes: Vec<u8>) -> OpenTrace {
 struct Read {
     lines: Vec<String>,
     faults: Vec<Error>,
+    warnings: Vec<Error>,
     gaps: Vec<Gap>,
 }
 
@@ -68,6 +69,7 @@ fn read(trace: &OpenTrace) -> Read {
                 }
             };
             read.faults.extend(opened.faults);
+            read.warnings.extend(opened.warnings);
             read.gaps.extend(opened.gaps);
             let data = Arc::new(opened.data);
             let mut chunk = Chunk::new(data.clone(), 0, 16);
@@ -438,17 +440,103 @@ fn formats_that_lie() {
     assert_eq!(
         read.faults(),
         [
-            "`offset:nowhere` of the field `int a` is no number",
-            "`again` has the number 9 of `tick`",
-            "the common fields of `other` are not those of the events before it",
             "a record of 12 bytes, and the format of `short` needs 16",
             "`s` is said to be where the record is not",
-        ]
+            "`again` has the number 9 of `tick`",
+        ],
+        "formats of events that do not occur do not matter"
     );
     assert!(read.faults.iter().all(|fault| fault.place().offset.is_some()));
     assert_eq!(read.lines.len(), 2, "the short one is left out");
     assert!(read.lines[0].ends_with("{s=\"abc\"}"), "{}", read.lines[0]);
     assert_eq!(numbers(&read.lines[1..]), ["5"]);
+}
+
+#[test]
+fn a_field_that_is_there_twice_has_two_names() {
+    let submit = format("sys_enter_io_submit", 10, &["int nr;8;4;1", "u32 ctx;12;4;0", "long nr;16;8;1"]);
+    let mut file = ticks(&[&[1]]);
+    file.systems[0].1.push(submit);
+    let quiet = read(&open(file.build_v6()));
+    assert_eq!((quiet.lines.len(), quiet.faults(), quiet.warnings.len()), (1, vec![], 0));
+    for _ in 0..300 {
+        let mut page = file.page(10);
+        let event = [common(ByteOrder::Little, 10), pack(ByteOrder::Little, &[(209, 4), (1, 4), (-2, 8)])].concat();
+        page.event(0, &event);
+        page.event(0, &event);
+        file.buffers[0].2[0].extend(page.build(256));
+    }
+    let trace = open(file.build_v6());
+    assert!(trace.streams[0].packets.len() > 1);
+    let loud = read(&trace);
+    assert!(loud.lines[1].ends_with("{nr=209 ctx=1 nr_2=-2}"), "{}", loud.lines[1]);
+    assert_eq!(loud.faults(), [""; 0]);
+    let warnings: Vec<&str> = loud.warnings.iter().map(Error::message).collect();
+    assert_eq!(warnings, ["the format of `sys_enter_io_submit` has several fields `nr`"]);
+    assert_eq!(read(&trace).warnings.len(), 1, "when it is read again too");
+}
+
+#[test]
+fn formats_that_cannot_be_used_matter_when_their_events_occur() {
+    let odd = [
+        (20, "name: broken\nID: 20\nformat:\n\tfield:int a;\toffset:nowhere;\tsize:4;\tsigned:1;\n".to_string()),
+        (21, format("other", 21, &[]).replace("common_flags", "common_flugs")),
+        (22, format("headless", 22, &[]).replace("common_type", "common_kind")),
+        (23, format("nameless", 23, &[]).replace("name: nameless\n", "")),
+        (24, "\0\x01 no format at all".to_string()),
+        (25, format("printed", 25, &[]).replace("print fmt: \"\"", "print fmt: \"%d %, ((")),
+    ];
+    for (at, (id, format)) in odd.iter().enumerate() {
+        let mut file = ticks(&[&[1, 2]]);
+        // The first one does not decide what all others must look like.
+        file.systems[0].1.insert(0, format.clone());
+        file.systems[0].1.push(super::builder::format("fine", 99, &[]));
+        for bytes in [file.build_v6(), file.build_v7()] {
+            let quiet = read(&open(bytes));
+            assert_eq!((numbers(&quiet.lines), quiet.faults()), (vec!["1", "2"], vec![]), "{format}");
+        }
+        let mut page = file.page(3);
+        page.event(0, &[common(ByteOrder::Little, *id), vec![0; 4]].concat());
+        file.buffers[0].2[0].extend(page.build(256));
+        let loud = read(&open(file.build_v6()));
+        assert_eq!((loud.lines.len(), loud.faults.len()), (3, usize::from(at != 5)), "{format} {:?}", loud.faults);
+    }
+}
+
+#[test]
+fn texts_of_trace_printk() {
+    for (order, long) in [(ByteOrder::Little, 8), (ByteOrder::Little, 4), (ByteOrder::Big, 8), (ByteOrder::Big, 4)] {
+        let l = usize::from(long);
+        let mut file = every_field(order, long);
+        file.buffers[0].2.clear();
+        file.format_strings = "0x2 : \"cpu_load: cpu: %d by %s\\n\"\n0x3 : \"a \\\"tab\\\"\\t%d\"\n";
+        let ip = format!("unsigned long ip;8;{long};0");
+        file.ftrace_formats.push(format("bputs", 14, &[&ip, &format!("const char * str;{};{long};0", 8 + l)]));
+        let event = |id: i64, parts: &[(i64, usize)]| [common(order, id), pack(order, parts)].concat();
+        let mut page = file.page(1);
+        page.event(0, &[event(6, &[(1, l), (2, l), (3, 4)]), b"me\0.".to_vec()].concat());
+        page.event(0, &event(6, &[(1, l), (9, l), (3, 4)]));
+        page.event(0, &event(14, &[(1, l), (3, l)]));
+        page.event(0, &event(14, &[(1, l), (4, l)]));
+        file.cpu(vec![page]);
+        for bytes in [file.build_v6(), file.build_v7()] {
+            let read = read(&open(bytes));
+            let payloads = read.lines.iter().map(|line| line.rsplit_once(" {").expect("a payload").1);
+            let buf = pack(order, &[(3, 4)]).into_iter().chain(*b"me\0.").collect::<Vec<_>>();
+            let second = tracemill_codec::bits::u32_at(&buf, 4, order).expect("four bytes");
+            assert_eq!(
+                payloads.collect::<Vec<_>>(),
+                [
+                    format!("ip=1 fmt=2 buf=[ 3 {second} ] text=\"cpu_load: cpu: 3 by me\"}}"),
+                    "ip=1 fmt=9 buf=[ 3 ]}".to_string(),
+                    "ip=1 str=3 text=\"a \\\"tab\\\"\\t%d\"}".to_string(),
+                    "ip=1 str=4}".to_string(),
+                ],
+                "{order:?} {long}"
+            );
+            assert_eq!(read.faults(), [""; 0]);
+        }
+    }
 }
 
 #[test]

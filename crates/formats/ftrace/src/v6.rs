@@ -20,10 +20,8 @@ fn read_all(container: &mut Container, reader: &mut Reader<'_>, file: &[u8]) -> 
     container.read_header_info(reader)?;
     container.read_ftrace_formats(reader)?;
     container.read_event_formats(reader)?;
-    let len = reader.u32("the size of the kernel's symbols")?;
-    reader.take(len.into(), "the kernel's symbols")?;
-    let len = reader.u32("the size of the kernel's format strings")?;
-    reader.take(len.into(), "the kernel's format strings")?;
+    container.read_symbols(reader)?;
+    container.read_format_strings(reader)?;
     container.read_comms(reader)?;
     let cpus = reader.u32("the number of CPUs")?;
     let mut word = reader.take(WORD_BYTES, "the kind of the data")?;

@@ -37,10 +37,12 @@ pub(crate) fn read(container: &mut Container, reader: &mut Reader<'_>, file: &[u
     let mut places = Places::default();
     read_lists(container, &sections, first, &mut places);
     // Fields are read with what the header says of the kernel.
-    let steps: [(u16, Take); 4] = [
+    let steps: [(u16, Take); 6] = [
         (id::HEADER_INFO, Container::read_header_info),
         (id::FTRACE_EVENTS, Container::read_ftrace_formats),
         (id::EVENT_FORMATS, Container::read_event_formats),
+        (id::KALLSYMS, Container::read_symbols),
+        (id::PRINTK, Container::read_format_strings),
         (id::CMDLINES, Container::read_comms),
     ];
     for (option, take) in steps {
