@@ -18,6 +18,7 @@ pub mod graph;
 pub mod json;
 mod merge;
 mod names;
+pub mod no_calls;
 mod parts;
 pub mod raw;
 pub mod replay;

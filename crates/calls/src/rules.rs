@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use regex::Regex;
+use tracemill_codec::text::nearest;
 pub use tracemill_format::calls::PatternKind;
 use tracemill_format::calls::{CallSource, CallSymbol, Color};
 
@@ -213,7 +214,8 @@ impl Rules {
                 let Some(item) = Item::read(functions, text, kind, texts.patterns, warnings) else { continue };
                 let has_match = item.apply(functions, &mut table);
                 if !has_match {
-                    warnings.push(format!("`{text}` matches no function"));
+                    let meant = item.meant(functions).map(|meant| format!("; did you mean `{meant}`?"));
+                    warnings.push(format!("`{text}` matches no function{}", meant.unwrap_or_default()));
                 }
                 rules.is_opt_in |= has_match && item.rule.filter == Some(Filter::In);
                 rules.is_location_opt_in |= has_match && item.rule.location == Some(Filter::In);
@@ -308,6 +310,14 @@ impl Item {
             }
         }
         Some(Item { pattern: pattern(&(functions.shown_name)(name), patterns), rule, module })
+    }
+
+    /// The function that was probably meant by a name that none has: one of this name in a namespace, or the nearest.
+    fn meant<'f>(&self, functions: &'f Functions<'_>) -> Option<&'f str> {
+        let Pattern::Exact(wanted) = &self.pattern else { return None };
+        let names = || functions.symbols.iter().map(|(_, symbol)| symbol.name.as_str());
+        let is_inside = |name: &&str| name.strip_suffix(wanted.as_str()).is_some_and(|space| space.ends_with("::"));
+        names().filter(is_inside).min().or_else(|| nearest(wanted, names()))
     }
 
     /// Adds the rule to the functions that it names; false when there are none.

@@ -33,7 +33,11 @@ fn main() -> ExitCode {
     };
     let cli = Cli::try_parse_from(words).unwrap_or_else(|error| {
         if error.kind() == Usage::DisplayHelp {
-            help();
+            help(std::env::args().skip(1).collect());
+        }
+        if let Some(word) = commands::help::unknown_command(&error) {
+            report::error(&word);
+            std::process::exit(2);
         }
         error.exit()
     });
@@ -64,6 +68,7 @@ fn main() -> ExitCode {
         Command::Formats(options) => commands::formats::run(&options),
         Command::Completions(options) => commands::completions::run(&options),
         Command::Man(options) => commands::man::run(&options),
+        Command::Help(options) => commands::help::run(&options, help),
     };
     match outcome {
         Ok(outcome) => outcome.exit_code(),
@@ -78,8 +83,8 @@ fn main() -> ExitCode {
 /// Prints the `--help` of a command: each option in a line or two as `-h` does, and those of rare formats at the end. The
 /// form that clap has for it takes twice as many lines. Behind `--help` or `-h`, a word may say what the help is about.
 /// Returns when other help was asked for.
-fn help() {
-    let words: Vec<String> = std::env::args().skip(1).take_while(|word| word != "--").collect();
+fn help(mut words: Vec<String>) {
+    words.truncate(words.iter().position(|word| word == "--").unwrap_or(words.len()));
     let Some(at) = words.iter().position(|word| word == "--help" || word == "-h") else { return };
     let mut program = Cli::command();
     program.build();
@@ -95,5 +100,6 @@ fn help() {
         command = command.mut_args(|arg| arg.hide_short_help(false));
         command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
     }
-    std::process::exit(i32::from(command.print_help().is_err()));
+    let is_failed = |error: std::io::Error| error.kind() != std::io::ErrorKind::BrokenPipe;
+    std::process::exit(i32::from(command.print_help().is_err_and(is_failed)));
 }

@@ -249,6 +249,16 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
+/// A word as a shell takes it.
+pub(crate) fn shell_quoted(word: &str) -> String {
+    let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./,:=+@%".contains(sign);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
 fn say(word: &str, color: &str, text: &str) {
     let text = printable(text);
     if let Some(mut file) = LOG_FILE.get() {

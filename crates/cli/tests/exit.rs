@@ -230,3 +230,37 @@ fn progress_is_shown_for_long_work_only_when_asked() {
     assert_eq!((&*slow("auto"), &*slow("never")), ("", ""), "stderr is no terminal");
     assert_eq!(run("print orders --progress always").ends(0, &[]).stderr, "", "short work shows nothing");
 }
+
+#[test]
+fn files_of_other_tools_are_named_with_the_way_in() {
+    let folder = Folder::new();
+    folder
+        .file("perf.data", b"PERFILE2\x68\0\0\0")
+        .file("c.json", "{\"traceEvents\": []}")
+        .file("d/x.json", "[{\"ph\":\"B\"}]");
+    for command in ["print", "info", "check", "report --state x", "replay", "convert --to ctf2 -o out"] {
+        let run = |path: &str| folder.run(&format!("{command} {path}"));
+        run("perf.data").ends(1, &["perf.data: this is a recording of perf", "perf data convert --to-ctf=DIR"]);
+        run("c.json").ends(1, &["c.json: this is a trace in Chrome's JSON format", "ui.perfetto.dev"]);
+        run("d")
+            .ends(1, &["d: no trace in this folder or below it", "`x.json` in it is a trace in Chrome's JSON format"]);
+    }
+    // What the program writes and cannot read is known again.
+    let mill = util::demo("mill");
+    for (target, is) in
+        [("perfetto", "a trace of Perfetto"), ("chrome", "Chrome's JSON"), ("html", "a page that tracemill wrote")]
+    {
+        folder.run_with("convert -o written --force --to", &[target, &mill]).ends(0, &[]);
+        folder.run("print written").ends(1, &[is]);
+    }
+}
+
+#[test]
+fn parts_that_are_missing_say_how_to_get_them() {
+    if cfg!(feature = "sql") {
+        return;
+    }
+    let run =
+        run("sql mill -c x").ends(1, &["built without SQL", "cargo build --release -p tracemill-cli --features sql"]);
+    assert!(!run.stderr.contains("cargo install"), "nothing is published");
+}

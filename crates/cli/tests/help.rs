@@ -66,6 +66,27 @@ fn help_lists_the_commands_and_the_exit_statuses() {
 }
 
 #[test]
+fn help_is_a_command_too() {
+    assert_eq!(stdout("help", &[]), stdout("--help", &[]));
+    for command in COMMANDS {
+        assert_eq!(stdout(&format!("help {command}"), &[]), stdout(&format!("{command} --help"), &[]), "{command}");
+    }
+    assert_eq!(stdout("help analyze periods", &[]), stdout("analyze --help periods", &[]));
+    run("help prnt").ends(2, &["there is no command `prnt`", "did you mean `print`?"]);
+}
+
+#[test]
+fn a_trace_in_the_place_of_a_command_is_taken_for_what_it_is() {
+    run("mill").ends(2, &["`mill` is not a command but a file or folder", "did you mean `tracemill print mill`?"]);
+    run("mill --begin 5").ends(2, &["did you mean `tracemill print mill`?"]);
+    let folder = Folder::new();
+    folder.file("a b", "");
+    folder.run_with("", &["a b"]).ends(2, &["did you mean `tracemill print 'a b'`?"]);
+    run("nowhere/x").ends(2, &["`nowhere/x` is not a command, and there is no such file or folder"]);
+    run("prnt").ends(2, &["a similar subcommand exists: 'print'"]);
+}
+
+#[test]
 fn help_of_each_command_lists_its_options() {
     let has = |command: &str, words: &[&str]| {
         for help in [stdout(&format!("{command} --help"), &[]), stdout(&format!("{command} -h"), &[])] {

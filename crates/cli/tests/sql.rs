@@ -46,7 +46,7 @@ fn a_program_without_sql_says_how_to_get_one() {
     for command in ["sql", "query"] {
         let output = run(&[command, &demo("traces/mill"), "select 1"]);
         assert_eq!((output.status, output.stdout.as_str()), (1, ""));
-        assert!(output.stderr.contains("--features full") && output.stderr.lines().count() == 1, "{}", output.stderr);
+        assert!(output.stderr.contains("--features sql") && output.stderr.lines().count() == 2, "{}", output.stderr);
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tracemill_model::error::{Error, Result};
 
-use crate::filter::{Expression, Filter, Needs, Time, TimeContext};
+use crate::filter::{Expression, Filter, Needs, Time, TimeContext, UnknownName};
 use crate::session::Session;
 use crate::survey::ends;
 use crate::timeline::Selection;
@@ -31,6 +31,10 @@ impl Instant {
     fn parse(name: &'static str, text: &str) -> Result<Instant> {
         let time = Time::parse(text).map_err(|error| misuse_of(name, error))?;
         Ok(Instant { name, text: text.to_string(), time })
+    }
+
+    fn words(&self) -> TimeWords {
+        TimeWords { option: self.name, text: self.text.clone(), is_count: self.time.is_count() }
     }
 
     fn resolve(&self, times: &TimeContext) -> Result<i128> {
@@ -98,6 +102,36 @@ impl Choice {
         }
         let is_decided = filter.is_decided_by_spine();
         Ok((selection, (!is_decided).then_some(filter)))
+    }
+}
+
+/// A time in the words of the user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimeWords {
+    /// The option that has it: `--begin`.
+    pub option: &'static str,
+    /// Its text.
+    pub text: String,
+    /// Is the text a number of seconds or ns since the origin of the clock, not a date or a time of day?
+    pub is_count: bool,
+}
+
+/// The choice in the words of the user, for [`crate::no_events`].
+impl Choice {
+    /// The name of the filter's option.
+    pub(crate) fn filter_name(&self) -> Option<&'static str> {
+        self.expression.as_ref().map(|(name, _)| *name)
+    }
+
+    /// The words of the first wanted time, and those of the last; `None` where they may be from the filter.
+    pub(crate) fn time_words(&self) -> [Option<TimeWords>; 2] {
+        let is_own = self.expression.as_ref().is_none_or(|(_, expression)| !expression.has_times());
+        [&self.begin, &self.end].map(|instant| instant.as_ref().filter(|_| is_own).map(Instant::words))
+    }
+
+    /// The names in the filter that nothing in the session has.
+    pub(crate) fn unknown_names(&self, session: &Session) -> Vec<UnknownName> {
+        self.expression.as_ref().map_or_else(Vec::new, |(_, expression)| expression.unknown_names(session))
     }
 }
 

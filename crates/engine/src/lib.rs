@@ -18,6 +18,7 @@ pub mod events;
 pub mod filter;
 pub mod item;
 pub mod merge;
+pub mod no_events;
 pub mod output;
 
 pub mod progress;

@@ -5,7 +5,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tracemill_format::{Demangle, EntryKind, Format, Found, OpenContext, OpenTrace, Settings, Storage, names_of};
+use tracemill_format::foreign::{self, ForeignFormat};
+use tracemill_format::{
+    Demangle, Entry, EntryKind, Format, Found, OpenContext, OpenTrace, Settings, Storage, names_of,
+};
 use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
@@ -365,6 +368,18 @@ fn drop_transcripts(
     });
 }
 
+/// A file of another tool in a folder, among the first ones.
+fn foreign_file_in(storage: &dyn Storage, folder: &Path) -> Option<(String, &'static ForeignFormat)> {
+    const MAX_FILES: usize = 64;
+    let entries = storage.list(folder).unwrap_or_default();
+    let files = entries.iter().filter(|entry| matches!(entry.kind, EntryKind::File(1..)));
+    let recognized = |entry: &Entry| {
+        let head = storage.read_start(&entry.path, foreign::HEAD_BYTES).ok()?;
+        Some((entry.name.clone(), foreign::recognize(&head)?))
+    };
+    files.take(MAX_FILES).find_map(recognized)
+}
+
 fn nothing_found(
     storage: &dyn Storage,
     path: &Path,
@@ -395,11 +410,25 @@ fn nothing_found(
             Err(error) => return Error::io("open it", path, &error),
             Ok(_) => Error::new(ErrorKind::NotThisFormat, "it cannot be read"),
         },
-        Some(EntryKind::Directory) => Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it"),
+        Some(EntryKind::Directory) => {
+            let error = Error::new(ErrorKind::NotThisFormat, "no trace in this folder or below it");
+            match foreign_file_in(storage, path) {
+                Some((name, kind)) => {
+                    let help = format!("`{name}` in it is {}: {}", kind.description, kind.way_in);
+                    return error.in_file(path).with_help(help);
+                }
+                None => error,
+            }
+        }
         Some(EntryKind::File(0)) => {
             return Error::new(ErrorKind::NotThisFormat, "there is nothing in it").in_file(path);
         }
         Some(_) => {
+            let head = storage.read_start(path, foreign::HEAD_BYTES).unwrap_or_default();
+            if let Some(kind) = foreign::recognize(&head) {
+                let message = format!("this is {}, not a trace that can be read", kind.description);
+                return Error::new(ErrorKind::NotThisFormat, message).in_file(path).with_help(kind.way_in);
+            }
             let error = Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format").in_file(path);
             let folder =
                 path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });

@@ -13,6 +13,7 @@ use tracemill_model::schema::EventClassId;
 use crate::cursor::packets_stand_alone;
 use crate::damage::{cut_while_read, skipped, with_loss};
 use crate::progress::packet_bytes;
+use crate::selection::StreamOf;
 use crate::session::Session;
 
 /// Facts about one stream.
@@ -286,34 +287,48 @@ fn count_packets(
 /// Times of the first and the last event of a session in ns: `want` says which are needed. Reads the packets at the
 /// ends of each stream, no other.
 pub fn ends(session: &Session, want: (bool, bool)) -> (Option<i128>, Option<i128>) {
+    let traces = session.traces.iter().enumerate();
+    ends_in(session, traces.flat_map(|(at, trace)| (0..trace.streams.len()).map(move |stream| (at, stream))), want)
+}
+
+/// Times of the first and the last event of some streams: see [`ends`].
+pub fn ends_of(session: &Session, streams: &[StreamOf], want: (bool, bool)) -> (Option<i128>, Option<i128>) {
+    ends_in(session, streams.iter().map(|of| (of.trace, of.index)), want)
+}
+
+fn ends_in(
+    session: &Session,
+    streams: impl Iterator<Item = (usize, usize)>,
+    want: (bool, bool),
+) -> (Option<i128>, Option<i128>) {
     let (mut firsts, mut lasts) = (Vec::new(), Vec::new());
-    for (at, trace) in session.traces.iter().enumerate() {
-        for (stream_at, stream) in trace.streams.iter().enumerate() {
-            let Some(clock) = session.clock_map(at, stream.class) else { continue };
-            let times = |packets| {
-                let mut times = None;
-                count_packets(trace, stream_at, packets, &mut [], |one| {
-                    if let Some((first, last)) = one.times {
-                        let (from, to) = times.unwrap_or((first, last));
-                        times = Some((from.min(first), to.max(last)));
-                    }
-                });
-                times
-            };
-            let count = stream.packets.len();
-            if !packets_stand_alone(stream) {
-                let range = times(0..count);
-                firsts.extend(range.map(|(from, _)| clock.ns(from)));
-                lasts.extend(range.map(|(_, to)| clock.ns(to)));
-                continue;
-            }
-            let times = |index: usize| times(index..index + 1);
-            if want.0 {
-                firsts.extend((0..count).find_map(times).map(|(from, _)| clock.ns(from)));
-            }
-            if want.1 {
-                lasts.extend((0..count).rev().find_map(times).map(|(_, to)| clock.ns(to)));
-            }
+    for (at, stream_at) in streams {
+        let trace = &session.traces[at];
+        let stream = &trace.streams[stream_at];
+        let Some(clock) = session.clock_map(at, stream.class) else { continue };
+        let times = |packets| {
+            let mut times = None;
+            count_packets(trace, stream_at, packets, &mut [], |one| {
+                if let Some((first, last)) = one.times {
+                    let (from, to) = times.unwrap_or((first, last));
+                    times = Some((from.min(first), to.max(last)));
+                }
+            });
+            times
+        };
+        let count = stream.packets.len();
+        if !packets_stand_alone(stream) {
+            let range = times(0..count);
+            firsts.extend(range.map(|(from, _)| clock.ns(from)));
+            lasts.extend(range.map(|(_, to)| clock.ns(to)));
+            continue;
+        }
+        let times = |index: usize| times(index..index + 1);
+        if want.0 {
+            firsts.extend((0..count).find_map(times).map(|(from, _)| clock.ns(from)));
+        }
+        if want.1 {
+            lasts.extend((0..count).rev().find_map(times).map(|(_, to)| clock.ns(to)));
         }
     }
     (firsts.into_iter().min(), lasts.into_iter().max())

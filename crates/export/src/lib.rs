@@ -57,7 +57,8 @@ pub static TARGETS: &[&Target] = &[
 pub const LEFT_OUT: &[&str] = if cfg!(feature = "columnar") { &[] } else { &["parquet", "arrow"] };
 
 /// How to build it with them.
-pub const LEFT_OUT_HELP: &str = "build it with `cargo build --release --features columnar`";
+pub const LEFT_OUT_HELP: &str =
+    "in a clone of its repository, `cargo build --release -p tracemill-cli --features columnar` builds one with it";
 
 /// Is the folder one that an export has written?
 pub fn is_output(storage: &dyn Storage, path: &std::path::Path) -> bool {

@@ -12,6 +12,7 @@
 
 pub mod calls;
 mod faults;
+pub mod foreign;
 mod format;
 pub mod lost;
 mod open;

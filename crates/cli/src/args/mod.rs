@@ -97,6 +97,16 @@ pub(crate) enum Command {
     Completions(Deferred<CompletionsOptions>),
     /// Print the manual page, or write those of all commands to a folder
     Man(Deferred<ManOptions>),
+    /// Print this help, or that of a command: `tracemill help print`
+    Help(Deferred<HelpOptions>),
+}
+
+/// `tracemill help`.
+#[derive(Args)]
+pub(crate) struct HelpOptions {
+    /// A command, and where its help has pages of their own, the topic of one: `tracemill help analyze periods`
+    #[arg(value_name = "COMMAND")]
+    pub(crate) words: Vec<String>,
 }
 
 /// Options of every command that opens traces.

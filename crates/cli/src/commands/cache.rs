@@ -14,9 +14,7 @@ use crate::report::Outcome;
 /// Says how to get a program that can do this.
 #[cfg(not(feature = "viewer"))]
 pub(crate) fn run(_: &CacheCommand) -> Result<Outcome, Error> {
-    Err(Error::unsupported(
-        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
-    ))
+    Err(super::built_without("the viewer", "viewer"))
 }
 
 #[cfg(feature = "viewer")]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tracemill_calls::rules::Rules;
 use tracemill_calls::text::{by_name, parse_time};
-use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange};
+use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, no_calls};
 use tracemill_codec::text::seconds;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
@@ -172,6 +172,9 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
         options.time_filter = parse_time(time).ok_or_else(|| {
             Error::misuse(format!("`{time}` is no time, in --time-filter")).with_help("for example 50us, 1ms, 2s")
         })?;
+    }
+    for reason in no_calls::reasons(source, &options) {
+        open.reporter.warning(&reason);
     }
     Ok((source, options))
 }

@@ -14,9 +14,7 @@ use crate::report::Outcome;
 /// Says how to get a program that can do this.
 #[cfg(not(feature = "distributed"))]
 pub(crate) fn missing() -> Error {
-    Error::unsupported(
-        "this program was built without clusters: `cargo install tracemill-cli --features distributed` builds one with them",
-    )
+    super::built_without("clusters", "distributed")
 }
 
 /// Says how to get a program that can do this.

@@ -23,7 +23,7 @@ use super::open::open_in_place;
 use super::output::refuse;
 use super::print;
 use super::redact::Redact;
-use super::select::{self, Wanted};
+use super::select::{self, Selected, Wanted};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter, Sink};
 use crate::{interrupt, progress};
@@ -68,6 +68,11 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     interrupt::commit(pending)?;
+    if converted.events == 0 && options.select.limit != Some(0) {
+        let (selection, gmt) = (&wishes.selection, options.clock_gmt);
+        let selected = Selected { choice: &choice, selection, session, streams: &streams, gmt };
+        selected.explain_nothing(options.select.skip, reporter);
+    }
     report_losses(options, reporter, &converted.losses, converted.events)?;
     Ok(opened.reporter.outcome())
 }

@@ -18,7 +18,7 @@ pub(super) const WRITTEN: [(&str, &str); 3] = [
 ];
 
 /// How a program is built that has the formats of [`missing`].
-const HOW: &str = "`cargo build --release --features columnar`";
+const HOW: &str = "`cargo build --release -p tracemill-cli --features columnar`";
 
 /// Formats that only other builds write, with what they are.
 fn missing() -> &'static [(&'static str, &'static str)] {

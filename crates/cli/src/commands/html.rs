@@ -12,9 +12,7 @@ pub(super) const HTML: (&str, &str) =
 /// Says how to get a program that can do this.
 #[cfg(not(feature = "viewer"))]
 pub(super) fn run(_: &ConvertOptions) -> Result<Outcome, Error> {
-    Err(Error::unsupported(
-        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
-    ))
+    Err(super::built_without("the viewer", "viewer"))
 }
 
 /// Writes the page.
@@ -52,6 +50,9 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     sink.write(&page.bytes)?;
     sink.flush()?;
     sink.end()?;
+    if page.events == 0 && options.select.limit != Some(0) {
+        reporter.warning(&"the page holds no event: none is selected");
+    }
     super::convert::write_report(options, &Losses::default(), page.events)?;
     Ok(reporter.outcome())
 }

@@ -15,6 +15,7 @@ pub(crate) mod dump;
 pub(crate) mod flame;
 pub(crate) mod formats;
 pub(crate) mod graph;
+pub(crate) mod help;
 mod html;
 pub(crate) mod info;
 mod losses;
@@ -36,3 +37,12 @@ mod shell;
 pub(crate) mod sql;
 pub(crate) mod tui;
 pub(crate) mod view;
+
+/// The error of a command that this program was built without, with the way to one that has it.
+#[cfg(any(not(feature = "viewer"), not(feature = "sql"), not(feature = "distributed")))]
+fn built_without(part: &str, feature: &str) -> tracemill_model::error::Error {
+    let error = tracemill_model::error::Error::unsupported(format!("this program was built without {part}"));
+    error.with_help(format!(
+        "in a clone of its repository, `cargo build --release -p tracemill-cli --features {feature}` builds one with it"
+    ))
+}

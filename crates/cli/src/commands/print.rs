@@ -19,7 +19,7 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use super::losses::report_note;
 use super::open::open_in_place;
 use super::redact::Redact;
-use super::select::{self, misuse_of, parse_option};
+use super::select::{self, Selected, misuse_of, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink, has_no_color, is_dumb_terminal};
@@ -116,6 +116,11 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
         None if sink.is_closed => return Ok((Outcome::Done, lines)),
         None if stopped => return Ok((Outcome::Nothing, lines)),
         None => sink.end()?,
+    }
+    if lines == 0 && options.select.limit != Some(0) {
+        let (selection, gmt) = (&wanted.selection, options.clock_gmt);
+        let selected = Selected { choice: &choice, selection, session: &opened.session, streams: &streams, gmt };
+        selected.explain_nothing(options.select.skip, &opened.reporter);
     }
     Ok((opened.reporter.outcome(), lines))
 }

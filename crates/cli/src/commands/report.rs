@@ -18,7 +18,7 @@ use tracemill_semantics::names;
 use super::losses::report_note;
 use super::open::open;
 use super::report_forms::{Form, render};
-use super::select::{self, misuse_of, parse_option};
+use super::select::{self, Selected, misuse_of, parse_option};
 use crate::args::ReportOptions;
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink, counted};
@@ -69,6 +69,8 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     warn(&found, reporter);
+    let (choice, selection) = (&choice, &input.selection);
+    Selected { choice, selection, session, streams: &streams, gmt: options.clock_gmt }.explain_if_nothing(reporter);
     found.sort(sort);
     let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
     let text = render(&mut found, &form);

@@ -14,9 +14,7 @@ use crate::report::Outcome;
 /// Says how to get a program that can do this.
 #[cfg(not(feature = "sql"))]
 pub(crate) fn run(_: &SqlOptions) -> Result<Outcome, Error> {
-    Err(Error::unsupported(
-        "this program was built without SQL: `cargo install tracemill-cli --features full` builds one with it",
-    ))
+    Err(super::built_without("SQL", "sql"))
 }
 
 #[cfg(feature = "sql")]
@@ -34,7 +32,8 @@ mod asked {
     use tracemill_sql::saved;
 
     use super::super::open::{jobs, open};
-    use super::super::{select, shell};
+    use super::super::select::{self, Selected};
+    use super::super::shell;
     use crate::args::{SqlFormat, SqlOptions, Text};
     use crate::report::{Outcome, Reporter, Sink};
     use crate::{interrupt, progress};
@@ -84,7 +83,10 @@ mod asked {
         };
         // Times without a zone are universal time.
         let wanted = select::bind(&choice, true, &options.input, &session)?;
-        streams(&session, &options.events.stream)?;
+        let read = streams(&session, &options.events.stream)?;
+        let selection = &wanted.selection;
+        let selected = Selected { choice: &choice, selection, session: &session, streams: &read, gmt: true };
+        selected.explain_if_nothing(&reporter);
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
         let database =
             Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;

@@ -14,9 +14,7 @@ use crate::report::Outcome;
 /// Says how to get a program that can do this.
 #[cfg(not(feature = "viewer"))]
 pub(crate) fn run(_: &ViewOptions) -> Result<Outcome, Error> {
-    Err(Error::unsupported(
-        "this program was built without the viewer: `cargo install tracemill-cli --features viewer` builds one with it",
-    ))
+    Err(super::built_without("the viewer", "viewer"))
 }
 
 #[cfg(feature = "viewer")]
@@ -40,11 +38,12 @@ mod shown {
     use tracemill_server::cache::{self, Cache};
     use tracemill_server::{Cutter, Input, Move, Querier, Reopener, Settings, Traces, listen};
 
+    use super::super::open;
     use super::super::open::jobs;
     use super::super::redact::Redact;
-    use super::super::{open, select};
+    use super::super::select::{self, Selected};
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, ViewOptions};
-    use crate::report::{Outcome, Reporter};
+    use crate::report::{Outcome, Reporter, shell_quoted};
 
     /// Opens traces for a viewer. `None` when there is none; that was told.
     pub(crate) fn input(
@@ -75,6 +74,12 @@ mod shown {
         let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
         let mut problems: (_, Vec<String>) =
             (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
+        let selection = &wanted.selection;
+        let selected = Selected { choice: &choice, selection, session: &session, streams: &streams, gmt };
+        for sentence in selected.certain_sentences() {
+            reporter.warning(&sentence);
+            problems.1.push(sentence);
+        }
         if wanted.selection.redactions.is_some() {
             problems.1.push("calls and states are left out: they would show fields that are hidden".to_string());
         }
@@ -88,7 +93,7 @@ mod shown {
             query,
             problems,
             program: concat!("tracemill ", env!("CARGO_PKG_VERSION")).to_string(),
-            command: words.map(quoted).collect::<Vec<_>>().join(" "),
+            command: words.map(|word| shell_quoted(&word)).collect::<Vec<_>>().join(" "),
             cut,
             reopen: reopener(input, events, gmt),
             opened: now,
@@ -291,11 +296,5 @@ mod shown {
                 std::thread::spawn(move || drop(child.wait()));
             }
         }
-    }
-
-    /// A word as a shell takes it.
-    fn quoted(word: String) -> String {
-        let is_plain = |sign: char| sign.is_ascii_alphanumeric() || "-_./,:=+@%".contains(sign);
-        if !word.is_empty() && word.chars().all(is_plain) { word } else { format!("'{}'", word.replace('\'', r"'\''")) }
     }
 }

@@ -30,6 +30,7 @@
 //! | `columns` | a list of paths and a session | what a CSV shows of them |
 //! | `fields` | a path and an event | its value |
 //! | `keys` | the same | what groups events |
+//! | `unknown` | the tree and a session | names that nothing has |
 
 mod bind;
 mod capture;
@@ -48,6 +49,7 @@ mod syntax;
 mod tests;
 mod text;
 mod time;
+mod unknown;
 
 use std::sync::Arc;
 
@@ -68,6 +70,7 @@ pub use keys::{ClassFields, KeyBy, KeyReader, KeyValue};
 pub use matcher::Matcher;
 pub use rows::{Beside, ColumnKind, Lookup, RowFilter};
 pub use time::{Needs, Time, TimeContext, parse_duration, parse_time};
+pub use unknown::{NameKind, UnknownName};
 
 /// A filter as it is written: its syntax is right, its paths are not looked up yet.
 #[derive(Clone, Debug)]
@@ -102,6 +105,11 @@ impl Expression {
             }
         });
         needs
+    }
+
+    /// Does it compare the time of events?
+    pub(crate) fn has_times(&self) -> bool {
+        self.paths.iter().any(|path| matches!(path.head, Head::Time | Head::Ns | Head::Cycles))
     }
 
     /// Looks up every path in every event class of the session. Takes time in the product of both. See

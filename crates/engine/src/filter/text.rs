@@ -59,6 +59,11 @@ impl TextLiteral {
         }
     }
 
+    /// Does it stand for several texts?
+    pub(super) fn is_glob(&self) -> bool {
+        self.glob.is_some()
+    }
+
     /// The text itself, for an order by bytes.
     pub(super) fn plain(&self) -> &[u8] {
         &self.plain

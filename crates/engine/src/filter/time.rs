@@ -121,6 +121,11 @@ impl Time {
         }
     }
 
+    /// Is it a number of seconds or ns since the origin, not a date, a time of day or a duration?
+    pub(crate) fn is_count(&self) -> bool {
+        matches!(self.when, When::Origin(_))
+    }
+
     /// Ns since the origin; `source` is the text it was parsed from.
     ///
     /// # Errors

@@ -1,0 +1,54 @@
+//! `tracemill help`, and what to say when a command is not there.
+
+use std::path::Path;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
+use tracemill_codec::text::suggest;
+use tracemill_model::error::{Error, ErrorKind};
+
+use crate::args::{Cli, HelpOptions};
+use crate::report::{Outcome, shell_quoted};
+
+/// Prints the help of the program, or of a command. `help` prints that of a command line with `--help` and ends.
+pub(crate) fn run(options: &HelpOptions, help: impl Fn(Vec<String>)) -> Result<Outcome, Error> {
+    let mut program = Cli::command();
+    let Some(command) = options.words.first() else {
+        return match program.print_help() {
+            // A reader that has seen enough is no error.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                Err(Error::new(ErrorKind::Io, format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(Outcome::Done),
+        };
+    };
+    if program.find_subcommand(command).is_none() {
+        let names: Vec<&str> = program.get_subcommands().map(clap::Command::get_name).collect();
+        return Err(suggest(Error::misuse(format!("there is no command `{command}`")), command, names));
+    }
+    let topic = options.words.get(1).cloned();
+    help([command.clone(), "--help".to_string()].into_iter().chain(topic).collect());
+    Ok(Outcome::Done)
+}
+
+/// What to say of a word that was typed in the place of a command and names a file or looks like one; `None` for other
+/// words, and other mistakes.
+pub(crate) fn unknown_command(error: &clap::Error) -> Option<Error> {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };
+    if error.kind() != Usage::InvalidSubcommand {
+        return None;
+    }
+    if Path::new(word).exists() {
+        let error = Error::misuse(format!("`{word}` is not a command but a file or folder"));
+        let word = shell_quoted(word);
+        return Some(error.with_help(format!(
+            "did you mean `tracemill print {word}`? `tracemill info {word}` describes it, `tracemill view {word}` shows it in \
+             the browser, and `tracemill help` lists all commands"
+        )));
+    }
+    let looks_like_path = word.contains(['/', '.']);
+    looks_like_path.then(|| {
+        let error = Error::misuse(format!("`{word}` is not a command, and there is no such file or folder"));
+        error.with_help("`tracemill help` lists the commands")
+    })
+}
