@@ -564,5 +564,7 @@ fn symbols_come_from_another_folder_where_it_has_them() {
     assert_eq!(names("--with-syms none"), plain);
     std::fs::remove_file(folder.path("own/tasting.sym")).expect("it is there");
     assert!(!names("").contains("main"));
-    folder.run("report own --with-syms nowhere").ends(2, &["--with-syms nowhere cannot be listed"]);
+    folder
+        .run("report own --with-syms nowhere")
+        .ends(2, &["--with-syms names `nowhere`: there is no such file or folder"]);
 }

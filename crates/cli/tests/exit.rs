@@ -264,3 +264,13 @@ fn parts_that_are_missing_say_how_to_get_them() {
         run("sql mill -c x").ends(1, &["built without SQL", "cargo build --release -p tracemill-cli --features sql"]);
     assert!(!run.stderr.contains("cargo install"), "nothing is published");
 }
+
+#[test]
+fn options_that_name_missing_files_are_refused_though_no_trace_needs_them() {
+    for command in ["print", "info", "check", "report --state x", "analyze cpu", "convert --to ctf2 -o out"] {
+        for option in ["--key-file", "--passphrase-file", "--pointdefs", "--with-syms"] {
+            let run = run(&format!("{command} {option} nowhere mill"));
+            run.ends(2, &[&format!("{option} names `nowhere`: there is no such file or folder")]);
+        }
+    }
+}

@@ -94,6 +94,7 @@ impl Session {
         if let (Some(name), true) = (&options.input_format, formats.is_empty()) {
             return Err(unknown_format("input", "read", name, &names_of(&options.formats)));
         }
+        check_named_files(storage, options)?;
         let mut session = Session::default();
         let mut found: Vec<(usize, Found)> = Vec::new();
         let packed = Packed::new(storage, options.max_unpacked);
@@ -366,6 +367,20 @@ fn drop_transcripts(
         at += 1;
         at <= before || one.1.path == path || !is_transcript(one)
     });
+}
+
+/// Options that name files name some that are there, also when no trace needs them: a wrong path is not ignored.
+fn check_named_files(storage: &dyn Storage, options: &OpenOptions) -> Result<()> {
+    let declared = options.formats.iter().flat_map(|format| format.settings);
+    for setting in declared.filter(|setting| matches!(setting.value, Some("FILE" | "DIR"))) {
+        if let Some(path) = options.settings.get(setting.name)
+            && storage.kind(Path::new(path)).is_none()
+        {
+            let error = Error::misuse(format!("--{} names `{path}`: there is no such file or folder", setting.name));
+            return Err(error);
+        }
+    }
+    Ok(())
 }
 
 /// A file of another tool in a folder, among the first ones.

@@ -145,6 +145,12 @@ mod debug_info {
         if options.format != PrintFormat::Text {
             return Err(Error::misuse("--debug-info is for --format text"));
         }
+        for (option, folder) in [("--debug-info-dir", &dir), ("--debug-info-target-prefix", &target_prefix)] {
+            // A warning, as babeltrace2 takes any path.
+            if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
+                opened.reporter.warning(&format!("{option} names `{}`: there is no such folder", folder.display()));
+            }
+        }
         let info = DebugInfo::of(&opened.session, Options { dir, target_prefix, full_path }, opened.jobs)?;
         text.origins = Some(Arc::new(info));
         Ok(())
