@@ -340,7 +340,7 @@ fn mistakes_are_told() {
         ),
         (
             &["cpu", "t", "--period", "a", "--period-begin", "id", "--period-end", "id"],
-            &["periods say nothing to `cpu`"],
+            &["`cpu` does not take --period"],
         ),
         (
             &["cpu", "t", "--per", "b", "--period", "a", "--period-begin", "id", "--period-end", "id"],
@@ -348,7 +348,7 @@ fn mistakes_are_told() {
         ),
         (
             &["periods", "t", "--per", "a", "--period", "a", "--period-begin", "id", "--period-end", "id"],
-            &["`periods` takes no --per"],
+            &["`periods` does not take --per", "--per is for `states`"],
         ),
     ] {
         folder.run_with("analyze", arguments).ends(2, texts);

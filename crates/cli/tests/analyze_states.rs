@@ -42,13 +42,13 @@ fn options_that_say_nothing_are_refused() {
     let folder = Folder::new();
     let trace = demo("../kernel/bakery");
     for (ask, said) in [
-        ("cpu --min 1us", "`cpu` has no spans for --min and --max"),
-        ("states --step 1ms", "`states` has no rows for steps"),
-        ("processes --of files --step 1ms", "`processes` has no rows for steps"),
+        ("cpu --min 1us", "`cpu` does not take --min"),
+        ("states --step 1ms", "`states` does not take --step"),
+        ("processes --of files --step 1ms", "`processes --of files` does not take --step"),
         ("sched --log --step 1ms", "--step divides statistics"),
-        ("sched --switches --by prio", "--switches has no groups `prio`"),
-        ("sched --switches --log", "--switches has no spans"),
-        ("io --by net --top 3", "--by net has no spans"),
+        ("sched --switches --by prio", "`sched --switches` has no groups `prio`"),
+        ("sched --switches --log", "`sched --switches` does not take --log"),
+        ("io --by net --top 3", "`io --by net` does not take --top"),
     ] {
         folder.run(&format!("analyze {ask} {trace}")).ends(2, &[said]);
     }

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use tracemill_codec::text::pattern::Pattern;
-use tracemill_semantics::states::{CpuIndex, Machines, Map, Ns, ThreadIndex};
+use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
 use super::periods::BoundPeriods;
 use super::rows::{Rows, Value};
@@ -273,7 +273,7 @@ impl Asked {
     /// Is a thread wanted? `None` is one that is not known, or the idle one.
     #[inline]
     pub(crate) fn wants_thread(&self, machines: &Machines, thread: Option<ThreadIndex>) -> bool {
-        self.tids.is_none() && self.pids.is_none() && self.comms.is_none() || self.chooses(machines, thread)
+        !self.chooses_threads() || self.chooses(machines, thread)
     }
 
     fn chooses(&self, machines: &Machines, thread: Option<ThreadIndex>) -> bool {
@@ -284,6 +284,17 @@ impl Asked {
                 .comms
                 .as_ref()
                 .is_none_or(|comms| comms.matches(thread.comm.as_deref().unwrap_or_default().as_bytes()))
+    }
+
+    /// Is an interrupt wanted? It belongs to the thread that it interrupts.
+    pub(crate) fn wants_interrupt(&self, machines: &Machines, interrupt: &Interrupt<'_>) -> bool {
+        let interrupted = machines.cpu(interrupt.cpu).current().thread();
+        self.wants_cpu(machines, Some(interrupt.cpu)) && self.wants_thread(machines, interrupted)
+    }
+
+    /// Are rows chosen by threads?
+    pub(crate) fn chooses_threads(&self) -> bool {
+        self.tids.is_some() || self.pids.is_some() || self.comms.is_some()
     }
 
     /// Is a CPU wanted?

@@ -7,6 +7,7 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use super::forms::{Form, SUMS};
 use super::ledger::{Account, Describe, Key, Ledger, rows_of};
 use super::rows::{Rows, Value};
 use super::spans::{More, NO_KEY};
@@ -17,10 +18,7 @@ use super::{Analysis, Asked, Known, Needs, Report, key_cell};
 pub(super) const KNOWN: Known = Known {
     name: "cpu",
     about: "who used the CPUs, and what for",
-    by: &["thread", "process", "cpu"],
-    words: &[],
-    has_spans: false,
-    has_steps: true,
+    forms: &[Form::plain(&["thread", "process", "cpu"], SUMS)],
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
@@ -215,7 +213,10 @@ impl OfCpu {
 
 impl Observer for Cpu {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
-        if !self.is_by_cpu() || !self.asked.wants_cpu(machines, Some(piece.cpu)) {
+        if !self.is_by_cpu()
+            || !self.asked.wants_cpu(machines, Some(piece.cpu))
+            || !self.asked.wants_thread(machines, piece.thread.flatten())
+        {
             return;
         }
         let Cpu { asked, cpus, .. } = self;
@@ -269,7 +270,9 @@ impl Observer for Cpu {
     }
 
     fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
-        if !self.asked.wants_thread(machines, Some(thread)) {
+        if !self.asked.wants_thread(machines, Some(thread))
+            || !self.asked.wants_cpu(machines, machines.thread(thread).running())
+        {
             return;
         }
         if let Some(of) = self.of_thread(machines, thread, at) {

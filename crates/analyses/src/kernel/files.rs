@@ -1,10 +1,10 @@
 //! Open files of processes: what stands behind a file descriptor (section 3.6).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
 
 use tracemill_semantics::states::{
-    CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex, ThreadState,
+    CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, Thread, ThreadIndex, ThreadState,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -374,15 +374,26 @@ impl Analysis for OpenFiles {
         self.asked.columns(&[(Unit::Name, &["pid", "fd", "file"])])
     }
 
-    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let mut table = Table { analysis: "processes", range, columns: self.columns(), ..Table::default() };
+        // Files belong to processes: those of the threads that are wanted.
+        let Asked { tids, comms, pids, .. } = &self.asked;
+        let of_threads = (tids.is_some() || comms.is_some()).then(|| {
+            let wanted = machines.threads().filter(|(thread, _)| self.asked.wants_thread(machines, Some(*thread)));
+            let process = |(_, of): (ThreadIndex, &Thread)| Some((of.machine, of.pid()?));
+            wanted.filter_map(process).collect::<HashSet<_>>()
+        });
         for (machine, pid, fd, name) in self.files.open() {
-            if self.asked.pids.as_ref().is_some_and(|pids| !pids.has(pid)) {
+            if pids.as_ref().is_some_and(|pids| !pids.has(pid))
+                || of_threads.as_ref().is_some_and(|wanted| !wanted.contains(&(machine, pid)))
+            {
                 continue;
             }
             let mut row = self.asked.machine_cells(machine);
             row.extend([pid.into(), fd.into(), Cell::text(Some(name))]);
-            table.rows.push(&row);
+            if self.asked.keeps(&row) {
+                table.rows.push(&row);
+            }
         }
         table.order = Order::Keys;
         table.notes = vec![("files_left_out", self.files.left_out())];

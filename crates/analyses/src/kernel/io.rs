@@ -9,6 +9,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::files::Files;
+use super::forms::{Form, SPANS, SUMS};
 use super::latest::Latest;
 use super::ledger::Account;
 use super::rows::{Rows, Value};
@@ -21,10 +22,11 @@ use super::{Analysis, Asked, Known, Needs, Part, Report, View, duration, key_val
 pub(super) const KNOWN: Known = Known {
     name: "io",
     about: "system calls that read and write, requests of disks, packets of the network",
-    by: &["class", "thread", "process", "file", "disk", "net"],
-    words: &[],
-    has_spans: true,
-    has_steps: true,
+    forms: &[
+        Form::plain(&["class", "thread", "process", "file"], SPANS),
+        Form { option: "--by disk", word: "", keys: &["disk"], takes: SPANS },
+        Form { option: "--by net", word: "", keys: &["net"], takes: SUMS },
+    ],
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
     needs_for: &[("disk", &[Concept::RqIssue, Concept::RqComplete]), ("net", &[Concept::NetIn, Concept::NetOut])],
     wants: &[

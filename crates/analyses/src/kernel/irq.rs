@@ -5,6 +5,7 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
+use super::forms::{Form, SPANS};
 use super::ledger::Account;
 use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
@@ -14,10 +15,7 @@ use super::{Analysis, Known, Needs, Report, duration};
 pub(super) const KNOWN: Known = Known {
     name: "irq",
     about: "how long interrupts took, and how long soft interrupts waited to be served",
-    by: &["number", "cpu"],
-    words: &[],
-    has_spans: true,
-    has_steps: true,
+    forms: &[Form::plain(&["number", "cpu"], SPANS)],
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
     needs_for: &[],
     wants: &[
@@ -78,7 +76,7 @@ impl Extra for Raises {
 
 impl Observer for Irq {
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
-        if interrupt.kind == InterruptKind::Trap || !self.spans.asked.wants_cpu(machines, Some(interrupt.cpu)) {
+        if interrupt.kind == InterruptKind::Trap || !self.spans.asked.wants_interrupt(machines, interrupt) {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);

@@ -10,6 +10,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::asked::View;
+use super::forms::{Form, SPANS};
 use super::ledger::Account;
 use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Naming, Spans};
@@ -21,10 +22,7 @@ use crate::durations::Durations;
 pub(super) const KNOWN: Known = Known {
     name: "locks",
     about: "how long threads waited for locks of programs, and who let them go on",
-    by: &["lock", "thread", "process"],
-    words: &[],
-    has_spans: true,
-    has_steps: true,
+    forms: &[Form::plain(&["lock", "thread", "process"], SPANS)],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
@@ -87,9 +85,11 @@ impl OpenWaits {
         }
     }
 
-    fn unfinished(&mut self, machines: &Machines) -> u64 {
+    fn unfinished(&mut self, machines: &Machines, asked: &Asked) -> u64 {
         // After a loss nothing tells whether a wait goes on.
-        let is_open = |thread: &&ThreadIndex| machines.open_calls(**thread).any(|name| name == FUTEX);
+        let is_open = |thread: &&ThreadIndex| {
+            asked.wants_thread(machines, Some(**thread)) && machines.open_calls(**thread).any(|name| name == FUTEX)
+        };
         *self.unfinished.get_or_insert_with(|| self.open.keys().filter(is_open).count() as u64)
     }
 }
@@ -279,7 +279,7 @@ impl Analysis for Locks {
         };
         let naming = Named { by, machines: machines.clone() };
         let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), naming);
-        table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines)));
+        table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &asked)));
         table
     }
 }

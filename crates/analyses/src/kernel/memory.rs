@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
+use super::forms::{Form, SUMS};
 use super::latest::Latest;
 use super::ledger::{Account, Describe, Key, Ledger, rows_of};
 use super::rows::Value;
@@ -16,10 +17,12 @@ use super::{Analysis, Asked, Known, Needs, Part, Report, thread_of};
 pub(super) const KNOWN: Known = Known {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
-    by: &["thread", "site"],
-    words: &["slab"],
-    has_spans: false,
-    has_steps: true,
+    forms: &[
+        Form::plain(&["thread"], SUMS),
+        Form { option: "--by site", word: "", keys: &["site"], takes: SUMS },
+        Form { option: "--slab", word: "slab", keys: &["thread"], takes: SUMS },
+        Form { option: "--slab --by site", word: "slab", keys: &["site"], takes: SUMS },
+    ],
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
     needs_for: &[("slab", &[Concept::SlabAlloc]), ("site", &[Concept::SlabAlloc])],
     wants: &[

@@ -12,6 +12,7 @@
 //! | `ledger`, `rows` | sums by key, and rows of tables, in few bytes each |
 //! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
+//! | `forms` | the forms of analyses, and the options that each of them takes |
 //! | [`text`] | rows as text |
 
 mod all;
@@ -19,6 +20,7 @@ mod asked;
 mod condition;
 mod cpu;
 mod files;
+mod forms;
 mod io;
 mod irq;
 mod latest;
@@ -63,6 +65,7 @@ use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 
 pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use condition::Condition;
+pub use forms::{AnalysisOption, Form};
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use rows::{Counts, Rows, Value};
 pub use spans::PERCENTS;
@@ -202,14 +205,8 @@ pub struct Known {
     pub name: &'static str,
     /// Its purpose in one line.
     pub about: &'static str,
-    /// Groups, the first one is the default.
-    pub by: &'static [&'static str],
-    /// Words that are options of it.
-    pub words: &'static [&'static str],
-    /// Is it about spans: can they be listed?
-    pub has_spans: bool,
-    /// Are there rows for steps of the range?
-    pub has_steps: bool,
+    /// Its forms, the plain one first.
+    pub forms: &'static [Form],
     /// Concepts without which it says nothing: at least one of each group.
     pub needs: &'static [&'static [Concept]],
     /// Concepts without which it says nothing when a word or a group is asked for: at least one of each group.

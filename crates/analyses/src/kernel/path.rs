@@ -10,6 +10,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::forms::{Form, PATH};
 use super::rows::Value;
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, Needs, Part, Report, thread_values};
@@ -17,10 +18,7 @@ use super::{Analysis, Asked, Known, Needs, Part, Report, thread_values};
 pub(super) const KNOWN: Known = Known {
     name: "path",
     about: "the critical path of a thread: why it took so long (--tid T)",
-    by: &[],
-    words: &[],
-    has_spans: false,
-    has_steps: false,
+    forms: &[Form::plain(&[], PATH)],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],

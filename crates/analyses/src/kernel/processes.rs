@@ -10,6 +10,7 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::files::OpenFiles;
+use super::forms::{Form, LIVES, OPEN_FILES};
 use super::ledger::{Account, Closed, Ledger};
 use super::rows::{Rows, Source, Value};
 use super::spans::More;
@@ -19,10 +20,7 @@ use super::{Analysis, Asked, Known, Needs, Part, Report};
 pub(super) const KNOWN: Known = Known {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
-    by: &[],
-    words: &["tree", "files"],
-    has_spans: false,
-    has_steps: true,
+    forms: &[Form::plain(&[], LIVES), Form { option: "--of files", word: "files", keys: &[], takes: OPEN_FILES }],
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
     needs_for: &[("files", &[Concept::SysEntry, Concept::DumpFile])],
     wants: &[

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
 
 use super::played::{play, played, played_per, rows};
-use super::{Asked, Cell, Known, Numbers, PeriodOf, Table, View};
+use super::{AnalysisOption, Asked, Cell, Form, Known, Numbers, PeriodOf, Table, View};
 
 struct Rng(u64);
 
@@ -249,6 +249,11 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
     text
 }
 
+/// The form that a question chooses.
+fn form_of(known: &Known, asked: &Asked) -> &'static Form {
+    known.forms_for(&asked.words, asked.by.as_deref()).expect("a form")[0]
+}
+
 #[test]
 fn analyses_about_periods_say_what_they_say_about_their_ranges() {
     let of = |name: &'static str, key: Option<&str>, words: &[&str]| {
@@ -279,11 +284,14 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("processes", None, &["files"]),
         of("path", None, &[]),
     ];
-    let logs: Vec<_> =
-        of_each.iter().filter(|(known, asked)| known.has_spans && !asked.has("switches")).cloned().collect();
+    let logs: Vec<_> = of_each.iter().filter(|(known, asked)| form_of(known, asked).has_spans()).cloned().collect();
     of_each.extend(logs.into_iter().map(|(known, asked)| (known, Asked { view: View::Log, ..asked })));
-    let steps = of_each.iter().filter(|(known, asked)| known.has_steps && asked.view == View::Statistics).cloned();
-    let steps: Vec<_> = steps.filter(|(_, asked)| !asked.has("files")).collect();
+    let has_steps = |known: &Known, asked: &Asked| form_of(known, asked).takes.contains(&AnalysisOption::Step);
+    let steps: Vec<_> = of_each
+        .iter()
+        .filter(|(known, asked)| has_steps(known, asked) && asked.view == View::Statistics)
+        .cloned()
+        .collect();
     of_each.extend(steps.into_iter().map(|(known, asked)| (known, Asked { step: Some(23), ..asked })));
     let count = std::cell::Cell::new(0);
     for_each_seed(60, |stream| {

@@ -7,6 +7,7 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use super::forms::{Form, SPANS, SUMS, SUMS_OF_THREADS};
 use super::ledger::{Account, Describe, Ledger, rows_of};
 use super::rows::Value;
 use super::spans::{self, More, NO_KEY, Naming, Spans};
@@ -16,10 +17,11 @@ use super::{Analysis, Asked, Known, Needs, Report, duration, key_value, thread_k
 pub(super) const KNOWN: Known = Known {
     name: "sched",
     about: "how long threads waited to be run after they were woken",
-    by: &["thread", "prio", "cpu", "waker", "process"],
-    words: &["switches"],
-    has_spans: true,
-    has_steps: true,
+    forms: &[
+        Form::plain(&["thread", "prio", "cpu", "waker", "process"], SPANS),
+        Form { option: "--switches", word: "switches", keys: &["cpu"], takes: SUMS },
+        Form { option: "--switches --by thread", word: "switches", keys: &["thread"], takes: SUMS_OF_THREADS },
+    ],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
@@ -195,8 +197,9 @@ impl Switches {
 }
 
 impl Observer for Switches {
-    fn switched(&mut self, machines: &Machines, cpu: CpuIndex, _: Option<ThreadIndex>, at: Ns) {
-        if self.asked.has_instant(at) && self.asked.wants_cpu(machines, Some(cpu)) {
+    fn switched(&mut self, machines: &Machines, cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns) {
+        let asked = &self.asked;
+        if asked.has_instant(at) && asked.wants_cpu(machines, Some(cpu)) && asked.wants_thread(machines, next) {
             let step = self.asked.step_of(machines.begin(), at);
             *self.cpus.entry((step, cpu)).or_default() += 1;
         }

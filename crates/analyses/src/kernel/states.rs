@@ -9,6 +9,7 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::forms::{CPU_ROWS, DISK_ROWS, Form, THREAD_ROWS};
 use super::latest::Latest;
 use super::rows::{Rows, Value};
 use super::state_row::{RowForm, StateOf, StateRow, keys_of};
@@ -19,10 +20,13 @@ use super::{Analysis, Asked, Known, Needs, Report};
 pub(super) const KNOWN: Known = Known {
     name: "states",
     about: "what CPUs, threads, disks and interrupts did, row by row",
-    by: &[],
-    words: &["cpus", "threads", "disks", "irqs"],
-    has_spans: false,
-    has_steps: false,
+    forms: &[
+        Form::plain(&[], CPU_ROWS),
+        Form { option: "--of cpus", word: "cpus", keys: &[], takes: CPU_ROWS },
+        Form { option: "--of threads", word: "threads", keys: &[], takes: THREAD_ROWS },
+        Form { option: "--of disks", word: "disks", keys: &[], takes: DISK_ROWS },
+        Form { option: "--of irqs", word: "irqs", keys: &[], takes: CPU_ROWS },
+    ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
@@ -170,8 +174,9 @@ impl States {
         let mut states = States {
             columns: Vec::new(),
             of_cpus: !is_any || asked.has("cpus"),
-            of_threads: !is_any || asked.has("threads"),
-            of_disks: asked.has("disks"),
+            // No row of a thread is of one CPU, and none of a disk is of a CPU or a thread.
+            of_threads: (!is_any || asked.has("threads")) && asked.cpus.is_none(),
+            of_disks: asked.has("disks") && asked.cpus.is_none() && !asked.chooses_threads(),
             of_irqs: asked.has("irqs"),
             asked: asked.clone(),
             cpus: Vec::new(),
@@ -180,7 +185,8 @@ impl States {
                 && asked.states.is_none()
                 && asked.test.is_none()
                 && !asked.has_machines
-                && !(asked.tids.is_some() || asked.pids.is_some() || asked.comms.is_some() || asked.cpus.is_some()),
+                && !asked.chooses_threads()
+                && asked.cpus.is_none(),
             is_whole: asked.begin.is_none() && asked.end.is_none(),
             put_dead_at: FEW,
             disks: Map::default(),
@@ -261,12 +267,7 @@ impl States {
                 return;
             }
         }
-        if !self.asked.wants_cpu(machines, Some(piece.cpu)) {
-            return;
-        }
-        if (self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some())
-            && !self.asked.wants_thread(machines, thread)
-        {
+        if !self.asked.wants_cpu(machines, Some(piece.cpu)) || !self.asked.wants_thread(machines, thread) {
             return;
         }
         let what = StateOf::Cpu { tid, status: piece.status };
@@ -282,7 +283,7 @@ impl States {
                 return;
             }
         }
-        if self.asked.cpus.is_some() || !self.asked.wants_thread(machines, Some(piece.thread)) {
+        if !self.asked.wants_thread(machines, Some(piece.thread)) {
             return;
         }
         let thread = machines.thread(piece.thread);
@@ -379,7 +380,7 @@ impl Observer for States {
     }
 
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
-        if !self.of_irqs || !self.asked.wants_cpu(machines, Some(interrupt.cpu)) {
+        if !self.of_irqs || !self.asked.wants_interrupt(machines, interrupt) {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);

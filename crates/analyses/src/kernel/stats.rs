@@ -6,6 +6,7 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
+use super::forms::{Form, SUMS};
 use super::ledger::{self, Account, Closed, Ledger};
 use super::rows::{Rows, Source, Value};
 use super::spans::{More, NO_KEY, Names};
@@ -15,10 +16,7 @@ use super::{Analysis, Asked, Known, Needs, Report, key_value};
 pub(super) const KNOWN: Known = Known {
     name: "stats",
     about: "time and number of events for each CPU, thread and mode",
-    by: &["thread", "process", "event", "trace"],
-    words: &[],
-    has_spans: false,
-    has_steps: true,
+    forms: &[Form::plain(&["thread", "process", "event", "trace"], SUMS)],
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
@@ -209,10 +207,7 @@ impl Stats {
     }
 
     fn key(&self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<Key> {
-        let is_of_threads = self.asked.tids.is_some() || self.asked.pids.is_some() || self.asked.comms.is_some();
-        if !self.asked.wants_cpu(machines, Some(cpu))
-            || is_of_threads && !self.asked.wants_thread(machines, thread.thread())
-        {
+        if !self.asked.wants_cpu(machines, Some(cpu)) || !self.asked.wants_thread(machines, thread.thread()) {
             return None;
         }
         let of = machines.cpu(cpu);

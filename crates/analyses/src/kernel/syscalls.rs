@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
+use super::forms::{Form, SPANS};
 use super::ledger::Account;
 use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
@@ -16,10 +17,7 @@ use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thre
 pub(super) const KNOWN: Known = Known {
     name: "syscalls",
     about: "how long system calls took, and how they failed",
-    by: &["name", "thread", "process", "errno"],
-    words: &[],
-    has_spans: true,
-    has_steps: true,
+    forms: &[Form::plain(&["name", "thread", "process", "errno"], SPANS)],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
@@ -149,7 +147,8 @@ impl Analysis for Calls {
         let naming = Named { by, names, machines: machines.clone() };
         let keys = [(Unit::Name, own)];
         let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), naming);
-        let open = machines.threads().flat_map(|(thread, _)| machines.open_calls(thread));
+        let threads = machines.threads().filter(|(thread, _)| asked.wants_thread(machines, Some(*thread)));
+        let open = threads.flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
         table
     }

@@ -5,11 +5,10 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    ANALYSES, Analysis, Asked, Condition, Definitions, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow,
-    StateRows, StateSink, Table, Value, View,
+    Analysis, Asked, Condition, Definitions, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows,
+    StateSink, Table, Value, View,
 };
 use tracemill_codec::text::pattern::Pattern;
-use tracemill_codec::text::suggest;
 use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
@@ -19,12 +18,13 @@ use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
 
+use super::analyze_options::{self as choices, Named};
 use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
 use super::select;
 use super::{analyze_forms as forms, analyze_list as list, analyze_rows as rows};
-use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions, InputOptions};
+use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
 
@@ -33,30 +33,31 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     if let Some(None) = options.concepts {
         return Sink::open(options.output.as_deref(), &[])?.print(CONCEPTS.as_bytes(), Outcome::Done);
     }
-    let question = Question::of(options)?;
-    let Some(mut opened) = open(&question.input)? else { return Ok(Outcome::Nothing) };
+    let concepts = concepts_of(options)?;
+    let mut question = Question::of(options)?;
+    let Some(mut opened) = open(&question.named.input)? else { return Ok(Outcome::Nothing) };
     let session = &opened.session;
-    let wanted = select::bind(&question.choice, options.clock_gmt, &question.input, session)?;
+    let wanted = select::bind(&question.choice, options.clock_gmt, &question.named.input, session)?;
     let streams = selection::streams(session, &options.stream)?;
     let what = Input {
         session,
         streams: &streams,
         selection: wanted.selection,
-        concepts: &question.concepts,
+        concepts: &concepts,
         same_host: options.same_host,
     };
     let reading = Reading::new(what.clone());
-    let mut sink = Sink::open(options.output.as_deref(), &question.input.traces)?;
-    if question.names.is_empty() {
-        let text = list::list(&reading.concepts(), &question.concepts, format_of(options));
+    let mut sink = Sink::open(options.output.as_deref(), &question.named.input.traces)?;
+    if question.named.analyses.is_empty() {
+        let text = list::list(&reading.concepts(), &concepts, format_of(options));
         return sink.print(text.as_bytes(), opened.reporter.outcome());
     }
-    question.check(&reading, &opened.reporter)?;
+    question.check(&reading, &concepts, &opened.reporter)?;
     let asked = question.bind(&what, &reading)?;
-    let of_each = question.names.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
+    let of_each = question.named.analyses.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
     let streamed = question.is_streamed().then(|| Rc::new(RefCell::new(rows::Streamed::new(format_of(options)))));
-    let shown = progress::show(&question.input, &session.progress, false);
+    let shown = progress::show(&question.named.input, &session.progress, false);
     let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
     let analyses = match &per {
         Some(_) => Vec::new(),
@@ -64,7 +65,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     };
     if let Some(streamed) = &streamed {
         let sink = std::mem::replace(&mut sink, Sink::stdout());
-        let (name, columns) = (question.names[0].name, analyses[0].columns());
+        let (name, columns) = (question.named.analyses[0].name, analyses[0].columns());
         streamed.borrow_mut().begin(name, &columns, asked.machine_names.clone(), sink);
     }
     let mut stopped = false;
@@ -88,17 +89,21 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let outcome = opened.reporter.outcome();
     match streamed {
         Some(streamed) => streamed.borrow_mut().end(outcome),
-        None => write(options, tables, sink, outcome),
+        None => write(&question, tables, sink, outcome),
     }
+}
+
+/// The table that ties events to concepts.
+fn concepts_of(options: &AnalyzeOptions) -> Result<Concepts, Error> {
+    let Some(path) = options.concepts.iter().flatten().next() else { return Ok(Concepts::built_in().clone()) };
+    let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
+    Concepts::with_built_in(path, &text)
 }
 
 /// The question of the options, before the traces are known.
 struct Question<'o> {
     options: &'o AnalyzeOptions,
-    concepts: Concepts,
-    names: Vec<&'static Known>,
-    /// The traces, without the names of analyses before them.
-    input: InputOptions,
+    named: Named,
     asked: Asked,
     definitions: Option<Definitions>,
     condition: Option<Expression>,
@@ -107,16 +112,11 @@ struct Question<'o> {
 
 impl<'o> Question<'o> {
     fn of(options: &'o AnalyzeOptions) -> Result<Self, Error> {
-        let concepts = match options.concepts.iter().flatten().next() {
-            None => Concepts::built_in().clone(),
-            Some(path) => {
-                let text = std::fs::read_to_string(path).map_err(|error| Error::io("read the file", path, &error))?;
-                Concepts::with_built_in(path, &text)?
-            }
-        };
-        let (names, input) = names(options)?;
-        let asked = asked(options, &names)?;
-        let definitions = periods::definitions(options, &names)?;
+        let mut named = choices::named(options)?;
+        let words = choices::words(options, &named.analyses)?;
+        choices::keep_those_that_take(options, &words, &mut named)?;
+        let asked = asked(options, words)?;
+        let definitions = periods::definitions(options, &named.analyses)?;
         let condition = select::parse_option(&options.choice.condition, Expression::parse, "--where")?;
         let events = EventOptions {
             begin: options.begin.clone(),
@@ -125,14 +125,25 @@ impl<'o> Question<'o> {
             ..EventOptions::default()
         };
         let choice = select::parse(&events)?;
-        Ok(Question { options, concepts, names, input, asked, definitions, condition, choice })
+        Ok(Question { options, named, asked, definitions, condition, choice })
     }
 
-    /// Checks that the traces can feed the analyses; warns of what cannot be told.
-    fn check(&self, reading: &Reading<'_>, reporter: &Reporter) -> Result<(), Error> {
+    /// Leaves out the analyses that the traces cannot feed, and says so, as of all that cannot be told.
+    fn check(&mut self, reading: &Reading<'_>, concepts: &Concepts, reporter: &Reporter) -> Result<(), Error> {
         let has = reading.concepts();
-        for known in &self.names {
-            check(known, &self.asked, &has, &self.concepts, reporter)?;
+        let mut lacking = Vec::new();
+        let lacks = |known: &&'static Known| check(known, &self.asked, &has, concepts);
+        self.named.analyses.retain(|known| lacks(known).map_err(|error| lacking.push(error)).is_ok());
+        let last = if self.named.analyses.is_empty() { lacking.pop() } else { None };
+        let lacking = lacking.iter().map(choices::left_out);
+        self.named.left_out.iter().cloned().chain(lacking).for_each(|text| reporter.note(&text));
+        if let Some(error) = last {
+            return Err(error);
+        }
+        for known in &self.named.analyses {
+            for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
+                reporter.note(&format!("`{}` cannot tell {what}: the traces have no {}", known.name, concept.name()));
+            }
         }
         if reading.has_strangers() {
             reporter.warning(
@@ -164,10 +175,10 @@ impl<'o> Question<'o> {
 
     /// Are rows written as they are found?
     fn is_streamed(&self) -> bool {
-        self.names.len() == 1
+        self.named.is_single
             && matches!(format_of(self.options), AnalyzeFormat::Jsonl | AnalyzeFormat::Csv)
             && self.has_plain_rows()
-            && (self.asked.view == View::Log || self.names[0].name == "states")
+            && (self.asked.view == View::Log || self.named.analyses[0].name == "states")
     }
 
     /// The analyses.
@@ -204,7 +215,8 @@ fn check_steps(asked: &Asked, tables: &[Table]) -> Result<(), Error> {
 }
 
 /// Sorts tables and writes them.
-fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: Outcome) -> Result<Outcome, Error> {
+fn write(question: &Question<'_>, mut tables: Vec<Table>, sink: Sink, outcome: Outcome) -> Result<Outcome, Error> {
+    let (options, is_single) = (question.options, question.named.is_single);
     let mut found = Vec::new();
     for table in &mut tables {
         if let Some(column) = &options.rows.sort
@@ -221,9 +233,9 @@ fn write(options: &AnalyzeOptions, mut tables: Vec<Table>, sink: Sink, outcome: 
     let mut page = rows::Paged::new(sink);
     match format_of(options) {
         AnalyzeFormat::Table if tables.is_empty() => page.out.put(b"nothing found\n"),
-        AnalyzeFormat::Table => forms::tables(&mut page, &tables, &found, &forms::Look::of(options)),
-        AnalyzeFormat::Json => rows::json(&mut page, &tables),
-        AnalyzeFormat::Jsonl => rows::lines(&mut page, &tables),
+        AnalyzeFormat::Table => forms::tables(&mut page, &tables, &found, &forms::Look::of(options, is_single)),
+        AnalyzeFormat::Json => rows::json(&mut page, &tables, is_single),
+        AnalyzeFormat::Jsonl => rows::lines(&mut page, &tables, is_single),
         AnalyzeFormat::Csv => rows::csv(&mut page, &tables),
     }
     page.end(outcome)
@@ -233,33 +245,9 @@ fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {
     if options.json { AnalyzeFormat::Json } else { options.format }
 }
 
-/// The analyses that were named, and the traces.
-fn names(options: &AnalyzeOptions) -> Result<(Vec<&'static Known>, InputOptions), Error> {
-    let mut input = options.input.clone();
-    let first = input.traces.first().and_then(|first| first.to_str()).unwrap_or_default().to_string();
-    let parts: Vec<Option<&Known>> = first.split(',').map(Known::find).collect();
-    let mut names = Vec::new();
-    if parts.iter().all(Option::is_some) {
-        input.traces.remove(0);
-        for known in parts.into_iter().flatten() {
-            if !names.iter().any(|other: &&Known| other.name == known.name) {
-                names.push(known);
-            }
-        }
-    } else if !first.is_empty() && !input.traces[0].exists() {
-        let unknown = first.split(',').find(|name| Known::find(name).is_none()).unwrap_or_default();
-        let error = Error::misuse(format!("`{unknown}` is no analysis, and there is no such file"));
-        let all: Vec<&str> = ANALYSES.iter().map(|known| known.name).collect();
-        return Err(suggest(error.with_help(format!("the analyses are {}", all.join(", "))), unknown, all));
-    }
-    if input.traces.is_empty() {
-        return Err(Error::misuse("an analysis needs a TRACE").with_help("tracemill analyze cpu TRACE"));
-    }
-    Ok((names, input))
-}
-
 /// The question that the options ask.
-fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
+fn asked(options: &AnalyzeOptions, mut words: Vec<String>) -> Result<Asked, Error> {
+    words.extend(options.tree.then(|| "tree".to_string()));
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
             let wrong = || Error::misuse(format!("{option}: `{text}` is no list of numbers such as 1,4-7"));
@@ -267,40 +255,9 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
         };
         text.as_deref().map(parse).transpose()
     };
-    if let Some(by) = &options.rows.by
-        && let Some(known) = names.iter().find(|known| !known.by.contains(&&**by))
-    {
-        let error = Error::misuse(format!("`{}` has no groups `{by}`", known.name));
-        return Err(match known.by {
-            [] => error.with_help(format!("`{}` takes no --by", known.name)),
-            keys => error.with_help(format!("its groups are {}", keys.join(", "))),
-        });
-    }
-    if names.iter().any(|known| known.name == "path")
-        && options.choice.tid.as_deref().and_then(Numbers::parse).and_then(|tids| tids.single()).is_none()
-    {
-        let error = Error::misuse("`path` is about one thread, and --tid does not name one");
-        return Err(error.with_help("tracemill analyze path --tid 42 TRACE"));
-    }
-    let view = view_of(options);
-    check_spans(options, names, view)?;
-    let mut words = options.of.clone();
-    let flags = [("switches", options.switches), ("slab", options.slab), ("tree", options.tree)];
-    words.extend(flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| word.to_string()));
-    for word in &words {
-        if !names.iter().any(|known| known.words.contains(&&**word)) && !names.is_empty() {
-            let of: Vec<&str> =
-                ANALYSES.iter().filter(|known| known.words.contains(&&**word)).map(|known| known.name).collect();
-            let error = Error::misuse(format!("`{word}` says nothing to `{}`", names[0].name));
-            return Err(match of.as_slice() {
-                [] => error,
-                of => error.with_help(format!("it is for `{}`", of.join("`, `"))),
-            });
-        }
-    }
     Ok(Asked {
         by: options.rows.by.clone(),
-        view,
+        view: choices::view_of(options),
         step: options.rows.step.map(Into::into),
         tids: numbers(&options.choice.tid, "--tid")?,
         pids: numbers(&options.choice.pid, "--pid")?,
@@ -313,52 +270,6 @@ fn asked(options: &AnalyzeOptions, names: &[&Known]) -> Result<Asked, Error> {
     })
 }
 
-/// How spans are shown.
-fn view_of(options: &AnalyzeOptions) -> View {
-    match (options.rows.log, options.rows.top, options.rows.hist) {
-        (true, _, _) => View::Log,
-        (_, Some(most), _) => View::Top(most),
-        (_, _, Some(buckets)) => View::Histogram(buckets as usize),
-        _ => View::Statistics,
-    }
-}
-
-/// Checks that the analyses have the spans and steps that options ask for.
-fn check_spans(options: &AnalyzeOptions, names: &[&Known], view: View) -> Result<(), Error> {
-    if view != View::Statistics
-        && let Some(known) = names.iter().find(|known| !known.has_spans)
-    {
-        return Err(Error::misuse(format!("`{}` has no spans for --log, --top and --hist", known.name)));
-    }
-    // Counts of switches and packets have no durations.
-    let counts = [(options.switches, "--switches"), (options.rows.by.as_deref() == Some("net"), "--by net")];
-    if let Some((_, counts)) = counts.into_iter().find(|(is_asked, _)| *is_asked)
-        && view != View::Statistics
-    {
-        return Err(Error::misuse(format!("{counts} has no spans for --log, --top and --hist")));
-    }
-    if (options.choice.min.is_some() || options.choice.max.is_some())
-        && let Some(known) = names.iter().find(|known| !known.has_spans)
-    {
-        return Err(Error::misuse(format!("`{}` has no spans for --min and --max", known.name)));
-    }
-    if options.switches
-        && let Some(by) = options.rows.by.as_deref().filter(|by| !matches!(*by, "thread" | "cpu"))
-    {
-        return Err(Error::misuse(format!("--switches has no groups `{by}`")).with_help("its groups are cpu, thread"));
-    }
-    if options.rows.step.is_some() {
-        if view != View::Statistics {
-            return Err(Error::misuse("--step divides statistics, and --log, --top and --hist show none"));
-        }
-        let is_without = |known: &&&Known| !known.has_steps || options.of.iter().any(|of| known.words.contains(&&**of));
-        if let Some(known) = names.iter().find(is_without) {
-            return Err(Error::misuse(format!("`{}` has no rows for steps", known.name)));
-        }
-    }
-    Ok(())
-}
-
 /// The question to one of the analyses.
 fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>) -> Result<(&'k Known, Asked), Error> {
     let mut asked = asked.clone();
@@ -369,28 +280,13 @@ fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>)
     Ok((known, asked))
 }
 
-/// Checks that the traces can feed an analysis; warns of what cannot be told.
-fn check(
-    known: &Known,
-    asked: &Asked,
-    has: &HashSet<Concept>,
-    concepts: &Concepts,
-    reporter: &Reporter,
-) -> Result<(), Error> {
+/// Checks that the traces can feed an analysis.
+fn check(known: &Known, asked: &Asked, has: &HashSet<Concept>, concepts: &Concepts) -> Result<(), Error> {
     let of_options =
         known.needs_for.iter().filter(|(word, _)| asked.words.iter().chain(&asked.by).any(|own| own == word));
     let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));
-    if let Some(group) = known.lacks(has).into_iter().chain(lacks).next() {
-        let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
-        let error = Error::unsupported(format!(
-            "`{}` needs events of {}, and the traces have none",
-            known.name,
-            names.join(" or ")
-        ));
-        return Err(error.with_help(list::how_to_record(group, concepts)));
-    }
-    for (concept, what) in known.wants.iter().filter(|(concept, _)| !has.contains(concept)) {
-        reporter.note(&format!("`{}` cannot tell {what}: the traces have no {}", known.name, concept.name()));
-    }
-    Ok(())
+    let Some(group) = known.lacks(has).into_iter().chain(lacks).next() else { return Ok(()) };
+    let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();
+    let message = format!("`{}` needs events of {}, and the traces have none", known.name, names.join(" or "));
+    Err(Error::unsupported(message).with_help(list::how_to_record(group, concepts)))
 }

@@ -18,17 +18,19 @@ pub(super) struct Look {
     is_colored: bool,
     /// Columns of the terminal; `None` for a file.
     width: Option<usize>,
+    /// Was one analysis named? Then its table needs no heading.
+    is_single: bool,
 }
 
 impl Look {
-    pub(super) fn of(options: &AnalyzeOptions) -> Look {
+    pub(super) fn of(options: &AnalyzeOptions, is_single: bool) -> Look {
         let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
         let is_colored = match options.color {
             When::Auto => is_terminal,
             when => when == When::Always,
         };
         let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-        Look { is_colored, width: is_terminal.then(width) }
+        Look { is_colored, width: is_terminal.then(width), is_single }
     }
 }
 
@@ -48,7 +50,7 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look
         }
         match &table.period {
             Some(period) => put_heading(&mut page.out, table, period),
-            None if tables.len() > 1 => page.out.put_fmt(format_args!("{}\n", table.analysis)),
+            None if !look.is_single => page.out.put_fmt(format_args!("{}\n", table.analysis)),
             None => {}
         }
         put_table(page, table, found, look);
@@ -495,7 +497,12 @@ mod tests {
 
     fn text(table: &Table, found: usize) -> String {
         let mut page = Paged::default();
-        tables(&mut page, std::slice::from_ref(table), &[found], &Look { is_colored: false, width: None });
+        tables(
+            &mut page,
+            std::slice::from_ref(table),
+            &[found],
+            &Look { is_single: true, is_colored: false, width: None },
+        );
         String::from_utf8(page.out.written().to_vec()).expect("text")
     }
 
@@ -504,7 +511,7 @@ mod tests {
         let expected = "tid    comm   user\n0      sh    1.500\n1        sh  1.500\n(all)        3.000\n";
         assert_eq!(text(&lives(&[0, 1]), 2), expected);
         let mut page = Paged::default();
-        super::super::analyze_rows::lines(&mut page, &[lives(&[0, 1])]);
+        super::super::analyze_rows::lines(&mut page, &[lives(&[0, 1])], true);
         assert!(page.out.written().ends_with(b"\"comm\":\"sh\",\"user_ns\":1500,\"depth\":1}\n"));
         // A chain does not move out of sight.
         let deepest = text(&lives(&[0, 1_000_000]), 2).lines().map(str::len).max();
@@ -522,7 +529,12 @@ mod tests {
         };
         let at = |width: usize| {
             let mut page = Paged::default();
-            tables(&mut page, std::slice::from_ref(&table), &[3], &Look { is_colored: false, width: Some(width) });
+            tables(
+                &mut page,
+                std::slice::from_ref(&table),
+                &[3],
+                &Look { is_single: true, is_colored: false, width: Some(width) },
+            );
             String::from_utf8(page.out.written().to_vec()).expect("text")
         };
         let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
@@ -549,7 +561,12 @@ mod tests {
             ..Table::default()
         };
         let mut page = Paged::default();
-        tables(&mut page, std::slice::from_ref(&table), &[1], &Look { is_colored: false, width: Some(48) });
+        tables(
+            &mut page,
+            std::slice::from_ref(&table),
+            &[1],
+            &Look { is_single: true, is_colored: false, width: Some(48) },
+        );
         let text = String::from_utf8(page.out.written().to_vec()).expect("text");
         let expected = "uaddr                   from     duration  ret\n\
                         139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to\n";

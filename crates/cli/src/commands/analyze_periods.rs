@@ -29,14 +29,11 @@ pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Known]) -> Result<
         return Err(error.with_help("--period NAME --period-begin EXPR --period-end EXPR, or --periods FILE"));
     }
     if !written.is_empty() && !is_named && options.per.is_none() && !names.is_empty() {
-        let error = Error::misuse(format!("periods say nothing to `{}`", names[0].name));
+        let error = Error::misuse(format!("`{}` does not take --period", names[0].name));
         return Err(error.with_help("they are for `periods`, and for --per PERIOD with any other analysis"));
     }
     let definitions = Definitions::parse(&written)?;
     if let Some(per) = &options.per {
-        if is_named {
-            return Err(Error::misuse("`periods` takes no --per").with_help("a --period-parent holds other periods"));
-        }
         if !definitions.has(per) {
             return Err(suggest(Error::misuse(format!("--per: there is no period `{per}`")), per, definitions.names()));
         }

@@ -76,10 +76,11 @@ fn put_all(objects: &Objects, page: &mut Paged, rows: &Rows) {
     page.out.put_byte(b']');
 }
 
-/// All tables as one object.
-pub(super) fn json(page: &mut Paged, tables: Tables<'_>) {
+/// All tables as one object: that of the only one when one analysis was named.
+pub(super) fn json(page: &mut Paged, tables: Tables<'_>, is_single: bool) {
     if let [table] = tables
         && table.period.is_none()
+        && is_single
     {
         put_object(page, table);
     } else {
@@ -152,12 +153,12 @@ fn period_cells(table: &Table) -> Vec<(&'static str, Cell)> {
     cells.into_iter().flatten().collect()
 }
 
-/// The rows of all tables, one a line.
-pub(super) fn lines(page: &mut Paged, tables: Tables<'_>) {
+/// The rows of all tables, one a line, which names its analysis unless only one was named.
+pub(super) fn lines(page: &mut Paged, tables: Tables<'_>, is_single: bool) {
     for table in tables {
         let (objects, period) = (Objects::new(table.analysis, &table.columns), period_cells(table));
         let mut before = Out::default();
-        if tables.len() > 1 || !period.is_empty() {
+        if !is_single || !period.is_empty() {
             before.put_fmt(format_args!("{{\"analysis\":\"{}\"", table.analysis));
             for (name, cell) in &period {
                 before.put_fmt(format_args!(",\"{name}\":"));

@@ -3,6 +3,7 @@
 pub(crate) mod analyze;
 mod analyze_forms;
 mod analyze_list;
+mod analyze_options;
 mod analyze_periods;
 mod analyze_rows;
 pub(crate) mod cache;

@@ -18,6 +18,7 @@ use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
 
 pub use definitions::{Definition, Definitions, Written};
 
+use super::forms::{Form, PERIODS};
 use super::ledger::Account;
 use super::rows::Value;
 use super::spans::{Extra, Key, More, Naming, Spans};
@@ -28,10 +29,7 @@ use definitions::{Bound, End, Part, Periods};
 pub(super) const KNOWN: Known = Known {
     name: "periods",
     about: "spans between events that you name: --period, --period-begin, --period-end",
-    by: &["period", "match"],
-    words: &[],
-    has_spans: true,
-    has_steps: true,
+    forms: &[Form::plain(&["period", "match"], PERIODS)],
     needs: &[],
     needs_for: &[],
     wants: &[],

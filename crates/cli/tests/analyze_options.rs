@@ -1,0 +1,255 @@
+//! Every option of `analyze` is honoured or refused: the table of which analysis takes which, against what the program
+//! does.
+
+mod util;
+
+use serde_json::{Value, json};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, Known};
+use util::{Folder, Run, csv_rows, demo};
+
+/// Objects of the kernel, which two threads of two processes make and free on two CPUs.
+fn objects(folder: &Folder) -> String {
+    let event = |ns: u64, cpu: u64, name: &str, payload: Value| {
+        json!({"ns": ns * 1_000_000, "name": name, "cpu": cpu, "payload": payload}).to_string() + "\n"
+    };
+    let fork = |ns, tid: u64, pid: u64, comm: &str| {
+        let payload = json!({"parent_tid": 1, "parent_pid": 1, "child_tid": tid, "child_pid": pid, "child_comm": comm});
+        event(ns, 0, "sched_process_fork", payload)
+    };
+    let switch = |ns, cpu, prev: u64, next: u64| {
+        let payload = json!({"prev_tid": prev, "prev_state": 1, "next_tid": next, "next_prio": 20});
+        event(ns, cpu, "sched_switch", payload)
+    };
+    let alloc = |ns, cpu, ptr: u64, bytes: u64, site: u64| {
+        event(ns, cpu, "kmem_kmalloc", json!({"call_site": site, "ptr": ptr, "bytes_alloc": bytes}))
+    };
+    let free = |ns, cpu, ptr: u64| event(ns, cpu, "kmem_kfree", json!({"call_site": 99, "ptr": ptr}));
+    let lines = [
+        fork(0, 641, 640, "oven-1"),
+        fork(1, 700, 700, "grind"),
+        switch(10, 0, 0, 641),
+        switch(20, 1, 0, 700),
+        alloc(30, 0, 16, 64, 7),
+        alloc(40, 1, 32, 128, 8),
+        switch(100, 0, 641, 0),
+        switch(340, 0, 0, 641),
+        free(350, 0, 16),
+        alloc(360, 1, 64, 32, 8),
+        free(370, 1, 32),
+        switch(400, 0, 641, 0),
+        switch(500, 1, 700, 0),
+    ];
+    folder.file("objects.jsonl", lines.concat());
+    folder.path("objects.jsonl").display().to_string()
+}
+
+/// Periods of the trace of the demo, and of any trace with switches.
+const PERIOD: [&str; 8] = [
+    "--period",
+    "run",
+    "--period-begin",
+    "name == \"sched_switch\" and next_tid == 641",
+    "--period-end",
+    "name == \"sched_switch\" and prev_tid == 641",
+    "--period-match",
+    "next_tid=prev_tid",
+];
+
+/// Ways to give an option: one of them has to change the answer.
+fn values(form: &Form, option: AnalysisOption) -> Vec<Vec<String>> {
+    let name = option.name();
+    let with = |values: &[&str]| values.iter().map(|value| vec![name.to_string(), value.to_string()]).collect();
+    match option {
+        // The key that chooses a form is given with it.
+        AnalysisOption::By if form.option.contains(name) => Vec::new(),
+        AnalysisOption::By if form.keys.is_empty() => with(&["thread"]),
+        AnalysisOption::By => with(form.keys),
+        AnalysisOption::Log | AnalysisOption::Tree => vec![vec![name.to_string()]],
+        AnalysisOption::Top => with(&["1"]),
+        AnalysisOption::Hist => with(&["4"]),
+        AnalysisOption::Step => with(&["100ms"]),
+        AnalysisOption::Tid => with(&["641", "700"]),
+        AnalysisOption::Pid => with(&["640", "700"]),
+        AnalysisOption::Comm => with(&["oven-1", "grind"]),
+        AnalysisOption::Cpu => with(&["1", "0"]),
+        AnalysisOption::Min | AnalysisOption::Max => with(&["2us", "100us", "10ms"]),
+        AnalysisOption::Begin => with(&["+300ms"]),
+        AnalysisOption::Per => {
+            let words = [name, "run"].into_iter().chain(PERIOD);
+            vec![words.map(str::to_string).collect()]
+        }
+    }
+}
+
+/// The question that chooses a form. `path` is about a thread, `periods` about definitions.
+fn question(known: &Known, form: &Form) -> Vec<String> {
+    let mut words: Vec<String> = form.title(known).split(' ').map(str::to_string).collect();
+    match known.name {
+        "path" => words.extend(["--tid", "643"].map(str::to_string)),
+        "periods" => words.extend(PERIOD.map(str::to_string)),
+        _ => {}
+    }
+    words
+}
+
+struct Asker {
+    folder: Folder,
+    traces: [String; 2],
+}
+
+impl Asker {
+    fn new() -> Self {
+        let folder = Folder::new();
+        let traces = [demo("../kernel/bakery"), objects(&folder)];
+        Asker { folder, traces }
+    }
+
+    /// The rows of the answer of the first trace that has any; `None` when no trace has what is needed.
+    fn rows(&self, words: &[String]) -> Option<(String, Vec<Value>)> {
+        self.traces.iter().find_map(|trace| {
+            let run = self.run(words, trace);
+            (run.code == Some(0)).then(|| (trace.clone(), rows_of(&run)))
+        })
+    }
+
+    fn run(&self, words: &[String], trace: &str) -> Run {
+        let mut arguments: Vec<&str> = words.iter().map(|word| &**word).collect();
+        // A path is about the last thread that is given.
+        if words[0] == "path" && words.iter().filter(|word| *word == "--tid").count() > 1 {
+            arguments.drain(1..3);
+        }
+        arguments.extend([trace, "--json", "-q"]);
+        self.folder.run_with("analyze", &arguments)
+    }
+}
+
+/// The rows of an answer, of all periods.
+fn rows_of(run: &Run) -> Vec<Value> {
+    let answer: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+    match answer["analyses"].as_array() {
+        Some(analyses) => analyses.iter().flat_map(|one| one["rows"].as_array().expect("rows").clone()).collect(),
+        None => answer["rows"].as_array().expect("rows").clone(),
+    }
+}
+
+#[test]
+fn every_option_of_every_form_changes_the_answer_or_is_refused() {
+    let asker = Asker::new();
+    let (mut pairs, mut ignored) = ([0, 0], Vec::new());
+    for known in ANALYSES {
+        for form in known.forms {
+            let plain = question(known, form);
+            let (trace, before) = asker.rows(&plain).unwrap_or_else(|| panic!("{plain:?} has no answer"));
+            assert!(!before.is_empty(), "{plain:?}");
+            for &option in AnalysisOption::ALL {
+                let is_taken = form.takes.contains(&option);
+                let mut changes = false;
+                for value in values(form, option) {
+                    let given = [plain.clone(), value].concat();
+                    let run = asker.run(&given, &trace);
+                    if is_taken {
+                        let run = run.ends(0, &[]);
+                        changes |= rows_of(&run) != before;
+                    } else {
+                        // The message names the form and the option, and the help the analyses that take it.
+                        let said = format!("` does not take {}", option.name());
+                        run.ends(2, &[&said, "help:", &format!("{} is for `", option.name())]);
+                    }
+                }
+                // The only key of a form is that which it has without.
+                let is_only_key = option == AnalysisOption::By && form.keys.len() == 1;
+                if is_taken && !changes && !is_only_key {
+                    ignored.push(format!("{} {}", plain.join(" "), option.name()));
+                }
+                pairs[usize::from(is_taken)] += 1;
+            }
+        }
+    }
+    assert_eq!(ignored, [""; 0], "these print what they print without the option");
+    assert!(pairs[0] > 50 && pairs[1] > 100, "{pairs:?}");
+}
+
+#[test]
+fn every_analysis_takes_the_options_of_all() {
+    let asker = Asker::new();
+    for known in ANALYSES {
+        for form in known.forms {
+            let plain = question(known, form);
+            let (trace, before) = asker.rows(&plain).expect("an answer");
+            let with = |words: &[&str]| {
+                let words = plain.iter().cloned().chain(words.iter().map(|word| word.to_string()));
+                rows_of(&asker.run(&words.collect::<Vec<_>>(), &trace).ends(0, &[]))
+            };
+            assert!(with(&["--where", "false"]).is_empty(), "{plain:?}");
+            assert_eq!(with(&["--where", "true"]), before, "{plain:?}");
+            assert!(with(&["--limit", "0"]).is_empty(), "{plain:?}");
+            assert_eq!(with(&["--limit", "1"]).len(), 1, "{plain:?}");
+            assert!(["+1us", "+100ms"].iter().any(|end| with(&["--end", end]) != before), "{plain:?}");
+            assert!(["*0", "*1"].iter().any(|stream| with(&["--stream", stream]) != before), "{plain:?}");
+            // Rows in the order of each column, which do not stand so by all of them before.
+            let csv: Vec<String> =
+                plain.iter().cloned().chain(["--format", "csv", "-q", &trace].map(str::to_string)).collect();
+            let csv: Vec<&str> = csv.iter().map(|word| &**word).collect();
+            let header = csv_rows(&asker.folder.run_with("analyze", &csv).ends(0, &[]).stdout).swap_remove(0);
+            let is_moved = header.iter().any(|column| with(&["--sort", column]) != before);
+            assert!(is_moved || before.len() <= 2, "{plain:?} is in one order by all columns");
+        }
+    }
+}
+
+#[test]
+fn of_several_analyses_those_that_do_not_take_an_option_are_left_out() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    let names = |run: Run| {
+        let answer: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+        let analyses = answer["analyses"].as_array().expect("a list").clone();
+        analyses.iter().map(|one| one["analysis"].as_str().expect("a name").to_string()).collect::<Vec<_>>()
+    };
+    let run = folder.run(&format!("analyze cpu,sched,stats --top 3 --json {trace}"));
+    let said = ["`cpu` does not take --top: it is left out", "`stats` does not take --top: it is left out"];
+    assert_eq!(names(run.ends(0, &said)), ["sched"]);
+    // A word of one analysis says nothing to the others.
+    let run = folder.run(&format!("analyze cpu,sched --switches --json {trace}"));
+    assert_eq!(names(run.ends(0, &[])), ["cpu", "sched"]);
+    folder.run(&format!("analyze cpu,stats --top 3 {trace}")).ends(2, &["`cpu` does not take --top"]);
+    folder.run(&format!("analyze cpu,stats --switches {trace}")).ends(2, &["`cpu` does not take --switches"]);
+    folder.run(&format!("analyze sched --of switches {trace}")).ends(2, &["unknown kind of rows `switches`"]);
+    folder.run(&format!("analyze sched --of disks {trace}")).ends(2, &["`sched` does not take --of disks", "`states`"]);
+    folder.run(&format!("analyze sched --log --by prio {trace}")).ends(2, &["--by groups statistics"]);
+}
+
+#[test]
+fn analyses_that_the_traces_cannot_feed_are_left_out() {
+    let folder = Folder::new();
+    let trace = objects(&folder);
+    let run = folder.run(&format!("analyze cpu,irq,memory --json {trace}"));
+    let run = run.ends(0, &["`irq` needs events of irq_entry or soft_entry, and the traces have none: it is left out"]);
+    let answer: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+    let analyses: Vec<&Value> = answer["analyses"].as_array().expect("a list").iter().collect();
+    assert_eq!(analyses.iter().map(|one| &one["analysis"]).collect::<Vec<_>>(), ["cpu", "memory"]);
+    // The form of the output does not depend on the traces.
+    let run = folder.run(&format!("analyze irq,cpu --json {trace}"));
+    assert!(run.ends(0, &[]).stdout.starts_with("{\"analyses\":[{\"analysis\":\"cpu\""));
+    let run = folder.run(&format!("analyze irq,cpu --format jsonl {trace}"));
+    assert!(run.ends(0, &[]).stdout.starts_with("{\"analysis\":\"cpu\","));
+    folder.run(&format!("analyze irq,locks {trace}")).ends(1, &["`irq` needs", "`locks` needs", "help:"]);
+}
+
+#[test]
+fn all_are_the_analyses_that_the_traces_can_feed() {
+    let folder = Folder::new();
+    let all = |more: &str, trace: &str| {
+        let run = folder.run(&format!("analyze all {more} --json {trace}")).ends(0, &["`states` is not part of `all`"]);
+        let answer: Value = serde_json::from_str(&run.stdout).expect("it is JSON");
+        let names = answer["analyses"].as_array().expect("a list").iter().map(|one| one["analysis"].clone());
+        names.collect::<Vec<_>>()
+    };
+    let bakery = demo("../kernel/bakery");
+    let sums = ["cpu", "sched", "irq", "syscalls", "io", "memory", "locks", "processes", "stats"];
+    assert_eq!(all("", &bakery), sums);
+    assert_eq!(all("--tid 641", &bakery), [&sums[..], &["path"]].concat());
+    assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "processes", "stats"]);
+    let run = folder.run(&format!("analyze states,all --limit 1 --format csv {bakery}")).ends(0, &[]);
+    assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
+}
