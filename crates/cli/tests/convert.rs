@@ -535,12 +535,10 @@ fn chrome_json_is_whole_and_exact() {
         for (found, want) in found.iter().zip(&want) {
             assert_eq!((&found["name"], &found["args"]["payload"]), (&want.1, &want.2));
         }
-        // The text of the time has every ns.
-        let times: Vec<i64> = text
-            .lines()
-            .filter(|line| line.contains("\"ph\":\"i\"") && !line.contains("\"args\":{\"count\""))
-            .filter_map(|line| line.split("\"ts\":").nth(1)?.split(',').next()?.replace('.', "").parse().ok())
-            .collect();
+        // Programs read times as numbers of 64 bits: these have every ns.
+        let base = json["otherData"]["base_ns"].as_str().and_then(|base| base.parse::<i64>().ok()).expect("a base");
+        let time = |event: &&Value| base + (event["ts"].as_f64().expect("a number") * 1000.0).round() as i64;
+        let times: Vec<i64> = found.iter().map(time).collect();
         let want: Vec<i64> = want.iter().filter_map(|event| event.0.as_i64()).collect();
         assert_eq!(times, want, "{trace}");
     }

@@ -311,6 +311,7 @@ fn what_is_left_without_an_end_does_not_take_ends_of_others() {
     let text = fs::read_to_string(folder.path("chrome")).expect("it was written");
     let file: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let events = file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] != "M");
+    let base: u64 = file["otherData"]["base_ns"].as_str().and_then(|base| base.parse().ok()).expect("a base");
     let places: Vec<_> = events
         .map(|event| {
             let kind = match event["ph"].as_str() {
@@ -318,7 +319,7 @@ fn what_is_left_without_an_end_does_not_take_ends_of_others() {
                 Some("E") => end,
                 _ => instant,
             };
-            ((event["ts"].as_f64().expect("a time") * 1000.0).round() as u64, kind)
+            (base + (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64, kind)
         })
         .collect();
     assert_eq!(places, expected.map(|(ns, _, kind, _)| (ns, kind)));

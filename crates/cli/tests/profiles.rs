@@ -122,19 +122,46 @@ fn chrome_has_slices_that_are_well_nested() {
     let short = |event: &Value| json!([event["ph"], event["tid"], event["name"], event["ts"].as_f64()]);
     let found: Vec<Value> = events.clone().filter(|event| event["ph"] != "M").map(short).collect();
     let want = json!([
-        ["B", 5, "work", 0.01],
-        ["i", 6, "work", 0.012],
-        ["B", 6, "read", 0.015],
-        ["B", 5, "read", 0.02],
-        ["E", 5, "read", 0.03],
-        ["i", 5, "mark", 0.04],
-        ["E", 5, "work", 0.05],
+        ["B", 5, "work", 0.0],
+        ["i", 6, "work", 0.002],
+        ["B", 6, "read", 0.005],
+        ["B", 5, "read", 0.01],
+        ["E", 5, "read", 0.02],
+        ["i", 5, "mark", 0.03],
+        ["E", 5, "work", 0.04],
         // It has no end: it ends with the last event of its thread.
-        ["E", 6, "read", 0.015]
+        ["E", 6, "read", 0.005]
     ]);
+    assert_eq!(file["otherData"]["base_ns"], "10");
     assert_eq!(json!(found), want);
     assert!(events.clone().all(|event| event["pid"] == 4), "{text}");
     let named: Vec<Value> =
         events.filter(|event| event["ph"] == "M").map(|event| event["args"]["name"].clone()).collect();
     assert_eq!(json!(named), json!(["process 4", "thread 5", "thread 6"]));
+}
+
+/// Times are exact in programs that read numbers of 64 bits: of a trace of today that lasts a month, every duration.
+#[test]
+fn chrome_times_are_exact_as_numbers() {
+    let folder = Folder::new();
+    let (begin, month) = (1_790_000_000_123_456_789_u64, 30 * 86_400_000_000_000_u64);
+    let times: Vec<u64> = (0..40).map(|at| begin + at * (month / 39) + at * at * 7).collect();
+    let metadata = "/* CTF 1.8 */
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; freq = 1000000000; offset_s = 0; absolute = true; };
+        typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := t64;
+        stream { event.header := struct { t64 timestamp; }; };
+        event { name = \"mark\"; };";
+    fs::create_dir(folder.path("t")).expect("a new folder");
+    fs::write(folder.path("t/metadata"), metadata).expect("the folder is there");
+    let bytes: Vec<u8> = times.iter().flat_map(|time| time.to_le_bytes()).collect();
+    fs::write(folder.path("t/s"), bytes).expect("the folder is there");
+    folder.run_with("convert --to chrome", &["-o", "out", "t"]).ends(0, &[]);
+    let text = fs::read_to_string(folder.path("out")).expect("it was written");
+    let file: Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = file["traceEvents"].as_array().expect("events").iter().filter(|event| event["ph"] != "M");
+    let stamps: Vec<f64> = events.map(|event| event["ts"].as_f64().expect("a number")).collect();
+    let durations: Vec<u64> = stamps.windows(2).map(|pair| ((pair[1] - pair[0]) * 1000.0).round() as u64).collect();
+    assert_eq!(durations, times.windows(2).map(|pair| pair[1] - pair[0]).collect::<Vec<_>>());
+    assert_eq!(file["otherData"], json!({ "base_ns": begin.to_string(), "base_origin": "unix" }));
 }

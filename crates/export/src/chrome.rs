@@ -2,8 +2,10 @@
 //!
 //! One object with `traceEvents`, one of them for each event, with its scopes as arguments: the beginning or the end of a
 //! slice where classes come in pairs or are calls, an instant otherwise. They stand on threads of processes as far as the
-//! trace tells; all else is a thread of a process that is the trace. Times are microseconds with three digits behind the
-//! point, so no ns is lost in the text.
+//! trace tells; all else is a thread of a process that is the trace.
+//!
+//! Times are microseconds with three decimals since the first event: consumers read them as numbers of 64 bits, which hold
+//! every ns of some 50 days, but only each 256th of the 20,000 days since 1970. `otherData` has the time of the first event.
 
 use std::collections::{HashMap, HashSet};
 
@@ -15,7 +17,7 @@ use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_model::error::Result;
 use tracemill_model::packet::Gap;
-use tracemill_model::schema::Scope;
+use tracemill_model::schema::{ClockOrigin, Scope};
 
 use super::tracks::{ClassRules, Shape, Track, Tracks};
 use crate::{FLUSH, LateFile};
@@ -63,6 +65,10 @@ struct Writer {
     name: Vec<u8>,
     state: State,
     is_first: bool,
+    /// The time from which those in the file count: that of the first event or loss.
+    base_ns: Option<i128>,
+    /// Are times since the Unix epoch, for each trace?
+    is_unix: Vec<bool>,
     latest_ns: i128,
     losses: Losses,
 }
@@ -87,8 +93,7 @@ enum Phase {
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
-    let mut out = Out::default();
-    out.put(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
+    let is_unix = |source: &Source| source.schema.clocks().iter().any(|clock| clock.origin == ClockOrigin::Unix);
     Ok(Box::new(Writer {
         file: LateFile::new(path),
         traces: sources.iter().map(|source| JsonTrace::new(source.schema.clone())).collect(),
@@ -97,11 +102,13 @@ fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result
         of_track: HashMap::new(),
         threads: Vec::new(),
         named: HashSet::new(),
-        out,
+        out: Out::default(),
         arguments: Out::default(),
         name: Vec::new(),
         state: State::default(),
         is_first: true,
+        base_ns: None,
+        is_unix: sources.iter().map(is_unix).collect(),
         latest_ns: 0,
         losses: Losses::default(),
     }))
@@ -117,6 +124,24 @@ impl Writer {
         self.file.write(self.out.written())?;
         self.out.clear();
         Ok(())
+    }
+
+    /// Puts the begin of the file, once: times count from this one.
+    fn begin(&mut self, stream: usize, ns: i128) {
+        if self.base_ns.is_some() {
+            return;
+        }
+        self.base_ns = Some(ns);
+        self.latest_ns = ns;
+        let clock = if self.is_unix[self.tracks.streams[stream].trace] { "unix" } else { "unknown" };
+        self.put_head(ns, clock);
+    }
+
+    fn put_head(&mut self, base_ns: i128, origin: &str) {
+        self.out.put_fmt(format_args!(
+            "{{\"displayTimeUnit\":\"ns\",\"otherData\":{{\"base_ns\":\"{base_ns}\",\"base_origin\":\"{origin}\"}},\
+             \"traceEvents\":["
+        ));
     }
 
     /// Time of an event; what has none stands at the one before.
@@ -213,6 +238,7 @@ impl Writer {
     /// Puts phase, place and time, which stand between the name and the arguments of an event.
     fn place(&mut self, thread: usize, ns: i128, phase: Phase) {
         let of = &self.threads[thread];
+        let ns = ns - self.base_ns.unwrap_or(0);
         let sign = if ns < 0 { "-" } else { "" };
         let size = ns.unsigned_abs();
         let phase = match phase {
@@ -282,6 +308,7 @@ impl TraceWriter for Writer {
             return Ok(());
         };
         let ns = self.time(stream, event);
+        self.begin(stream, ns);
         self.latest_ns = ns;
         let track = self.tracks.place(stream, &rules);
         let at = self.thread(stream, track);
@@ -304,6 +331,7 @@ impl TraceWriter for Writer {
 
     fn gap(&mut self, stream: usize, gap: &Gap) -> Result<()> {
         let ns = self.tracks.begin_of(stream, gap).unwrap_or(self.latest_ns);
+        self.begin(stream, ns);
         let at = self.thread(stream, Track::Stream(stream as u32));
         self.separate();
         self.out.put_fmt(format_args!("{{\"name\":\"{}\"", gap.kind.name()));
@@ -320,6 +348,9 @@ impl TraceWriter for Writer {
             let (count, last_ns) = (self.threads[at].open.len(), self.threads[at].last_ns);
             self.losses.add(Lost::UnendedSlices, count as u64);
             self.end_slices(at, last_ns, count);
+        }
+        if self.base_ns.is_none() {
+            self.put_head(0, "unknown");
         }
         self.out.put(b"\n]}\n");
         self.flush()?;
