@@ -5,7 +5,7 @@ mod util;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use util::stdout;
+use util::{Run, command, stdout};
 
 fn root() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -94,6 +94,43 @@ fn commands_of_the_documents_exist() {
         }
     }
     assert!(count > 20, "{count} commands");
+}
+
+/// Readers live in all time zones: an example selects the same events for each of them.
+#[test]
+fn examples_with_times_do_not_depend_on_the_time_zone() {
+    let mut count = 0;
+    for page in files(&[".md"]) {
+        let text = fs::read_to_string(&page).expect("a page");
+        let commands = text.lines().map(|line| line.trim_start().trim_start_matches("$ "));
+        for command in commands.filter_map(|line| line.strip_prefix("tracemill ")) {
+            let words: Vec<&str> =
+                command.split_whitespace().take_while(|word| !word.starts_with(['#', '|', '>'])).collect();
+            let is_run = matches!(words.first(), Some(&("print" | "analyze" | "report" | "info")));
+            let has_time = words.iter().any(|word| matches!(*word, "--begin" | "--end" | "-b" | "-e"));
+            if !(is_run && has_time && words.last().is_some_and(|word| word.starts_with("demo"))) {
+                continue;
+            }
+            let run = |zone: &str| {
+                let mut program = command_in_root();
+                Run::of(program.args(&words).env("TZ", zone).output().expect("the program starts"))
+            };
+            let (here, there) = (run("UTC"), run("Asia/Tokyo"));
+            assert_eq!((here.code, there.code), (Some(0), Some(0)), "{command}: {}", there.stderr);
+            assert!(here.stdout.lines().count() > 1, "{command}: {}", here.stderr);
+            let counts = [&here, &there].map(|run| run.stdout.lines().count());
+            assert_eq!(counts[0], counts[1], "{}: {command}: {}", page.display(), there.stderr);
+            count += 1;
+        }
+    }
+    assert!(count > 5, "{count} examples");
+}
+
+/// The program in the folder that the examples are for.
+fn command_in_root() -> std::process::Command {
+    let mut command = command();
+    command.current_dir(root());
+    command
 }
 
 #[test]
