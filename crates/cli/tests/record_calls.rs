@@ -7,6 +7,7 @@ mod recorded;
 mod util;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -536,8 +537,17 @@ fn programs_that_start_after_the_recording_are_left_alone() {
     assert!(Command::new("mkfifo").arg(folder.path("go")).status().expect("it runs").success());
     let shell = "(unset TRACEMILL_CALLS LD_PRELOAD; read line <go; /bin/true 2>said; mv said done) \
         >/dev/null 2>&1 </dev/null &";
-    let output = ours(&folder, &["record", "-o", "o", "./program", "0", shell]);
-    assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
+    let mut recorder = command();
+    recorder.current_dir(folder.path("")).args(["record", "-o", "o", "./program", "0", shell]);
+    let mut recorder = recorder.stderr(std::process::Stdio::piped()).spawn().expect("it runs");
+    // It waits for the shell, and says so, until it is interrupted.
+    let mut said = String::new();
+    let mut stderr = BufReader::new(recorder.stderr.take().expect("a pipe"));
+    stderr.read_line(&mut said).expect("it says something");
+    assert!(said.contains("o: the program has ended, 1 process goes on that it started: "), "{said}");
+    let interrupt = Command::new("kill").args(["-INT", &recorder.id().to_string()]).status();
+    assert!(interrupt.expect("it runs").success());
+    assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
     assert!(!folder.path("o/.ring").exists());
     fs::write(folder.path("go"), "on\n").expect("somebody reads it");
     wait_for("the end", || folder.path("done").exists());

@@ -13,7 +13,7 @@ use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
-use tracemill_run::Built;
+use tracemill_run::{Built, RemainingProcess};
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
 use crate::commands::{record_debug as debug, record_selection as selection};
@@ -171,6 +171,8 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
         ClockArg::MonoRaw => tracemill_run::Clock::MonoRaw,
         ClockArg::Boot => tracemill_run::Clock::Boot,
     };
+    how.stop = Some(interrupt::stop());
+    how.waits_for = Some(tell_wait);
     how.has_fixed_addresses = calls.no_randomize_addr;
     how.symbols.clone_from(&calls.with_syms);
     how.selection.depth = calls.depth;
@@ -210,7 +212,11 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         }
         return Err(failed(tracemill_run::become_program(path, arguments, &how, start_beside)));
     }
-    interrupt::leave_to_children();
+    if tracemill_run::has_children() {
+        return run_again();
+    }
+    // Until the program has ended an interrupt is the program's alone.
+    interrupt::only_stop();
     let recorded = match options.calls.beside {
         _ if options.calls.nop => {
             let status = tracemill_run::run_idle(path, arguments);
@@ -226,6 +232,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
     tell_left_out(&how.folder, &recorded);
+    tell_remaining(&how.folder, &recorded.remaining);
     if !options.refused.no_libcall && std::io::stderr().is_terminal() {
         // uftrace records them; for people only, since nothing is wrong.
         let _ = writeln!(
@@ -259,6 +266,51 @@ fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
     if let Some(depth) = recorded.too_deep {
         let _ = writeln!(stderr, "{folder}: calls deeper than {depth} were left out");
     }
+}
+
+/// Runs this command as a child. A shell that became this process may have left it children of its own, which could not be
+/// told from those of the program.
+fn run_again() -> Result<i32, Error> {
+    interrupt::leave_to_children();
+    let failed = |error| Error::io("run", Path::new("tracemill"), &error);
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    command.args(std::env::args_os().skip(1)).status().map(status_of).map_err(failed)
+}
+
+/// A list of processes with their names.
+fn listed(processes: &[RemainingProcess]) -> String {
+    let named: Vec<_> = processes.iter().take(8).map(|process| format!("{} ({})", process.pid, process.name)).collect();
+    let more = processes.len().saturating_sub(named.len());
+    named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
+/// "1 process goes", "2 processes go".
+fn count_of(processes: &[RemainingProcess], one: &str, many: &str) -> String {
+    if processes.len() == 1 { format!("1 process {one}") } else { format!("{} processes {many}", processes.len()) }
+}
+
+/// Tells whom recording waits for.
+fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
+    let (folder, count, list) = (folder.display(), count_of(processes, "goes on", "go on"), listed(processes));
+    // Nobody may read it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{folder}: the program has ended, {count} that it started: {list}; recording waits for the end, an interrupt \
+         (Ctrl-C) stops it now"
+    );
+}
+
+/// Tells who goes on unrecorded.
+fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
+    if processes.is_empty() {
+        return;
+    }
+    let (folder, count, list) = (folder.display(), count_of(processes, "goes on", "go on"), listed(processes));
+    // Nobody may read it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{folder}: recording was interrupted; {count} that the program started, without being recorded: {list}"
+    );
 }
 
 /// Runs a program, and records what it tells of its calls, and events of the kernel meanwhile, in one folder.

@@ -6,10 +6,12 @@ use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use tracemill_record::Bell;
 
+use crate::descendants::{self, Descendants, FollowedProcesses, RemainingProcess};
 use crate::elf::Elf;
 use crate::folder::{self, Run};
 use crate::rings::Rings;
@@ -26,6 +28,8 @@ const LOOK: Duration = Duration::from_micros(500);
 const IDLE: Duration = Duration::from_millis(5);
 /// Time between the first two readings of the clocks, while the program starts.
 const FIRST: Duration = Duration::from_millis(10);
+/// Time after the end of the program after which it is said that others go on.
+const TELL: Duration = Duration::from_secs(2);
 /// Time between two readings of the clocks.
 const PAIRS: Duration = Duration::from_millis(100);
 
@@ -65,6 +69,11 @@ pub struct Options {
     pub symbols: Option<PathBuf>,
     /// Selection of calls.
     pub selection: Selection,
+    /// Set when recording is to end although processes that came from the program go on. It counts once the program itself
+    /// has ended; before that an interrupt is the program's.
+    pub stop: Option<&'static AtomicBool>,
+    /// Called once when processes go on for a while after the program has ended.
+    pub waits_for: Option<fn(&Path, &[RemainingProcess])>,
 }
 
 /// A clock of the system.
@@ -103,6 +112,8 @@ impl Default for Options {
             has_fixed_addresses: false,
             symbols: None,
             selection: Selection::default(),
+            stop: None,
+            waits_for: None,
         }
     }
 }
@@ -123,6 +134,8 @@ pub struct Recorded {
     pub ringless: (u32, u64),
     /// The greatest depth, when there were calls beyond it, which are left out.
     pub too_deep: Option<u16>,
+    /// Processes that came from the program and went on when recording was stopped.
+    pub remaining: Vec<RemainingProcess>,
 }
 
 /// How a program was built.
@@ -169,8 +182,9 @@ pub fn record_started(
     start: &mut dyn FnMut(&mut Command) -> io::Result<Child>,
 ) -> io::Result<Recorded> {
     let recording = Recording::begin(program, arguments, options)?;
-    let mut child = start(&mut recording.command(arguments, options, std::process::id()))?;
-    recording.follow(arguments, &mut || child.try_wait(), options)
+    Descendants::adopt()?;
+    let child = start(&mut recording.command(arguments, options, std::process::id()))?;
+    recording.follow(arguments, FollowedProcesses::Descendants(Descendants::of(child.id())), options)
 }
 
 /// Becomes the program, whose calls the process records that `start` starts: it gets the id of this process, and gives its
@@ -199,10 +213,8 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     let (program, rate) = (program.canonicalize()?, rate(options));
     let library = folder.join(LIBRARY_NAME);
     let recording = Recording { program, folder, rings, library, begin: Instant::now(), rate };
-    let mut end = || Ok(is_dead(pid).then(|| ExitStatus::from_raw(0)));
-    let recorded = recording.follow(arguments, &mut end, options)?;
-    // Only its parent knows.
-    Ok(Recorded { status: None, ..recorded })
+    // How it ended only its parent knows.
+    recording.follow(arguments, FollowedProcesses::Process { pid, is_over: false }, options)
 }
 
 /// Runs a program that finds the library, and records nothing.
@@ -366,11 +378,11 @@ impl Recording {
         command
     }
 
-    /// Takes what the program and its children record, to their end.
+    /// Takes what the program and its descendants record, to their end.
     fn follow(
         self,
         arguments: &[OsString],
-        end: &mut dyn FnMut() -> io::Result<Option<ExitStatus>>,
+        mut followed: FollowedProcesses,
         options: &Options,
     ) -> io::Result<Recorded> {
         let mut watch = Watch::new(Rings::new(&self.rings, &self.folder, true), options.clock);
@@ -378,27 +390,33 @@ impl Recording {
         watch.read_clocks();
         let selection = &options.selection;
         let mut tables = selection.decide.clone().map(|decide| Tables::new(decide, selection.size, self.rate));
-        let mut status = None;
+        let mut waiting = WaitForOthers::default();
+        let mut remaining = Vec::new();
         loop {
             if let Some(tables) = &mut tables {
                 tables.look(&self.folder)?;
             }
-            if status.is_none() {
-                status = end()?;
-            }
-            let was_over = status.is_some();
+            followed.look()?;
+            // Before the rings: what a process wrote before it ended is there then.
+            let were_over = followed.are_over();
+            let is_stopped = followed.is_program_over() && waiting.is_stopped(options);
             let rung = watch.rings.bell().map_or(0, Bell::rung);
             let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
                 // The program is to run to its end, and waits for nobody: the next look may succeed.
                 watch.rings.failed.get_or_insert(error);
-                (usize::from(!was_over), false)
+                (usize::from(!were_over), false)
             });
-            // Children that go on alone are recorded, too.
-            if was_over && left == 0 {
+            if were_over && left == 0 {
+                break;
+            }
+            if is_stopped {
+                remaining = descendants::remaining();
+                watch.take_all();
                 break;
             }
             watch.sleep(rung, if is_busy { LOOK } else { IDLE });
         }
+        let status = followed.status();
         let run = Run {
             command: words(&self.program, arguments),
             status: status.map(ExitStatusExt::into_raw),
@@ -408,7 +426,33 @@ impl Recording {
             symbols: options.symbols.clone(),
             program: self.program,
         };
-        watch.finish(&self.folder, &run, status)
+        let recorded = watch.finish(&self.folder, &run, status)?;
+        Ok(Recorded { remaining, ..recorded })
+    }
+}
+
+/// The time after the end of the program, while other processes go on.
+#[derive(Default)]
+struct WaitForOthers {
+    since: Option<Instant>,
+    is_told: bool,
+}
+
+impl WaitForOthers {
+    /// Is recording to end before them? Whoever runs the program is told of them after a while.
+    fn is_stopped(&mut self, options: &Options) -> bool {
+        let Some(since) = self.since else {
+            // An interrupt until now was for the program.
+            options.stop.inspect(|stop| stop.store(false, Ordering::SeqCst));
+            self.since = Some(Instant::now());
+            return false;
+        };
+        if !self.is_told && since.elapsed() >= TELL {
+            self.is_told = true;
+            let remaining = descendants::remaining();
+            options.waits_for.filter(|_| !remaining.is_empty()).inspect(|tell| tell(&options.folder, &remaining));
+        }
+        options.stop.is_some_and(|stop| stop.load(Ordering::SeqCst))
     }
 }
 
@@ -485,6 +529,14 @@ impl Watch {
         found.and(drained)
     }
 
+    /// Takes all that threads have written up to now, of processes that go on as well: recording ends.
+    fn take_all(&mut self) {
+        self.rings.ask_anew();
+        if let Err(error) = self.look(&|_| true) {
+            self.rings.failed.get_or_insert(error);
+        }
+    }
+
     /// Waits for threads that have more: so long, or until a ring is half full.
     fn sleep(&self, rung: u32, time: Duration) {
         match self.rings.bell() {
@@ -503,6 +555,7 @@ impl Watch {
             ringless: bell.map_or((0, 0), Bell::ringless),
             too_deep: bell.filter(|bell| bell.is_too_deep()).map(|_| run.depth),
             failed: self.rings.failed.map(|error| error.to_string()),
+            remaining: Vec::new(),
         };
         if let Err(error) = finished {
             // The program is over: what it did is its status, whatever became of the recording. That can be finished later.

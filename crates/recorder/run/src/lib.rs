@@ -4,6 +4,7 @@
 //! | module | |
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
+//! | `descendants` | the processes that come from the program |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |
 //! | `rules` | what is done at the calls of which functions |
@@ -13,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod descendants;
 mod elf;
 mod folder;
 mod records;
@@ -27,6 +29,7 @@ pub use command::{
     Built, Clock, Options, Recorded, WhenFull, become_program, built, is_left, record, record_beside, record_started,
     recover, run_idle,
 };
+pub use descendants::{RemainingProcess, has_children};
 pub use rules::{
     Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, Form, Function, Place, Selection, Value,
     Values,

@@ -217,6 +217,11 @@ impl Rings {
         self.readings.push((number, pair));
     }
 
+    /// Has the next look ask for each process whether it is over.
+    pub(crate) fn ask_anew(&mut self) {
+        self.asked = None;
+    }
+
     /// Takes all slots that are full, and the open ones of threads that are over. Returns how many rings are left, and
     /// whether there was something to take.
     pub(crate) fn drain(&mut self, times: &Times, is_dead: &dyn Fn(u32) -> bool) -> io::Result<(usize, bool)> {

@@ -1,0 +1,160 @@
+//! The processes that come from the program, however they are made.
+//!
+//! This process is a *subreaper*: a descendant whose parent ends becomes its child. A process is a descendant from the
+//! instant at which it is made, so there is no moment between `fork` and its first call at which it could be overlooked, and
+//! the kernel says when the last one has ended (`ECHILD`). This holds for raw system calls, for processes that close all
+//! descriptors, and for programs that do not load the library.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+
+use rustix::io::Errno;
+use rustix::process::{WaitId, WaitIdOptions, WaitOptions, set_child_subreaper, wait, waitid};
+
+/// A process that came from the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RemainingProcess {
+    /// Its id.
+    pub pid: u32,
+    /// Its name, as the system has it.
+    pub name: String,
+}
+
+/// Has this process children already? Those it could not tell from descendants of the program.
+pub fn has_children() -> bool {
+    let looks = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+    !matches!(waitid(WaitId::All, looks), Err(Errno::CHILD))
+}
+
+/// The processes whose end is the end of a recording.
+pub(crate) enum FollowedProcesses {
+    /// The program that this process started, and whatever came from it.
+    Descendants(Descendants),
+    /// A process that is not this one's child.
+    Process { pid: u32, is_over: bool },
+}
+
+impl FollowedProcesses {
+    /// Takes note of those that ended.
+    pub(crate) fn look(&mut self) -> io::Result<()> {
+        match self {
+            FollowedProcesses::Descendants(descendants) => descendants.reap(),
+            FollowedProcesses::Process { pid, is_over } => {
+                *is_over = *is_over || crate::command::is_dead(*pid);
+                Ok(())
+            }
+        }
+    }
+
+    /// How the program ended, if that is known here.
+    pub(crate) fn status(&self) -> Option<ExitStatus> {
+        match self {
+            FollowedProcesses::Descendants(descendants) => descendants.status,
+            FollowedProcesses::Process { .. } => None,
+        }
+    }
+
+    /// Has the program itself ended?
+    pub(crate) fn is_program_over(&self) -> bool {
+        match self {
+            FollowedProcesses::Descendants(descendants) => descendants.status.is_some() || descendants.are_over,
+            FollowedProcesses::Process { is_over, .. } => *is_over,
+        }
+    }
+
+    /// Have all of them ended?
+    pub(crate) fn are_over(&self) -> bool {
+        match self {
+            FollowedProcesses::Descendants(descendants) => descendants.are_over,
+            FollowedProcesses::Process { is_over, .. } => *is_over,
+        }
+    }
+}
+
+/// The program and its descendants, which are this process's children once their parents have ended.
+pub(crate) struct Descendants {
+    program: u32,
+    status: Option<ExitStatus>,
+    are_over: bool,
+}
+
+impl Descendants {
+    /// Has the kernel give orphans to this process: before the program starts.
+    pub(crate) fn adopt() -> io::Result<()> {
+        // Any process id stands for "yes".
+        Ok(set_child_subreaper(Some(rustix::process::getpid()))?)
+    }
+
+    /// Follows the program that was just started.
+    pub(crate) fn of(program: u32) -> Descendants {
+        Descendants { program, status: None, are_over: false }
+    }
+
+    /// Takes note of those that ended.
+    pub(crate) fn reap(&mut self) -> io::Result<()> {
+        while !self.are_over {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == self.program => {
+                    self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                }
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => return Ok(()),
+                Err(Errno::CHILD) => self.are_over = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// All descendants of this process that live, as far as the system lists them.
+pub(crate) fn remaining() -> Vec<RemainingProcess> {
+    let (mut found, mut parents) = (Vec::new(), vec![std::process::id()]);
+    while let Some(parent) = parents.pop() {
+        for pid in children(parent) {
+            // A zombie has a parent that does not wait for it, and does nothing.
+            if crate::command::is_dead(pid) || found.iter().any(|known: &RemainingProcess| known.pid == pid) {
+                continue;
+            }
+            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+            found.push(RemainingProcess { pid, name: name.trim_end_matches('\n').to_string() });
+            parents.push(pid);
+        }
+    }
+    found.sort_by_key(|process| process.pid);
+    found
+}
+
+/// The children of a process: of each of its threads.
+fn children(parent: u32) -> Vec<u32> {
+    let threads = fs::read_dir(format!("/proc/{parent}/task")).into_iter().flatten().flatten();
+    let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+    lists.flat_map(|list| list.split(' ').filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_that_live_are_listed_with_those_that_they_made() {
+        let mut shell = std::process::Command::new("sh");
+        // A shell that has a child, which reads until the pipe is closed.
+        let mut shell = shell.args(["-c", "cat; :"]).stdin(std::process::Stdio::piped()).spawn().expect("it runs");
+        let of_shell = || remaining().into_iter().filter(|process| process.name == "cat").count();
+        for _ in 0..2000 {
+            if of_shell() == 1 {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let is_listed = std::path::Path::new("/proc/thread-self/children").exists();
+        assert!(of_shell() == 1 || !is_listed);
+        assert!(has_children());
+        drop(shell.stdin.take());
+        assert!(shell.wait().expect("it ends").success());
+    }
+}
