@@ -3,6 +3,8 @@
 
 mod util;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, Known};
 use util::{Folder, Run, csv_rows, demo};
@@ -252,4 +254,76 @@ fn all_are_the_analyses_that_the_traces_can_feed() {
     assert_eq!(all("", &objects(&folder)), ["cpu", "sched", "memory", "processes", "stats"]);
     let run = folder.run(&format!("analyze states,all --limit 1 --format csv {bakery}")).ends(0, &[]);
     assert!(!run.stderr.contains("is not part of"), "{}", run.stderr);
+}
+
+#[test]
+fn every_header_is_taken_by_sort_and_where() {
+    let asker = Asker::new();
+    let mut sorted = HashSet::new();
+    for known in ANALYSES {
+        for form in known.forms {
+            let mut questions = vec![question(known, form)];
+            if form.has_spans() {
+                questions.push([question(known, form), vec!["--log".to_string()]].concat());
+                questions.push([question(known, form), vec!["--hist".to_string(), "3".to_string()]].concat());
+            }
+            for plain in questions {
+                let (trace, _) = asker.rows(&plain).expect("an answer");
+                let table = |more: &[&str]| {
+                    let words = plain.iter().map(|word| &**word).chain(more.iter().copied());
+                    let words: Vec<&str> = words.chain([&*trace, "-q", "--limit", "1", "--end", "+400ms"]).collect();
+                    asker.folder.run_with("analyze", &words).ends(0, &[]).stdout
+                };
+                for clock in [&[][..], &["--clock-seconds"]] {
+                    let text = table(clock);
+                    let titles: Vec<&str> = text.lines().next().expect("a header").split_whitespace().collect();
+                    let condition = titles.iter().map(|title| format!("(`{title}` or true)")).collect::<Vec<_>>();
+                    table(&["--where", &condition.join(" and ")]);
+                    for title in titles.into_iter().filter(|title| sorted.insert(title.to_string())) {
+                        table(&["--sort", title]);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn headers_are_in_their_units() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    let tids = |condition: &str| {
+        let run = folder.run_with(&format!("analyze cpu --format csv -q {trace}"), &["--where", condition]);
+        csv_rows(&run.ends(0, &[]).stdout)[1..].iter().map(|row| row[0].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(tids("time_us > 16000"), ["700", "641"]);
+    assert_eq!(tids("time_us > 16000"), tids("time_ns > 16000000"));
+    assert_eq!(tids("time_us == 16918.014"), ["641"]);
+    assert_eq!(tids("share_pct > 18"), tids("share > 0.18"));
+    let run = folder.run_with(&format!("analyze cpu {trace}"), &["--where", "time_uss > 1"]);
+    run.ends(2, &["the table has no column `time_uss`", "did you mean `time_us`?"]);
+    folder.run(&format!("analyze cpu --sort tim_us {trace}")).ends(2, &["has no column `tim_us`", "did you mean"]);
+}
+
+#[test]
+fn rows_losses_and_options_have_one_clock() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    let run = |more: &str| folder.run(&format!("analyze syscalls --log {more} {trace}")).ends(0, &[]);
+    for (clock, loss) in [("", "[08:31:10.821503448]"), ("--clock-seconds", "[1795249870.821503448]")] {
+        let whole = run(clock);
+        assert!(whole.stderr.contains(loss), "{}", whole.stderr);
+        let row = whole.stdout.lines().nth(300).expect("a row");
+        let to = row.split_whitespace().nth(5).expect("a time").to_string();
+        // A time of a row is an option as it stands.
+        let cut = run(&format!("{clock} --begin {to} --end {to}"));
+        assert!(cut.stdout.lines().nth(1).is_some_and(|line| line.contains(&to)), "{}", cut.stdout);
+    }
+    // Dates are shown when there is more than one.
+    let days = folder.file("days.jsonl", concat!(
+        "{\"ns\":86399000000000,\"name\":\"sched_switch\",\"cpu\":0,\"payload\":{\"prev_tid\":0,\"prev_state\":0,\"next_tid\":5,\"next_prio\":20}}\n",
+        "{\"ns\":86401000000000,\"name\":\"sched_switch\",\"cpu\":0,\"payload\":{\"prev_tid\":5,\"prev_state\":0,\"next_tid\":0,\"next_prio\":20}}\n",
+    ));
+    let table = days.run("analyze states --of cpus days.jsonl").ends(0, &[]).stdout;
+    assert!(table.contains("1970-01-01 23:59:59.000000000  1970-01-02 00:00:01.000000000"), "{table}");
 }

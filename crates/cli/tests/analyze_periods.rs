@@ -268,8 +268,8 @@ fn statistics_are_those_of_spans() {
     let with = |more: &str| folder.run_with(&format!("analyze periods {more} t"), &JOB);
     assert_eq!(
         ok(with("")),
-        "period  count  total    min    max   mean  deviation    p50    p90    p95    p99  incomplete\n\
-         job         2  0.490  0.240  0.250  0.245      0.005  0.240  0.250  0.250  0.250           0\n\
+        "period  count  total_us  min_us  max_us  mean_us  deviation_us  p50_us  p90_us  p95_us  p99_us  incomplete\n\
+         job         2     0.490   0.240   0.250    0.245         0.005   0.240   0.250   0.250   0.250           0\n\
          1 unfinished\n"
     );
     let by_match = object(with("--by match --json"));
@@ -385,7 +385,10 @@ fn analyses_are_made_for_each_period() {
     let csv = csv_rows(&syscalls("--log --format csv"));
     assert_eq!(csv.len(), 3);
     assert_eq!(csv[0][..4], ["period", "period_from_ns", "period_to_ns", "name"]);
-    assert!(syscalls("").starts_with("syscalls: job from 0.000000150 to 0.000000400, payload.id 1\nname  count"));
+    assert!(
+        syscalls("")
+            .starts_with("syscalls: job from 00:00:00.000000150 to 00:00:00.000000400, payload.id 1\nname  count")
+    );
     // Times and conditions choose periods and rows.
     assert_eq!(json_lines(&syscalls("--log --format jsonl --begin 450ns")).len(), 1);
     assert_eq!(json_lines(&syscalls("--format jsonl --where errors>0")).len(), 1);

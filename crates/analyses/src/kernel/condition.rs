@@ -10,8 +10,13 @@ use super::rows::Value;
 use super::table::Unit;
 use super::{Asked, Known, RowTest};
 
-/// A condition on the rows of an analysis.
-pub struct Condition(RowFilter);
+/// A condition on the rows of an analysis. Columns are called by their keys or by their titles; those of a title are in its
+/// unit.
+pub struct Condition {
+    filter: RowFilter,
+    /// For each name its column, and the factor from the values of that.
+    names: Vec<(usize, f64)>,
+}
 
 impl Condition {
     /// Looks up the columns of the table that is asked for.
@@ -24,24 +29,48 @@ impl Condition {
         let table =
             (known.make)(&nothing).finish(&Rc::new(Machines::new(asked.machine_names.len() as u32)), Some((0, 0)));
         let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
-        let columns: Vec<(&str, ColumnKind)> =
-            table.columns.iter().map(|column| (&*column.name, kind(column.unit))).collect();
-        expression.bind_row(&columns).map(Condition)
+        // Keys come first: a title may be the key of another column.
+        let mut names: Vec<(String, ColumnKind, usize, f64)> = Vec::new();
+        let all =
+            table.columns.iter().enumerate().flat_map(|(at, column)| {
+                column.names().map(move |(name, factor)| (name, kind(column.unit), at, factor))
+            });
+        let (keys, titles): (Vec<_>, Vec<_>) = all.partition(|(name, _, at, _)| *name == table.columns[*at].name);
+        for named in keys.into_iter().chain(titles) {
+            if !names.iter().any(|(name, ..)| *name == named.0) {
+                names.push(named);
+            }
+        }
+        let columns: Vec<(&str, ColumnKind)> = names.iter().map(|(name, kind, ..)| (&**name, *kind)).collect();
+        let filter = expression.bind_row(&columns)?;
+        Ok(Condition { filter, names: names.iter().map(|(.., at, factor)| (*at, *factor)).collect() })
     }
 }
 
 impl RowTest for Condition {
     fn keeps(&self, row: &[Value<'_>]) -> bool {
-        self.0.matches(&Row(row))
+        self.filter.matches(&Row { values: row, names: &self.names })
     }
 }
 
-struct Row<'a>(&'a [Value<'a>]);
+struct Row<'a> {
+    values: &'a [Value<'a>],
+    names: &'a [(usize, f64)],
+}
+
+/// A value in the unit of a title. Of decimal factors below 1 the inverse is exact, so that the result is the number that a
+/// table shows.
+fn scaled(value: f64, factor: f64) -> f64 {
+    if factor < 1.0 { value / (1.0 / factor).round() } else { value * factor }
+}
 
 impl Lookup for Row<'_> {
     fn value(&self, index: usize) -> Option<CapturedValue<'_>> {
-        Some(match *self.0.get(index)? {
+        let (at, factor) = *self.names.get(index)?;
+        Some(match *self.values.get(at)? {
             Value::Null => return None,
+            Value::Integer(value) if factor != 1.0 => CapturedValue::Real(scaled(value as f64, factor)),
+            Value::Real(value) if factor != 1.0 => CapturedValue::Real(scaled(value, factor)),
             Value::Integer(value) => CapturedValue::Integer(value),
             Value::Real(value) => CapturedValue::Real(value),
             Value::Text(text) | Value::Word(text) => CapturedValue::Text(text.as_bytes()),

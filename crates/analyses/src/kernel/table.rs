@@ -83,6 +83,38 @@ impl Column {
     pub fn new(name: &'static str, unit: Unit) -> Column {
         Column { name: Cow::Borrowed(name), unit }
     }
+
+    /// Its title in tables: the key with the unit in which tables show it. Times have none where they are shown as the clock
+    /// on the wall has them.
+    pub fn title(&self, has_seconds: bool) -> String {
+        let name = self.name.strip_suffix("_ns").unwrap_or(&self.name);
+        let unit = match self.unit {
+            Unit::Duration => "_us",
+            Unit::Share => "_pct",
+            Unit::Time if has_seconds => "_s",
+            Unit::Time => "",
+            Unit::Name | Unit::Count => return self.name.to_string(),
+        };
+        [name, unit].concat()
+    }
+
+    /// The names by which users may call it, and for each the factor from its values to those of that name.
+    pub fn names(&self) -> impl Iterator<Item = (String, f64)> {
+        let factor = match self.unit {
+            Unit::Duration => 1e-3,
+            Unit::Share => 1e2,
+            _ => 1.0,
+        };
+        let titles =
+            [(self.title(false), factor), (self.title(true), if self.unit == Unit::Time { 1e-9 } else { factor })];
+        let mut names = vec![(self.name.to_string(), 1.0)];
+        for title in titles {
+            if !names.iter().any(|(name, _)| *name == title.0) {
+                names.push(title);
+            }
+        }
+        names.into_iter()
+    }
 }
 
 /// Names of columns in their order, each unit with those that have it.
@@ -190,9 +222,11 @@ impl Table {
 
     /// Sorts the rows by a column: amounts fall, names and times rise. Equal rows stay in their order.
     ///
-    /// Gives false when there is no such column.
+    /// Gives false when no column has this key or title.
     pub fn sort_by(&mut self, name: &str) -> bool {
-        let Some(at) = self.column(name) else { return false };
+        let is_called = |column: &Column| column.names().any(|(own, _)| own == name);
+        let by_title = || self.columns.iter().position(is_called);
+        let Some(at) = self.column(name).or_else(by_title) else { return false };
         let falls = matches!(self.columns[at].unit, Unit::Count | Unit::Duration | Unit::Share);
         self.rows.sort_by_column(at, falls);
         true

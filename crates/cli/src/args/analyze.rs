@@ -11,7 +11,7 @@ use super::{InputOptions, PeriodOptions, When, parse_duration};
 #[command(
     mut_arg("traces", |arg| arg.required(false)),
     override_usage = "tracemill analyze [NAME,..] [OPTIONS] TRACE...",
-    after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it.\n\n`tracemill \
+    after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it.\n`tracemill \
 analyze --help analyses` lists the options of single analyses and those that give events their meaning, `--help periods` those \
 that define periods."
 )]
@@ -19,8 +19,8 @@ pub(crate) struct AnalyzeOptions {
     #[command(flatten)]
     pub(crate) input: InputOptions,
 
-    /// Take state from the beginning, and show it from this time: SECONDS[.FRACTION], Nns, a date, hh:mm:ss, +DURATION
-    /// after the first event, or -DURATION before the last
+    /// Show state from this time on: hh:mm:ss as in rows, a date, SECONDS, Nns, +DURATION after the first event, or -DURATION
+    /// before the last
     #[arg(long, short, value_name = "T", allow_hyphen_values = true, help_heading = "Selection")]
     pub(crate) begin: Option<String>,
 
@@ -88,6 +88,10 @@ pub(crate) struct AnalyzeOptions {
     /// Show and read times in UTC instead of local time
     #[arg(long, help_heading = "Output")]
     pub(crate) clock_gmt: bool,
+
+    /// Show times of tables as seconds since the origin of the clock
+    #[arg(long, help_heading = "Output")]
+    pub(crate) clock_seconds: bool,
 }
 
 /// Options that choose threads, CPUs, spans and rows.
@@ -117,7 +121,7 @@ pub(crate) struct SpanChoice {
     #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Selection")]
     pub(crate) max: Option<u64>,
 
-    /// Only rows for which it is true: a filter over the columns, as CSV names them, such as 'count > 9 and errors == 0'
+    /// Only rows for which this filter over the columns is true: 'max_us > 500 and errors == 0'
     #[arg(long = "where", value_name = "EXPR", help_heading = "Selection")]
     pub(crate) condition: Option<String>,
 }
@@ -145,7 +149,7 @@ pub(crate) struct RowOptions {
     #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Rows")]
     pub(crate) step: Option<u64>,
 
-    /// Sort by this column: amounts fall, names and times rise
+    /// Sort by this column, a header or a key: amounts fall, names and times rise
     #[arg(long, value_name = "COLUMN", help_heading = "Rows")]
     pub(crate) sort: Option<String>,
 

@@ -4,16 +4,21 @@ use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
 
+use tracemill_analyses::kernel::text::TableClock;
 use tracemill_analyses::kernel::{
     Analysis, Asked, Condition, Definitions, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows,
     StateSink, Table, Value, View,
 };
+use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
+use tracemill_codec::text::suggest;
 use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::selection;
+use tracemill_engine::session::Session;
+use tracemill_engine::survey::ends;
 use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
@@ -69,7 +74,8 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         streamed.borrow_mut().begin(name, &columns, asked.machine_names.clone(), sink);
     }
     let mut stopped = false;
-    let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
+    let style = time_style(options, session);
+    let mut wall = WallClock::new(style);
     let reporter = &mut opened.reporter;
     let mut note = |note: Note| {
         let flow = report_note(note, reporter, &mut wall, session, &streams);
@@ -89,8 +95,34 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let outcome = opened.reporter.outcome();
     match streamed {
         Some(streamed) => streamed.borrow_mut().end(outcome),
-        None => write(&question, tables, sink, outcome),
+        None => write(&question, tables, sink, outcome, style),
     }
+}
+
+/// How times are shown, in rows as in losses: with the date where the traces are not of one day.
+fn time_style(options: &AnalyzeOptions, session: &Session) -> TimeStyle {
+    let style = TimeStyle { gmt: options.clock_gmt, seconds: options.clock_seconds, ..TimeStyle::default() };
+    if options.clock_seconds {
+        return style;
+    }
+    let (first, last) = ends(session, (true, true));
+    let dated = TimeStyle { date: true, ..style };
+    let mut wall = WallClock::new(dated);
+    let mut day = |ns: Option<i128>| {
+        let mut out = Out::default();
+        wall.put(&mut out, ns.unwrap_or(0));
+        out.written().split(|byte| *byte == b' ').next().map(<[u8]>::to_vec)
+    };
+    if first.is_some() && day(first) == day(last) { style } else { dated }
+}
+
+/// The clock of tables.
+fn clock_of(style: TimeStyle) -> TableClock {
+    if style.seconds {
+        return TableClock::seconds();
+    }
+    let mut wall = WallClock::new(style);
+    TableClock::written_by(Rc::new(RefCell::new(move |out: &mut Out, ns: i128| wall.put(out, ns))))
 }
 
 /// The table that ties events to concepts.
@@ -215,7 +247,13 @@ fn check_steps(asked: &Asked, tables: &[Table]) -> Result<(), Error> {
 }
 
 /// Sorts tables and writes them.
-fn write(question: &Question<'_>, mut tables: Vec<Table>, sink: Sink, outcome: Outcome) -> Result<Outcome, Error> {
+fn write(
+    question: &Question<'_>,
+    mut tables: Vec<Table>,
+    sink: Sink,
+    outcome: Outcome,
+    style: TimeStyle,
+) -> Result<Outcome, Error> {
     let (options, is_single) = (question.options, question.named.is_single);
     let mut found = Vec::new();
     for table in &mut tables {
@@ -224,7 +262,7 @@ fn write(question: &Question<'_>, mut tables: Vec<Table>, sink: Sink, outcome: O
         {
             let error = Error::misuse(format!("`{}` has no column `{column}`", table.analysis));
             let known: Vec<&str> = table.columns.iter().map(|column| &*column.name).collect();
-            return Err(error.with_help(format!("its columns are {}", known.join(", "))));
+            return Err(suggest(error.with_help(format!("its columns are {}", known.join(", "))), column, known));
         }
         let rows = table.states.as_ref().map_or(table.rows.len(), StateRows::len);
         found.push(table.found.map_or(rows, |found| found as usize));
@@ -233,7 +271,9 @@ fn write(question: &Question<'_>, mut tables: Vec<Table>, sink: Sink, outcome: O
     let mut page = rows::Paged::new(sink);
     match format_of(options) {
         AnalyzeFormat::Table if tables.is_empty() => page.out.put(b"nothing found\n"),
-        AnalyzeFormat::Table => forms::tables(&mut page, &tables, &found, &forms::Look::of(options, is_single)),
+        AnalyzeFormat::Table => {
+            forms::tables(&mut page, &tables, &found, &forms::Look::of(options, is_single, clock_of(style)))
+        }
         AnalyzeFormat::Json => rows::json(&mut page, &tables, is_single),
         AnalyzeFormat::Jsonl => rows::lines(&mut page, &tables, is_single),
         AnalyzeFormat::Csv => rows::csv(&mut page, &tables),

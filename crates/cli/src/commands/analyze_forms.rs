@@ -2,7 +2,9 @@
 
 use std::io::IsTerminal as _;
 
-use tracemill_analyses::kernel::text::{StateLines, count, put_blanks, put_shown, quick_width, shortened, widths};
+use tracemill_analyses::kernel::text::{
+    StateLines, TableClock, count, put_blanks, put_shown, quick_width, shortened, widths,
+};
 use tracemill_analyses::kernel::{Column, PeriodOf, Table, Unit, Value};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
@@ -20,17 +22,18 @@ pub(super) struct Look {
     width: Option<usize>,
     /// Was one analysis named? Then its table needs no heading.
     is_single: bool,
+    clock: TableClock,
 }
 
 impl Look {
-    pub(super) fn of(options: &AnalyzeOptions, is_single: bool) -> Look {
+    pub(super) fn of(options: &AnalyzeOptions, is_single: bool, clock: TableClock) -> Look {
         let is_terminal = options.output.is_none() && std::io::stdout().is_terminal();
         let is_colored = match options.color {
             When::Auto => is_terminal,
             when => when == When::Always,
         };
         let width = || terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
-        Look { is_colored, width: is_terminal.then(width), is_single }
+        Look { is_colored, width: is_terminal.then(width), is_single, clock }
     }
 }
 
@@ -42,6 +45,19 @@ const MIN_NAME: usize = 8;
 
 // ---- Table --------------------------------------------------------------------------------------------------------
 
+impl Look {
+    /// The title of a column.
+    fn title(&self, column: &Column) -> String {
+        column.title(self.clock.is_seconds())
+    }
+
+    fn shown(&self, cell: Value<'_>, unit: Unit) -> String {
+        let mut out = Out::default();
+        put_shown(&mut out, cell, unit, &self.clock);
+        String::from_utf8_lossy(out.written()).into_owned()
+    }
+}
+
 /// The tables as text.
 pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look: &Look) {
     for (at, (table, &found)) in tables.iter().zip(found).enumerate() {
@@ -49,7 +65,7 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look
             page.out.put_byte(b'\n');
         }
         match &table.period {
-            Some(period) => put_heading(&mut page.out, table, period),
+            Some(period) => put_heading(&mut page.out, table, period, look),
             None if !look.is_single => page.out.put_fmt(format_args!("{}\n", table.analysis)),
             None => {}
         }
@@ -58,12 +74,12 @@ pub(super) fn tables(page: &mut Paged, tables: Tables<'_>, found: &[usize], look
 }
 
 /// The analysis and the period that a table is about.
-fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf) {
-    let time = |ns| shown(Value::Integer(ns), Unit::Time);
+fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, look: &Look) {
+    let time = |ns| look.shown(Value::Integer(ns), Unit::Time);
     let name = escaped(&period.name);
     out.put_fmt(format_args!("{}: {name} from {} to {}", table.analysis, time(period.from), time(period.to)));
     for (name, value) in &period.values {
-        out.put_fmt(format_args!(", {} {}", escaped(name), shown(value.into(), Unit::Name)));
+        out.put_fmt(format_args!(", {} {}", escaped(name), look.shown(value.into(), Unit::Name)));
     }
     out.put_byte(b'\n');
 }
@@ -73,10 +89,10 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     let depth = table.column("depth");
     let columns: Vec<(usize, &Column)> =
         table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
-    let mut lines = Lines::new(page, columns.clone(), depth);
-    lines.widen(title);
+    let mut lines = Lines::new(page, columns.clone(), depth, look);
+    lines.widen(|column| look.title(column));
     match &table.states {
-        Some(states) => lines.widen_to(&widths(states)),
+        Some(states) => lines.widen_to(&widths(states, &look.clock)),
         None => table.rows.for_each(&mut |row| lines.widen_by(row)),
     }
     let widest = lines.widths.clone();
@@ -87,7 +103,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     let of_all = |column: &Column| {
         let cell = table.all.iter().find(|(own, _)| own.name == column.name).map(|(_, cell)| cell);
         match cell {
-            Some(cell) => shown(cell.into(), column.unit),
+            Some(cell) => look.shown(cell.into(), column.unit),
             None if Some(column) == first => "(all)".to_string(),
             None => String::new(),
         }
@@ -106,7 +122,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     if look.is_colored {
         lines.page.out.put(b"\x1b[1m");
     }
-    lines.put(|column, cell| cell.put(title(column).as_bytes()), None);
+    lines.put(|column, cell| cell.put(look.title(column).as_bytes()), None);
     if look.is_colored {
         let out = &mut lines.page.out;
         out.truncate(out.len() - 1);
@@ -115,7 +131,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     let mut bars = bars.iter();
     match &table.states {
         Some(rows) if lines.widths == widest => {
-            let mut states = StateLines::table(rows.form.clone(), &widest);
+            let mut states = StateLines::table(rows.form.clone(), &widest, look.clock.clone());
             rows.for_each(&mut |row| {
                 states.put(&mut lines.page.out, row);
                 lines.page.turn();
@@ -252,6 +268,7 @@ fn put_notes(out: &mut Out, table: &Table, look: &Look) {
 /// Lines of a table: the cells are looked at once for the widths of the columns, and once to be written.
 struct Lines<'t> {
     page: &'t mut Paged,
+    look: &'t Look,
     columns: Vec<(usize, &'t Column)>,
     depth: Option<usize>,
     widths: Vec<usize>,
@@ -262,15 +279,15 @@ struct Lines<'t> {
 }
 
 impl<'t> Lines<'t> {
-    fn new(page: &'t mut Paged, columns: Vec<(usize, &'t Column)>, depth: Option<usize>) -> Self {
+    fn new(page: &'t mut Paged, columns: Vec<(usize, &'t Column)>, depth: Option<usize>, look: &'t Look) -> Self {
         let (widths, is_text) = (vec![0; columns.len()], vec![false; columns.len()]);
-        Lines { page, columns, depth, widths, is_text, cell: Out::default() }
+        Lines { page, look, columns, depth, widths, is_text, cell: Out::default() }
     }
 
     /// Makes columns narrower until a line of them is not wider than `most`: long texts first, then columns are left out,
     /// whose titles it gives.
     fn fit(&mut self, table: &Table, most: usize) -> Vec<String> {
-        let Lines { columns, widths, is_text, .. } = self;
+        let Lines { columns, widths, is_text, look, .. } = self;
         let is_text: Vec<bool> =
             columns.iter().zip(is_text.iter()).map(|((_, of), is)| *is && of.unit == Unit::Name).collect();
         // Rows of states and pieces of a path have no duration beside.
@@ -297,7 +314,7 @@ impl<'t> Lines<'t> {
         for &at in kept.iter().filter(|&&at| is_text[at]) {
             narrow[at] += (widths[at] - narrow[at]).min(most.saturating_sub(of_kept(&kept, &narrow)));
         }
-        let left_out = (0..columns.len()).filter(|at| !kept.contains(at)).map(|at| title(columns[at].1)).collect();
+        let left_out = (0..columns.len()).filter(|at| !kept.contains(at)).map(|at| look.title(columns[at].1)).collect();
         (*columns, *widths) = kept.iter().map(|&at| (columns[at], narrow[at])).unzip();
         left_out
     }
@@ -321,13 +338,13 @@ impl<'t> Lines<'t> {
         for (at, (place, column)) in self.columns.iter().enumerate() {
             let cell = row[*place];
             self.is_text[at] |= !matches!(cell, Value::Null | Value::Integer(_));
-            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
+            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit, &self.look.clock) };
             let chars = chars.unwrap_or_else(|| {
                 self.cell.clear();
                 if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
                     self.cell.put(indent(row[depth]).as_bytes());
                 }
-                put_shown(&mut self.cell, cell, column.unit);
+                put_shown(&mut self.cell, cell, column.unit, &self.look.clock);
                 count(self.cell.written())
             });
             self.widths[at] = self.widths[at].max(chars);
@@ -344,7 +361,7 @@ impl<'t> Lines<'t> {
         for at in 0..self.widths.len() {
             let (place, column) = self.columns[at];
             let cell = row[place];
-            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit) };
+            let chars = if self.is_indented(column) { None } else { quick_width(cell, column.unit, &self.look.clock) };
             if let Some(chars) = chars.filter(|chars| *chars <= self.widths[at]) {
                 self.put_quick_cell(at, cell, self.widths[at] - chars);
                 continue;
@@ -353,7 +370,7 @@ impl<'t> Lines<'t> {
             if let Some(depth) = self.depth.filter(|_| column.name == "comm") {
                 self.cell.put(indent(row[depth]).as_bytes());
             }
-            put_shown(&mut self.cell, cell, column.unit);
+            put_shown(&mut self.cell, cell, column.unit, &self.look.clock);
             self.put_cell(at);
         }
         self.end_line(begin, bar);
@@ -363,7 +380,7 @@ impl<'t> Lines<'t> {
     /// Puts a cell that is this much narrower than its column.
     #[inline]
     fn put_quick_cell(&mut self, at: usize, cell: Value<'_>, blanks: usize) {
-        let Lines { columns, page: Paged { out, .. }, .. } = self;
+        let Lines { columns, page: Paged { out, .. }, look, .. } = self;
         if at > 0 {
             out.put(b"  ");
         }
@@ -371,7 +388,7 @@ impl<'t> Lines<'t> {
         if unit != Unit::Name {
             put_blanks(out, blanks);
         }
-        put_shown(out, cell, unit);
+        put_shown(out, cell, unit, &look.clock);
         if unit == Unit::Name {
             put_blanks(out, blanks);
         }
@@ -433,20 +450,6 @@ fn indent(depth: Value<'_>) -> String {
     }
 }
 
-/// The title of a column: without its unit, which is microseconds.
-fn title(column: &Column) -> String {
-    match &*column.name {
-        "cpu_ns" => "cpu time".to_string(),
-        name => name.strip_suffix("_ns").unwrap_or(name).to_string(),
-    }
-}
-
-fn shown(cell: Value<'_>, unit: Unit) -> String {
-    let mut out = Out::default();
-    put_shown(&mut out, cell, unit);
-    String::from_utf8_lossy(out.written()).into_owned()
-}
-
 /// A bar for each row: its share, or its count in a histogram.
 fn bars(table: &Table, look: &Look) -> Vec<String> {
     let name = if table.is_histogram { "count" } else { "share" };
@@ -481,6 +484,10 @@ mod tests {
 
     use super::*;
 
+    fn plain(width: Option<usize>) -> Look {
+        Look { is_single: true, is_colored: false, width, clock: TableClock::seconds() }
+    }
+
     fn lives(depths: &[i128]) -> Table {
         let columns = [("tid", Unit::Name), ("comm", Unit::Name), ("user_ns", Unit::Duration), ("depth", Unit::Name)];
         let row = |(at, depth): (usize, &i128)| {
@@ -497,18 +504,13 @@ mod tests {
 
     fn text(table: &Table, found: usize) -> String {
         let mut page = Paged::default();
-        tables(
-            &mut page,
-            std::slice::from_ref(table),
-            &[found],
-            &Look { is_single: true, is_colored: false, width: None },
-        );
+        tables(&mut page, std::slice::from_ref(table), &[found], &plain(None));
         String::from_utf8(page.out.written().to_vec()).expect("text")
     }
 
     #[test]
     fn trees_are_indented_and_have_no_column_of_depths() {
-        let expected = "tid    comm   user\n0      sh    1.500\n1        sh  1.500\n(all)        3.000\n";
+        let expected = "tid    comm  user_us\n0      sh      1.500\n1        sh    1.500\n(all)          3.000\n";
         assert_eq!(text(&lives(&[0, 1]), 2), expected);
         let mut page = Paged::default();
         super::super::analyze_rows::lines(&mut page, &[lives(&[0, 1])], true);
@@ -529,12 +531,7 @@ mod tests {
         };
         let at = |width: usize| {
             let mut page = Paged::default();
-            tables(
-                &mut page,
-                std::slice::from_ref(&table),
-                &[3],
-                &Look { is_single: true, is_colored: false, width: Some(width) },
-            );
+            tables(&mut page, std::slice::from_ref(&table), &[3], &plain(Some(width)));
             String::from_utf8(page.out.written().to_vec()).expect("text")
         };
         let narrow = "name              count\n…kery/orders.log      1\nclock_nanosleep       1\nread                  1\n\
@@ -561,15 +558,10 @@ mod tests {
             ..Table::default()
         };
         let mut page = Paged::default();
-        tables(
-            &mut page,
-            std::slice::from_ref(&table),
-            &[1],
-            &Look { is_single: true, is_colored: false, width: Some(48) },
-        );
+        tables(&mut page, std::slice::from_ref(&table), &[1], &plain(Some(48)));
         let text = String::from_utf8(page.out.written().to_vec()).expect("text");
-        let expected = "uaddr                   from     duration  ret\n\
-                        139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to\n";
+        let expected = "uaddr                 from_s  duration_us  ret\n\
+                        139888628339520  1.000000000  1000000.000  0\ntoo wide for the terminal, left out: to_s\n";
         assert_eq!(text, expected);
     }
 
@@ -593,8 +585,8 @@ mod tests {
 
     #[test]
     fn rows_left_out_are_in_the_last_line() {
-        assert_eq!(text(&lives(&[0]), 1), "tid  comm   user\n0    sh    1.500\n");
-        let limited = "tid    comm   user\n0      sh    1.500\n(all)        3.000\n1 of 2 threads\n";
+        assert_eq!(text(&lives(&[0]), 1), "tid  comm  user_us\n0    sh      1.500\n");
+        let limited = "tid    comm  user_us\n0      sh      1.500\n(all)          3.000\n1 of 2 threads\n";
         assert_eq!(text(&lives(&[0]), 2), limited);
     }
 }

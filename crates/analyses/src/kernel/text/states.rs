@@ -3,9 +3,10 @@
 use tracemill_codec::text::csv::put_cell;
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
-use tracemill_codec::text::{escaped, nine_digits, put_three_threes};
+use tracemill_codec::text::{escaped, put_three_threes};
 
-use super::widths::{digits, put_blanks};
+use super::clock::TableClock;
+use super::widths::{count, digits, put_blanks};
 use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
 
 /// Characters between two columns of a table.
@@ -15,8 +16,8 @@ const BETWEEN: usize = 2;
 enum Style {
     Json,
     Csv,
-    /// With the widths of the columns.
-    Table(Vec<usize>),
+    /// With the widths of the columns, and the clock of the times.
+    Table(Vec<usize>, TableClock),
 }
 
 /// Rows as lines.
@@ -43,8 +44,8 @@ impl StateLines {
     }
 
     /// Lines of a table, in columns of which no cell is wider than these.
-    pub fn table(form: RowForm, widths: &[usize]) -> StateLines {
-        StateLines::new(form, Style::Table(widths.to_vec()))
+    pub fn table(form: RowForm, widths: &[usize], clock: TableClock) -> StateLines {
+        StateLines::new(form, Style::Table(widths.to_vec(), clock))
     }
 
     fn new(form: RowForm, style: Style) -> StateLines {
@@ -77,21 +78,18 @@ impl StateLines {
             out.put(before.as_bytes());
             text.clear();
             put_value(text, form, style, row.value(*key));
-            let Style::Table(widths) = style else {
+            let Style::Table(widths, _) = style else {
                 out.put(text.written());
                 continue;
             };
-            let chars = match text.written() {
-                written if written.is_ascii() => written.len(),
-                written => String::from_utf8_lossy(written).chars().count(),
-            };
+            let chars = count(text.written());
             let blanks = widths[at].saturating_sub(chars);
             let (before, behind) = if is_right(*key) { (blanks, 0) } else { (0, blanks) };
             put_blanks(out, before);
             out.put(text.written());
             put_blanks(out, behind);
         }
-        if let Style::Table(_) = self.style {
+        if let Style::Table(..) = self.style {
             let blanks = out.written()[begin..].iter().rev().take_while(|byte| **byte == b' ').count();
             out.truncate(out.len() - blanks);
         }
@@ -110,7 +108,7 @@ fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_
         (_, Some(name), style) => put_name(text, name, style),
         (StateValue::Unsigned(number), ..) => text.put_u64(number),
         (StateValue::Number(number), ..) => text.put_i64(number),
-        (StateValue::Time(ns), _, Style::Table(_)) => put_time(text, ns),
+        (StateValue::Time(ns), _, Style::Table(_, clock)) => clock.put(text, ns),
         (StateValue::Time(ns), ..) => text.put_ns(ns),
         (_, None, style) => text.put(nothing(style).as_bytes()),
     }
@@ -120,7 +118,7 @@ fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_
 fn columns(kind: usize, form: &RowForm, style: &Style) -> Vec<StateKey> {
     match style {
         Style::Json => form.keys_of(kind).collect(),
-        Style::Csv | Style::Table(_) => form.keys().to_vec(),
+        Style::Csv | Style::Table(..) => form.keys().to_vec(),
     }
 }
 
@@ -128,7 +126,7 @@ fn put_name(out: &mut Out, name: &str, style: &Style) {
     match style {
         Style::Json => put_json(out, name.as_bytes()),
         Style::Csv => put_cell(out, name.as_bytes()),
-        Style::Table(_) => out.put(escaped(name).as_bytes()),
+        Style::Table(..) => out.put(escaped(name).as_bytes()),
     }
 }
 
@@ -137,7 +135,7 @@ fn before(at: usize, key: StateKey, style: &Style) -> String {
     match style {
         Style::Json => format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, key.name()),
         Style::Csv => if at == 0 { "" } else { "," }.to_string(),
-        Style::Table(_) => " ".repeat(if at == 0 { 0 } else { BETWEEN }),
+        Style::Table(..) => " ".repeat(if at == 0 { 0 } else { BETWEEN }),
     }
 }
 
@@ -146,7 +144,7 @@ fn nothing(style: &Style) -> &'static str {
     match style {
         Style::Json => "null",
         Style::Csv => "",
-        Style::Table(_) => "-",
+        Style::Table(..) => "-",
     }
 }
 
@@ -170,6 +168,8 @@ struct Template {
     /// Widths of the columns of the times, 0 for none.
     widths: [usize; 2],
     style: Look,
+    /// The clock of a table.
+    clock: Option<TableClock>,
     /// Is the text before the times one for all rows?
     has_one_head: bool,
     heads: Texts,
@@ -257,7 +257,7 @@ impl Template {
         if !is_cpu && !of_kind.contains(&StateKey::State) {
             return None;
         }
-        let width = |at: usize| if let Style::Table(widths) = style { widths[at] } else { 0 };
+        let width = |at: usize| if let Style::Table(widths, _) = style { widths[at] } else { 0 };
         let mut parts: [Vec<Part>; 3] = Default::default();
         let (mut times, mut widths) = (0, [0; 2]);
         for (at, key) in columns(kind, form, style).into_iter().enumerate() {
@@ -287,10 +287,10 @@ impl Template {
                 _ => Part::Text(format!("{:width$}", nothing(style))),
             });
         }
-        let look = match style {
-            Style::Json => Look::Json,
-            Style::Csv => Look::Csv,
-            Style::Table(_) => Look::Table,
+        let (look, clock) = match style {
+            Style::Json => (Look::Json, None),
+            Style::Csv => (Look::Csv, None),
+            Style::Table(_, clock) => (Look::Table, Some(clock.clone())),
         };
         let [before, between, behind] = parts;
         let between = match between.as_slice() {
@@ -304,7 +304,8 @@ impl Template {
         let has_one_head = before.iter().all(|part| matches!(part, Part::Text(_)));
         let [heads, middles, tails] = std::array::from_fn(|_| Texts::new());
         let (style, text) = (look, Out::default());
-        let template = Template { before, between, behind, widths, style, has_one_head, heads, middles, tails, text };
+        let template =
+            Template { before, between, behind, widths, style, clock, has_one_head, heads, middles, tails, text };
         is_known.then_some(template)
     }
 
@@ -320,15 +321,16 @@ impl Template {
         let (Some((from_second, from)), Some((to_second, to))) = (seconds(row.from), seconds(row.to)) else {
             return false;
         };
-        let Template { before, between, behind, widths, style, has_one_head, heads, middles, tails, text } = self;
+        let Template { before, between, behind, widths, style, clock, has_one_head, heads, middles, tails, text } =
+            self;
         let number = row.number;
         let head = heads.find((if *has_one_head { 0 } else { number }, from_second), text, |text| {
             put_parts(text, before, number, tid, "", *style);
-            put_second(text, from_second, widths[0], *style);
+            put_second(text, from_second, widths[0], clock.as_ref());
         });
         let middle = middles.find((0, to_second), text, |text| {
             text.put(between.as_bytes());
-            put_second(text, to_second, widths[1], *style);
+            put_second(text, to_second, widths[1], clock.as_ref());
         });
         // A CPU of which the thread is not known has no number to be found by.
         let key = word << 1 | u64::from(tid.is_some());
@@ -398,15 +400,13 @@ fn put_parts(text: &mut Out, parts: &[Part], number: i64, tid: Option<i64>, word
     }
 }
 
-/// Appends a time up to the fraction of its second, in a column of a width.
-fn put_second(text: &mut Out, second: u64, width: usize, style: Look) {
-    if style == Look::Table {
-        put_blanks(text, width.saturating_sub(FRACTION + 1 + digits(second.into())));
-    }
-    text.put_u64(second);
-    if style == Look::Table {
-        text.put_byte(b'.');
-    }
+/// Appends a time up to the fraction of its second; in a table, in a column of a width.
+fn put_second(text: &mut Out, second: u64, width: usize, clock: Option<&TableClock>) {
+    let Some(clock) = clock else { return text.put_u64(second) };
+    let mut written = Out::default();
+    clock.put_second(&mut written, second);
+    put_blanks(text, width.saturating_sub(FRACTION + count(written.written())));
+    text.put(written.written());
 }
 
 /// Second and ns of a time, unless it is before the second second of the clock or does not fit 64 bits.
@@ -419,13 +419,12 @@ fn seconds(ns: i128) -> Option<(u64, u32)> {
 const NANOS: u64 = 1_000_000_000;
 
 /// Widths of the columns of a table without their titles.
-pub fn widths(rows: &StateRows) -> Vec<usize> {
+pub fn widths(rows: &StateRows, clock: &TableClock) -> Vec<usize> {
     let width = |key: &StateKey| {
         let mut widest = 1;
         rows.for_each_text(*key, |text| widest = widest.max(escaped(text).chars().count()));
         let of_number = |number: i128| match key {
-            // Seconds, a point, nine digits.
-            StateKey::From | StateKey::To => digits_of(number).max(10) + 1 + usize::from(number < 0),
+            StateKey::From | StateKey::To => clock.width(number),
             _ => digits_of(number) + usize::from(number < 0),
         };
         // Of numbers, the smallest or the largest is the widest.
@@ -438,24 +437,14 @@ fn digits_of(number: i128) -> usize {
     digits(number.unsigned_abs() as i128)
 }
 
-/// Appends a time with a point.
-fn put_time(out: &mut Out, ns: i128) {
-    if let Some((second, part)) = seconds(ns) {
-        out.put_u64(second);
-        out.put_byte(b'.');
-        return out.put(&nine_digits(part));
-    }
-    let sign = if ns < 0 { "-" } else { "" };
-    let (whole, part) = (ns.unsigned_abs() / u128::from(NANOS), ns.unsigned_abs() % u128::from(NANOS));
-    out.put_fmt(format_args!("{sign}{whole}.{part:09}"));
-}
-
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
     use std::rc::Rc;
 
     use tracemill_semantics::states::{CpuStatus, Ns, ThreadState};
 
+    use super::super::clock::TimeWriter;
     use super::*;
     use crate::kernel::{Column, Unit};
 
@@ -478,7 +467,13 @@ mod tests {
         }
         for columns in [&columns[..], &columns[1..], &columns[2..]] {
             let form = RowForm::new(columns, machines.clone());
-            for lines in [StateLines::json, StateLines::csv, |form| StateLines::table(form, &[40; 7])] {
+            let table = |form| StateLines::table(form, &[40; 7], TableClock::seconds());
+            let wall: TimeWriter = Rc::new(RefCell::new(|out: &mut Out, ns: Ns| {
+                out.put_fmt(format_args!("{}th {:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000)));
+            }));
+            let wall = move |form| StateLines::table(form, &[40; 7], TableClock::written_by(wall.clone()));
+            let all: [&dyn Fn(RowForm) -> StateLines; 4] = [&StateLines::json, &StateLines::csv, &table, &wall];
+            for lines in all {
                 let mut lines = lines(form.clone());
                 // Twice, as the second time texts are known.
                 for row in rows.iter().chain(&rows) {

@@ -5,6 +5,7 @@ use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::{Out, Piece};
 use tracemill_codec::text::strings::put_json;
 
+use super::clock::TableClock;
 use super::widths::{digits, is_plain};
 use crate::kernel::{Column, Counts, Unit, Value, state_kinds};
 
@@ -119,14 +120,14 @@ pub fn put_csv_line(out: &mut Out, row: &[Value<'_>]) {
 // ---- Tables -------------------------------------------------------------------------------------------------------
 
 /// Characters of a cell that are known before they are written.
-pub fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
+pub fn quick_width(value: Value<'_>, unit: Unit, clock: &TableClock) -> Option<usize> {
     match (value, unit) {
         (Value::Null, _) => Some(1),
-        // Times with nine digits after the point, durations with three.
+        (Value::Integer(value), Unit::Time) => clock.quick_width(value),
+        // Durations with three digits after the point.
         (Value::Integer(value), unit) if value >= 0 => {
             let digits = digits(value);
             Some(match unit {
-                Unit::Time => digits.max(10) + 1,
                 Unit::Duration => digits.max(4) + 1,
                 _ => digits,
             })
@@ -138,8 +139,8 @@ pub fn quick_width(value: Value<'_>, unit: Unit) -> Option<usize> {
     }
 }
 
-/// Appends a value as people read it: durations in microseconds, times in seconds.
-pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit) {
+/// Appends a value as people read it: durations in microseconds, shares in percent.
+pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit, clock: &TableClock) {
     match (value, unit) {
         (Value::Null, _) => out.put_byte(b'-'),
         (Value::Integer(ns), Unit::Duration) => {
@@ -149,14 +150,9 @@ pub fn put_shown(out: &mut Out, value: Value<'_>, unit: Unit) {
             let part = part as u16;
             out.put(&[part / 100, part / 10 % 10, part % 10].map(|digit| b'0' + digit as u8));
         }
-        (Value::Integer(ns), Unit::Time) => {
-            let (whole, part) = parts(out, ns, 1_000_000_000);
-            put_integer(out, whole);
-            out.put_byte(b'.');
-            out.put_nine(part as u32);
-        }
+        (Value::Integer(ns), Unit::Time) => clock.put(out, ns),
         (Value::Real(value), Unit::Duration) => out.put_fmt(format_args!("{:.3}", value / 1000.0)),
-        (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2} %", value * 100.0)),
+        (Value::Real(value), Unit::Share) => out.put_fmt(format_args!("{:.2}", value * 100.0)),
         (Value::Integer(value), _) => put_integer(out, value),
         (Value::Real(value), _) => out.put_fmt(format_args!("{value}")),
         (Value::Bool(value), _) => out.put(if value { b"yes" } else { b"no" }),
