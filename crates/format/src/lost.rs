@@ -42,6 +42,7 @@ kinds! {
     MoreEventNames = "events of more than 1,048,576 names (they have the last one)",
     MoreEventClasses = "events of more than 65,280 classes",
     MoreElogTracks = "events of more than 65,536 tracks (they are on the last one)",
+    WideAddresses = "bits of addresses above the 48 that a record holds",
     LongEventIds = "events whose id has more than 16 bits",
     UndescribedData = "data of events that nothing describes",
     KernelEvents = "events of the kernel without a format",

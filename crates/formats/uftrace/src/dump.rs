@@ -173,7 +173,7 @@ impl Dump<'_> {
             if let Some(record) =
                 task.record(at).filter(|record| is_short && record.is_plain_call() && record.time >= before)
             {
-                let symbol = task.resolver.id(record.time, task.address(record));
+                let symbol = task.resolver.id(record.time, record.address());
                 if (self.want)(&call(record, symbol, number)) {
                     let is_exit = record.kind() == Kind::Exit;
                     let address = record.address();

@@ -117,7 +117,7 @@ impl Writer<'_> {
         let start = self.events.bytes.len();
         match record.kind() {
             Kind::Entry | Kind::Exit => {
-                let address = task.address(record);
+                let address = record.address();
                 let mut call = [0; CALL];
                 call[..4].copy_from_slice(&self.tid);
                 call[4..6].copy_from_slice(&record.depth().to_le_bytes());

@@ -34,6 +34,8 @@ mod values;
 pub mod write;
 
 #[cfg(test)]
+mod address_tests;
+#[cfg(test)]
 mod kernel_tests;
 #[cfg(test)]
 mod range_tests;

@@ -67,7 +67,8 @@ impl Record {
         (self.word >> 6 & 0x3ff) as u16
     }
 
-    /// 48 bits: an address, the id of an event, the number of lost records.
+    /// 48 bits: an address, the id of an event, the number of lost records. An address is whole: programs live in the lower
+    /// 48 bits of the address space, on arm64 above bit 47, too (`SPEC.md`, section 5).
     #[inline]
     pub(super) fn address(self) -> u64 {
         self.word >> 16
@@ -131,7 +132,7 @@ pub(super) struct TaskBytes<'a> {
     pub order: ByteOrder,
     pub signatures: &'a Signatures,
     pub resolver: Resolver<'a>,
-    /// Turns 48 stored bits into an address.
+    /// Have the program's words 8 bytes, not 4?
     pub is_64_bit: bool,
 }
 
@@ -148,13 +149,6 @@ impl TaskBytes<'_> {
         Some(record.time)
     }
 
-    /// The address of a record, of 64 bits.
-    #[inline]
-    pub(super) fn address(&self, record: Record) -> u64 {
-        let stored = record.address();
-        if self.is_64_bit { ((stored << 16) as i64 >> 16) as u64 } else { stored }
-    }
-
     /// Reads the record at `at`; `after` is the time of the one before.
     #[inline]
     pub(super) fn step(&mut self, at: usize, after: u64) -> Step {
@@ -164,10 +158,7 @@ impl TaskBytes<'_> {
         }
         let kind = record.kind();
         let symbol = match kind {
-            Kind::Entry | Kind::Exit => {
-                let address = self.address(record);
-                self.resolver.id(record.time, address)
-            }
+            Kind::Entry | Kind::Exit => self.resolver.id(record.time, record.address()),
             _ => 0,
         };
         let next = at + RECORD;

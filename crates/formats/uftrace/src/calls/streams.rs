@@ -44,7 +44,7 @@ impl TaskCalls<'_> {
             let Some(record) = Record::of(chunk, self.task.order).filter(|record| record.is_plain_call()) else {
                 return;
             };
-            let address = self.task.address(record);
+            let address = record.address();
             let symbol = self.task.resolver.id(record.time, address);
             let is_exit = record.kind() == Kind::Exit;
             if self.open_calls.is_unfounded(record.depth(), is_exit) {
@@ -81,7 +81,6 @@ impl CallStream for TaskCalls<'_> {
                     }
                     match found.kind {
                         CallKind::Entry | CallKind::Exit => {
-                            found.address = self.task.address(record);
                             let is_exit = found.kind == CallKind::Exit;
                             if self.open_calls.is_unfounded(record.depth(), is_exit) {
                                 self.findings.warnings.push(place(unfounded(record.depth()), self.at, self.path));

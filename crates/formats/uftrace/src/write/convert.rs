@@ -18,7 +18,7 @@ use tracemill_semantics::{Call, CpuOf, Place, Running, Said, Semantics, Who, mem
 
 use super::BUFFER;
 use super::WRITING;
-use super::record::{Numbers, seconds_of};
+use super::record::{ADDRESS_BITS, Numbers, seconds_of};
 use crate::records::Kind;
 use tracemill_format::lost::{Losses, Lost};
 use tracemill_format::target::{Source, TraceWriter, WriteOptions};
@@ -30,7 +30,7 @@ const FIRST_USER: u64 = 1_000_000;
 const MAX_DEPTH: u16 = 1023;
 /// Threads whose numbers are no ids of tasks get ids from here on: no system gives them to threads.
 const FIRST_ID: i64 = 1 << 30;
-/// Where the stack of every process is said to be: above it are addresses of the kernel.
+/// Where the stack of every process is said to be. With it the kernel begins above all addresses that records hold.
 const STACK: u64 = 0x7fff_fffd_e000;
 /// The name of the only session.
 const SESSION: &str = "7472616365000001";
@@ -243,7 +243,7 @@ impl TraceWriter for Converter {
             }
             Meaning::Call(call) => call,
         };
-        let address = address_of(event, call, &mut self.symbols);
+        let address = address_of(event, call, &mut self.symbols, &mut self.losses);
         if call.is_exit && task.depth == 0 {
             self.losses.add(Lost::LoneEnds, 1);
             return Ok(());
@@ -317,14 +317,14 @@ fn lost_fields(schema: &Schema, semantics: &Semantics) -> Losses {
     losses
 }
 
-/// The address of the function that a call is of; its name, when the event has it, is kept.
-fn address_of(event: EventRef<'_>, call: &Call, symbols: &mut BTreeMap<u64, String>) -> u64 {
+/// The address of the function that a call is of, as far as a record holds it; its name, when the event has it, is kept.
+fn address_of(event: EventRef<'_>, call: &Call, symbols: &mut BTreeMap<u64, String>, losses: &mut Losses) -> u64 {
     let payload = event.values(Scope::Payload).ok().flatten().unwrap_or(Value::Null);
-    let address = call.address.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::integer);
-    let address = address.unwrap_or(0) as u64;
-    if let Some(name) = call.symbol.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::bytes)
-        && address < STACK
-    {
+    let whole = call.address.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::integer);
+    let whole = whole.unwrap_or(0) as u64;
+    let address = whole & ADDRESS_BITS;
+    losses.add(Lost::WideAddresses, u64::from(address != whole));
+    if let Some(name) = call.symbol.as_ref().and_then(|path| value_of(&payload, path)).and_then(Value::bytes) {
         symbols.entry(address).or_insert_with(|| {
             String::from_utf8_lossy(name).chars().map(|c| if c.is_control() || c == ' ' { '_' } else { c }).collect()
         });

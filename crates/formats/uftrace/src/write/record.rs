@@ -8,7 +8,7 @@ use crate::arguments::{Form, NULL_TEXT, Spec};
 use crate::records::{Kind, MAGIC};
 
 /// Bits of an address in a record.
-const ADDRESS_BITS: u64 = 0xffff_ffff_ffff;
+pub(super) const ADDRESS_BITS: u64 = 0xffff_ffff_ffff;
 
 /// The bits of an integer, 0 of anything else.
 pub(super) fn bits(value: &Value) -> u64 {
