@@ -281,7 +281,7 @@ fn what_is_left_without_an_end_does_not_take_ends_of_others() {
         &[
             "ends whose beginning is missing (they are instants) (1)",
             "slices whose end is missing (they end where others show that they are over) (2)",
-            "slices that have not ended (they end with the last event of their track) (2)",
+            "slices that have not ended (they end with their thread, or with the last event of their track) (2)",
         ],
     );
     let shown = shown(&folder.path("out"));

@@ -24,7 +24,7 @@ fn trace(folder: &Folder) {
 
 const LOST: [&str; 2] = [
     "ends of calls whose beginning is missing (1)",
-    "calls that have not ended (they end with the last event of their thread) (1)",
+    "calls that have not ended (they end with their thread, or with its last event) (1)",
 ];
 
 fn converted(folder: &Folder, form: &str) -> String {

@@ -78,6 +78,8 @@ struct Thread {
     process: i64,
     id: i64,
     name: Vec<u8>,
+    /// The stream of its first event.
+    stream: usize,
     /// Titles of the open slices.
     open: OpenCalls<Box<[u8]>>,
     /// Time of its last event.
@@ -175,14 +177,19 @@ impl Writer {
     fn thread(&mut self, stream: usize, track: Track) -> usize {
         let known = self.of_track.get(&track).copied();
         let at = known.unwrap_or_else(|| self.new_thread(stream, track));
-        // A thread may change its name.
-        let name = &self.tracks.seen.name;
-        if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.threads[at].name {
-            let name = name.clone();
-            self.put_name("thread", self.threads[at].process, self.threads[at].id, &name);
-            self.threads[at].name = name;
-        }
+        self.rename(stream, track, at);
         at
+    }
+
+    /// A thread may change its name, or get one when it has events already; a process has the name of its first thread.
+    fn rename(&mut self, stream: usize, track: Track, at: usize) {
+        let Some(name) = self.tracks.new_name(stream, track, &self.threads[at].name) else { return };
+        let (process, id) = (self.threads[at].process, self.threads[at].id);
+        self.put_name("thread", process, id, &name);
+        if process == id && self.named.contains(&process) {
+            self.put_name("process", process, 0, &name);
+        }
+        self.threads[at].name = name;
     }
 
     #[cold]
@@ -200,27 +207,34 @@ impl Writer {
         let mut process_name = self.tracks.traces[trace].name.clone();
         let known = self.tracks.name(stream, track);
         let name = known.unwrap_or_else(|thread| format!("thread {thread}").into_bytes());
-        if let Track::Thread(machine, thread) = track {
+        if let Track::Thread(machine, thread, life) = track {
             let fits = |id: i64| (0..FIRST_ID).contains(&id);
-            if fits(thread) {
+            // A number that is used again in a process that is not known would be the same thread.
+            if fits(thread) && life == 0 {
                 id = thread;
             }
             // Ids of processes mean something on one machine only.
             let of = self.tracks.process(stream, track);
             if let Some(of) = of.filter(|of| machine == 0 && fits(*of) && fits(thread)) {
                 process = of;
-                process_name = match self.tracks.task(trace, of) {
-                    Some((_, name)) => name.clone(),
+                id = thread;
+                process_name = match self.tracks.process_name(stream, machine, of) {
+                    Some(name) => name.to_string(),
                     None if of == thread => String::from_utf8_lossy(&name).into_owned(),
                     None => format!("process {of}"),
                 };
             }
         }
+        // An earlier thread of the same number, in the same process.
+        let is_taken = |known: &Thread| (known.process, known.id) == (process, id);
+        if id < FIRST_ID && matches!(track, Track::Thread(_, _, 1..)) && self.threads.iter().any(is_taken) {
+            id = FIRST_ID + at as i64;
+        }
         if self.named.insert(process) {
             self.put_name("process", process, 0, process_name.as_bytes());
         }
         self.put_name("thread", process, id, &name);
-        self.threads.push(Thread { process, id, name, open: OpenCalls::new(MAX_DEPTH), last_ns: i128::MIN });
+        self.threads.push(Thread { process, id, name, stream, open: OpenCalls::new(MAX_DEPTH), last_ns: i128::MIN });
         self.of_track.insert(track, at);
         at
     }
@@ -310,7 +324,7 @@ impl TraceWriter for Writer {
         let ns = self.time(stream, event);
         self.begin(stream, ns);
         self.latest_ns = ns;
-        let track = self.tracks.place(stream, &rules);
+        let track = self.tracks.place(stream, &rules, ns);
         let at = self.thread(stream, track);
         self.name.clear();
         if event.own_id(&mut self.name).is_none() {
@@ -344,10 +358,16 @@ impl TraceWriter for Writer {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        for at in 0..self.threads.len() {
+        let mut tracks: Vec<(Track, usize)> = self.of_track.iter().map(|(track, at)| (*track, *at)).collect();
+        tracks.sort_by_key(|(_, at)| *at);
+        for (track, at) in tracks {
+            let stream = self.threads[at].stream;
+            self.tracks.seen.name.clear();
+            self.rename(stream, track, at);
             let (count, last_ns) = (self.threads[at].open.len(), self.threads[at].last_ns);
             self.losses.add(Lost::UnendedSlices, count as u64);
-            self.end_slices(at, last_ns, count);
+            let end_ns = self.tracks.end_of(track, last_ns);
+            self.end_slices(at, end_ns, count);
         }
         if self.base_ns.is_none() {
             self.put_head(0, "unknown");

@@ -109,10 +109,12 @@ impl Firefox {
         let is_main = thread.id.is_some() && thread.id == thread.process;
         let mut text = Out::default();
         text.put(if at > 0 { b",\n{\"name\":" } else { b"\n{\"name\":" });
-        strings::put_json(&mut text, thread.name.as_bytes());
+        strings::put_json(&mut text, thread.title().as_bytes());
+        text.put_fmt(format_args!(",\"isMainThread\":{is_main},\"processType\":\"default\",\"processName\":"));
+        let process_name = thread.process_name.clone().unwrap_or_else(|| format!("process {process}"));
+        strings::put_json(&mut text, process_name.as_bytes());
         text.put_fmt(format_args!(
-            ",\"isMainThread\":{is_main},\"processType\":\"default\",\"processName\":\"process {process}\",\
-             \"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":{},\"unregisterTime\":null,\
+            ",\"processStartupTime\":0,\"processShutdownTime\":null,\"registerTime\":{},\"unregisterTime\":null,\
              \"pausedRanges\":[],\"pid\":\"{process}\",\"tid\":\"{}\",\"stringArray\":[",
             ms(thread.first),
             thread.id.unwrap_or(at as i64),

@@ -81,6 +81,7 @@ impl Sink for Folded {
     }
 
     fn finish(&mut self, out: &mut dyn Write, stacks: &Stacks, losses: &mut Losses) -> io::Result<()> {
+        let titles: Vec<String> = stacks.threads.iter().map(Thread::title).collect();
         for node in &self.nodes {
             if node.caller == NOBODY || node.ns == 0 {
                 continue;
@@ -90,7 +91,7 @@ impl Sink for Folded {
             while at != NOBODY {
                 let of = &self.nodes[at as usize];
                 names.push(match of.caller {
-                    NOBODY => &stacks.threads[of.frame as usize].name,
+                    NOBODY => &titles[of.frame as usize],
                     _ => &stacks.frames[of.frame as usize],
                 });
                 at = of.caller;

@@ -59,7 +59,7 @@ impl Sink for Speedscope {
             }
             text.put(if std::mem::replace(&mut is_first, false) { b"\n" } else { b",\n" });
             text.put(b"{\"type\":\"evented\",\"name\":");
-            strings::put_json(&mut text, thread.name.as_bytes());
+            strings::put_json(&mut text, thread.title().as_bytes());
             text.put_fmt(format_args!(
                 ",\"unit\":\"nanoseconds\",\"startValue\":{},\"endValue\":{},\"events\":[",
                 thread.first, thread.last

@@ -15,6 +15,7 @@ use tracemill_model::schema::ClockOrigin;
 
 use super::tracks::{Shape, Track, Tracks};
 use crate::WRITING;
+use tracemill_semantics::states::thread_title;
 
 /// Names that are kept; further ones are one.
 const MAX_FRAMES: usize = 1 << 18;
@@ -36,8 +37,12 @@ pub(super) enum Change {
 
 /// A thread, or another track on which calls stand.
 pub(super) struct Thread {
-    /// Its name.
-    pub(super) name: String,
+    /// Its name, without its id; empty when it has none.
+    name: Vec<u8>,
+    /// The stream of its first event.
+    stream: usize,
+    /// Name of its process, when all events were seen.
+    pub(super) process_name: Option<String>,
     /// Its id.
     pub(super) id: Option<i64>,
     /// Id of its process.
@@ -48,6 +53,18 @@ pub(super) struct Thread {
     pub(super) first: u64,
     /// Time of its last event so far.
     pub(super) last: u64,
+}
+
+impl Thread {
+    /// Its name for people.
+    pub(super) fn title(&self) -> String {
+        let name = String::from_utf8_lossy(&self.name);
+        match self.id {
+            Some(id) if name.is_empty() => format!("thread {id}"),
+            Some(id) => thread_title(Some(&*name), id),
+            None => name.into_owned(),
+        }
+    }
 }
 
 /// Takes changes, in the order of time for each thread.
@@ -150,23 +167,29 @@ impl<S: Sink> Follower<S> {
 
     fn thread(&mut self, stream: usize, track: Track, time: u64) -> Option<usize> {
         if let Some(&at) = self.of_track.get(&track) {
+            self.rename(track, at);
             return Some(at);
         }
         if self.stacks.threads.len() >= MAX_THREADS {
             return None;
         }
-        let name = self.tracks.name(stream, track).unwrap_or_else(|_| b"thread".to_vec());
-        let (mut name, mut id) = (String::from_utf8_lossy(&name).into_owned(), None);
-        if let Track::Thread(_, thread) = track {
-            id = Some(thread);
-            name += &format!(" {thread}");
-        }
+        let name = self.tracks.name(stream, track).unwrap_or_default();
+        let id = if let Track::Thread(_, thread, _) = track { Some(thread) } else { None };
         let process = self.tracks.process(stream, track);
         let at = self.stacks.threads.len();
         let open = OpenCalls::new(MAX_DEPTH);
-        self.stacks.threads.push(Thread { name, id, process, open, first: time, last: time });
+        let process_name = None;
+        self.stacks.threads.push(Thread { name, id, process, process_name, stream, open, first: time, last: time });
         self.of_track.insert(track, at);
         Some(at)
+    }
+
+    /// A thread may change its name, or get one when it has events already: the last one counts.
+    fn rename(&mut self, track: Track, at: usize) {
+        let thread = &mut self.stacks.threads[at];
+        if let Some(name) = self.tracks.new_name(thread.stream, track, &thread.name) {
+            thread.name = name;
+        }
     }
 
     /// Reports a change to the sink.
@@ -203,7 +226,7 @@ impl<S: Sink> TraceWriter for Follower<S> {
             (self.stacks.origin_ns, self.stacks.is_unix) = (ns, self.has_unix[trace]);
         }
         let time = (ns - self.stacks.origin_ns).clamp(0, u64::MAX.into()) as u64;
-        let track = self.tracks.place(stream, &rules);
+        let track = self.tracks.place(stream, &rules, ns);
         let Some(at) = self.thread(stream, track, time) else {
             self.losses.add(Lost::MoreThreads(MAX_THREADS), 1);
             return Ok(());
@@ -243,11 +266,19 @@ impl<S: Sink> TraceWriter for Follower<S> {
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
         let mut unended = 0;
-        for at in 0..self.stacks.threads.len() {
-            let thread = &self.stacks.threads[at];
-            let (last, count) = (thread.last, thread.open.len());
+        let mut tracks: Vec<(Track, usize)> = self.of_track.iter().map(|(track, at)| (*track, *at)).collect();
+        tracks.sort_by_key(|(_, at)| *at);
+        self.tracks.seen.name.clear();
+        for (track, at) in tracks {
+            self.rename(track, at);
+            let thread = &mut self.stacks.threads[at];
+            if let (Track::Thread(machine, ..), Some(process)) = (track, thread.process) {
+                thread.process_name = self.tracks.process_name(thread.stream, machine, process).map(str::to_string);
+            }
+            let (last, count) = (self.stacks.origin_ns + i128::from(thread.last), thread.open.len());
             unended += count as u64;
-            self.pop(at, last, count)?;
+            let end = (self.tracks.end_of(track, last) - self.stacks.origin_ns).clamp(0, u64::MAX.into()) as u64;
+            self.pop(at, end, count)?;
         }
         let mut losses = std::mem::take(&mut self.losses);
         losses.add(Lost::UnendedCalls, unended);

@@ -3,9 +3,9 @@
 //! The meaning of a class is asked once ([`Semantics`]); of an event only the few fields that matter are looked
 //! at, while it is visited.
 
+mod tasks;
 mod watch;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_codec::chunk::{EventRef, PacketData};
@@ -16,16 +16,20 @@ use tracemill_format::target::Source;
 use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
-use tracemill_semantics::{Counter, FieldPath, Place, Recording, Running, Said, Semantics, Who, cpu, node_of};
+use tracemill_semantics::{
+    Concepts, Counter, FieldPath, Origin, Place, Recording, Running, Said, Semantics, Tie, Who, cpu, node_of,
+};
+
+use tasks::{LifeEnd, Tasks};
 
 pub(super) use tracemill_semantics::Shape;
-pub(super) use watch::{Number, Seen, Take, Watch, hash};
+pub(super) use watch::{Number, Seen, Take, Wanted, Watch, hash};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Track {
-    /// On a thread of a machine.
-    Thread(u32, i64),
+    /// On a thread of a machine: its number, and how many of this number there were before.
+    Thread(u32, i64, u32),
     /// On a CPU of a machine.
     Cpu(u32, u32),
     /// The thread that a CPU of a machine runs.
@@ -52,13 +56,15 @@ pub(super) struct ClassRules {
     /// Its counters.
     pub(super) counters: Vec<Counter>,
     /// By node of the plan of its fields.
-    pub(super) takes: Vec<Take>,
+    pub(super) takes: Vec<Wanted>,
     /// By node of the plan of its header, when that says more than id and time.
-    pub(super) header: Option<Vec<Take>>,
+    pub(super) header: Option<Vec<Wanted>>,
     /// Is anything of the header wanted?
     wants_header: bool,
     /// By node of the plan of the packet context, when that says who.
-    packet: Option<Vec<Take>>,
+    packet: Option<Vec<Wanted>>,
+    /// What its events say of threads.
+    tie: Option<Box<Tie>>,
 }
 
 /// A stream of all traces that are shown.
@@ -82,8 +88,6 @@ pub(super) struct TraceOf {
     schema: Arc<Schema>,
     semantics: Semantics,
     classes: Vec<Option<Arc<ClassRules>>>,
-    /// Threads that the format knows: process and name.
-    tasks: HashMap<i64, (i64, String)>,
 }
 
 /// The tracks of some traces.
@@ -93,6 +97,8 @@ pub(super) struct Tracks {
     /// Their streams.
     pub(super) streams: Vec<StreamOf>,
     running: Running,
+    tasks: Tasks,
+    latest_ns: i128,
     /// Fields of the last event.
     pub(super) seen: Seen,
 }
@@ -108,24 +114,21 @@ impl Tracks {
                 machines.push(host);
                 machines.len() - 1
             });
-            let tasks = source
-                .tasks
-                .iter()
-                .map(|task| (task.tid, (task.pid, String::from_utf8_lossy(&task.name).into_owned())));
             traces.push(TraceOf {
                 name: source.name.clone(),
                 machine: machine as u32,
                 semantics: Semantics::new(&source.schema),
                 classes: vec![None; source.schema.events().len()],
                 schema: source.schema.clone(),
-                tasks: tasks.collect(),
             });
             for stream in &source.streams {
                 let clock = source.stream_clock(stream.class);
                 streams.push(StreamOf { trace, clock, name: stream.name.clone(), cpu: None, packet: None });
             }
         }
-        Tracks { traces, streams, running: Running::default(), seen: Seen::default() }
+        let tasks = Tasks::new(sources, machines.len() as u32);
+        let (running, seen) = (Running::default(), Seen::default());
+        Tracks { traces, streams, running, tasks, latest_ns: i128::MIN, seen }
     }
 
     /// Does any class begin or end something?
@@ -174,15 +177,21 @@ impl Tracks {
         }
     }
 
-    /// Where the event stands whose fields were seen.
+    /// Where the event of a time stands whose fields were seen.
     #[inline]
-    pub(super) fn place(&mut self, stream: usize, rules: &ClassRules) -> Track {
+    pub(super) fn place(&mut self, stream: usize, rules: &ClassRules, ns: i128) -> Track {
         let of = &self.streams[stream];
         let machine = self.traces[of.trace].machine;
         let (seen, cpu) = (&self.seen, of.cpu.map(u64::from));
+        self.latest_ns = ns.max(self.latest_ns);
+        if let Some(tie) = &rules.tie {
+            self.tasks.take(machine, ns, cpu, tie, seen);
+        }
         let said = Said { id: seen.track.or(seen.thread), next: seen.next_thread, cpu };
         match self.running.place(machine, &rules.who, said) {
-            Place::Thread(thread) => Track::Thread(machine, thread),
+            // Each CPU has an idle thread of its own.
+            Place::Thread(0) if cpu.is_some() && self.tasks.has_states() => Track::Cpu(machine, of.cpu.unwrap_or(0)),
+            Place::Thread(thread) => Track::Thread(machine, thread, self.tasks.life(machine, thread)),
             Place::Track(track) => Track::Own(of.trace as u32, track),
             Place::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
             Place::Stream => Track::Stream(stream as u32),
@@ -198,31 +207,69 @@ impl Tracks {
         }
     }
 
-    /// Process and name of a thread of a trace, where the format knows them.
-    pub(super) fn task(&self, trace: usize, thread: i64) -> Option<&(i64, String)> {
-        self.traces[trace].tasks.get(&thread)
-    }
-
     /// Process of a track on which the last event stands.
     pub(super) fn process(&self, stream: usize, track: Track) -> Option<i64> {
         self.seen.process.or_else(|| match track {
-            Track::Thread(_, thread) => Some(self.task(self.streams[stream].trace, thread)?.0),
+            Track::Thread(machine, thread, _) => self.tasks.process(self.streams[stream].trace, machine, thread),
             _ => None,
         })
+    }
+
+    /// Does any event so far say what threads do? They may be renamed then.
+    pub(super) fn has_states(&self) -> bool {
+        self.tasks.has_states()
+    }
+
+    /// Name of a process of a machine, as far as it is known.
+    pub(super) fn process_name(&self, stream: usize, machine: u32, process: i64) -> Option<&str> {
+        self.tasks.process_name(self.streams[stream].trace, machine, process)
     }
 
     /// Name of a track on which the last event stands; of a thread that has none its id.
     pub(super) fn name(&self, stream: usize, track: Track) -> Result<Vec<u8>, i64> {
         Ok(match track {
             Track::Thread(..) | Track::Own(..) if !self.seen.name.is_empty() => self.seen.name.clone(),
-            Track::Thread(_, thread) => {
-                self.task(self.streams[stream].trace, thread).ok_or(thread)?.1.clone().into_bytes()
-            }
+            Track::Thread(_, thread, _) => self.known_name(stream, track).ok_or(thread)?.as_bytes().to_vec(),
             Track::Own(_, number) => format!("track {number}").into_bytes(),
             Track::Cpu(_, cpu) => format!("CPU {cpu}").into_bytes(),
             Track::Running(_, cpu) => format!("CPU {cpu} runs").into_bytes(),
             Track::Stream(stream) => self.streams[stream as usize].name.clone().into_bytes(),
         })
+    }
+
+    /// The name that a thread has now, whatever the last event says; of an earlier life of its number nothing.
+    pub(super) fn known_name(&self, stream: usize, track: Track) -> Option<&str> {
+        let Track::Thread(machine, thread, life) = track else { return None };
+        let is_now = self.tasks.life(machine, thread) == life;
+        self.tasks.name(self.streams[stream].trace, machine, thread).filter(|_| is_now)
+    }
+
+    /// The name of a track if that is not the one that it had: threads are renamed, and become known.
+    #[inline]
+    pub(super) fn new_name(&self, stream: usize, track: Track, before: &[u8]) -> Option<Vec<u8>> {
+        let now = match track {
+            Track::Thread(..) | Track::Own(..) if !self.seen.name.is_empty() => self.seen.name.as_slice(),
+            Track::Thread(..) if self.tasks.has_states() => self.known_name(stream, track)?.as_bytes(),
+            _ => return None,
+        };
+        (now != before).then(|| now.to_vec())
+    }
+
+    /// The time at which slices of a track end that are open at the end of all events. The last event of the track was at
+    /// `last_ns`.
+    ///
+    /// A CPU goes on, and so does a thread that is known to live; one that died ended then. Of others nothing is known behind
+    /// their last event.
+    pub(super) fn end_of(&self, track: Track, last_ns: i128) -> i128 {
+        match track {
+            Track::Cpu(..) | Track::Running(..) => self.latest_ns.max(last_ns),
+            Track::Thread(machine, thread, life) => match self.tasks.end(machine, thread, life) {
+                Some(LifeEnd::Lives) => self.latest_ns.max(last_ns),
+                Some(LifeEnd::Died(ns)) => ns.max(last_ns),
+                None => last_ns,
+            },
+            Track::Own(..) | Track::Stream(_) => last_ns,
+        }
     }
 
     /// Time at which a loss of a stream begins.
@@ -233,7 +280,12 @@ impl Tracks {
     /// The CPU that turns to another thread by the event that was seen, that thread, and its name.
     pub(super) fn switch(&self, stream: usize) -> Option<(Track, i64, &[u8])> {
         let (next, of) = (self.seen.next_thread?, &self.streams[stream]);
-        Some((Track::Running(self.traces[of.trace].machine, of.cpu?), next, &self.seen.next_name))
+        let machine = self.traces[of.trace].machine;
+        let name = match self.seen.next_name.as_slice() {
+            b"" => self.tasks.name(of.trace, machine, next).unwrap_or_default().as_bytes(),
+            own => own,
+        };
+        Some((Track::Running(machine, of.cpu?), next, name))
     }
 
     /// Depth of the call that was seen.
@@ -262,16 +314,15 @@ impl TraceOf {
         let class = schema.event(id);
         let (shape, title) = semantics.shape(id);
         let plan = plans.event_rows(id);
-        let (mut takes, mut packet) = (vec![Take::Nothing; plan.nodes.len()], None);
+        let (mut takes, mut packet) = (vec![Wanted::NOTHING; plan.nodes.len()], None);
         let header = schema.stream(class.stream).event_header.filter(|root| schema.says_more(*root));
-        let mut header = header.map(|_| vec![Take::Nothing; plans.header_rows(class.stream).nodes.len()]);
+        let mut header = header.map(|_| vec![Wanted::NOTHING; plans.header_rows(class.stream).nodes.len()]);
         let mut wants_header = false;
-        let mut take = |path: Option<&FieldPath>, take: Take| {
-            let Some(path) = path else { return };
+        let mut want = |path: &FieldPath, want: &dyn Fn(&mut Wanted)| {
             let (plan, takes) = match path.scope {
                 Scope::PacketContext => {
                     let plan = plans.packet_context_rows(class.stream);
-                    (plan, packet.get_or_insert_with(|| vec![Take::Nothing; plan.nodes.len()]))
+                    (plan, packet.get_or_insert_with(|| vec![Wanted::NOTHING; plan.nodes.len()]))
                 }
                 Scope::EventHeader => {
                     wants_header = true;
@@ -281,7 +332,18 @@ impl TraceOf {
                 _ => (plan, &mut takes),
             };
             if let Some(node) = node_of(plan, path) {
-                takes[node as usize] = take;
+                want(&mut takes[node as usize]);
+            }
+        };
+        let tie = Concepts::built_in().tie(schema, id).filter(|tie| tasks::is_naming(tie.concept)).map(Box::new);
+        for (field, origin) in tie.iter().flat_map(|tie| &tie.fields) {
+            if let Origin::Field(path) = origin {
+                want(path, &|wanted| wanted.fields.push(*field));
+            }
+        }
+        let mut take = |path: Option<&FieldPath>, take: Take| {
+            if let Some(path) = path {
+                want(path, &|wanted| wanted.take = take);
             }
         };
         let who = semantics.who(id);
@@ -318,6 +380,7 @@ impl TraceOf {
             header,
             wants_header,
             packet,
+            tie,
         }
     }
 }

@@ -7,7 +7,7 @@ mod running;
 use std::collections::HashMap;
 
 use tracemill_semantics::states::{
-    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState, Woken,
+    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState, Woken, thread_title,
 };
 
 use crate::calls::Slice;
@@ -312,7 +312,7 @@ impl Builder {
         {
             return *name;
         }
-        let name = self.number_of(shown(of.comm.as_deref(), of.tid));
+        let name = self.number_of(thread_title(of.comm.as_deref(), of.tid));
         self.names.insert(thread, (of.comm.clone(), name));
         name
     }
@@ -337,7 +337,7 @@ impl Builder {
     pub fn finish(mut self, machines: &Machines) -> States {
         for (thread, track) in self.threads.iter().filter_map(|(thread, track)| Some((thread, (*track)?))) {
             let thread = machines.thread(*thread);
-            self.states.tracks[track].name = shown(thread.comm.as_deref(), thread.tid);
+            self.states.tracks[track].name = thread_title(thread.comm.as_deref(), thread.tid);
         }
         self.find_parents(machines);
         self.closed()
@@ -421,10 +421,6 @@ impl Builder {
             }
         }
     }
-}
-
-fn shown(comm: Option<&str>, tid: i64) -> String {
-    comm.map_or_else(|| tid.to_string(), |comm| format!("{comm} {tid}"))
 }
 
 impl Observer for Builder {

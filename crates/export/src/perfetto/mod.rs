@@ -168,7 +168,7 @@ impl Writer {
     /// Writes the last event: on its track, its counters, and the thread to which its CPU turns.
     fn put_event(&mut self, stream: usize, event: EventRef<'_>, class: &ClassOut, ns: u64) {
         let rules = &class.rules;
-        let track = self.timeline.tracks.place(stream, rules);
+        let track = self.timeline.tracks.place(stream, rules, ns.into());
         let at = self.timeline.track(stream, track);
         let mut own_name = Vec::new();
         event.own_id(&mut own_name);
@@ -317,10 +317,16 @@ impl TraceWriter for Writer {
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
-        for at in 0..self.timeline.list.len() {
+        for (track, at) in self.timeline.finish() {
             let (count, last_ns) = (self.timeline.list[at].open.len(), self.timeline.list[at].last_ns);
             self.timeline.losses.add(Lost::UnendedSlices, count as u64);
-            self.end_slices(at, last_ns, count);
+            let end_ns = nearest(self.timeline.tracks.end_of(track, last_ns.into()));
+            self.end_slices(at, end_ns, count);
+            // The thread that a CPU runs at the end runs until then.
+            if std::mem::take(&mut self.timeline.list[at].is_running) {
+                let Timeline { packets, list, .. } = &mut self.timeline;
+                packets.event(end_ns, &mut self.interned, SLICE_END, list[at].uuid, |_| {});
+            }
         }
         self.timeline.packets.flush()?;
         Ok(self.timeline.losses)

@@ -1,6 +1,6 @@
 //! The tracks that the file announces.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tracemill_format::OutPath;
@@ -21,6 +21,8 @@ pub(super) struct Announced {
     pub(super) uuid: u64,
     process: Option<i64>,
     name: Vec<u8>,
+    /// The stream of its first event.
+    stream: usize,
     /// Is something open that ends when another thread runs?
     pub(super) is_running: bool,
     /// Hashes of the titles of the open slices.
@@ -40,7 +42,10 @@ pub(super) struct Timeline {
     /// The tracks of late, each at a place of its own where that is free: a hash for each event is a tenth of its cost.
     late: [Option<(Track, usize)>; LATE],
     of_traces: Vec<Option<u64>>,
-    processes: HashSet<i64>,
+    /// Processes that were announced: their tracks, and the streams of their first events.
+    processes: HashMap<i64, (u64, usize)>,
+    /// The track of each process and thread: later threads of the same numbers would be the same one.
+    threads: HashMap<(i64, i64), u64>,
     pub(super) losses: Losses,
 }
 
@@ -55,7 +60,7 @@ fn is_small(id: i64) -> bool {
 /// Where a track is kept that was met of late.
 fn late_place(track: Track) -> usize {
     let (kind, number) = match track {
-        Track::Thread(_, number) | Track::Own(_, number) => (0, number as usize),
+        Track::Thread(_, number, _) | Track::Own(_, number) => (0, number as usize),
         Track::Cpu(_, number) => (1, number as usize),
         Track::Running(_, number) => (2, number as usize),
         Track::Stream(number) => (3, number as usize),
@@ -73,7 +78,8 @@ impl Timeline {
             counters: HashMap::new(),
             late: [None; LATE],
             of_traces: vec![None; sources.len()],
-            processes: HashSet::new(),
+            processes: HashMap::new(),
+            threads: HashMap::new(),
             losses: Losses::default(),
         }
     }
@@ -102,12 +108,40 @@ impl Timeline {
             },
         };
         self.late[place] = Some((track, at));
-        // A thread may change its name.
-        let name = &self.tracks.seen.name;
-        if matches!(track, Track::Thread(..) | Track::Own(..)) && !name.is_empty() && *name != self.list[at].name {
-            self.rename(stream, track, at);
+        // A thread may change its name, or get one when it has events already.
+        if let Some(name) = self.tracks.new_name(stream, track, &self.list[at].name) {
+            self.rename(stream, track, at, name);
         }
         at
+    }
+
+    /// All tracks in the order in which they were announced, with their last names.
+    pub(super) fn finish(&mut self) -> Vec<(Track, usize)> {
+        let mut tracks: Vec<(Track, usize)> = self.known.iter().map(|(track, at)| (*track, *at)).collect();
+        tracks.sort_by_key(|(_, at)| *at);
+        self.tracks.seen.name.clear();
+        for &(track, at) in &tracks {
+            let stream = self.list[at].stream;
+            if let Some(name) = self.tracks.new_name(stream, track, &self.list[at].name) {
+                self.rename(stream, track, at, name);
+            }
+        }
+        if self.tracks.has_states() {
+            self.name_processes(&tracks);
+        }
+        tracks
+    }
+
+    /// Announces processes with their last names.
+    fn name_processes(&mut self, tracks: &[(Track, usize)]) {
+        let mut processes: Vec<_> = self.processes.iter().map(|(process, of)| (*process, *of)).collect();
+        processes.sort_unstable();
+        for (process, (uuid, stream)) in processes {
+            let is_main = |track: Track| matches!(track, Track::Thread(0, thread, _) if thread == process);
+            let main =
+                tracks.iter().rev().find(|(track, _)| is_main(*track)).map(|(_, at)| self.list[*at].name.clone());
+            self.describe_process(uuid, process, stream, main.as_deref(), true);
+        }
     }
 
     #[cold]
@@ -124,15 +158,15 @@ impl Timeline {
         let name = self.tracks.name(stream, track).unwrap_or_default();
         let at = self.list.len();
         let open = OpenCalls::new(MAX_DEPTH);
-        self.list.push(Announced { uuid, process, name, is_running: false, open, last_ns: 0 });
+        self.list.push(Announced { uuid, process, name, stream, is_running: false, open, last_ns: 0 });
         self.known.insert(track, at);
         self.describe(stream, track, at);
         at
     }
 
     #[cold]
-    fn rename(&mut self, stream: usize, track: Track, at: usize) {
-        self.list[at].name = self.tracks.seen.name.clone();
+    fn rename(&mut self, stream: usize, track: Track, at: usize, name: Vec<u8>) {
+        self.list[at].name = name;
         self.describe(stream, track, at);
     }
 
@@ -143,20 +177,12 @@ impl Timeline {
         let (uuid, process, name) = (*uuid, *process, name.clone());
         match (track, process) {
             // Ids of threads and processes mean something on one machine only.
-            (Track::Thread(0, thread), Some(process)) if is_small(process) && is_small(thread) => {
-                if self.processes.insert(process) {
-                    let of = self.packets.uuid();
-                    let main = if thread == process { Some(name.clone()) } else { None };
-                    let main = main.or_else(|| Some(self.tracks.task(trace, process)?.1.clone().into_bytes()));
-                    self.packets.announce(of, None, &[], |out| {
-                        out.begin(3);
-                        out.signed(1, process);
-                        if let Some(name) = &main {
-                            out.bytes(6, String::from_utf8_lossy(name).as_bytes());
-                        }
-                        out.end();
-                    });
-                }
+            (Track::Thread(0, thread, _), Some(process))
+                if is_small(process)
+                    && is_small(thread)
+                    && *self.threads.entry((process, thread)).or_insert(uuid) == uuid =>
+            {
+                self.announce_process(stream, process, Some(name.as_slice()).filter(|_| thread == process));
                 self.packets.announce(uuid, None, &[], |out| {
                     out.begin(4);
                     out.signed(1, process);
@@ -167,7 +193,7 @@ impl Timeline {
                     out.end();
                 });
             }
-            (Track::Thread(_, thread), _) => {
+            (Track::Thread(_, thread, _), _) => {
                 let mut title = name;
                 title.extend_from_slice(if title.is_empty() { b"thread " } else { b" " });
                 title.extend_from_slice(thread.to_string().as_bytes());
@@ -179,6 +205,32 @@ impl Timeline {
                 self.packets.announce(uuid, Some(parent), &name, |_| {});
             }
         }
+    }
+
+    /// Announces a process of the first machine. Of several names trace_processor keeps the first one: where programs may
+    /// change it is announced in the end.
+    fn announce_process(&mut self, stream: usize, process: i64, main: Option<&[u8]>) {
+        if self.processes.contains_key(&process) {
+            return;
+        }
+        let uuid = self.packets.uuid();
+        self.processes.insert(process, (uuid, stream));
+        let is_final = !self.tracks.has_states();
+        self.describe_process(uuid, process, stream, main.filter(|_| is_final), is_final);
+    }
+
+    fn describe_process(&mut self, uuid: u64, process: i64, stream: usize, main: Option<&[u8]>, with_name: bool) {
+        let known = || Some(self.tracks.process_name(stream, 0, process)?.as_bytes().to_vec());
+        let main = main.filter(|name| !name.is_empty()).map(<[u8]>::to_vec);
+        let name = main.or_else(known).filter(|_| with_name);
+        self.packets.announce(uuid, None, &[], |out| {
+            out.begin(3);
+            out.signed(1, process);
+            if let Some(name) = &name {
+                out.bytes(6, String::from_utf8_lossy(name).as_bytes());
+            }
+            out.end();
+        });
     }
 
     /// The track of a counter that belongs to a track, when the counter has another value than before; `None` also when

@@ -1,6 +1,7 @@
 //! The fields that say where an event stands and what it does, seen while other visitors see all fields.
 
 use tracemill_codec::plan::{NodeId, Shown, Visitor};
+use tracemill_semantics::Field;
 
 /// The meaning of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,6 +20,31 @@ pub(crate) enum Take {
     Track,
     Flow(u64),
     Counter(u16),
+}
+
+/// What is wanted of the field of a node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Wanted {
+    /// Its meaning for the event's place and shape.
+    pub(super) take: Take,
+    /// The fields of the event's concept that it is.
+    pub(super) fields: Vec<Field>,
+}
+
+impl Wanted {
+    pub(super) const NOTHING: Wanted = Wanted { take: Take::Nothing, fields: Vec::new() };
+
+    #[inline]
+    fn is_nothing(&self) -> bool {
+        self.take == Take::Nothing && self.fields.is_empty()
+    }
+}
+
+/// A value of a field of a concept.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) enum FieldValue {
+    Integer(i128),
+    Text(Vec<u8>),
 }
 
 /// A number of an event.
@@ -48,6 +74,8 @@ pub(crate) struct Seen {
     pub(crate) flow: Option<u64>,
     /// Counters and their values.
     pub(crate) counters: Vec<(u16, Number)>,
+    /// Fields of its concept.
+    pub(super) fields: Vec<(Field, FieldValue)>,
 }
 
 impl Seen {
@@ -58,6 +86,11 @@ impl Seen {
         self.title.clear();
         self.next_name.clear();
         self.counters.clear();
+        self.fields.clear();
+    }
+
+    fn keep(&mut self, fields: &[Field], value: impl Fn() -> FieldValue) {
+        self.fields.extend(fields.iter().map(|field| (*field, value())));
     }
 
     fn number(&mut self, take: Take, value: i128, bits: u64) {
@@ -98,15 +131,8 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
 /// Shows fields to another visitor, and keeps what rules want of them.
 pub(crate) struct Watch<'a, V> {
     pub(crate) inner: V,
-    pub(crate) takes: &'a [Take],
+    pub(crate) takes: &'a [Wanted],
     pub(crate) seen: &'a mut Seen,
-}
-
-impl<V> Watch<'_, V> {
-    #[inline]
-    fn take(&self, node: NodeId) -> Take {
-        self.takes.get(node as usize).copied().unwrap_or(Take::Nothing)
-    }
 }
 
 impl<V: Visitor> Visitor for Watch<'_, V> {
@@ -119,22 +145,24 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
 
     #[inline]
     fn unsigned(&mut self, node: NodeId, value: u64) {
-        if self.take(node) != Take::Nothing {
-            self.seen.number(self.take(node), value.into(), value);
+        if let Some(wanted) = self.takes.get(node as usize).filter(|wanted| !wanted.is_nothing()) {
+            self.seen.number(wanted.take, value.into(), value);
+            self.seen.keep(&wanted.fields, || FieldValue::Integer(value.into()));
         }
         self.inner.unsigned(node, value);
     }
 
     #[inline]
     fn signed(&mut self, node: NodeId, value: i64) {
-        if self.take(node) != Take::Nothing {
-            self.seen.number(self.take(node), value.into(), value as u64);
+        if let Some(wanted) = self.takes.get(node as usize).filter(|wanted| !wanted.is_nothing()) {
+            self.seen.number(wanted.take, value.into(), value as u64);
+            self.seen.keep(&wanted.fields, || FieldValue::Integer(value.into()));
         }
         self.inner.signed(node, value);
     }
 
     fn real(&mut self, node: NodeId, value: f64) {
-        if let Take::Counter(at) = self.take(node) {
+        if let Some(Take::Counter(at)) = self.takes.get(node as usize).map(|wanted| wanted.take) {
             self.seen.counters.push((at, Number::Real(value)));
         }
         self.inner.real(node, value);
@@ -142,8 +170,9 @@ impl<V: Visitor> Visitor for Watch<'_, V> {
 
     #[inline]
     fn string(&mut self, node: NodeId, bytes: &[u8]) {
-        if self.take(node) != Take::Nothing {
-            self.seen.text(self.take(node), bytes);
+        if let Some(wanted) = self.takes.get(node as usize).filter(|wanted| !wanted.is_nothing()) {
+            self.seen.text(wanted.take, bytes);
+            self.seen.keep(&wanted.fields, || FieldValue::Text(bytes.to_vec()));
         }
         self.inner.string(node, bytes);
     }

@@ -8,7 +8,8 @@ use tracemill_engine::trace_calls::TraceCalls;
 use tracemill_format::calls::{CallRecord, CallSource, CallStream, StreamHolds, event_id};
 
 use super::lanes::Stored;
-use super::{Builder, Of, shown};
+use super::{Builder, Of};
+use tracemill_semantics::states::thread_title;
 
 /// Does a recording of calls tell what CPUs run?
 pub fn tells_of_cpus(calls: &dyn CallSource) -> bool {
@@ -103,7 +104,7 @@ impl Builder {
         let names = tasks.map(|((task, name), is_wanted)| {
             is_wanted.then(|| {
                 let name = String::from_utf8_lossy(&name).into_owned();
-                self.number_of(shown(Some(&*name).filter(|name| !name.is_empty()), task.tid))
+                self.number_of(thread_title(Some(&*name).filter(|name| !name.is_empty()), task.tid))
             })
         });
         names.collect()

@@ -55,4 +55,4 @@ pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
 pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
 pub use rules::returns;
-pub use thread::{Comm, Thread, ThreadState};
+pub use thread::{Comm, Thread, ThreadState, thread_title};

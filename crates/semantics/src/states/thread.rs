@@ -78,6 +78,18 @@ impl Frame {
     }
 }
 
+/// The name of a thread for people: its number tells it from others of the same name, and is all there is where it has none.
+///
+/// ```
+/// use tracemill_semantics::states::thread_title;
+///
+/// assert_eq!(thread_title(Some("oven-1"), 641), "oven-1 641");
+/// assert_eq!(thread_title(None, 641), "641");
+/// ```
+pub fn thread_title(name: Option<&str>, tid: i64) -> String {
+    name.map_or_else(|| tid.to_string(), |name| format!("{name} {tid}"))
+}
+
 /// A name of threads, which all threads of that name share.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Comm(Arc<Text>);
