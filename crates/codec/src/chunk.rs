@@ -3,6 +3,8 @@
 //! A chunk holds the *spine* of its events (where, what class, when) in flat columns and keeps the encoded bytes. The
 //! fields are decoded from those bytes only when a visitor asks for them.
 
+mod copied;
+
 use std::sync::Arc;
 
 use tracemill_model::clock::ClockMap;
@@ -13,6 +15,8 @@ use tracemill_model::schema::{EventClassId, OpenIds, Scope};
 use crate::plan::{Fault, FlatSections, Input, NoVisitor, Plan, State, Visitor};
 use crate::spine::{EventFault, ScanEnd, Spine, SpineSink};
 use crate::trace_plans::TracePlans;
+
+pub use self::copied::CopiedFrom;
 
 /// Bytes that stay where they are while something refers to them: a mapped file, a buffer.
 pub trait Bytes: Send + Sync {
@@ -26,6 +30,20 @@ pub trait Bytes: Send + Sync {
     /// are gone read as zeros.
     fn len_now(&self) -> u64 {
         self.bytes().len() as u64
+    }
+
+    /// May [`Bytes::len_now`] become less? What is decoded from such bytes later than its length was looked at may be zeros
+    /// that nobody recorded.
+    fn can_vanish(&self) -> bool {
+        false
+    }
+}
+
+/// The first `len` bytes: a copy where they may vanish.
+pub fn copied_start(bytes: &Arc<dyn Bytes>, len: usize) -> Arc<dyn Bytes> {
+    match bytes.bytes().get(..len) {
+        Some(start) if bytes.can_vanish() => Arc::new(start.to_vec()),
+        _ => bytes.clone(),
     }
 }
 
@@ -57,6 +75,8 @@ pub struct PacketData {
     pub events_bits: u64,
     /// Slots and roles after header and context were read.
     pub state: State,
+    /// Where its bytes come from, when they are a copy of those of its file, or of some of them.
+    pub copied: Option<CopiedFrom>,
 }
 
 impl PacketData {
@@ -80,6 +100,7 @@ impl PacketData {
             context_bits: 0,
             events_bits: 0,
             state: State::default(),
+            copied: None,
         }
     }
 
@@ -97,14 +118,19 @@ impl PacketData {
         input.bytes.get(..(input.end_bits >> 3) as usize).unwrap_or(&[])
     }
 
-    /// Is it decoded where it lies in its file? Bits of the packet are then bits of the file.
+    /// Is it decoded as it lies in its file, or in a copy of that? Its bits are then bits of the file.
     pub fn is_in_place(&self) -> bool {
-        Arc::ptr_eq(&self.bytes, &self.file)
+        self.copied.is_some() || Arc::ptr_eq(&self.bytes, &self.file)
     }
 
     /// The bit of the file that stands for a bit of the packet; the packet's first one when it is not decoded in place.
     pub fn file_bit(&self, bit: u64) -> u64 {
-        self.packet.offset_bytes * 8 + if self.is_in_place() { bit } else { 0 }
+        self.packet.offset_bytes * 8 + if self.is_in_place() { self.recorded_bit(bit) } else { 0 }
+    }
+
+    /// The bit of the recorded packet that stands for a bit of it: another one in copies of some of its events.
+    pub fn recorded_bit(&self, bit: u64) -> u64 {
+        self.copied.as_ref().map_or(bit, |copied| copied.recorded_bit(bit))
     }
 
     /// Position of the first event, for [`PacketData::scan`].
@@ -155,13 +181,12 @@ impl PacketData {
             }
             EventFault::Empty { .. } => Error::malformed("an event of length 0"),
         };
-        let offset = self.packet.offset_bytes;
         if self.is_in_place() {
-            return error.at_bit(offset * 8 + damage.at_bits());
+            return error.at_bit(self.file_bit(damage.at_bits()));
         }
         let inside = damage.at_bits() / 8;
         let help = format!("it is byte {inside} of the packet's content, which is stored packed");
-        error.at_offset(offset).with_help(help)
+        error.at_offset(self.packet.offset_bytes).with_help(help)
     }
 
     /// Shows the packet context to a visitor.
@@ -274,6 +299,12 @@ impl Chunk {
         self.base_bits + u64::from(self.starts[at])
     }
 
+    /// First bit of the event `at`, from the start of the packet as it was recorded.
+    #[inline]
+    pub fn recorded_bits(&self, at: usize) -> u64 {
+        self.packet.recorded_bit(self.start_bits(at))
+    }
+
     /// First bit behind the header of the event `at`, from the start of the packet.
     #[inline]
     pub fn body_bits(&self, at: usize) -> u64 {
@@ -309,19 +340,27 @@ impl Chunk {
 pub struct ChunkSink<'a> {
     chunk: &'a mut Chunk,
     left: usize,
+    room_bits: u64,
 }
 
 impl<'a> ChunkSink<'a> {
     /// Takes at most `max` events more.
     pub fn new(chunk: &'a mut Chunk, max: usize) -> Self {
-        ChunkSink { chunk, left: max }
+        // Offsets in a chunk have 32 bits; half of that leaves room for any header.
+        ChunkSink { chunk, left: max, room_bits: 1 << 31 }
     }
 
-    /// Can an event behind this bit of the packet still be taken? Offsets in a chunk have 32 bits; half of that
-    /// leaves room for any header.
+    /// Takes no more events once they have so many bytes, where plans find the events.
+    #[must_use]
+    pub fn within(mut self, bytes: usize) -> Self {
+        self.room_bits = self.room_bits.min(bytes as u64 * 8);
+        self
+    }
+
+    /// Can an event behind this bit of the packet still be taken?
     #[inline]
     pub fn has_room_at(&self, bits: u64) -> bool {
-        bits.wrapping_sub(self.chunk.base_bits) < 1 << 31
+        bits.wrapping_sub(self.chunk.base_bits) < self.room_bits
     }
 }
 

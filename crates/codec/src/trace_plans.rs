@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use tracemill_model::schema::{EventClassId, Schema, Scope, StreamClassId};
+use tracemill_model::schema::{EventClassId, FieldClassId, Schema, Scope, StreamClassId};
 
 use crate::event_header::{FastHeader, OneWord, ReadHeader};
 use crate::layout;
@@ -25,6 +25,7 @@ pub struct TracePlans {
     quick: Vec<HalfLine<Quick>>,
     /// The short form of each event's flat row plan, for the same reason.
     short: Vec<Line<Short>>,
+    step_bytes: usize,
 }
 
 /// Something that is made on first use, on cache lines of its own.
@@ -78,6 +79,13 @@ enum Form {
     Flat,
 }
 
+/// The largest alignment of a field in bytes; cache lines otherwise.
+fn step_bytes(schema: &Schema) -> usize {
+    let classes = (0..schema.field_class_count()).map(|at| schema.field_class(FieldClassId(at as u32)));
+    let aligns = classes.map(|class| class.align_bits.max(class.placement.end_align_bits).div_ceil(8) as usize);
+    aligns.fold(64, |step, align| step.max(align.next_power_of_two()))
+}
+
 /// A `Copy` of the plans that a scan of one stream class needs.
 #[derive(Clone, Copy)]
 pub struct Scanner<'a> {
@@ -100,8 +108,14 @@ impl TracePlans {
             events: (0..count).map(|_| OnceLock::new()).collect(),
             quick: (0..count).map(|_| HalfLine(OnceLock::new())).collect(),
             short: (0..count).map(|_| Line(OnceLock::new())).collect(),
+            step_bytes: step_bytes(&schema),
             schema,
         }
+    }
+
+    /// Bytes by multiples of which an event can move and its fields stay aligned.
+    pub fn step_bytes(&self) -> usize {
+        self.step_bytes
     }
 
     /// The schema.

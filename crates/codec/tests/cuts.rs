@@ -86,6 +86,7 @@ fn visit(bytes: &[u8], end: Option<u32>) -> (String, String) {
         context_bits: 0,
         events_bits: 0,
         state: State::default(),
+        copied: None,
     });
     let mut chunk = Chunk::new(data.clone(), 0, 1);
     data.scan(&mut 0, &mut State::default(), &mut ChunkSink::new(&mut chunk, 9));

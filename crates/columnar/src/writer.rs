@@ -474,7 +474,7 @@ impl TraceWriter for Writer {
     fn event(&mut self, stream: usize, event: EventRef<'_>) -> Result<()> {
         self.begin()?;
         let packet = &event.chunk.packet;
-        if !self.streams[stream].packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
+        if !self.streams[stream].packet.as_ref().is_some_and(|known| PacketData::is_same(known, packet)) {
             self.packet(stream, packet)?;
         }
         let trace = self.streams[stream].trace;

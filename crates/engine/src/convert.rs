@@ -14,6 +14,7 @@ use tracemill_model::packet::{Gap, GapKind};
 use tracemill_model::schema::{Origin, Part};
 
 use crate::copy::copy;
+use crate::damage::must_be_there;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Flow, Item, ReadyChunk};
 use crate::merge::{Note, Sources, StreamIndex};
@@ -401,10 +402,14 @@ impl Alone<'_> {
                 }
                 Item::Packet(packet, _) if !self.takes_packets => {
                     self.target.empty_packet(&packet)?;
+                    must_be_there(&self.of.streams[self.at].stream, &packet)?;
                     continue;
                 }
                 Item::Packet(packet, count) => {
-                    self.target.packet(&packet)?;
+                    // Also when writing fails: the system refuses to write what is gone.
+                    let written = self.target.packet(&packet);
+                    must_be_there(&self.of.streams[self.at].stream, &packet)?;
+                    written?;
                     self.events += count;
                     continue;
                 }
@@ -499,10 +504,13 @@ impl Feed<'_> {
                     }
                     Item::Packet(packet, _) if !takes_packets => {
                         self.writer.empty_packet(at, &packet)?;
+                        must_be_there(&of.streams[at].stream, &packet)?;
                         continue;
                     }
                     Item::Packet(packet, count) => {
-                        self.writer.packet(at, &packet)?;
+                        let written = self.writer.packet(at, &packet);
+                        must_be_there(&of.streams[at].stream, &packet)?;
+                        written?;
                         self.events += count;
                         continue;
                     }

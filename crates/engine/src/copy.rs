@@ -5,6 +5,8 @@ use std::io::Write;
 use tracemill_format::{EntryKind, OpenTrace, OutPath, Storage, TraceFile};
 use tracemill_model::error::{Error, Result};
 
+use crate::damage::cut_while_read;
+
 /// Copies the files of a trace that has no errors, of any format; false, and nothing done, when its files are not known,
 /// or are not those of the storage: it was unpacked, or read from a stream.
 ///
@@ -34,7 +36,13 @@ pub fn copy(trace: &OpenTrace, storage: &dyn Storage, to: &OutPath) -> Result<bo
         // Not with the permissions of the source: a copy belongs to the user.
         let mut copy = to.create("write the copy")?;
         let failed = |error| Error::io(&format!("write the copy of `{}`", file.path.display()), to.path(), &error);
-        copy.write_all(bytes.bytes()).map_err(failed)?;
+        let written = copy.write_all(bytes.bytes()).map_err(failed);
+        let len_now = bytes.len_now();
+        if len_now < bytes.bytes().len() as u64 {
+            let help = "nothing was written; run the command again";
+            return Err(cut_while_read(len_now).in_file(&file.path).with_help(help));
+        }
+        written?;
     }
     all.folders.iter().try_for_each(|folder| to.join(folder).make_folder())?;
     Ok(true)

@@ -63,6 +63,9 @@ struct Ahead {
 /// Packets above this size are read one by one.
 const SMALL_PACKET: u64 = 512;
 
+/// Bytes that a chunk holds for each event that it may have: it ends before it has more.
+const COPIED_BYTES: usize = 64;
+
 /// Most packets that are read together, for one stream.
 const MOST_AHEAD: usize = 16;
 
@@ -369,16 +372,6 @@ impl Cursor {
                 let data = opened.data;
                 let is_ahead = self.ahead.is_on;
                 let wanted = Wanted { range: self.filter.cycles, is_counted };
-                if data.spine.is_some()
-                    && !is_ahead
-                    && file.bytes.len_now() < packet.offset_bytes + packet_bytes(&packet)
-                {
-                    // Its reader has read zeros.
-                    let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
-                    self.queue.extend(fault.map(Item::Fault));
-                    self.add_done(packet_bytes(&data.packet));
-                    return;
-                }
                 // Last, as it is a call of the system.
                 let is_there = || is_ahead || file.bytes.len_now() >= packet.offset_bytes + packet_bytes(&packet);
                 if is_kept
@@ -393,6 +386,15 @@ impl Cursor {
                         self.tell_back(&data, times.order.back);
                     }
                     self.queue.push_back(Item::Packet(Arc::new(data), times.events));
+                    return;
+                }
+                // Where plans find the events, each chunk is copied.
+                let data = if data.spine.is_some() { data.copied() } else { data };
+                if data.spine.is_some() && !is_there() {
+                    // Its reader has read zeros.
+                    let fault = self.cut_fault(packet.file, packet.index, file.bytes.len_now());
+                    self.queue.extend(fault.map(Item::Fault));
+                    self.add_done(packet_bytes(&data.packet));
                     return;
                 }
                 let (pos, state) = (data.first_event(), data.state.clone());
@@ -441,15 +443,16 @@ impl Cursor {
         let is_fresh = packet.pos == packet.data.first_event();
         let (given, clock) = (packet.given, packet.clock);
         let mut chunk = Chunk::new(packet.data.clone(), packet.pos, self.max_events.min(capacity(&packet)));
+        let room_bytes = self.max_events.saturating_mul(COPIED_BYTES);
         let data = packet.data.clone();
         let mut selected = None;
         let end = match &self.filter.classes {
             None => {
-                let mut sink = ChunkSink::new(&mut chunk, self.max_events);
+                let mut sink = ChunkSink::new(&mut chunk, self.max_events).within(room_bytes);
                 data.scan(&mut packet.pos, &mut packet.state, &mut sink)
             }
             Some(classes) => {
-                let inner = ChunkSink::new(&mut chunk, self.max_events);
+                let inner = ChunkSink::new(&mut chunk, self.max_events).within(room_bytes);
                 let order = Ascent::from(self.order.floor);
                 let mut sink = Selecting { inner, classes, left: SELECT_SPAN, order, floors: Vec::new() };
                 let end = data.scan(&mut packet.pos, &mut packet.state, &mut sink);
@@ -457,6 +460,8 @@ impl Cursor {
                 end
             }
         };
+        // Who decodes the fields does that later than the file is looked at, so it is done on a copy.
+        let mut chunk = chunk.copied(packet.pos);
         let gone = self.drop_vanished(&mut chunk, &packet);
         // What was read from bytes that are gone moved no clock.
         self.at.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.at.clock) } else { packet.state.clock };
@@ -483,7 +488,7 @@ impl Cursor {
         {
             self.at.clock = self.at.clock.max(end);
         }
-        let floors = self.floors(&chunk, selected);
+        let floors = self.floors(&chunk, &data, selected);
         let place = ChunkPlace { packet: self.at.next_packet - 1, before: given, clock };
         let mut ready = ReadyChunk { chunk, floors, place: Some(place) };
         self.keep_range(&mut ready);
@@ -534,7 +539,8 @@ impl Cursor {
     /// Drops events whose bytes are gone because the file was cut while we read it.
     fn drop_vanished(&mut self, chunk: &mut Chunk, packet: &OpenPacket) -> bool {
         let of = &packet.data.packet;
-        if self.ahead.is_on || !packet.data.is_in_place() {
+        // What a reader has found was copied, and looked at, when it was opened.
+        if self.ahead.is_on || !packet.data.is_in_place() || packet.data.spine.is_some() {
             return false;
         }
         let len_now = packet.data.file.len_now();
@@ -543,7 +549,7 @@ impl Cursor {
         }
         let kept_bits = len_now.saturating_sub(of.offset_bytes) * 8;
         // The end of an event is the start of the next one; the last one ends at the position.
-        let ends: Vec<u64> = (1..chunk.len()).map(|at| chunk.start_bits(at)).chain([packet.pos]).collect();
+        let ends: Vec<u64> = (1..chunk.len()).map(|at| chunk.recorded_bits(at)).chain([packet.pos]).collect();
         chunk.retain(|_, at| ends[at] <= kept_bits);
         let fault = self.cut_fault(of.file, of.index, len_now);
         self.queue.extend(fault.map(Item::Fault));
@@ -552,13 +558,13 @@ impl Cursor {
 
     /// The largest clock value so far for each event, where it is not the event's own; a step back is reported once.
     /// `selected` has those of the events that were kept, when the scan saw more.
-    fn floors(&mut self, chunk: &Chunk, selected: Option<(Vec<u64>, Ascent)>) -> Option<Vec<u64>> {
+    fn floors(&mut self, chunk: &Chunk, packet: &PacketData, selected: Option<(Vec<u64>, Ascent)>) -> Option<Vec<u64>> {
         if !self.order.has_clock {
             return None;
         }
         if let Some((mut floors, order)) = selected {
             self.order.floor = order.largest;
-            self.tell_back(&chunk.packet, order.back);
+            self.tell_back(packet, order.back);
             floors.truncate(chunk.len());
             return (floors != chunk.cycles).then_some(floors);
         }
@@ -568,7 +574,7 @@ impl Cursor {
         }
         let mut largest = std::mem::replace(&mut self.order.floor, order.largest);
         let (at, before, now) = order.back?;
-        self.tell_back(&chunk.packet, Some((chunk.start_bits(at as usize), before, now)));
+        self.tell_back(packet, Some((chunk.recorded_bits(at as usize), before, now)));
         let floors = chunk.cycles.iter().map(|&cycles| {
             largest = largest.max(cycles);
             largest

@@ -1,10 +1,14 @@
 //! Wording of damage that several parts of the engine meet.
 
+use tracemill_codec::chunk::PacketData;
 use tracemill_codec::layout;
 use tracemill_codec::text::meant;
-use tracemill_model::error::Error;
+use tracemill_format::Stream;
+use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::Packet;
 use tracemill_model::schema::{FieldClassId, Role, Schema};
+
+use crate::progress::packet_bytes;
 
 /// An error about a name that no format has.
 pub fn unknown_format(of: &str, done: &str, name: &str, names: &[&str]) -> Error {
@@ -24,6 +28,20 @@ pub(crate) fn with_loss(error: Error, schema: &Schema, packet: &Packet) -> Error
 pub(crate) fn cut_while_read(len_now: u64) -> Error {
     let message = format!("the file was cut to {len_now} bytes while it was read");
     Error::truncated(message).at_offset(len_now)
+}
+
+/// Looks whether a packet of a stream that was read as a whole is still in its file: if not, what was made of it is wrong.
+///
+/// # Errors
+/// When the file was cut.
+pub(crate) fn must_be_there(stream: &Stream, packet: &PacketData) -> Result<()> {
+    let of = &packet.packet;
+    let len_now = packet.file.len_now();
+    if len_now >= of.offset_bytes.saturating_add(packet_bytes(of)) {
+        return Ok(());
+    }
+    let error = cut_while_read(len_now).in_packet(of.index).with_help("nothing was written; run the command again");
+    Err(stream.files.get(of.file as usize).map_or(error.clone(), |file| error.in_file(&file.path)))
 }
 
 /// Note on the bytes that are lost with an error at a bit of a packet.

@@ -52,8 +52,8 @@ impl Selection {
 
 /// Memory for spines unless the user says otherwise.
 const DEFAULT_MEMORY: usize = 24 << 20;
-/// Bytes of spine for an event, with what waits in batches counted in.
-const EVENT_BYTES: usize = 64;
+/// Bytes of spine for an event and of the copy of its fields, with what waits in batches counted in.
+const EVENT_BYTES: usize = 96;
 
 /// A merger of the wanted streams.
 pub fn merger(session: &Session, streams: &[StreamOf], selection: &Selection) -> Merger {

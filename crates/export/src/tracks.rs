@@ -167,7 +167,7 @@ impl Tracks {
         self.seen.clear();
         let of = &mut self.streams[stream];
         let packet = &event.chunk.packet;
-        if !of.packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, packet)) {
+        if !of.packet.as_ref().is_some_and(|known| PacketData::is_same(known, packet)) {
             of.cpu = cpu(packet).and_then(|cpu| u32::try_from(cpu).ok());
             of.packet = Some(packet.clone());
         }

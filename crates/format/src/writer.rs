@@ -127,7 +127,7 @@ pub use tracemill_semantics::names::STORED;
 /// Notes the packet that an event is in. Is it another one than that of the event before?
 pub fn enters(packet: &mut Option<Arc<PacketData>>, event: EventRef<'_>) -> bool {
     let own = &event.chunk.packet;
-    let is_known = packet.as_ref().is_some_and(|known| Arc::ptr_eq(known, own));
+    let is_known = packet.as_ref().is_some_and(|known| PacketData::is_same(known, own));
     if !is_known {
         *packet = Some(own.clone());
     }

@@ -151,7 +151,7 @@ fn sample(source: &Source<'_>, at: usize, names: &mut Names) -> (f64, u32) {
     let mut counts: Vec<(u32, u32)> = Vec::new();
     for _ in 0..SAMPLE {
         let Some(Step::Event(_, event)) = events.next() else { break };
-        let (packet, bits) = (event.raw.chunk.packet.packet.index, event.raw.chunk.start_bits(event.raw.at));
+        let (packet, bits) = (event.raw.chunk.packet.packet.index, event.raw.chunk.recorded_bits(event.raw.at));
         let (of, from) = *first.get_or_insert((packet, bits));
         if of == packet {
             (last, count) = (bits - from, count + 1);

@@ -62,7 +62,7 @@ impl CpuOf {
     pub fn of(&mut self, stream: usize, packet: &Arc<PacketData>) -> Option<u64> {
         match (packet.cpu, self.streams.get(stream)) {
             (Some(cpu), _) => Some(cpu.into()),
-            (None, Some(Some((known, cpu)))) if Arc::ptr_eq(known, packet) => *cpu,
+            (None, Some(Some((known, cpu)))) if PacketData::is_same(known, packet) => *cpu,
             _ => self.enter(stream, packet),
         }
     }

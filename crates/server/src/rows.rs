@@ -163,7 +163,7 @@ impl<'s> Reader<'s> {
         let one = self.find(event)?;
         let (stream, ready) = &one.chunks[0];
         let (of, at) = (&self.shared.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
-        let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.body_bits(at));
+        let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.packet.recorded_bit(ready.chunk.body_bits(at)));
         let place = Place {
             file: of.stream.files[packet.file as usize].path.display().to_string(),
             packet: packet.index,

@@ -485,7 +485,7 @@ impl ClassRows {
             }
         }
         if let Some((columns, known, places)) = &mut self.packet {
-            if !known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &chunk.packet)) {
+            if !known.as_ref().is_some_and(|known| PacketData::is_same(known, &chunk.packet)) {
                 // Its class is that of the stream, unless a file has packets of several.
                 if chunk.packet.packet.class == self.stream {
                     let pushed = columns.push(|filler| chunk.packet.visit_context(filler));

@@ -55,6 +55,7 @@ fn random_chunk(schema: &Arc<Schema>, rng: &mut Rng) -> Option<Chunk> {
         context_bits,
         events_bits: pos,
         state: state.clone(),
+        copied: None,
     });
     let mut chunk = Chunk::new(packet.clone(), pos, 0);
     // Hostile lengths of nothing would take the test a long time.

@@ -85,7 +85,7 @@ impl JsonTrace {
             Scope::PacketContext => {
                 let packet = &event.chunk.packet;
                 match self.packets.get(stream) {
-                    Some(Some((known, _))) if Arc::ptr_eq(known, packet) => {}
+                    Some(Some((known, _))) if PacketData::is_same(known, packet) => {}
                     _ => self.begin_packet(stream, packet)?,
                 }
                 if let Some(Some((_, text))) = self.packets.get(stream) {

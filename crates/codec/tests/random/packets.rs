@@ -174,6 +174,7 @@ pub(crate) fn packet(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Resul
         context_bits,
         events_bits: pos,
         state: state.clone(),
+        copied: None,
     });
     let scanner = plans.scanner(STREAM);
     let mut sink = Sink { rng, places: Vec::new() };

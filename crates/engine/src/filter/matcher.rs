@@ -114,7 +114,7 @@ impl Matcher {
         if program.wants_packet {
             let packet = &event.raw.chunk.packet;
             let cached = &mut self.packets[event.trace][event.stream];
-            if cached.as_ref().is_none_or(|(known, _)| !Arc::ptr_eq(known, packet)) {
+            if cached.as_ref().is_none_or(|(known, _)| !PacketData::is_same(known, packet)) {
                 let wanted = self.packet_wants[event.trace][packet.packet.class.0 as usize]
                     .get_or_insert_with(|| packet_wants(bound, event.trace, packet));
                 let mut values = cached.take().map(|(_, values)| values).unwrap_or_default();

@@ -97,6 +97,10 @@ impl Bytes for Map {
             _ => len,
         }
     }
+
+    fn can_vanish(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(unix)]

@@ -168,7 +168,7 @@ impl Redactor {
             None => {}
         }
         let prefix = match &self.prefix {
-            Some((known, prefix)) if Arc::ptr_eq(known, &chunk.packet) => prefix.clone(),
+            Some((known, prefix)) if PacketData::is_same(known, &chunk.packet) => prefix.clone(),
             _ => {
                 let prefix = self.prefix_of(&chunk.packet);
                 self.prefix = Some((chunk.packet.clone(), prefix.clone()));
@@ -295,6 +295,7 @@ impl Redactor {
             packet,
             spine,
             state: data.state.clone(),
+            copied: None,
             ..*data
         };
         if !self.redaction.dropped.is_empty() {

@@ -15,6 +15,8 @@ pub(super) const MAX_TEXT: usize = 64 << 10;
 #[derive(Clone)]
 pub(super) struct StringTable {
     bytes: Arc<dyn Bytes>,
+    /// Where it begins in its file, and in the bytes.
+    start: usize,
     from: usize,
     to: usize,
     quick: Arc<Strings>,
@@ -27,10 +29,15 @@ impl fmt::Debug for StringTable {
 }
 
 impl StringTable {
-    /// The table in `from..to` of some bytes.
+    /// The table in `from..to` of some bytes. It is copied where they may vanish: its texts are wanted until the end.
     pub(super) fn new(bytes: Arc<dyn Bytes>, from: usize, to: usize) -> Self {
+        let start = from;
+        let (bytes, from, to) = match bytes.bytes().get(from..to) {
+            Some(table) if bytes.can_vanish() => (Arc::new(table.to_vec()) as Arc<dyn Bytes>, 0, to - from),
+            _ => (bytes, from, to),
+        };
         let quick = Strings::new(bytes.bytes().get(from..to).unwrap_or(&[]));
-        StringTable { bytes, from, to, quick: Arc::new(quick) }
+        StringTable { bytes, start, from, to, quick: Arc::new(quick) }
     }
 
     /// A table that holds one text.
@@ -41,7 +48,7 @@ impl StringTable {
 
     /// Where it begins in its file: no other table begins there.
     pub(super) fn start(&self) -> usize {
-        self.from
+        self.start
     }
 
     /// Its octets.

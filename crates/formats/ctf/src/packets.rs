@@ -381,6 +381,7 @@ impl PacketReader for Reader {
             context_bits: header.context_bits,
             events_bits: header.events_bits,
             state: header.state,
+            copied: None,
         });
         // Otherwise it was reported when the packets were found by their headers.
         if file.is_indexed {

@@ -129,4 +129,8 @@ impl Bytes for Prefix {
     fn len_now(&self) -> u64 {
         self.bytes.len_now().min(self.len as u64)
     }
+
+    fn can_vanish(&self) -> bool {
+        self.bytes.can_vanish()
+    }
 }

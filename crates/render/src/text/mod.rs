@@ -195,7 +195,7 @@ impl TextTrace {
         let class = event.class();
         let packet = &event.chunk.packet;
         match self.packets.get(stream) {
-            Some(Some(known)) if Arc::ptr_eq(&known.packet, packet) => {}
+            Some(Some(known)) if PacketData::is_same(&known.packet, packet) => {}
             _ => self.begin_packet(stream, packet)?,
         }
         let at = class.0 as usize;

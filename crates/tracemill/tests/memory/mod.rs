@@ -39,6 +39,7 @@ impl PacketReader for InMemory {
             context_bits,
             events_bits: pos,
             state,
+            copied: None,
         }))
     }
 }

@@ -33,4 +33,8 @@ impl Bytes for Slice {
     fn len_now(&self) -> u64 {
         self.of.len_now().saturating_sub(self.from as u64).min(self.len as u64)
     }
+
+    fn can_vanish(&self) -> bool {
+        self.of.can_vanish()
+    }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tracemill_codec::bits::read_uint;
-use tracemill_codec::chunk::Bytes;
+use tracemill_codec::chunk::{Bytes, copied_start};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{
     ByteOrder, ClockClass, ClockOrigin, EnvValue, EventClass, FieldClass, FieldClassId, FieldKind, FloatClass,
@@ -54,8 +54,10 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>, short_names: bool) -> Result<O
     let default_clock = Some(clock(&mut schema));
     let stream = schema.add_stream(StreamClass { id: 0, default_clock, ..StreamClass::default() });
     let stream = stream.unwrap_or(StreamClassId(0));
+    // Texts of it are wanted until the end.
+    let strings = copied_start(&file, header.strings.0 + header.strings.1);
     for of in 0..header.types.len() {
-        add_class(&mut schema, stream, &header, of, &file, short_names);
+        add_class(&mut schema, stream, &header, of, &strings, short_names);
     }
     let data = DataFile::alone(found, file);
     let reader = Reader::new(header.clone(), data.bytes.clone());

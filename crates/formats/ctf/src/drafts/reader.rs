@@ -82,6 +82,7 @@ impl PacketReader for Reader {
             context_bits: header.context_bits,
             events_bits: header.content_start * 8,
             state: State::new(header.begin.unwrap_or(clock)),
+            copied: None,
         };
         if is_truncated && header.schemes.is_none() {
             keep_whole_events(&mut data);

@@ -144,7 +144,8 @@ impl StreamWriter {
     #[inline]
     pub(super) fn event(&mut self, mapping: &mut Mapping, event: EventRef<'_>) -> Result<()> {
         let packet = &event.chunk.packet;
-        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet)) || self.goes_on(packet);
+        let is_same =
+            self.input.as_ref().is_some_and(|input| PacketData::is_same(input, packet)) || self.goes_on(packet);
         if !is_same {
             self.begin_input(mapping, &event.chunk.packet)?;
         } else if self.packet.bytes.len() >= self.packet_bytes.unwrap_or(MAX_PACKET) {

@@ -365,7 +365,7 @@ impl SameStream {
     /// Copies an event.
     #[inline]
     pub(super) fn event(&mut self, event: EventRef<'_>) -> Result<()> {
-        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, &event.chunk.packet));
+        let is_same = self.input.as_ref().is_some_and(|input| PacketData::is_same(input, &event.chunk.packet));
         let step = event.cycles().wrapping_sub(self.end);
         let time_bits = self.rules.time_bits;
         let is_far = time_bits < 64 && step >> time_bits.min(63) != 0;

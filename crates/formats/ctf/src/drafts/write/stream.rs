@@ -138,7 +138,7 @@ impl StreamWriter {
 
     /// Ends the packet that is built where the one that an event comes from asks for it. Is the event the first one of that?
     fn turn_to(&mut self, trace: &TraceOut, packet: &Arc<PacketData>) -> Result<bool> {
-        let is_same = self.input.as_ref().is_some_and(|input| Arc::ptr_eq(input, packet));
+        let is_same = self.input.as_ref().is_some_and(|input| PacketData::is_same(input, packet));
         let size = self.open.as_ref().map_or(0, |open| open.content.bytes.len());
         let is_full = size >= self.packet_bytes.unwrap_or(MAX_PACKET);
         let mut is_first = false;
