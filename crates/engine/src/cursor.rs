@@ -66,6 +66,9 @@ const SMALL_PACKET: u64 = 512;
 /// Bytes that a chunk holds for each event that it may have: it ends before it has more.
 const COPIED_BYTES: usize = 64;
 
+/// Bytes between two events that are copied with them rather than left out.
+const NEAR_BYTES: u64 = 256;
+
 /// Most packets that are read together, for one stream.
 const MOST_AHEAD: usize = 16;
 
@@ -461,7 +464,7 @@ impl Cursor {
             }
         };
         // Who decodes the fields does that later than the file is looked at, so it is done on a copy.
-        let mut chunk = chunk.copied(packet.pos);
+        let mut chunk = chunk.copied(packet.pos, NEAR_BYTES);
         let gone = self.drop_vanished(&mut chunk, &packet);
         // What was read from bytes that are gone moved no clock.
         self.at.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.at.clock) } else { packet.state.clock };

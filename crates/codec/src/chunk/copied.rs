@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use tracemill_model::packet::Packet;
+
 use super::{Chunk, PacketData};
-use crate::plan::State;
+use crate::plan::{Input, State};
 
 /// Most bytes by which the alignment of a field may make events move; where fields need more, nothing is copied.
 const MAX_STEP_BYTES: usize = 64 << 10;
 
-/// Bytes between events that are copied with them rather than left out.
-const NEAR_BYTES: u64 = 256;
+/// Bytes behind an event that are copied with it: plans may look at some of them.
+const BEHIND_BYTES: u64 = 16;
 
 /// Where the bytes of a copy come from.
 pub struct CopiedFrom {
@@ -100,9 +102,9 @@ impl PacketData {
 impl Chunk {
     /// The same events over a copy of their bytes, the last of which ends at `end_bits` of the packet. The chunk itself when
     /// its bytes cannot vanish, or its reader has found the events, and where nothing can be copied: there is no memory, or
-    /// the bytes are gone.
+    /// the bytes are gone. Events are copied one by one when more than `near_bytes` of others lie between two, on average.
     #[must_use]
-    pub fn copied(self, end_bits: u64) -> Chunk {
+    pub fn copied(self, end_bits: u64, near_bytes: u64) -> Chunk {
         let step_bytes = self.packet.plans.step_bytes();
         if self.is_empty() || self.packet.spine.is_some() || !self.packet.can_vanish() || step_bytes > MAX_STEP_BYTES {
             return self;
@@ -111,7 +113,7 @@ impl Chunk {
         let Some(head) = self.packet.input().bytes.get(..head) else { return self };
         let mut copy = Copy { bytes: head.to_vec(), pieces: vec![Piece { at_bits: 0, from_bits: 0 }], step_bytes };
         let span = end_bits.saturating_sub(self.start_bits(0)) / 8;
-        if span / NEAR_BYTES > self.len() as u64 {
+        if span > near_bytes.saturating_mul(self.len() as u64) {
             if let Some((starts, bodies)) = self.copy_each(&mut copy) {
                 return self.over(copy, 0, starts, bodies);
             }
@@ -124,7 +126,7 @@ impl Chunk {
     /// Copies what lies from the first event to the end of the last one.
     fn copy_all(self, mut copy: Copy, end_bits: u64) -> Chunk {
         let input = self.packet.input();
-        let end = end_bits.min(input.end_bits).div_ceil(8) as usize;
+        let end = end_of(input, end_bits);
         let Some(moved) = copy.add(input.bytes, (self.start_bits(0) / 8) as usize, end) else { return self };
         let lead = self.starts[0];
         let behind_lead = |bits: &[u32]| bits.iter().map(|bits| bits - lead).collect();
@@ -138,7 +140,7 @@ impl Chunk {
         let (input, mut state) = (self.packet.input(), State::default());
         let (mut starts, mut bodies) = (Vec::with_capacity(self.len()), Vec::with_capacity(self.len()));
         for at in 0..self.len() {
-            let end = self.event(at).end_bits(&mut state).ok()?.div_ceil(8) as usize;
+            let end = end_of(input, self.event(at).end_bits(&mut state).ok()?);
             let moved = copy.add(input.bytes, (self.start_bits(at) / 8) as usize, end)?;
             starts.push(u32::try_from(self.start_bits(at).wrapping_sub(moved)).ok()?);
             bodies.push(u32::try_from(self.body_bits(at).wrapping_sub(moved)).ok()?);
@@ -148,12 +150,13 @@ impl Chunk {
 
     fn over(self, copy: Copy, base_bits: u64, starts: Vec<u32>, bodies: Vec<u32>) -> Chunk {
         let packet = &self.packet;
+        let content_bits = copy.bytes.len() as u64 * 8;
         let packet = Arc::new(PacketData {
             plans: packet.plans.clone(),
             bytes: Arc::new(copy.bytes),
             base_bytes: 0,
             file: packet.file.clone(),
-            packet: packet.packet.clone(),
+            packet: Packet { content_bits, ..packet.packet.clone() },
             spine: None,
             state: packet.state.clone(),
             copied: Some(CopiedFrom { packet: Some(packet.clone()), pieces: copy.pieces }),
@@ -161,4 +164,9 @@ impl Chunk {
         });
         Chunk { starts, bodies, base_bits, packet, ..self }
     }
+}
+
+/// The end of the bytes that are copied with an event.
+fn end_of(input: Input<'_>, end_bits: u64) -> usize {
+    (end_bits.div_ceil(8) + BEHIND_BYTES).min(input.end_bits.div_ceil(8)) as usize
 }

@@ -196,6 +196,7 @@ pub(crate) fn packet(schema: &Schema, rng: &mut Rng, tally: &mut Tally) -> Resul
         _ => {}
     }
     visits(&packet, &values, &want).map_err(|message| format!("{message}\n{}", context()))?;
+    copies(&packet, &want, sink.rng).map_err(|message| format!("copied: {message}\n{}", context()))?;
     tally.events += want.events.len() as u64;
     Ok(())
 }
@@ -218,6 +219,61 @@ fn end_of_some_event(schema: &Schema, bytes: &[u8], end_bits: u64, rng: &mut Rng
 
 fn packet_of(bytes: &[u8], content_bits: u64) -> Packet {
     Packet { content_bits, ..Packet::new(STREAM, 0, bytes.len() as u64 * 8) }
+}
+
+/// Bytes that may vanish.
+struct Vanishing(Vec<u8>);
+
+impl Bytes for Vanishing {
+    fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn can_vanish(&self) -> bool {
+        true
+    }
+}
+
+/// Copies some of the events, all in one and one by one: they show the same.
+fn copies(packet: &PacketData, want: &NaivePacket, rng: &mut Rng) -> Result<(), String> {
+    let file: Arc<dyn Bytes> = Arc::new(Vanishing(packet.bytes.bytes().to_vec()));
+    let packet = Arc::new(PacketData {
+        plans: packet.plans.clone(),
+        bytes: file.clone(),
+        file,
+        packet: packet.packet.clone(),
+        spine: None,
+        state: packet.state.clone(),
+        copied: None,
+        ..*packet
+    });
+    for near_bytes in [0, u64::MAX] {
+        let mut chunk = Chunk::new(packet.clone(), packet.events_bits, 0);
+        let (mut pos, mut state) = (packet.events_bits, packet.state.clone());
+        let mut sink = ChunkSink::new(&mut chunk, usize::MAX);
+        packet.plans.scanner(STREAM).scan(packet.input(), &mut pos, &mut state, &mut sink);
+        let kept: Vec<bool> = want.events.iter().map(|_| rng.chance(70)).collect();
+        chunk.retain(|_, at| kept[at]);
+        let copied = chunk.copied(pos, near_bytes);
+        let is_copy = copied.packet.copied.is_some();
+        assert!(is_copy || copied.is_empty() || copied.packet.plans.step_bytes() > 64 << 10);
+        assert!(PacketData::is_same(&packet, &copied.packet));
+        let (mut tree, mut state) = (Tree::default(), State::default());
+        let of_kept = want.events.iter().zip(&kept).filter(|(_, kept)| **kept);
+        for (at, ((place, values), _)) in of_kept.enumerate() {
+            let event = copied.event(at);
+            let found = (event.class(), event.cycles(), copied.recorded_bits(at));
+            assert_eq!(found, (place.0, place.1, place.2));
+            let fault = event.visit_header(&mut state, &mut tree).err();
+            check("header", fault.map(|fault| fault.kind), &values[0], &tree.finish())?;
+            let mut fields = event.fields(&mut state);
+            for (at, scope) in EVENT_SCOPES.into_iter().enumerate().skip(1) {
+                let fault = fields.visit(scope, &mut state, &mut tree).err();
+                check(scope.key(), fault.map(|fault| fault.kind), &values[at], &tree.finish())?;
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Shows the fields of all events to a visitor, the last event first.
