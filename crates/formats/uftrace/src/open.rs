@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tracemill_format::calls::{CallProgram, CallTask, Recording};
 use tracemill_format::{Demangle, EntryKind, Found, OpenContext, OpenTrace, Settings, Storage, Stream};
@@ -168,6 +168,7 @@ impl Folder<'_> {
             info,
             notes: self.text(summary::NOTES),
             demangle,
+            library_by_name: OnceLock::new(),
             default_options: String::from_utf8_lossy(options).split_whitespace().map(str::to_string).collect(),
         }
     }

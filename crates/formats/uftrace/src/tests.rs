@@ -9,7 +9,7 @@ use tracemill_codec::plan::{NodeId, State, Visitor};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use super::FORMAT;
-use tracemill_format::calls::DumpOptions;
+use tracemill_format::calls::{CallSource, DumpOptions};
 use tracemill_format::{Entry, EntryKind, Found, OpenContext, OpenTrace, Storage};
 
 /// A folder of bytes.
@@ -506,4 +506,32 @@ fn slices_begin_where_records_do() {
         }
     }
     assert!(cuts > 500, "{cuts} cuts were made");
+}
+
+#[test]
+fn the_library_of_a_name_is_looked_up_once_for_all() {
+    let mut folder = folder(LITTLE_64, "", calls());
+    let map = b"00400000-00410000 r-xp 00000000 00:00 0 /srv/prog\n\
+        00500000-00510000 r-xp 00000000 00:00 0 /lib/first.so\n\
+        00600000-00610000 r-xp 00000000 00:00 0 /lib/second.so\n";
+    folder.0.insert("sid-0123456789abcdef.map".into(), map.to_vec());
+    folder
+        .0
+        .insert("first.so.sym".into(), b"# path name: /lib/first.so\n10 P puts\n20 T both\n30 ? __sym_end\n".to_vec());
+    let second = b"# path name: /lib/second.so\n10 T puts\n20 T both\n30 T work\n40 T _Z5crossi\n50 ? __sym_end\n";
+    folder.0.insert("second.so.sym".into(), second.to_vec());
+    let calls = super::open::tests_support::calls(&folder, ROOT);
+    assert!(calls.library_by_name.get().is_none(), "nothing is looked at before it is wanted");
+    // An entry of a linkage table is not the function; the first library wins; the program's own copy does not count.
+    let cases = [
+        ("puts", Some("second.so")),
+        ("both", Some("first.so")),
+        ("work", Some("second.so")),
+        ("cross", Some("second.so")),
+    ];
+    for (name, library) in cases {
+        assert_eq!(calls.library_of(name).as_deref(), library, "{name}");
+    }
+    assert_eq!((calls.library_of("main"), calls.library_of("nowhere")), (None, None));
+    assert_eq!(calls.library_by_name.get().map(std::collections::HashMap::len), Some(4));
 }

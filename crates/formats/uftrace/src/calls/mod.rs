@@ -6,13 +6,14 @@ mod streams;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use tracemill_codec::chunk::Bytes;
 use tracemill_codec::text::hex;
 
 use super::definitions::Definitions;
 use super::info::Info;
+use super::names::Module;
 use super::naming::shown;
 use super::records::{Kind, Record};
 use tracemill_format::Demangle;
@@ -50,6 +51,9 @@ pub(super) struct Calls {
     pub has_perf: bool,
     pub recording: Recording,
     pub demangle: Demangle,
+    /// By shown name of a function: the module of the library that has it. All symbols are looked at when the first call
+    /// asks, and none again.
+    pub library_by_name: OnceLock<HashMap<String, usize>>,
 }
 
 impl Calls {
@@ -68,6 +72,19 @@ impl Calls {
             files.nth(if matches!(record.origin, CallOrigin::Kernel | CallOrigin::System) { number } else { 0 })?;
         let from = (record.values & ((1 << 48) - 1)) as usize;
         bytes.bytes().get(from..from.checked_add(record.values_len as usize)?)
+    }
+
+    /// The first library that has a function of each name. Programs may have a copy of what they call in a library.
+    fn libraries(&self) -> HashMap<String, usize> {
+        let names = &self.definitions.names;
+        let is_program = |module: &Module| names.tasks.sessions.iter().any(|session| session.exename == module.path);
+        let mut libraries = HashMap::new();
+        for (at, module) in names.modules.iter().enumerate().filter(|(_, module)| !is_program(module)) {
+            for symbol in module.symbols.get().iter().filter(|symbol| symbol.kind != b'P') {
+                libraries.entry(shown(symbol.name, self.demangle)).or_insert(at);
+            }
+        }
+        libraries
     }
 
     /// Which of the files are the kernel's; they stand side by side.

@@ -8,7 +8,6 @@ use super::streams::{MessageCalls, PerfCalls, TaskCalls};
 use super::{CallFile, Calls};
 use crate::events::OpenCalls;
 use crate::info::feature;
-use crate::names::Module;
 use crate::naming::shown;
 use crate::{dump, messages, perf, slices, summary, values};
 use tracemill_format::calls::{
@@ -205,18 +204,8 @@ impl CallSource for Calls {
     }
 
     fn library_of(&self, name: &str) -> Option<String> {
-        // The program itself may have a copy of what it calls in a library.
-        let is_program = |module: &Module| {
-            self.definitions.names.tasks.sessions.iter().any(|session| session.exename == module.path)
-        };
-        let has = |module: &&Module| {
-            if is_program(module) {
-                return false;
-            }
-            let mut symbols = module.symbols.get().iter();
-            symbols.any(|symbol| symbol.kind != b'P' && shown(symbol.name, self.demangle) == name)
-        };
-        self.definitions.names.modules.iter().find(has).map(|module| module.name().to_string())
+        let at = *self.library_by_name.get_or_init(|| self.libraries()).get(name)?;
+        Some(self.definitions.names.modules[at].name().to_string())
     }
 
     fn put_values(&self, record: &CallRecord, style: ValueStyle, out: &mut Vec<u8>) {
