@@ -26,6 +26,7 @@ mod output;
 pub(crate) mod print;
 pub(crate) mod record;
 mod record_debug;
+mod record_notes;
 mod record_selection;
 mod redact;
 pub(crate) mod replay;

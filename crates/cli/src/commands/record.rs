@@ -13,10 +13,10 @@ use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_engine::output::refuse_input;
 use tracemill_model::error::{Error, ErrorKind};
 use tracemill_record::Recovered;
-use tracemill_run::{Built, RemainingProcess};
+use tracemill_run::{Built, Obstacle};
 
 use crate::args::{ClockArg, RecordMode, RecordOptions, WhenFull};
-use crate::commands::{record_debug as debug, record_selection as selection};
+use crate::commands::{record_debug as debug, record_notes as notes, record_selection as selection};
 use crate::interrupt;
 use crate::report::{self, Outcome};
 
@@ -33,10 +33,10 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
         let has_kernel = tracemill_kernel::is_left(folder);
         if tracemill_run::is_left(folder) || !has_kernel {
             let recorded = tracemill_run::recover(folder, debug::of).map_err(|error| not_recovered(folder, error))?;
-            let lost = lost(recorded.lost);
+            let lost = notes::lost(recorded.lost);
             let _ =
                 writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
-            tell_left_out(folder, &recorded);
+            notes::tell_left_out(folder, &recorded);
         }
         if has_kernel {
             let kernel =
@@ -145,11 +145,6 @@ fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
     if recovered.damaged.is_empty() { Outcome::Done } else { Outcome::Partial }
 }
 
-/// A part of a sentence about records that had no room.
-fn lost(count: u64) -> String {
-    if count == 0 { String::new() } else { format!(", {count} were lost") }
-}
-
 /// How to record calls.
 fn how(options: &RecordOptions) -> tracemill_run::Options {
     let mut how = tracemill_run::Options::default();
@@ -172,7 +167,7 @@ fn how(options: &RecordOptions) -> tracemill_run::Options {
         ClockArg::Boot => tracemill_run::Clock::Boot,
     };
     how.stop = Some(interrupt::stop());
-    how.waits_for = Some(tell_wait);
+    how.waits_for = Some(notes::tell_wait);
     how.has_fixed_addresses = calls.no_randomize_addr;
     how.symbols.clone_from(&calls.with_syms);
     how.selection.depth = calls.depth;
@@ -228,11 +223,12 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     };
     tell_failed(&how.folder, recorded.failed.as_deref(), tracemill_run::is_left(&how.folder));
     if recorded.lost > 0 || options.verbose {
-        let lost = lost(recorded.lost);
+        let lost = notes::lost(recorded.lost);
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
-    tell_left_out(&how.folder, &recorded);
-    tell_remaining(&how.folder, &recorded.remaining);
+    notes::tell_left_out(&how.folder, &recorded);
+    notes::tell_remaining(&how.folder, &recorded.remaining);
+    notes::tell_nothing(path, &how, &recorded);
     if !options.refused.no_libcall && std::io::stderr().is_terminal() {
         // uftrace records them; for people only, since nothing is wrong.
         let _ = writeln!(
@@ -254,20 +250,6 @@ fn tell_failed(output: &Path, why: Option<&str>, is_left: bool) {
     });
 }
 
-/// Tells which calls are in no ring.
-fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
-    let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
-    let (threads, calls) = recorded.ringless;
-    // Nobody may read it.
-    if threads > 0 {
-        let _ =
-            writeln!(stderr, "{folder}: {threads} threads were not recorded, with {calls} calls: they have no ring");
-    }
-    if let Some(depth) = recorded.too_deep {
-        let _ = writeln!(stderr, "{folder}: calls deeper than {depth} were left out");
-    }
-}
-
 /// Runs this command as a child. A shell that became this process may have left it children of its own, which could not be
 /// told from those of the program.
 fn run_again() -> Result<i32, Error> {
@@ -275,42 +257,6 @@ fn run_again() -> Result<i32, Error> {
     let failed = |error| Error::io("run", Path::new("tracemill"), &error);
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
     command.args(std::env::args_os().skip(1)).status().map(status_of).map_err(failed)
-}
-
-/// A list of processes with their names.
-fn listed(processes: &[RemainingProcess]) -> String {
-    let named: Vec<_> = processes.iter().take(8).map(|process| format!("{} ({})", process.pid, process.name)).collect();
-    let more = processes.len().saturating_sub(named.len());
-    named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
-}
-
-/// "1 process goes", "2 processes go".
-fn count_of(processes: &[RemainingProcess], one: &str, many: &str) -> String {
-    if processes.len() == 1 { format!("1 process {one}") } else { format!("{} processes {many}", processes.len()) }
-}
-
-/// Tells whom recording waits for.
-fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
-    let (folder, count, list) = (folder.display(), count_of(processes, "goes on", "go on"), listed(processes));
-    // Nobody may read it.
-    let _ = writeln!(
-        std::io::stderr(),
-        "{folder}: the program has ended, {count} that it started: {list}; recording waits for the end, an interrupt \
-         (Ctrl-C) stops it now"
-    );
-}
-
-/// Tells who goes on unrecorded.
-fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
-    if processes.is_empty() {
-        return;
-    }
-    let (folder, count, list) = (folder.display(), count_of(processes, "goes on", "go on"), listed(processes));
-    // Nobody may read it.
-    let _ = writeln!(
-        std::io::stderr(),
-        "{folder}: recording was interrupted; {count} that the program started, without being recorded: {list}"
-    );
 }
 
 /// Runs a program, and records what it tells of its calls, and events of the kernel meanwhile, in one folder.
@@ -427,8 +373,13 @@ fn has_both(options: &RecordOptions) -> Result<bool, Error> {
     let Some(program) = options.program.first().filter(|_| !has_all_tasks(options) && !is_of_events) else {
         return Ok(false);
     };
-    let built = tracemill_run::built(&found(program)?);
-    Ok(built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty())
+    let file = tracemill_run::inspect(&found(program)?);
+    Ok(file.obstacle.is_none() && tells_calls(file.built, options))
+}
+
+/// Does a program that was built so tell its calls?
+fn tells_calls(built: Built, options: &RecordOptions) -> bool {
+    built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty()
 }
 
 /// The file of a program, or the error that there is none.
@@ -449,18 +400,24 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     }
     let (program, arguments) = options.program.split_first().ok_or_else(|| Error::misuse("no program is named"))?;
     let path = found(program)?;
-    let built = tracemill_run::built(&path);
-    if built == Built::ForCalls || built == Built::Patchable && !options.calls.patch.is_empty() {
+    let file = tracemill_run::inspect(&path);
+    let has_mark = has_mark(&path);
+    // What a program runs that only runs others is recorded; `--force` has no doubts about any.
+    let is_recorded = match &file.obstacle {
+        None => tells_calls(file.built, options) || (file.runs_others || options.force) && !has_mark,
+        Some(Obstacle::Unreadable(_)) => options.force,
+        Some(_) => false,
+    };
+    if is_recorded {
         return record_calls(&path, options);
     }
-    if !has_mark(&path) && !options.force {
-        let what = match built {
-            Built::Patchable => "-P says which of its functions are recorded, as in `-P .` for all",
-            _ => "it neither tells its calls nor is linked with tracemill-record",
-        };
-        let error = Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(&path);
-        return Err(error
-            .with_help("compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same"));
+    if !has_mark {
+        let refusal = notes::refusal(&path, &file);
+        if !options.force {
+            return Err(refusal);
+        }
+        // Nobody may read it.
+        let _ = writeln!(std::io::stderr(), "warning: {}: {}", path.display(), refusal.message());
     }
     let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
     if folder.exists() {
@@ -485,6 +442,9 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     }
     let status = command.status().map_err(|error| Error::io("run", &path, &error))?;
     finish_left(&folder, &known);
+    if has_mark && folders_of(&folder).iter().all(|folder| known.contains(folder)) {
+        notes::tell_no_trace(&path, &folder);
+    }
     Ok(status_of(status))
 }
 

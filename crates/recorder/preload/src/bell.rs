@@ -41,10 +41,24 @@ pub(crate) fn count_thread() {
 
 /// Counts a call of such a thread.
 pub(crate) fn count_call() {
+    count(layout::UNRECORDED);
+}
+
+/// Counts a call of a thread in seccomp's strict mode.
+pub(crate) fn count_strict_call() {
+    count(layout::STRICT_CALLS);
+}
+
+/// Counts a function that `-P` names: was it patched, or has it no room for that?
+pub(crate) fn count_patch(is_patched: bool) {
+    count(if is_patched { layout::PATCHED } else { layout::UNPATCHABLE });
+}
+
+fn count(at: usize) {
     let base = BELL.load(Ordering::Acquire);
     if !base.is_null() {
         // SAFETY: as in `word`.
-        unsafe { AtomicU64::from_ptr(base.add(layout::UNRECORDED).cast()) }.fetch_add(1, Ordering::Relaxed);
+        unsafe { AtomicU64::from_ptr(base.add(at).cast()) }.fetch_add(1, Ordering::Relaxed);
     }
 }
 

@@ -32,6 +32,7 @@ mod patch;
 mod process;
 mod ring;
 mod rules;
+mod sandbox;
 mod stubs;
 mod system;
 #[allow(dead_code, reason = "the program that writes the table compiles it, too")]

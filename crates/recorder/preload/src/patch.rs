@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::{rules, stubs, system, table};
+use crate::{bell, rules, stubs, system, table};
 
 const PAGE: usize = 4096;
 /// How far a call reaches, with some room for the module itself.
@@ -10,6 +10,8 @@ const REACH: usize = 1 << 30;
 /// A call with a distance of 32 bits.
 const CALL: usize = 5;
 const NO_OPERATION: u8 = 0x90;
+/// Most bytes of the room that are looked at before a function.
+const MOST_BEFORE: usize = 256;
 /// Prefixes of an instruction without effect that takes more bytes.
 const PREFIXES: [u8; 2] = [0x66, 0x2e];
 /// The longest instruction.
@@ -25,13 +27,13 @@ pub(crate) unsafe fn patch_all() {
     for &[list, bytes] in rules::patches() {
         // SAFETY: the loader has put the section of addresses there, and relocated it.
         let addresses = unsafe { std::slice::from_raw_parts(list as *const usize, bytes as usize / 8) };
-        let wanted = addresses.iter().filter(|address| rules::of(**address).flags & table::PATCH != 0);
+        // SAFETY: the compiler left instructions without effect there, and a function after those.
+        let entries = addresses.iter().map(|address| unsafe { entry(*address) });
         let mut relay = None;
-        for &address in wanted {
+        for address in entries.filter(|address| rules::of(*address).flags & table::PATCH != 0) {
             relay = relay.or_else(|| make_relay(address));
-            let Some(relay) = relay else { break };
             // SAFETY: the address is that of a function's entry.
-            unsafe { patch(address, relay) };
+            bell::count_patch(relay.is_some_and(|relay| unsafe { patch(address, relay) }));
         }
     }
 }
@@ -77,8 +79,16 @@ unsafe fn long_room(at: *const u8) -> Option<usize> {
     Some(prefixes + len)
 }
 
-/// Puts a call into the room at a function's entry, if there is enough.
-unsafe fn patch(address: usize, relay: usize) {
+/// The entry of the function whose room begins here: with `-fpatchable-function-entry=N,M` a part of that stands before it.
+unsafe fn entry(address: usize) -> usize {
+    // SAFETY: this is code, and bytes are looked at only while instructions without effect go on.
+    let is_nothing = |at: &usize| unsafe { *(*at as *const u8) == NO_OPERATION };
+    let before = (address..).take(MOST_BEFORE).take_while(is_nothing).count();
+    (address..=address + before).find(|at| rules::is_beginning(*at)).unwrap_or(address)
+}
+
+/// Puts a call into the room at a function's entry. `false` when there is not enough.
+unsafe fn patch(address: usize, relay: usize) -> bool {
     // SAFETY: this is code of the program, which it has where its section says; no thread runs it now.
     unsafe {
         let at = match *(address as *const [u8; 4]) {
@@ -87,16 +97,18 @@ unsafe fn patch(address: usize, relay: usize) {
         };
         let is_short = *(at as *const [u8; CALL]) == [NO_OPERATION; CALL];
         let room = if is_short { Some(CALL) } else { long_room(at as *const u8) };
-        let Some(room) = room else { return };
-        let Ok(distance) = i32::try_from(relay as isize - (at + CALL) as isize) else { return };
+        let Some(room) = room else { return false };
+        let Ok(distance) = i32::try_from(relay as isize - (at + CALL) as isize) else { return false };
         let page = at & !(PAGE - 1);
         let len = at + room - page;
-        if system::mprotect(page as *mut c_void, len, system::PROT_READ_WRITE | system::PROT_READ_EXEC) == 0 {
+        let is_open = system::mprotect(page as *mut c_void, len, system::PROT_READ_WRITE | system::PROT_READ_EXEC) == 0;
+        if is_open {
             let [a, b, c, d] = distance.to_le_bytes();
             (at as *mut [u8; CALL]).write([0xe8, a, b, c, d]);
             // What is left of a longer instruction.
             ((at + CALL) as *mut u8).write_bytes(NO_OPERATION, room - CALL);
             system::mprotect(page as *mut c_void, len, system::PROT_READ_EXEC);
         }
+        is_open
     }
 }

@@ -56,6 +56,11 @@ pub(crate) fn of(address: usize) -> &'static Action {
     }
 }
 
+/// Does a function with an action begin here?
+pub(crate) fn is_beginning(address: usize) -> bool {
+    rules().is_some_and(|rules| rules.ranges.binary_search_by_key(&(address as u64), |range| range[0]).is_ok())
+}
+
 /// The cache of numbers of actions, for the stubs; null without a table.
 pub(crate) fn cache() -> *const AtomicU64 {
     rules().map_or(std::ptr::null(), |rules| rules.cache.as_ptr())

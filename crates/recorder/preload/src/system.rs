@@ -111,6 +111,17 @@ pub(crate) fn keeping_errno<R>(work: impl FnOnce() -> R) -> R {
     }
 }
 
+/// Where `errno` of the thread stands.
+pub(crate) extern "C" fn errno_place() -> *mut c_int {
+    // SAFETY: the C library keeps a number of each thread there.
+    unsafe { __errno_location() }
+}
+
+pub(crate) fn set_errno(number: c_int) {
+    // SAFETY: as in `errno_place`.
+    unsafe { *__errno_location() = number };
+}
+
 /// `CLOCK_MONOTONIC`, or another clock of the system, in ns.
 pub(crate) fn clock_ns(clock: c_int) -> u64 {
     let mut time = [0; 2];

@@ -15,6 +15,8 @@ pub(crate) const NEW: usize = 0;
 const OFF: usize = 1;
 /// It could not begin: its calls are counted.
 pub(crate) const RINGLESS: usize = 2;
+/// As before, since it is in seccomp's strict mode.
+pub(crate) const STRICT: usize = 3;
 
 /// Length of a record.
 pub(crate) const RECORD: usize = 16;
@@ -57,7 +59,8 @@ pub(crate) struct Thread {
     pub(crate) is_put_back: bool,
     /// Is there no ring, as after a fork where none could be made? Then it is busy, until a child gets one.
     pub(crate) is_ringless: bool,
-    _free: u8,
+    /// Is it in seccomp's strict mode? Then it is busy for ever.
+    pub(crate) is_strict: bool,
     /// Is the slow path at work? Signal handlers see it.
     pub(crate) busy: u32,
     /// Where the next record goes.
@@ -169,15 +172,19 @@ unsafe fn enter(place: usize, address: usize, hook: Hook, saved: Option<&Saved>)
     unsafe {
         let [pointer, state, ..] = *local();
         let Some(thread) = (pointer as *mut Thread).as_mut() else {
-            if state == RINGLESS {
-                bell::count_call();
+            match state {
+                RINGLESS => bell::count_call(),
+                STRICT => bell::count_strict_call(),
+                _ => {}
             }
             return usize::from(state == NEW && process::is_on());
         };
         let is_guessed = thread.is_full && hook == Hook::Returns && SETTINGS.guesses.load(Ordering::Relaxed);
         let hook = if is_guessed { Hook::Guessed } else { hook };
         if thread.busy != 0 {
-            if thread.is_ringless {
+            if thread.is_strict {
+                bell::count_strict_call();
+            } else if thread.is_ringless {
                 bell::count_call();
             }
             return 0;
@@ -591,7 +598,7 @@ unsafe fn begin_ring() -> bool {
             way,
             is_put_back: false,
             is_ringless: false,
-            _free: 0,
+            is_strict: false,
             busy: 0,
             pos: AtomicUsize::new(0),
             depth: 0,

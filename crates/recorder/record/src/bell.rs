@@ -57,6 +57,17 @@ impl Bell {
         (threads, self.0.u64(header::UNRECORDED).load(Ordering::Relaxed))
     }
 
+    /// The number of calls of threads in seccomp's strict mode.
+    pub fn strict_calls(&self) -> u64 {
+        self.0.u64(header::STRICT_CALLS).load(Ordering::Relaxed)
+    }
+
+    /// The number of functions that were patched, and that of those that have no room for it.
+    pub fn patches(&self) -> (u64, u64) {
+        let count = |at: usize| self.0.u64(at).load(Ordering::Relaxed);
+        (count(header::PATCHED), count(header::UNPATCHABLE))
+    }
+
     /// Were there calls too deep to be recorded?
     pub fn is_too_deep(&self) -> bool {
         self.0.u32(header::TOO_DEEP).load(Ordering::Relaxed) != 0

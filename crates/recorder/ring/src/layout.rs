@@ -70,3 +70,9 @@ pub const RINGLESS: usize = 16;
 pub const TOO_DEEP: usize = 20;
 /// Offset of the number of calls of threads that have no ring, u64.
 pub const UNRECORDED: usize = 24;
+/// Offset of the number of calls of threads in seccomp's strict mode, where no clock can be read, u64.
+pub const STRICT_CALLS: usize = 32;
+/// Offset of the number of functions whose entries were patched, u64.
+pub const PATCHED: usize = 40;
+/// Offset of the number of functions that were to be patched and have not enough room for that, u64.
+pub const UNPATCHABLE: usize = 48;

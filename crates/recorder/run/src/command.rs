@@ -12,7 +12,6 @@ use std::time::{Duration, Instant};
 use tracemill_record::Bell;
 
 use crate::descendants::{self, Descendants, FollowedProcesses, RemainingProcess};
-use crate::elf::Elf;
 use crate::folder::{self, Run};
 use crate::rings::Rings;
 use crate::rules::{self, Describe, Selection, Tables};
@@ -136,30 +135,16 @@ pub struct Recorded {
     pub too_deep: Option<u16>,
     /// Processes that came from the program and went on when recording was stopped.
     pub remaining: Vec<RemainingProcess>,
-}
-
-/// How a program was built.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Built {
-    /// It tells its calls.
-    ForCalls,
-    /// Its functions can be patched so that they tell their calls.
-    Patchable,
-    /// It tells nothing.
-    Plain,
-    /// It is no program of this system.
-    Unknown,
-}
-
-/// Finds out how a program was built.
-pub fn built(program: &Path) -> Built {
-    let Some(elf) = fs::read(program).ok().and_then(|bytes| Elf::read(&bytes)) else { return Built::Unknown };
-    let tells = ["mcount", "_mcount", "__fentry__", "__cyg_profile_func_enter"];
-    match elf.wanted.iter().any(|name| tells.contains(&name.as_str())) {
-        true => Built::ForCalls,
-        false if !elf.patchable.is_empty() => Built::Patchable,
-        false => Built::Plain,
-    }
+    /// Programs into which the recorder's library was loaded.
+    pub sessions: usize,
+    /// Calls of threads in seccomp's strict mode, in which no clock can be read.
+    pub strict_calls: u64,
+    /// Functions whose entries were patched, and those that have not enough room for that.
+    pub patches: (u64, u64),
+    /// Processes that the system killed for a call that their seccomp filter forbids.
+    pub killed_by_filter: u32,
+    /// Files of programs and libraries whose symbols could not be read, and why.
+    pub unreadable: Vec<(PathBuf, String)>,
 }
 
 /// Runs a program, and records its calls.
@@ -427,7 +412,7 @@ impl Recording {
             program: self.program,
         };
         let recorded = watch.finish(&self.folder, &run, status)?;
-        Ok(Recorded { remaining, ..recorded })
+        Ok(Recorded { remaining, killed_by_filter: followed.killed_by_filter(), ..recorded })
     }
 }
 
@@ -554,10 +539,16 @@ impl Watch {
             lost: self.rings.lost,
             ringless: bell.map_or((0, 0), Bell::ringless),
             too_deep: bell.filter(|bell| bell.is_too_deep()).map(|_| run.depth),
-            failed: self.rings.failed.map(|error| error.to_string()),
+            failed: self.rings.failed.as_ref().map(ToString::to_string),
             remaining: Vec::new(),
+            sessions: folder::sessions(folder),
+            strict_calls: bell.map_or(0, Bell::strict_calls),
+            patches: bell.map_or((0, 0), Bell::patches),
+            killed_by_filter: 0,
+            unreadable: Vec::new(),
         };
-        if let Err(error) = finished {
+        let error = finished.map(|unreadable| recorded.unreadable = unreadable).err();
+        if let Some(error) = error {
             // The program is over: what it did is its status, whatever became of the recording. That can be finished later.
             recorded.failed = recorded.failed.or(Some(error.to_string())).filter(|_| status.is_some());
             return if recorded.failed.is_some() { Ok(recorded) } else { Err(error) };

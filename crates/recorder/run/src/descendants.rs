@@ -13,6 +13,9 @@ use std::process::ExitStatus;
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitOptions, set_child_subreaper, wait, waitid};
 
+/// The signal by which a seccomp filter kills.
+const SIGSYS: i32 = 31;
+
 /// A process that came from the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -65,6 +68,14 @@ impl FollowedProcesses {
         }
     }
 
+    /// The number of those that their seccomp filter killed.
+    pub(crate) fn killed_by_filter(&self) -> u32 {
+        match self {
+            FollowedProcesses::Descendants(descendants) => descendants.killed_by_filter,
+            FollowedProcesses::Process { .. } => 0,
+        }
+    }
+
     /// Have all of them ended?
     pub(crate) fn are_over(&self) -> bool {
         match self {
@@ -79,6 +90,7 @@ pub(crate) struct Descendants {
     program: u32,
     status: Option<ExitStatus>,
     are_over: bool,
+    killed_by_filter: u32,
 }
 
 impl Descendants {
@@ -90,17 +102,20 @@ impl Descendants {
 
     /// Follows the program that was just started.
     pub(crate) fn of(program: u32) -> Descendants {
-        Descendants { program, status: None, are_over: false }
+        Descendants { program, status: None, are_over: false, killed_by_filter: 0 }
     }
 
     /// Takes note of those that ended.
     pub(crate) fn reap(&mut self) -> io::Result<()> {
         while !self.are_over {
             match wait(WaitOptions::NOHANG) {
-                Ok(Some((pid, status))) if pid.as_raw_nonzero().get().cast_unsigned() == self.program => {
-                    self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                Ok(Some((pid, status))) => {
+                    self.killed_by_filter += u32::from(status.terminating_signal() == Some(SIGSYS));
+                    if pid.as_raw_nonzero().get().cast_unsigned() == self.program {
+                        self.status = Some(ExitStatus::from_raw(status.as_raw()));
+                    }
                 }
-                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Err(Errno::INTR) => {}
                 Ok(None) => return Ok(()),
                 Err(Errno::CHILD) => self.are_over = true,
                 Err(error) => return Err(error.into()),

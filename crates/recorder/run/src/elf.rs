@@ -14,6 +14,8 @@ pub(crate) struct Elf {
     pub(crate) symbols: BTreeMap<u64, (char, u64, String)>,
     /// The address in the file that lies where the file begins in memory.
     pub(crate) base: u64,
+    /// Does the system run a loader for it? Not for libraries, and not for programs that are linked statically.
+    pub(crate) has_loader: bool,
     /// Names of functions that it calls and does not have.
     pub(crate) wanted: Vec<String>,
     /// Where lists of entries stand that can be patched, from the beginning of the file in memory, and their bytes.
@@ -60,9 +62,10 @@ impl Elf {
         let mut elf = Elf::default();
         let (programs, program_len, program_count) = (u64_at(bytes, 32)?, u16_at(bytes, 54)?, u16_at(bytes, 56)?);
         let program = |at: u64| Some((u32_at(bytes, at)?, u64_at(bytes, at + 16)?));
-        let loads = (0..program_count).filter_map(|n| program(programs.checked_add(n * program_len)?));
+        let loads = || (0..program_count).filter_map(|n| program(programs.checked_add(n * program_len)?));
+        elf.has_loader = loads().any(|(kind, _)| kind == 3);
         // The first segment begins where the file does, on a page.
-        let base = loads.filter(|(kind, _)| *kind == 1).map(|(_, address)| address & !0xfff).min().unwrap_or(0);
+        let base = loads().filter(|(kind, _)| *kind == 1).map(|(_, address)| address & !0xfff).min().unwrap_or(0);
         elf.base = base;
         let sections = sections(bytes)?;
         let names = sections.get(usize::try_from(u16_at(bytes, 62)?).ok()?).map_or(0, |section| section.offset);

@@ -95,9 +95,15 @@ fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
     bytes
 }
 
-/// Writes what can be said only at the end.
-pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
-    let symbols = write_symbols(folder, run.symbols.as_deref(), run.selection.describe.as_ref())?;
+/// The number of programs into which the library was loaded.
+pub(crate) fn sessions(folder: &Path) -> usize {
+    let tasks = fs::read(folder.join("task.txt")).unwrap_or_default();
+    tasks.split(|&byte| byte == b'\n').filter(|line| line.starts_with(b"SESS ")).count()
+}
+
+/// Writes what can be said only at the end. Gives the files whose symbols could not be read, and why.
+pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<Vec<(PathBuf, String)>> {
+    let (symbols, unreadable) = write_symbols(folder, run.symbols.as_deref(), run.selection.describe.as_ref())?;
     let mut text = String::new();
     let mut mask = 0;
     let mut add = |bit: u32, lines: &str| {
@@ -168,7 +174,7 @@ pub(crate) fn finish(folder: &Path, run: &Run) -> io::Result<()> {
     fs::write(folder.join(".info.new"), bytes)?;
     fs::rename(folder.join(".info.new"), folder.join("info"))?;
     let _ = fs::remove_file(folder.join(RECORDING));
-    Ok(())
+    Ok(unreadable)
 }
 
 /// Threads with a file, in the order of their ids.
@@ -186,8 +192,9 @@ fn write_symbols(
     folder: &Path,
     given: Option<&Path>,
     describe: Option<&Describe>,
-) -> io::Result<BTreeMap<PathBuf, String>> {
-    let mut modules = Modules { folder, given, describe, names: BTreeMap::new(), ids: BTreeMap::new() };
+) -> io::Result<(BTreeMap<PathBuf, String>, Vec<(PathBuf, String)>)> {
+    let mut modules =
+        Modules { folder, given, describe, names: BTreeMap::new(), ids: BTreeMap::new(), unreadable: Vec::new() };
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -200,7 +207,8 @@ fn write_symbols(
             with_ids.push_str(line);
             if let Some(at) = line.find('/').filter(|_| !line.contains(" build-id:")) {
                 let file = PathBuf::from(&line[at..]);
-                modules.write(&file)?;
+                let is_code = line.split(' ').nth(1).is_some_and(|rights| rights.contains('x'));
+                modules.write(&file, is_code)?;
                 if let Some(id) = modules.ids.get(&file) {
                     with_ids.push_str(&format!(" build-id:{id}"));
                 }
@@ -213,10 +221,10 @@ fn write_symbols(
     for line in String::from_utf8_lossy(&tasks).lines().filter(|line| line.starts_with("DLOP ")) {
         let library = line.split_once("libname=\"").and_then(|(_, rest)| rest.strip_suffix('"'));
         if let Some(library) = library.map(PathBuf::from).filter(|path| path.is_file()) {
-            modules.write(&library)?;
+            modules.write(&library, true)?;
         }
     }
-    Ok(modules.ids)
+    Ok((modules.ids, modules.unreadable))
 }
 
 /// Files whose symbols are written.
@@ -228,15 +236,26 @@ struct Modules<'a> {
     /// By the names that their files here have.
     names: BTreeMap<String, PathBuf>,
     ids: BTreeMap<PathBuf, String>,
+    /// Those that cannot be read, and why.
+    unreadable: Vec<(PathBuf, String)>,
 }
 
 impl Modules<'_> {
     /// Writes the symbols of a file, once, and its description. Files that cannot be read have none.
-    fn write(&mut self, path: &Path) -> io::Result<()> {
+    fn write(&mut self, path: &Path, is_code: bool) -> io::Result<()> {
         if self.names.values().any(|known| known == path) {
             return Ok(());
         }
-        let Some(elf) = fs::read(path).ok().and_then(|bytes| Elf::read(&bytes)) else { return Ok(()) };
+        let elf = match fs::read(path) {
+            Ok(bytes) => Elf::read(&bytes),
+            Err(error) => {
+                if is_code && self.unreadable.iter().all(|(known, _)| known != path) {
+                    self.unreadable.push((path.to_path_buf(), error.to_string()));
+                }
+                None
+            }
+        };
+        let Some(elf) = elf else { return Ok(()) };
         let base = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let name = if self.names.contains_key(&base) { format!("{base}-{}", suffix(path, &elf)) } else { base };
         let mut head = format!("# path name: {}\n", path.display());

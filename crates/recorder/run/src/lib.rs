@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
 //! | `descendants` | the processes that come from the program |
+//! | `program` | how a program was built, and why it cannot be recorded |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |
 //! | `rules` | what is done at the calls of which functions |
@@ -17,6 +18,7 @@ mod command;
 mod descendants;
 mod elf;
 mod folder;
+mod program;
 mod records;
 mod rings;
 mod rules;
@@ -26,10 +28,11 @@ mod table;
 mod times;
 
 pub use command::{
-    Built, Clock, Options, Recorded, WhenFull, become_program, built, is_left, record, record_beside, record_started,
-    recover, run_idle,
+    Clock, Options, Recorded, WhenFull, become_program, is_left, record, record_beside, record_started, recover,
+    run_idle,
 };
 pub use descendants::{RemainingProcess, has_children};
+pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use rules::{
     Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, Form, Function, Place, Selection, Value,
     Values,

@@ -1,0 +1,168 @@
+//! What `tracemill record` says of a recording that is not what was wanted: nothing is missing in silence.
+
+use std::io::Write;
+use std::path::Path;
+
+use tracemill_model::error::Error;
+use tracemill_run::{Built, Obstacle, ProgramFile, Recorded, RemainingProcess};
+
+/// A part of a sentence about records that had no room.
+pub(crate) fn lost(count: u64) -> String {
+    if count == 0 { String::new() } else { format!(", {count} were lost") }
+}
+
+/// Tells which calls are in no ring.
+pub(crate) fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
+    let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
+    let (threads, calls) = recorded.ringless;
+    // Nobody may read it.
+    if threads > 0 {
+        let _ =
+            writeln!(stderr, "{folder}: {threads} threads were not recorded, with {calls} calls: they have no ring");
+    }
+    if let Some(depth) = recorded.too_deep {
+        let _ = writeln!(stderr, "{folder}: calls deeper than {depth} were left out");
+    }
+    if recorded.strict_calls > 0 {
+        let _ = writeln!(
+            stderr,
+            "{folder}: {} calls were not recorded, since their thread had entered seccomp's strict mode, in which no \
+             clock can be read",
+            recorded.strict_calls
+        );
+    }
+    if recorded.killed_by_filter > 0 {
+        let _ = writeln!(
+            stderr,
+            "{folder}: {} killed by a seccomp filter (SIGSYS), maybe for a system call of the recorder; \
+             `tracemill record --nop` runs the program without those",
+            count_of(recorded.killed_by_filter as usize, "was", "were")
+        );
+    }
+    match recorded.patches {
+        (_, 0) => {}
+        (patched, without_room) => {
+            let _ = writeln!(
+                stderr,
+                "{folder}: {without_room} of {} functions that -P names were not patched: they have less than 5 bytes of \
+                 room at their entry; compile with -fpatchable-function-entry=5",
+                patched + without_room
+            );
+        }
+    }
+    for (path, why) in &recorded.unreadable {
+        let _ =
+            writeln!(stderr, "{folder}: functions of {} have no names: its file cannot be read: {why}", path.display());
+    }
+}
+
+/// A list of processes with their names.
+fn listed(processes: &[RemainingProcess]) -> String {
+    let named: Vec<_> = processes.iter().take(8).map(|process| format!("{} ({})", process.pid, process.name)).collect();
+    let more = processes.len().saturating_sub(named.len());
+    named.join(", ") + &if more > 0 { format!(" and {more} more") } else { String::new() }
+}
+
+/// "1 process goes", "2 processes go".
+fn count_of(processes: usize, one: &str, many: &str) -> String {
+    if processes == 1 { format!("1 process {one}") } else { format!("{processes} processes {many}") }
+}
+
+/// Tells whom recording waits for.
+pub(crate) fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
+    let (folder, count, list) = (folder.display(), count_of(processes.len(), "goes on", "go on"), listed(processes));
+    // Nobody may read it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{folder}: the program has ended, {count} that it started: {list}; recording waits for the end, an interrupt \
+         (Ctrl-C) stops it now"
+    );
+}
+
+/// Tells who goes on unrecorded.
+pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
+    if processes.is_empty() {
+        return;
+    }
+    let (folder, count, list) = (folder.display(), count_of(processes.len(), "goes on", "go on"), listed(processes));
+    // Nobody may read it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{folder}: recording was interrupted; {count} that the program started, without being recorded: {list}"
+    );
+}
+
+/// Why a program is not run: nothing of it would be recorded.
+pub(crate) fn refusal(path: &Path, file: &ProgramFile) -> Error {
+    let (what, help) = match &file.obstacle {
+        Some(Obstacle::Unreadable(why)) => (
+            format!("its file cannot be read ({why}), so it is not known whether it tells its calls"),
+            "make it readable (`chmod +r`); --force records it without names of functions",
+        ),
+        Some(Obstacle::Static) => (
+            "it is linked statically, so the library of the recorder cannot be loaded into it".to_string(),
+            "link it without -static (and -static-pie); --force runs it all the same",
+        ),
+        Some(Obstacle::Privileged) => (
+            "it is setuid, setgid or has capabilities: the loader ignores LD_PRELOAD for programs that get rights of others"
+                .to_string(),
+            "run `tracemill record` as the user whose rights it gets, or record a copy of the program; --force runs it all \
+             the same",
+        ),
+        Some(Obstacle::Machine(machine)) => (
+            format!("it is a program for {machine}, and calls are recorded on x86-64 only"),
+            "--force runs it all the same",
+        ),
+        _ if file.built == Built::Patchable => (
+            "-P says which of its functions are recorded, as in `-P .` for all".to_string(),
+            "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same",
+        ),
+        _ => (
+            "it neither tells its calls nor is linked with tracemill-record".to_string(),
+            "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same, and records the \
+             programs that it runs",
+        ),
+    };
+    Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(path).with_help(help)
+}
+
+/// Tells why a recording is empty.
+pub(crate) fn tell_nothing(path: &Path, how: &tracemill_run::Options, recorded: &Recorded) {
+    if recorded.records > 0 || recorded.lost > 0 || recorded.ringless.0 > 0 || recorded.strict_calls > 0 {
+        return;
+    }
+    let file = tracemill_run::inspect(path);
+    let selection = &how.selection;
+    let is_selected =
+        selection.decide.is_some() && !selection.only_patches || selection.time_ns > 0 || selection.starts_off;
+    let why = match recorded.sessions {
+        0 => "the library of the recorder was loaded into no process: static and setuid programs, and those that clear their \
+              environment, cannot be recorded"
+            .to_string(),
+        _ if selection.decide.is_some() && selection.only_patches && recorded.patches.0 == 0 => {
+            "no function was patched; -P names functions of a program that was compiled with -fpatchable-function-entry=5"
+                .to_string()
+        }
+        count if file.runs_others || file.built == Built::Plain => format!(
+            "{} with the library of the recorder, and none of them tells its calls: compile what they run with -pg, -pg \
+             -mfentry or -finstrument-functions",
+            if count == 1 { "1 program ran".to_string() } else { format!("{count} programs ran") }
+        ),
+        _ if is_selected => "no call is what the options select (-F, -N, -C, -D, -t, -Z, -T, -L, --disable)".to_string(),
+        _ => "the program ended before its first call".to_string(),
+    };
+    // Nobody may read it.
+    let _ = writeln!(std::io::stderr(), "{}: nothing was recorded: {why}", how.folder.display());
+}
+
+/// Tells that a program that is linked with the recorder of events did not begin to record.
+pub(crate) fn tell_no_trace(path: &Path, folder: &Path) {
+    // Nobody may read it.
+    let _ = writeln!(
+        std::io::stderr(),
+        "{}: nothing was recorded: {} did not record events of its own (static and setuid programs, and those that clear \
+         their environment, do not see TRACEMILL_RECORD)",
+        folder.display(),
+        path.display()
+    );
+}
