@@ -6,7 +6,7 @@ use std::path::Path;
 use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Needs, Source, Target, TraceWriter, WriteOptions};
-use tracemill_format::{Extent, OutPath};
+use tracemill_format::{Extent, OutPath, as_file_name};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::packet::Gap;
 use tracemill_semantics::Recording;
@@ -269,8 +269,7 @@ fn name_of(values: &[(usize, KeyValue)], several: bool) -> String {
 
 /// A name of a file that no other part has.
 fn free_name(names: &mut HashMap<String, u32>, name: &str) -> String {
-    let plain = |c: char| if c == '/' || c == '\\' || c.is_control() { '_' } else { c };
-    let name: String = name.trim_matches(['/', '.']).chars().map(plain).take(100).collect();
+    let name = as_file_name(name.trim_matches(['/', '.']));
     let name = if name.is_empty() { "part".to_string() } else { name };
     let mut free = name.clone();
     loop {

@@ -35,7 +35,7 @@ pub use self::open::{
 };
 pub use self::reader::{OpenedPacket, PacketReader};
 pub use self::setting::{Setting, Settings};
-pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, is_below};
+pub use self::sink::{Extent, OutFile, OutPath, Sink, SinkFile, WAITING, as_file_name, is_below};
 pub use self::spill::Spill;
 pub use self::storage::{Entry, EntryKind, Storage};
 pub use self::zstd::zstd_window;

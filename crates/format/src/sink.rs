@@ -248,3 +248,19 @@ impl OutFile {
 pub fn is_below(name: &str) -> bool {
     !name.is_empty() && Path::new(name).components().all(|component| matches!(component, Component::Normal(_)))
 }
+/// Most bytes of a name that is made of another one: file systems take 255, and numbers or endings may be added.
+const MAX_NAME_BYTES: usize = 200;
+
+/// A name for a file or folder, made of any text: without characters that paths cannot hold or that terminals act upon, and
+/// not too long. It may be empty, or begin with a dot.
+pub fn as_file_name(text: &str) -> String {
+    let mut name = String::new();
+    for one in text.chars() {
+        let one = if matches!(one, '/' | '\\') || one.is_control() { '_' } else { one };
+        if name.len() + one.len_utf8() > MAX_NAME_BYTES {
+            break;
+        }
+        name.push(one);
+    }
+    name
+}

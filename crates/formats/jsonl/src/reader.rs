@@ -84,8 +84,11 @@ impl Reader {
     fn read(&self, slice: u64) -> HashMap<usize, Encoded> {
         let begin = slice as usize * SLICE_BYTES;
         let (mut packets, mut tokens) = (HashMap::new(), Vec::new());
-        for (_, line) in lines(self.file.bytes(), begin, begin + SLICE_BYTES) {
+        for (at, line) in lines(self.file.bytes(), begin, begin + SLICE_BYTES) {
             // The first pass reported what cannot be read.
+            if self.survey.has_refused(slice, at) {
+                continue;
+            }
             if let Ok(own) = Line::read(line, &mut tokens) {
                 let _ = self.add(&own, line, &tokens, slice, &mut packets);
             }

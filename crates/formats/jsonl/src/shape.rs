@@ -344,6 +344,8 @@ impl Shape {
                 out.extend_from_slice(&value.unwrap_or(f64::NAN).to_le_bytes());
             }
             (Shape::Text | Shape::Special, Kind::Text | Kind::Special | Kind::Escaped) => {
+                // A zero would end the text, and what follows it would be taken for other fields.
+                check_text(&token, walk.line)?;
                 out.extend_from_slice(&token.text(walk.line));
                 out.push(0);
             }
@@ -430,8 +432,13 @@ impl IntRange {
                 IntRange { is_signed, bits: bits + u32::from(is_signed) }
             }
         };
-        *self = self.join(own);
-        if self.len_bits() > MAX_INT_BITS { Err(Refused::Large) } else { Ok(()) }
+        // A number that is refused leaves the class as it was.
+        let joined = self.join(own);
+        if joined.len_bits() > MAX_INT_BITS {
+            return Err(Refused::Large);
+        }
+        *self = joined;
+        Ok(())
     }
 
     fn join(self, other: IntRange) -> IntRange {

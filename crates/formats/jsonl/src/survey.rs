@@ -100,6 +100,9 @@ pub(super) struct Survey {
     pub(super) ns: Vec<Option<(i128, i128)>>,
     pub(super) faults: Vec<Error>,
     pub(super) warnings: Vec<Error>,
+    /// Lines that are well formed and were refused, as offsets in their slices: the second pass takes none of them for one
+    /// of its class.
+    refused: HashMap<usize, Vec<u32>>,
     wrong: u64,
     fields: usize,
     has_unknown: bool,
@@ -142,6 +145,12 @@ impl Survey {
         survey
     }
 
+    /// Was the line refused that begins at a byte of a slice?
+    pub(super) fn has_refused(&self, slice: u64, at: usize) -> bool {
+        let refused = self.refused.get(&(slice as usize));
+        refused.is_some_and(|lines| lines.binary_search(&((at - slice as usize * SLICE_BYTES) as u32)).is_ok())
+    }
+
     fn wrong(&mut self, path: &Path, at: usize, number: u64, message: &str) {
         self.wrong += 1;
         if self.wrong <= MAX_REPORTED {
@@ -162,10 +171,14 @@ impl Survey {
             return Err((0, format!("{} bytes are more than the limit of {MAX_LINE_BYTES}", line.len())));
         }
         let own = Line::read(line, tokens).map_err(|fault| (fault.at, fault.reason.to_string()))?;
-        let event = self.event(&own, line, tokens).map_err(|reason| (0, reason))?;
+        let event = self.event(&own, line, tokens).map_err(|reason| {
+            self.refused.entry(slice).or_default().push((at - slice * SLICE_BYTES) as u32);
+            (0, reason)
+        })?;
         let stream = self.events[event].stream;
         let group = self.streams[stream].group;
         let Some(context) = self.context(&own, stream, number) else {
+            self.refused.entry(slice).or_default().push((at - slice * SLICE_BYTES) as u32);
             return Err((0, format!("there are more than {MAX_CONTEXTS} packets")));
         };
         if let (Some(key), false) = (own.unknown, self.has_unknown) {

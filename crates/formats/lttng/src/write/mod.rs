@@ -4,10 +4,10 @@ use tracemill_model::error::Result;
 
 use crate::facilities::write::{Converter, Rewriter};
 use crate::markers::write::Rewriter as Markers;
-use tracemill_format::OutPath;
 use tracemill_format::lost::Lost;
 use tracemill_format::target::{Source, Target, TraceWriter, WriteOptions};
 use tracemill_format::writer::of_each;
+use tracemill_format::{OutPath, as_file_name};
 
 /// LTTng 0.7.
 pub static TARGET: Target = Target::folder(
@@ -32,7 +32,7 @@ pub static TARGET: Target = Target::folder(
 
 fn create(path: &OutPath, sources: &[Source], options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
     of_each(sources, |at, source| {
-        let name: String = source.name.chars().map(|one| if one == '/' { '_' } else { one }).collect();
+        let name = as_file_name(&source.name);
         let folder =
             if sources.len() == 1 { path.clone() } else { path.join(format!("{at}_{}", name.trim_matches('.'))) };
         if source.origin.format == TARGET.names[0] {

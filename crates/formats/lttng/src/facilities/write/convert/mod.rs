@@ -251,7 +251,7 @@ impl TraceWriter for Converter {
         let plans = &event.chunk.packet.plans;
         let mut truncated = 0;
         let mut shown = |scope: Scope| -> Result<Option<Value>> {
-            let mut value = event.values(scope).map_err(|fault| Error::malformed(format!("{fault:?}")))?;
+            let mut value = event.values(scope).map_err(Error::from)?;
             let root = plans.schema().scope_root(scope, event.class());
             if let (Some(root), Some(value)) = (root, &mut value) {
                 in_utf8(plans.schema(), root, value, &mut truncated);

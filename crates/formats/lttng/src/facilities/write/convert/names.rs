@@ -1,5 +1,7 @@
 //! Names of facilities, events and files.
 
+use tracemill_format::as_file_name;
+
 /// Facility and event of a name: at its first `:` or `.`, else at its first `_`.
 pub(super) fn split(name: &str) -> (String, String) {
     let at = name.find([':', '.']).or_else(|| name.get(1..).and_then(|rest| rest.find('_')).map(|at| at + 1));
@@ -19,8 +21,7 @@ pub(super) fn text(text: &str) -> String {
 
 /// A text with characters that may stand in the name of a file.
 pub(super) fn of_file(name: &str) -> String {
-    let allowed = |one: char| if matches!(one, '/' | '\\') || one.is_control() { '_' } else { one };
-    name.chars().map(allowed).collect()
+    as_file_name(name)
 }
 
 /// The name of the definition file of a facility, without `.xml`.
