@@ -6,7 +6,7 @@ mod util;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use util::{Folder, demo, json_lines};
@@ -20,7 +20,19 @@ struct Viewer {
 
 impl Viewer {
     fn new(options: &[&str]) -> Viewer {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tracemill"));
+        Viewer::of(Command::new(env!("CARGO_BIN_EXE_tracemill")), options)
+    }
+
+    /// A server that may have only so many files open.
+    #[cfg(unix)]
+    fn with_few_files(files: u32, options: &[&str]) -> Viewer {
+        let mut command = Command::new("sh");
+        let line = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
+        command.args(["-c", &line, env!("CARGO_BIN_EXE_tracemill")]);
+        Viewer::of(command, options)
+    }
+
+    fn of(mut command: Command, options: &[&str]) -> Viewer {
         // What a test reads is not kept for the user.
         let usual: &[&str] = if options.contains(&"--cache-dir") { &[] } else { &["--no-cache"] };
         command.args(["view", "--no-open"]).args(usual).args(options).stdout(Stdio::piped());
@@ -55,6 +67,25 @@ impl Viewer {
         let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head");
         let status = String::from_utf8_lossy(&answer[9..12]).parse().expect("a status");
         (status, answer.split_off(end + 4))
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let (status, body) = self.ask("GET", &format!("/api/{path}"), "");
+        assert_eq!(status, 200, "{path}");
+        serde_json::from_slice(&body).expect("JSON")
+    }
+
+    /// Asks until the answer is as wanted.
+    fn until(&self, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let begun = Instant::now();
+        loop {
+            let answer = self.get(path);
+            if is_wanted(&answer) {
+                return answer;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{answer}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
     }
 
     fn export(&self, question: &Value) -> (u16, Value) {
@@ -182,4 +213,163 @@ fn queries_are_answered_and_write_nothing() {
         assert_eq!(ask(&wrong).0, 400, "{wrong}");
     }
     assert!(!target.exists());
+}
+
+/// The traces of a session by their names: begin, end, ns that were added to their clocks.
+fn aligned(session: &Value) -> Vec<(String, i128, i128, Option<i128>)> {
+    let number = |value: &Value| value.as_str().map(|text| text.parse().expect("a number"));
+    let trace = |trace: &Value| {
+        let name = trace["name"].as_str().expect("a name").rsplit('/').next().unwrap_or_default().to_string();
+        let [begin, end] = [&trace["begin"], &trace["end"]].map(|time| number(time).expect("a time"));
+        (name, begin, end, number(&trace["aligned_ns"]))
+    };
+    session["traces"].as_array().expect("traces").iter().map(trace).collect()
+}
+
+#[test]
+fn traces_whose_clocks_cannot_be_compared_begin_together() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo");
+    let [tasting, belt] = ["calls/tasting", "logs/belt.cpel"].map(|name| format!("{root}/{name}"));
+    let viewer = Viewer::new(&[root]);
+    let session = viewer.get("session");
+    let traces = aligned(&session);
+    let earliest = traces.iter().map(|(_, begin, ..)| *begin).min().expect("traces");
+    let moved: Vec<&str> = traces.iter().filter(|trace| trace.3.is_some()).map(|trace| &*trace.0).collect();
+    assert_eq!(moved, ["tasting", "belt.cpel"]);
+    for (name, begin, end, offset) in &traces {
+        assert!(offset.is_none() || *begin == earliest, "{name} begins with the others");
+        assert!(end - earliest < 10_000_000_000, "{name} is not years away: {end}");
+    }
+    assert_eq!(session["traces"][0]["aligned_with"].as_str().map(|name| name.ends_with("dock.elog")), Some(true));
+    let problems = viewer.get("problems").to_string();
+    assert!(problems.contains("cannot be compared") && problems.contains("aligned at their begins"), "{problems}");
+    assert!(!problems.contains("merged by their ns"), "{problems}");
+    // What a selection shows is what it counts.
+    let (_, begin, end, _) = traces.iter().find(|trace| trace.0 == "tasting").expect("it is there");
+    let whole = viewer.get(&format!("select?begin={begin}&end={end}&tracks=g0"));
+    assert_eq!(whole["events"], session["traces"][0]["events"]);
+    let [half, rest] = [(*begin, begin + 8_000_000), (begin + 8_000_001, *end)]
+        .map(|(begin, end)| viewer.get(&format!("select?begin={begin}&end={end}&tracks=g0")));
+    let sum = |name: &str| half[name].as_u64().unwrap_or(0) + rest[name].as_u64().unwrap_or(0);
+    assert!(half["events"].as_u64() > Some(0) && sum("events") == whole["events"].as_u64().unwrap_or(0));
+    let total = |answer: &Value| answer["calls"].as_array().map_or(0, Vec::len);
+    assert!(total(&half) > 0 && total(&half) <= total(&whole), "calls are where the events are");
+    drop(viewer);
+
+    // The offset that it tells does the same.
+    let at = traces.iter().position(|trace| trace.0 == "tasting").expect("it is there");
+    let offset = format!("tasting={}", traces[at].3.expect("moved"));
+    let viewer = Viewer::new(&["--clock-offset-ns", &offset, root]);
+    let by_hand = aligned(&viewer.get("session"));
+    assert_eq!((by_hand[at].1, by_hand[at].2, by_hand[at].3), (traces[at].1, traces[at].2, None));
+    drop(viewer);
+
+    // No trace counts from the epoch: those of other formats begin with the first.
+    let viewer = Viewer::new(&[&belt, &tasting]);
+    let both = aligned(&viewer.get("session"));
+    assert_eq!((both[0].3, both[1].1), (None, both[0].1));
+    drop(viewer);
+
+    // Recordings of one machine keep their distance.
+    let folder = Folder::new();
+    let copy = folder.path("copy").display().to_string();
+    std::fs::create_dir(&copy).expect("a folder");
+    for entry in std::fs::read_dir(&tasting).expect("the demo") {
+        let entry = entry.expect("a file");
+        std::fs::copy(entry.path(), format!("{copy}/{}", entry.file_name().to_string_lossy())).expect("a copy");
+    }
+    let viewer = Viewer::new(&[&tasting, &copy]);
+    assert!(aligned(&viewer.get("session")).iter().all(|trace| trace.3.is_none()), "one clock");
+}
+
+#[test]
+fn states_of_chosen_tracks_have_statistics() {
+    let viewer = Viewer::new(&[concat!(env!("CARGO_MANIFEST_DIR"), "/../../demo/kernel/bakery")]);
+    let states = |tracks: &str| -> Vec<(String, String, i128, u64)> {
+        let answer = viewer.get(&format!("select?begin=0&end=9999999999999999999&tracks={tracks}"));
+        let row = |row: &Value| {
+            let text = |name: &str| row[name].as_str().expect(name).to_string();
+            (text("of"), text("name"), text("total").parse().expect("ns"), row["count"].as_u64().expect("a count"))
+        };
+        answer["states"].as_array().expect("states").iter().map(row).collect()
+    };
+    let oven = states("s0.641.0");
+    assert_eq!(oven[0], ("thread".to_string(), "blocked".to_string(), 506_517_543, 27));
+    let of = |list: &[(String, String, i128, u64)], kind: &str| -> i128 {
+        list.iter().filter(|row| row.0 == kind).map(|row| row.2).sum()
+    };
+    let both = states("s0.641.0,s0.642.0");
+    assert_eq!(of(&both, "thread"), of(&oven, "thread") + of(&states("s0.642.0"), "thread"));
+    let cpus = states("s0.cpu0,s0.cpu1");
+    assert_eq!((of(&cpus, "thread"), of(&cpus, "cpu")), (0, 2 * (821_503_448 - 250_020_000)));
+    assert_eq!(of(&states("g0"), "cpu"), of(&cpus, "cpu"), "a group is all of its tracks");
+    assert_eq!(of(&states("b0"), "thread"), 0, "streams have no states");
+}
+
+#[cfg(unix)]
+#[test]
+fn slow_connections_do_not_keep_the_owner_out() {
+    const FILES: u32 = 200;
+    let viewer = Viewer::with_few_files(FILES, &[&demo("mill")]);
+    let begun = Instant::now();
+    let mut slow: Vec<TcpStream> = Vec::new();
+    // Some say nothing, others half of a head, others half of a body: more than there is room for.
+    let parts = [
+        String::new(),
+        format!("GET /api/session HTTP/1.1\r\nHost: {}\r\n", viewer.address),
+        format!(
+            "POST /api/login HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{{",
+            viewer.address
+        ),
+    ];
+    for at in 0..3 * FILES as usize {
+        let Ok(mut stream) = TcpStream::connect(&viewer.address) else { continue };
+        let _ = stream.write_all(parts[at % parts.len()].as_bytes());
+        slow.push(stream);
+        if at % 100 == 0 {
+            assert_eq!(viewer.ask("GET", "/api/session", "").0, 200);
+        }
+    }
+    for _ in 0..5 {
+        assert_eq!(viewer.ask("GET", "/api/session", "").0, 200);
+        assert_eq!(viewer.ask("GET", "/", "").0, 200, "and the page");
+    }
+    assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    // Each has an end, whether it was too many or waited too long.
+    for mut stream in slow {
+        stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a socket");
+        let mut rest = Vec::new();
+        let ended = stream.read_to_end(&mut rest);
+        let is_reset = ended.as_ref().is_err_and(|error| error.kind() == std::io::ErrorKind::ConnectionReset);
+        assert!(ended.is_ok() || is_reset, "{ended:?}");
+        assert!(rest.is_empty() || rest.starts_with(b"HTTP/1.1 408"), "{}", String::from_utf8_lossy(&rest));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+}
+
+#[test]
+fn a_trace_that_is_gone_or_replaced_is_told() {
+    let folder = Folder::new();
+    let copy = |name: &str| {
+        std::fs::create_dir_all(folder.path("trace")).expect("a folder");
+        for entry in std::fs::read_dir(demo(name)).expect("the demo") {
+            let entry = entry.expect("a file");
+            let to = folder.path("trace").join(entry.file_name());
+            if entry.path().is_file() {
+                std::fs::copy(entry.path(), to).expect("a copy");
+            }
+        }
+    };
+    copy("mill");
+    let viewer = Viewer::new(&[&folder.path("trace").display().to_string()]);
+    let gone = |session: &Value| session["gone"].as_str().map(str::to_string);
+    assert_eq!(gone(&viewer.get("session")), None);
+    std::fs::remove_dir_all(folder.path("trace")).expect("it was there");
+    let told = gone(&viewer.until("session", |session| gone(session).is_some())).expect("a sentence");
+    assert!(told.starts_with("the trace is gone: `") && told.contains("what is shown was read before"), "{told}");
+    assert_eq!(viewer.get("select")["events"], 2000, "it is still shown");
+    copy("orders");
+    let is_replaced = |session: &Value| gone(session).is_some_and(|told| told.contains("was replaced"));
+    let session = viewer.until("session", is_replaced);
+    assert_eq!(session["events"], 500, "and what is there now");
 }

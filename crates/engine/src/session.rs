@@ -13,6 +13,7 @@ use tracemill_model::clock::{ClockMap, Drift};
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{ClockOrigin, StreamClassId};
 
+use crate::align::{BeginAlignment, align_begins, sentence_of_begins};
 use crate::damage::unknown_format;
 use crate::output::is_pending;
 use crate::progress::Progress;
@@ -34,6 +35,8 @@ pub struct OpenOptions {
     pub strict: bool,
     /// Are calls followed and no events read?
     pub calls_only: bool,
+    /// Are traces whose clocks cannot be compared moved so that all begin together? Otherwise they are merged by their ns.
+    pub aligns_begins: bool,
     /// Form of the names of functions.
     pub demangle: Demangle,
     /// Threads that opening may use; 0 is one.
@@ -60,6 +63,8 @@ pub struct Session {
     pub corrections: Vec<i64>,
     /// How the corrected clocks of traces drift; may be shorter than the list of traces.
     pub drifts: Vec<Option<Drift>>,
+    /// Traces whose clocks cannot be compared with those of the others, and that were moved; it is in `corrections`.
+    pub aligned_begins: Vec<BeginAlignment>,
     /// Traces that could not be opened.
     pub failures: Vec<Error>,
     /// Warnings about the traces together.
@@ -159,7 +164,13 @@ impl Session {
         session.traces.sort_by_key(place);
         session.corrections = vec![0; session.traces.len()];
         session.correct_clocks(options)?;
-        session.warn_of_origins();
+        if options.aligns_begins {
+            session.aligned_begins = align_begins(&mut session);
+            let warning = sentence_of_begins(&session, &session.aligned_begins);
+            session.warnings.extend(warning);
+        } else {
+            session.warn_of_origins();
+        }
         Ok(session)
     }
 
@@ -224,12 +235,7 @@ impl Session {
     fn warn_of_origins(&mut self) {
         let origin = |at: usize| {
             let trace = &self.traces[at];
-            let clocks: Vec<_> = trace
-                .streams
-                .iter()
-                .filter_map(|stream| trace.schema.stream(stream.class).default_clock)
-                .map(|clock| trace.schema.clock(clock))
-                .collect();
+            let clocks: Vec<_> = trace.default_clocks().collect();
             (!clocks.is_empty()).then(|| clocks.iter().any(|clock| clock.origin != ClockOrigin::Unknown))
         };
         let with: Vec<usize> = (0..self.traces.len()).filter(|&at| origin(at) == Some(true)).collect();

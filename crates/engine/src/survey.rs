@@ -296,6 +296,11 @@ pub fn ends_of(session: &Session, streams: &[StreamOf], want: (bool, bool)) -> (
     ends_in(session, streams.iter().map(|of| (of.trace, of.index)), want)
 }
 
+/// Times of the first and the last event of a trace: see [`ends`].
+pub fn ends_of_trace(session: &Session, trace: usize, want: (bool, bool)) -> (Option<i128>, Option<i128>) {
+    ends_in(session, (0..session.traces[trace].streams.len()).map(|stream| (trace, stream)), want)
+}
+
 fn ends_in(
     session: &Session,
     streams: impl Iterator<Item = (usize, usize)>,

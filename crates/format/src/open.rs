@@ -7,7 +7,7 @@ use tracemill_codec::chunk::Bytes;
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_model::error::Error;
 use tracemill_model::packet_list::PacketList;
-use tracemill_model::schema::{EnvValue, Schema, StreamClassId};
+use tracemill_model::schema::{ClockClass, EnvValue, Schema, StreamClassId};
 
 use crate::reader::PacketReader;
 use crate::setting::Settings;
@@ -183,6 +183,12 @@ impl DataFile {
 }
 
 impl OpenTrace {
+    /// The clocks of the times of its streams, stream by stream.
+    pub fn default_clocks(&self) -> impl Iterator<Item = &ClockClass> {
+        let clock = |stream: &Stream| self.schema.stream(stream.class).default_clock;
+        self.streams.iter().filter_map(clock).map(|clock| self.schema.clock(clock))
+    }
+
     /// A trace that is one file, without streams so far.
     pub fn of_file(found: &Found, schema: Schema, reader: Arc<dyn PacketReader>) -> Self {
         let schema = Arc::new(schema);

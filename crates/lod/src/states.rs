@@ -3,6 +3,7 @@
 mod kept;
 mod lanes;
 mod running;
+mod sums;
 
 use std::collections::HashMap;
 
@@ -16,6 +17,7 @@ use crate::search::Direction;
 use self::lanes::{Gathered, Lane, Stored};
 
 pub use self::running::tells_of_cpus;
+pub use self::sums::{StateKind, StateStatistics};
 
 /// Bytes of pieces and names that are kept at most. What comes later is left out, and said to be.
 const MAX_BYTES: usize = 48 << 20;

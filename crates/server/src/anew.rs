@@ -1,7 +1,7 @@
 //! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read anew, and a new
 //! [`Shared`] takes the place of the one before.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -48,6 +48,11 @@ pub(crate) struct Current {
 
 /// How often files are looked at.
 const LOOK: Duration = Duration::from_millis(500);
+/// After how many looks in a row without a file its trace is gone.
+const LOOKS_UNTIL_GONE: usize = 2;
+/// After how many failures in a row to open it.
+const FAILURES_UNTIL_GONE: usize = 4;
+const SHOWN_BEFORE: &str = "what is shown was read before";
 /// Traces that grow are read again after this many times as long as the reading takes.
 const REST: u32 = 4;
 /// Events up to which what is known stays in memory until the grown traces are read.
@@ -127,20 +132,45 @@ impl Current {
         let mut is_new = files.changed_since(first.input.opened);
         drop(first);
         let mut next = Instant::now();
+        // How often in a row a file was missing, and the traces could not be opened: files are replaced in several steps.
+        let (mut missed, mut failed) = (0, 0);
         while self.lasting.news.borrow().stage != Stage::End {
             std::thread::sleep(LOOK);
             is_new |= files.look();
+            if let Some(path) = files.missing() {
+                missed += 1;
+                if missed == LOOKS_UNTIL_GONE {
+                    let sentence = format!("`{}` is not there any more", path.display());
+                    self.lasting.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                }
+                continue;
+            }
+            missed = 0;
             if !is_new || Instant::now() < next || !self.shared().is_complete() {
                 continue;
             }
             let begun = Instant::now();
             let moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            // Half of a file that is being written may be no trace: then it is looked at again.
-            if let Ok(input) = reopen(&moves) {
-                is_new = false;
-                files = Files::of(&input);
-                is_new |= files.changed_since(input.opened);
-                is_new |= !self.grow(input, &moves);
+            match reopen(&moves) {
+                Ok(input) => {
+                    failed = 0;
+                    let replaced = files.replaced();
+                    files = Files::of(&input);
+                    is_new = files.changed_since(input.opened);
+                    is_new |= !self.grow(input, &moves);
+                    self.lasting.tell_gone(replaced.map(|path| {
+                        let path = path.display();
+                        format!("the trace was replaced: `{path}` is not what it was; the page shows what is there now")
+                    }));
+                }
+                // Half of a file that is being written may be no trace: then it is looked at again.
+                Err(error) => {
+                    failed += 1;
+                    if failed >= FAILURES_UNTIL_GONE {
+                        let sentence = format!("its files changed and cannot be read now ({})", error.message());
+                        self.lasting.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                    }
+                }
             }
             next = Instant::now() + begun.elapsed() * REST;
         }
@@ -190,39 +220,86 @@ fn first_change(old: &Shared, new: &Shared) -> Option<i128> {
     changes.min().or(new.ends().1)
 }
 
-/// Length and time of change of a file.
-type Stamp = Option<(u64, SystemTime)>;
+/// What is looked at of a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    changed: SystemTime,
+    /// Tells it from other files of its name, where the system does.
+    inode: u64,
+    is_folder: bool,
+}
+
+impl Stamp {
+    /// Is it the file that it was, perhaps with more in it?
+    fn is_grown_from(&self, before: &Stamp) -> bool {
+        self.inode == before.inode && self.is_folder == before.is_folder && (self.is_folder || self.len >= before.len)
+    }
+}
+
+/// A file of a trace.
+struct WatchedFile {
+    path: PathBuf,
+    /// Is it the file or the folder of a whole trace?
+    is_trace: bool,
+    /// As it was when its trace was opened.
+    opened: Option<Stamp>,
+    /// As it was when it was looked at last.
+    seen: Option<Stamp>,
+}
 
 /// The files of traces, as they were.
-struct Files(Vec<(PathBuf, Stamp)>);
+struct Files(Vec<WatchedFile>);
 
 impl Files {
     fn of(input: &Input) -> Files {
-        let mut paths: Vec<PathBuf> = Vec::new();
+        let mut paths: BTreeMap<PathBuf, bool> = BTreeMap::new();
         for trace in &input.traces.session.traces {
             // The folder tells of files that are new.
-            paths.push(trace.path.clone());
-            paths.extend(trace.streams.iter().flat_map(|stream| &stream.files).map(|file| file.path.clone()));
+            paths.insert(trace.path.clone(), true);
+            for file in trace.streams.iter().flat_map(|stream| &stream.files) {
+                paths.entry(file.path.clone()).or_default();
+            }
         }
-        paths.sort();
-        paths.dedup();
-        Files(paths.into_iter().map(|path| (stamp(&path), path)).map(|(stamp, path)| (path, stamp)).collect())
+        let watched = |(path, is_trace): (PathBuf, bool)| {
+            let stamp = stamp(&path);
+            WatchedFile { path, is_trace, opened: stamp, seen: stamp }
+        };
+        Files(paths.into_iter().map(watched).collect())
     }
 
     /// Did any change since it was looked at?
     fn look(&mut self) -> bool {
-        self.0.iter_mut().fold(false, |is_new, (path, known)| {
-            let now = stamp(path);
-            std::mem::replace(known, now) != now || is_new
+        self.0.iter_mut().fold(false, |is_new, file| {
+            let now = stamp(&file.path);
+            std::mem::replace(&mut file.seen, now) != now || is_new
         })
     }
 
+    /// The first trace that was there and is not any more.
+    fn missing(&self) -> Option<&Path> {
+        let is_gone = |file: &&WatchedFile| file.is_trace && file.opened.is_some() && file.seen.is_none();
+        self.0.iter().find(is_gone).map(|file| &*file.path)
+    }
+
+    /// The first file that is not the one that it was when the traces were opened, or holds less.
+    fn replaced(&self) -> Option<PathBuf> {
+        let is_other = |file: &&WatchedFile| {
+            file.opened.is_some_and(|opened| file.seen.is_none_or(|seen| !seen.is_grown_from(&opened)))
+        };
+        self.0.iter().find(is_other).map(|file| file.path.clone())
+    }
+
     fn changed_since(&self, time: SystemTime) -> bool {
-        self.0.iter().any(|(_, stamp)| stamp.is_some_and(|(_, changed)| changed >= time))
+        self.0.iter().any(|file| file.seen.is_some_and(|stamp| stamp.changed >= time))
     }
 }
 
-fn stamp(path: &Path) -> Stamp {
+fn stamp(path: &Path) -> Option<Stamp> {
     let metadata = path.metadata().ok()?;
-    Some((metadata.len(), metadata.modified().ok()?))
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(&metadata);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Some(Stamp { len: metadata.len(), changed: metadata.modified().ok()?, inode, is_folder: metadata.is_dir() })
 }

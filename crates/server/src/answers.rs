@@ -181,6 +181,7 @@ fn session(shared: &Shared) -> Value {
         let own = || tracks.iter().filter(|track| track.who(&source).0 == at).map(|track| track.counted());
         let ranges = || own().flatten().filter_map(|track| track.range);
         let is_known = timeline.is_known(&source, at);
+        let aligned = input.traces.session.aligned_begins.iter().find(|one| one.trace == at);
         json!({
             "index": at,
             "name": trace.name,
@@ -189,6 +190,8 @@ fn session(shared: &Shared) -> Value {
             "begin": some_ns(ranges().map(|(first, _)| first).min().filter(|_| is_known)),
             "end": some_ns(ranges().map(|(_, last)| last).max().filter(|_| is_known)),
             "events": is_known.then(|| own().flatten().map(|track| track.events).sum::<u64>()),
+            "aligned_ns": some_ns(aligned.map(|one| one.offset_ns)),
+            "aligned_with": aligned.map(|one| &*input.traces.session.traces[one.by].name),
         })
     });
     let lost = |kind: LossKind| {
@@ -228,6 +231,7 @@ fn session(shared: &Shared) -> Value {
         "faults": faults,
         "index": progress(shared),
         "features": features,
+        "gone": shared.lasting.gone(),
         "command": input.command,
     })
 }

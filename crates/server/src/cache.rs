@@ -223,6 +223,10 @@ fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option
     let mut key = DefaultHasher::new();
     let mut identity = concat!("tracemill ", env!("CARGO_PKG_VERSION"), "\n").as_bytes().to_vec();
     identity.hash(&mut key);
+    // Times are those of moved clocks where traces are aligned.
+    let clocks = format!("clocks {:?}\n", session.corrections);
+    clocks.hash(&mut key);
+    identity.extend_from_slice(clocks.as_bytes());
     let mut files = Vec::new();
     for input in inputs {
         let path = input.canonicalize().ok()?;

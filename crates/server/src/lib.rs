@@ -12,6 +12,7 @@ mod anew;
 mod answers;
 mod assets;
 pub mod cache;
+mod connections;
 mod counters;
 mod csv;
 mod download;

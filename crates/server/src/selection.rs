@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Call, Calls, OfFunction};
+use tracemill_lod::states::{StateKind, StateStatistics, States};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
@@ -35,6 +36,8 @@ pub(crate) struct Chosen {
     pub(crate) bases: Vec<usize>,
     /// Tasks whose calls they are.
     pub(crate) tasks: Vec<usize>,
+    /// Tracks of states.
+    pub(crate) states: Vec<usize>,
     /// Events of tracks by a value, beside those of the base tracks.
     pub(crate) beside: Option<Arc<EventSet>>,
 }
@@ -42,7 +45,7 @@ pub(crate) struct Chosen {
 /// The tracks of a list of ids, `None` without one: a base track stands for its calls too, and a group for all of its trace.
 pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option<&str>) -> Answer<Option<Chosen>> {
     let Some(list) = list else { return Ok(None) };
-    let (mut bases, mut tasks, mut values) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut bases, mut tasks, mut states, mut values) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let count = shared.calls().map_or(0, |calls| calls.tasks.len());
     let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(shared, calls, task));
     for id in list.split(',') {
@@ -56,21 +59,23 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option
                 bases.extend(base_of_task(task));
             }
             // States and counters have no events of their own.
-            Named::State(_) | Named::Plot => {}
+            Named::State(track) => states.push(track),
+            Named::Plot => {}
             Named::Value => values.extend(ValueId::parse(shared, id)),
             Named::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
                 let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
                 tasks.extend((0..count).filter(own));
+                states.extend(shared.states().into_iter().flat_map(|found| found.tracks_of(trace)));
             }
         }
     }
-    for list in [&mut bases, &mut tasks] {
+    for list in [&mut bases, &mut tasks, &mut states] {
         list.sort_unstable();
         list.dedup();
     }
     let beside = (!values.is_empty()).then(|| groups::events(shared, &values, query)).transpose()?;
-    Ok(Some(Chosen { bases, tasks, beside }))
+    Ok(Some(Chosen { bases, tasks, states, beside }))
 }
 
 fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
@@ -127,7 +132,37 @@ pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
         let rows = calls.statistics(absolute(range, index), tasks, &is_over).ok_or_else(Asker::over)?;
         answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
     }
+    if let Some(found) = shared.states() {
+        let tracks = chosen.map_or_else(|| found.shown_tracks().collect(), |chosen| chosen.states);
+        let rows = found.states.statistics(range, &tracks, &is_over).ok_or_else(Asker::over)?;
+        answer["states"] = rows.iter().map(|of| state_json(&found.states, of)).collect::<Vec<_>>().into();
+    }
     Ok(answer)
+}
+
+/// What a CPU is that has no other state.
+const IDLE: &str = "idle";
+
+fn state_json(states: &States, of: &StateStatistics) -> Value {
+    let durations = of.durations();
+    let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
+    json!({
+        "of": match of.kind {
+            StateKind::Cpu => "cpu",
+            StateKind::Thread => "thread",
+            StateKind::Running => "running",
+        },
+        "name": of.name.map_or(IDLE, |name| &states.names[name as usize]),
+        "count": of.pieces,
+        "whole": of.whole(),
+        "total": ns(of.total),
+        "min": some_ns(durations.map(|(min, _, _)| min)),
+        "mean": some_ns(durations.map(|(_, mean, _)| mean)),
+        "p50": p50,
+        "p90": p90,
+        "p99": p99,
+        "max": some_ns(durations.map(|(_, _, max)| max)),
+    })
 }
 
 pub(crate) fn flame(shared: &Shared, query: &Query) -> Answer {

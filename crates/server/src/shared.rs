@@ -127,6 +127,8 @@ pub(crate) struct Lasting {
     pub(crate) news: tokio::sync::watch::Sender<News>,
     /// The filter that was asked for last.
     filtering: Mutex<Option<Arc<Filtering>>>,
+    /// A sentence for the user when files of the traces are not there any more, or are other files now.
+    gone: Mutex<Option<String>>,
 }
 
 /// A filter that goes through the events.
@@ -159,6 +161,20 @@ impl Filtering {
 }
 
 impl Lasting {
+    /// Says that files of the traces are not there any more or are others, or that they are there again.
+    pub(crate) fn tell_gone(&self, sentence: Option<String>) {
+        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
+        if *gone != sentence {
+            *gone = sentence;
+            drop(gone);
+            self.news.send_modify(|_| {});
+        }
+    }
+
+    pub(crate) fn gone(&self) -> Option<String> {
+        self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// The filter that was asked for last.
     pub(crate) fn filtering(&self) -> Option<Arc<Filtering>> {
         self.filtering.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -241,6 +257,7 @@ impl Shared {
             changes: AtomicUsize::new(0),
             news: tokio::sync::watch::channel(news).0,
             filtering: Mutex::default(),
+            gone: Mutex::default(),
         };
         Shared::of(input, Arc::new(lasting), 0)
     }

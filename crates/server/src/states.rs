@@ -164,11 +164,23 @@ impl Found {
         Ok(json!({ "wakeups": shown, "left_out": wakes.count() }))
     }
 
+    /// The tracks that stand below any group.
+    pub(crate) fn shown_tracks(&self) -> impl Iterator<Item = usize> {
+        let is_shown =
+            |at: &usize| self.traces.get(self.states.tracks[*at].machine as usize).copied().flatten().is_some();
+        (0..self.states.tracks.len()).filter(is_shown)
+    }
+
+    /// The tracks that stand below the group of a trace.
+    pub(crate) fn tracks_of(&self, trace: usize) -> impl Iterator<Item = usize> {
+        let is_own = move |at: &usize| self.traces.get(self.states.tracks[*at].machine as usize) == Some(&Some(trace));
+        (0..self.states.tracks.len()).filter(is_own)
+    }
+
     /// Tracks below the group of a trace. `group` names that.
     pub(crate) fn tracks(&self, trace: usize, group: &str) -> impl Iterator<Item = Value> {
-        let own = self.states.tracks.iter().enumerate();
-        let own = own.filter(move |(_, track)| self.traces.get(track.machine as usize) == Some(&Some(trace)));
-        own.map(move |(at, track)| {
+        self.tracks_of(trace).map(move |at| {
+            let track = &self.states.tracks[at];
             let parent = track.parent.map_or_else(|| group.to_string(), |parent| self.id(parent));
             json!({
                 "id": self.id(at), "parent": parent, "kind": "state", "base": false, "name": track.name, "trace": trace,
@@ -191,6 +203,7 @@ mod tests {
     use tracemill_lod::search::Direction;
 
     use tracemill_lod::calls::Slice;
+    use tracemill_lod::states::StateKind;
 
     use super::*;
 
@@ -273,6 +286,64 @@ mod tests {
                 assert_eq!(kept.find(&kept.id(at)), Some(at));
             }
         }
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_rows_of_analyze() {
+        let traces = opened(Selection::default());
+        let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
+        let states = &kept.states;
+        let rows = analyzed(&traces);
+        let (begin, end) = (1_795_249_870_250_020_000i128, 1_795_249_870_821_503_448i128);
+        let tracks: Vec<usize> = kept.shown_tracks().collect();
+        let middle = (begin + 150_000_000, begin + 400_000_000);
+        for range in [None, Some((begin, end)), Some(middle), Some((begin - 5, begin - 1))] {
+            let all = range.unwrap_or((begin, end));
+            let mut wanted: BTreeMap<(StateKind, String), (u64, i128, Vec<i128>)> = BTreeMap::new();
+            for (of, pieces) in &rows {
+                let kind = if matches!(of, Of::Cpu(_)) { StateKind::Cpu } else { StateKind::Thread };
+                let mut add = |from: i128, to: i128, name: &str| {
+                    if from <= all.1 && to > all.0 {
+                        let sums = wanted.entry((kind, name.to_string())).or_default();
+                        sums.0 += 1;
+                        sums.1 += to.min(all.1) - from.max(all.0);
+                        sums.2.extend((all.0 <= from && to <= all.1).then_some(to - from));
+                    }
+                };
+                pieces.iter().for_each(|(from, to, name)| add(*from, *to, name));
+                if kind == StateKind::Cpu {
+                    // Rows without a state were left out above: these are when the CPU is idle.
+                    let mut since = begin;
+                    for (from, to) in pieces.iter().map(|(from, to, _)| (*from, *to)).chain([(end, end)]) {
+                        if since < from {
+                            add(since, from, "idle");
+                        }
+                        since = to;
+                    }
+                }
+            }
+            let found = states.statistics(range, &tracks, &|| false).expect("somebody waits");
+            let found: Vec<_> = found.iter().filter(|of| of.kind != StateKind::Running).collect();
+            assert_eq!(found.len(), wanted.len(), "{range:?}");
+            for of in found {
+                let name = of.name.map_or("idle", |name| &states.names[name as usize]).to_string();
+                let (pieces, total, durations) = wanted.get_mut(&(of.kind, name.clone())).expect(&name);
+                durations.sort_unstable();
+                assert_eq!((of.pieces, of.total, of.whole()), (*pieces, *total, durations.len() as u64), "{name}");
+                for p in [50, 90, 99] {
+                    let rank = (durations.len() * p).div_ceil(100).max(1) - 1;
+                    assert_eq!(of.percentile(p as u64).map(i128::from), durations.get(rank).copied(), "{name} p{p}");
+                }
+                let ends = of.durations().map(|(min, _, max)| (min.into(), max.into()));
+                assert_eq!(ends, durations.first().copied().zip(durations.last().copied()), "{name}");
+            }
+        }
+        // What CPUs run is as long as they are in no other state.
+        let one = states.statistics(None, &[0], &|| false).expect("somebody waits");
+        let sum = |kind: StateKind| one.iter().filter(|of| of.kind == kind).map(|of| of.total).sum::<i128>();
+        assert_eq!((sum(StateKind::Cpu), sum(StateKind::Thread)), (end - begin, 0));
+        assert!(sum(StateKind::Running) > 0);
+        assert!(states.statistics(None, &tracks, &|| true).is_none(), "nobody waits");
     }
 
     #[test]

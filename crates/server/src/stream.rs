@@ -29,12 +29,14 @@ struct Told<P> {
     last: Option<News>,
     /// The filter, and how far it was.
     filter: Option<(String, u64)>,
+    /// What it was told of files that are gone.
+    gone: Option<String>,
 }
 
 /// How far the index and a filter are, what grew, and the end. `page` is kept as long as somebody listens.
 pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Response {
     let news = current.lasting.news.subscribe();
-    let told = Told { _page: page, current, news, last: None, filter: None };
+    let told = Told { _page: page, current, news, last: None, filter: None, gone: None };
     let stream = futures_util::stream::unfold(told, async |mut told| {
         let text = told.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), told))
@@ -55,7 +57,7 @@ impl<P> Told<P> {
                 let before = self.last.replace(now);
                 return Some(self.changed(before, now));
             }
-            if let Some(text) = self.filtered() {
+            if let Some(text) = self.filtered().or_else(|| self.is_gone()) {
                 return Some(text);
             }
             let is_counting = now.stage == Stage::Counting;
@@ -82,6 +84,17 @@ impl<P> Told<P> {
             }
             _ => index_event(&shared),
         }
+    }
+
+    /// That files of the traces are gone, or are there again, when that is new.
+    fn is_gone(&mut self) -> Option<String> {
+        let now = self.current.lasting.gone();
+        if self.gone == now {
+            return None;
+        }
+        let body = json!({ "message": now });
+        self.gone = now;
+        Some(format!("event: gone\ndata: {body}\n\n"))
     }
 
     /// How far the filter is that somebody asked for last, when that is new.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{ConnectInfo, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use crate::anew::Current;
 use crate::answers::{self, Asker, Query, Reply};
 use crate::assets::Asset;
+use crate::connections::{Answering, Connection, OfRequest, PATIENCE, Watched};
 use crate::download;
 use crate::error::{Answer, ApiError};
 use crate::export;
@@ -124,8 +125,9 @@ impl Listening {
         std::thread::spawn(move || watcher.watch());
         let app = Arc::new(App { current: current.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
         let router = axum::Router::new().fallback(answer).with_state(app.clone());
+        let router = router.into_make_service_with_connect_info::<OfRequest>();
         let ended = runtime.block_on(async {
-            let server = axum::serve(listener, router);
+            let server = axum::serve(Watched::new(listener), router);
             tokio::select! {
                 ended = server => ended,
                 () = asked_to_end(&shared) => Ok(()),
@@ -175,9 +177,14 @@ async fn idle(app: &App, limit: Option<Duration>) {
     }
 }
 
-async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
+async fn answer(
+    State(app): State<Arc<App>>,
+    ConnectInfo(OfRequest(connection)): ConnectInfo<OfRequest>,
+    request: Request,
+) -> Response {
+    let _answering = Answering::new(&connection);
     let is_api = request.uri().path().starts_with("/api/");
-    let mut response = match respond(&app, request, is_api).await {
+    let mut response = match respond(&app, &connection, request, is_api).await {
         Ok(response) => response,
         Err(error) => {
             let mut response = json_response(&error.body(), None);
@@ -204,14 +211,18 @@ async fn answer(State(app): State<Arc<App>>, request: Request) -> Response {
     response
 }
 
-async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Response> {
+async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_api: bool) -> Answer<Response> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_string();
     app.current.lasting.guard.check_origin(&parts.headers, is_api)?;
     if !is_api {
         check_method(&parts.method, false)?;
         return match path.strip_prefix("/export/") {
-            Some(name) => download::exported(&app.current.lasting.exports, name, &parts.method),
+            Some(name) => {
+                let file = download::exported(&app.current.lasting.exports, name, &parts.method)?;
+                connection.know();
+                Ok(file)
+            }
             None => {
                 first::asked_for(&app.current.shared(), &path);
                 page(&path, &parts.headers)
@@ -225,6 +236,7 @@ async fn respond(app: &Arc<App>, request: Request, is_api: bool) -> Answer<Respo
     }
     if path != "login" {
         app.current.lasting.guard.check_token(&parts.headers)?;
+        connection.know();
     }
     check_method(&parts.method, is_post)?;
     let query = parts.uri.query().unwrap_or_default();
@@ -306,7 +318,9 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
     if kind.split(';').next().map(str::trim) != Some("application/json") {
         return Err(ApiError::new(415, "type", "the body must be application/json"));
     }
-    let body = to_bytes(body, MAX_BODY).await.map_err(|_| ApiError::new(413, "size", "the body is too long"))?;
+    let body = tokio::time::timeout(PATIENCE, to_bytes(body, MAX_BODY)).await;
+    let body = body.map_err(|_| ApiError::new(408, "time", "the body of the request did not arrive in time"))?;
+    let body = body.map_err(|_| ApiError::new(413, "size", "the body is too long"))?;
     let body: Value = serde_json::from_slice(&body).map_err(|_| ApiError::request("the body is no JSON"))?;
     let answer = match path {
         "login" => {

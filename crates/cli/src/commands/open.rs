@@ -42,11 +42,22 @@ pub(crate) fn open(options: &InputOptions) -> Result<Option<Opened>, Error> {
     open_in_place(options, false)
 }
 
+/// Opens the traces like [`open`], to be shown on one axis of time: traces whose clocks cannot be compared begin together,
+/// unless messages between them are to correct their clocks.
+#[cfg(feature = "viewer")]
+pub(crate) fn open_aligned(options: &InputOptions) -> Result<Option<Opened>, Error> {
+    open_with(options, false, options.correlate.is_none())
+}
+
 /// Opens the traces like [`open`]. With `in_place`, errors of packets are left to those who read the packets, and to
 /// [`Opened::report_elsewhere`].
 pub(crate) fn open_in_place(options: &InputOptions, in_place: bool) -> Result<Option<Opened>, Error> {
+    open_with(options, in_place, false)
+}
+
+fn open_with(options: &InputOptions, in_place: bool, aligns_begins: bool) -> Result<Option<Opened>, Error> {
     let mut reporter = Reporter::new(options.messages);
-    let open_options = open_options(options)?;
+    let open_options = OpenOptions { aligns_begins, ..open_options(options)? };
     let mut session = Session::open(&FileSystem, &options.traces, &open_options)?;
     for failure in &session.failures {
         if reporter.fault(failure) {

@@ -64,7 +64,7 @@ mod shown {
     ) -> Result<Option<(Input, Reporter)>, Error> {
         let now = SystemTime::now();
         let choice = select::parse(events)?;
-        let Some(opened) = open::open(input)? else { return Ok(None) };
+        let Some(opened) = open::open_aligned(input)? else { return Ok(None) };
         let open::Opened { mut session, reporter, .. } = opened;
         Move::apply(moves, &mut session);
         let mut wanted = select::bind(&choice, gmt, input, &session)?;

@@ -4,9 +4,13 @@
 //! The first trace is the measure. Every other trace that shares messages with it, or with one that is corrected already,
 //! gets an offset and a drift; the answer says how accurate they are.
 
+mod begins;
 mod fit;
 
+pub use self::begins::{BeginAlignment, align_begins};
 pub use self::fit::Fit;
+
+pub(crate) use self::begins::sentence as sentence_of_begins;
 
 use std::collections::HashMap;
 use std::sync::Arc;

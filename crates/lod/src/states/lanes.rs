@@ -164,6 +164,11 @@ impl Lane {
         self.finish();
     }
 
+    /// The first ns, and one past the last.
+    pub(super) fn range(&self) -> Option<(i64, i64)> {
+        Some((self.blocks.first()?.from, self.blocks.last()?.to))
+    }
+
     /// The pieces of a block.
     pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
         let Block { from, at, pieces, .. } = self.blocks[block];
