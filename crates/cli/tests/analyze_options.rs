@@ -68,7 +68,7 @@ fn values(form: &Form, option: AnalysisOption) -> Vec<Vec<String>> {
         AnalysisOption::By => with(form.keys),
         AnalysisOption::Log | AnalysisOption::Tree => vec![vec![name.to_string()]],
         AnalysisOption::Top => with(&["1"]),
-        AnalysisOption::Hist => with(&["4"]),
+        AnalysisOption::Hist => with(&["4", "log2"]),
         AnalysisOption::Step => with(&["100ms"]),
         AnalysisOption::Tid => with(&["641", "700"]),
         AnalysisOption::Pid => with(&["640", "700"]),

@@ -27,8 +27,10 @@ pub enum View {
     Log,
     /// The longest spans.
     Top(usize),
-    /// Their durations in so many buckets.
+    /// Their durations in so many buckets of equal width.
     Histogram(usize),
+    /// Their durations in buckets from a power of two to the next one.
+    PowersOfTwo,
 }
 
 /// Numbers and ranges of numbers: `1,4-7`.

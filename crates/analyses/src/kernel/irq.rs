@@ -193,6 +193,17 @@ mod tests {
     }
 
     #[test]
+    fn buckets_may_be_powers_of_two() {
+        let asked = Asked { view: View::PowersOfTwo, ..Asked::default() };
+        let found = rows(&played(&KNOWN, &asked, STREAM), &["from_ns", "to_ns", "count"]);
+        assert_eq!(found, ["8 16 2", "16 32 2"]);
+        let edges = "100 0 irq_entry nr=5\n100 0 irq_exit nr=5\n100 0 irq_entry nr=5\n104 0 irq_exit nr=5\n\
+            110 0 irq_entry nr=5\n113 0 irq_exit nr=5";
+        let found = rows(&played(&KNOWN, &asked, edges), &["from_ns", "to_ns", "count"]);
+        assert_eq!(found, ["0 1 1", "1 2 0", "2 4 1", "4 8 1"]);
+    }
+
+    #[test]
     fn buckets_are_equally_wide() {
         let buckets = |count| Asked { view: View::Histogram(count), ..Asked::default() };
         let columns = ["from_ns", "to_ns", "count"];

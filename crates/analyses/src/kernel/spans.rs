@@ -131,6 +131,7 @@ pub(crate) struct Spans<M = ()> {
     rows: Rows,
     top: BTreeMap<(std::cmp::Reverse<u64>, u64), Vec<Cell>>,
     found: u64,
+    /// For histograms: durations, or how many of them lie from each power of two to the next one.
     values: Vec<u64>,
 }
 
@@ -197,6 +198,10 @@ impl<M: Extra> Spans<M> {
                 }
             }
             View::Histogram(_) => self.values.push(duration),
+            View::PowersOfTwo => {
+                self.values.resize(POWERS, 0);
+                self.values[power_of(duration)] += 1;
+            }
         }
     }
 
@@ -253,9 +258,12 @@ impl<M: Extra> Spans<M> {
                 // Of spans that are too short to be shown, nobody asked whether they are wanted.
                 table.found = self.asked.test.is_none().then_some(self.found);
             }
-            View::Histogram(buckets) => {
+            View::Histogram(_) | View::PowersOfTwo => {
                 table.columns = listed(&[(Unit::Duration, &["from_ns", "to_ns"]), (Unit::Count, &["count"])]).collect();
-                let mut rows = histogram(&self.values, buckets);
+                let mut rows = match self.asked.view {
+                    View::Histogram(buckets) => histogram(&self.values, buckets),
+                    _ => powers_of_two(&self.values),
+                };
                 rows.retain(|row| self.asked.keeps(row));
                 table.rows = rows.into();
                 table.is_histogram = true;
@@ -385,6 +393,24 @@ fn histogram(values: &[u64], buckets: usize) -> Vec<Vec<Cell>> {
     }
     let edge = |at: usize| Cell::Integer(i128::from(lo) + (at as u128 * width / buckets as u128) as i128);
     counts.iter().enumerate().map(|(at, &count)| vec![edge(at), edge(at + 1), count.into()]).collect()
+}
+
+/// Buckets of powers of two: one for 0, and one for each bit.
+const POWERS: usize = u64::BITS as usize + 1;
+
+/// The bucket of a duration.
+fn power_of(duration: u64) -> usize {
+    (u64::BITS - duration.leading_zeros()) as usize
+}
+
+/// Decision K10: buckets from a power of two to the next one, from that of the shortest to that of the longest.
+fn powers_of_two(counts: &[u64]) -> Vec<Vec<Cell>> {
+    let is_used = |count: &u64| *count > 0;
+    let (Some(first), Some(last)) = (counts.iter().position(is_used), counts.iter().rposition(is_used)) else {
+        return Vec::new();
+    };
+    let edge = |at: usize| Cell::Integer(if at == 0 { 0 } else { 1 << (at - 1) });
+    (first..=last).map(|at| vec![edge(at), edge(at + 1), counts[at].into()]).collect()
 }
 
 /// Names as numbers.

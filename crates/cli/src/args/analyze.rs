@@ -141,9 +141,9 @@ pub(crate) struct RowOptions {
     #[arg(long, value_name = "N", conflicts_with = "hist", help_heading = "Rows")]
     pub(crate) top: Option<usize>,
 
-    /// Durations in N buckets of equal width
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = "Rows")]
-    pub(crate) hist: Option<u32>,
+    /// Durations in N buckets of equal width, or, with `log2`, in powers of two
+    #[arg(long, value_name = "N|log2", value_parser = parse_buckets, help_heading = "Rows")]
+    pub(crate) hist: Option<Buckets>,
 
     /// Rows for each step of this length, instead of one for the whole time
     #[arg(long, value_name = "D", value_parser = parse_duration, help_heading = "Rows")]
@@ -156,6 +156,23 @@ pub(crate) struct RowOptions {
     /// Show at most N rows
     #[arg(long, value_name = "N", help_heading = "Rows")]
     pub(crate) limit: Option<usize>,
+}
+
+/// Buckets of a histogram.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Buckets {
+    /// So many, of equal width.
+    Equal(usize),
+    /// From each power of two to the next one.
+    PowersOfTwo,
+}
+
+fn parse_buckets(text: &str) -> Result<Buckets, String> {
+    match text.parse() {
+        Ok(count @ 1..=10_000) => Ok(Buckets::Equal(count)),
+        Err(_) if text == "log2" => Ok(Buckets::PowersOfTwo),
+        _ => Err("it is a number from 1 to 10000, or `log2` for powers of two".to_string()),
+    }
 }
 
 /// Output formats of `analyze`.

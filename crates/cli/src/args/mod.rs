@@ -22,7 +22,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use tracemill_engine::split::SplitBy;
 use tracemill_engine::typed::size as parse_size;
 
-pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions};
+pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions, Buckets};
 pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };

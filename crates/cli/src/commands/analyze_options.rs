@@ -4,7 +4,7 @@ use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, Known, Numbers,
 use tracemill_codec::text::suggest;
 use tracemill_model::error::Error;
 
-use crate::args::{AnalyzeOptions, InputOptions};
+use crate::args::{AnalyzeOptions, Buckets, InputOptions};
 
 /// The name that stands for all analyses of sums.
 const ALL: &str = "all";
@@ -189,7 +189,8 @@ pub(super) fn view_of(options: &AnalyzeOptions) -> View {
     match (options.rows.log, options.rows.top, options.rows.hist) {
         (true, _, _) => View::Log,
         (_, Some(most), _) => View::Top(most),
-        (_, _, Some(buckets)) => View::Histogram(buckets as usize),
+        (_, _, Some(Buckets::Equal(count))) => View::Histogram(count),
+        (_, _, Some(Buckets::PowersOfTwo)) => View::PowersOfTwo,
         _ => View::Statistics,
     }
 }
