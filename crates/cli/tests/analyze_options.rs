@@ -327,3 +327,32 @@ fn rows_losses_and_options_have_one_clock() {
     let table = days.run("analyze states --of cpus days.jsonl").ends(0, &[]).stdout;
     assert!(table.contains("1970-01-01 23:59:59.000000000  1970-01-02 00:00:01.000000000"), "{table}");
 }
+
+#[test]
+fn a_choice_of_nothing_says_why() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    for (question, said) in [
+        ("cpu --tid 99", "no thread has tid 99: there are 15 threads, from 1 to 9003"),
+        ("cpu --tid 6410", "no thread has tid 6410; did you mean `--tid 640`?"),
+        ("irq --pid 641", "641: it is a thread of process 640; did you mean `--tid 641` or `--pid 640`?"),
+        ("sched --comm ovn-1", "no thread is called `ovn-1`; did you mean `--comm oven-1`?"),
+        ("sched --comm oven", "no thread is called `oven`; did you mean `--comm oven*`?"),
+        ("syscalls --log --comm zz*", "no thread's name fits `zz*`: there are 12 names, from clerk to weigh"),
+        ("states --cpu 7", "no event is of cpu 7: the cpus are 0, 1"),
+        ("path --tid 99", "no thread has tid 99"),
+        ("cpu --tid 641 --comm grind", "no thread fits `--tid 641` and `--comm grind` at once"),
+        ("irq --tid 57", "`irq` found nothing that fits --tid 57"),
+        ("syscalls --min 10s", "`syscalls` found nothing that fits --min"),
+        ("cpu --begin 2030-01-01", "but the last event is at 2026-11-21 08:31:10.821503448"),
+    ] {
+        for format in ["table", "json", "jsonl", "csv"] {
+            folder.run(&format!("analyze {question} --format {format} {trace}")).ends(0, &[said]);
+        }
+    }
+    // What is there is not explained away.
+    for question in ["cpu --tid 99,641", "cpu --comm oven*", "states --tid 641", "sched --min 1us"] {
+        let run = folder.run(&format!("analyze {question} --format jsonl {trace}")).ends(0, &[]);
+        assert!(!run.stderr.contains("no thread") && !run.stderr.contains("found nothing"), "{}", run.stderr);
+    }
+}

@@ -13,6 +13,7 @@
 //! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
 //! | `forms` | the forms of analyses, and the options that each of them takes |
+//! | `unmatched` | options that nothing in the traces fits |
 //! | [`text`] | rows as text |
 
 mod all;
@@ -45,6 +46,7 @@ mod stats;
 mod syscalls;
 mod table;
 pub mod text;
+mod unmatched;
 
 use std::cell::{Cell as Slot, RefCell};
 use std::collections::{BTreeSet, HashSet};
@@ -72,6 +74,7 @@ pub use spans::PERCENTS;
 pub use state_row::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateValue, state_kinds};
 pub use state_rows::StateRows;
 pub use table::{Cell, Column, Order, PeriodOf, Table, Unit};
+pub use unmatched::UnmatchedOption;
 
 use all::All;
 use reader::{Class, Reader, Shared};
@@ -265,13 +268,18 @@ pub struct Reading<'a> {
     input: Input<'a>,
     reader: Reader,
     machine_names: Rc<Vec<String>>,
+    /// A question, and where its options go that nothing in the traces fits.
+    watched: Option<(Asked, UnmatchedOptions)>,
 }
+
+/// Options that nothing in the traces fits, when all events have been read.
+pub type UnmatchedOptions = Rc<RefCell<Vec<UnmatchedOption>>>;
 
 impl<'a> Reading<'a> {
     /// Looks up what the classes of all events mean.
     pub fn new(input: Input<'a>) -> Self {
         let (reader, names) = Reader::new(input.session, input.concepts, input.same_host);
-        Reading { input, reader, machine_names: Rc::new(names) }
+        Reading { input, reader, machine_names: Rc::new(names), watched: None }
     }
 
     /// The concepts that the traces can have events of.
@@ -285,6 +293,13 @@ impl<'a> Reading<'a> {
             Recording::of(&trace.schema).host.is_none() && self.reader.has(*at, Concept::Switch)
         };
         !self.input.same_host && self.input.session.traces.iter().enumerate().filter(is_stranger).count() > 1
+    }
+
+    /// Looks, when all events have been read, for options of a question that no thread and no CPU fits.
+    pub fn watch_options(&mut self, asked: &Asked) -> UnmatchedOptions {
+        let found = UnmatchedOptions::default();
+        self.watched = Some((asked.clone(), found.clone()));
+        found
     }
 
     /// The machine of a trace.
@@ -321,7 +336,7 @@ impl<'a> Reading<'a> {
     }
 
     fn run_all(self, all: All, note: &mut dyn FnMut(Note) -> Flow) -> Result<Vec<Table>> {
-        let Reading { input, reader, machine_names } = self;
+        let Reading { input, reader, machine_names, watched } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
         let state = RefCell::new(State {
@@ -345,6 +360,9 @@ impl<'a> Reading<'a> {
         let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
         let machines = Rc::new(machines);
+        if let Some((asked, found)) = watched {
+            *found.borrow_mut() = unmatched::unmatched_options(&machines, &asked);
+        }
         if machines.begin().is_none() && left.untimed > 0 {
             return Err(Error::unsupported("the events have no time, so nothing can be said of states"));
         }

@@ -28,7 +28,7 @@ use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
 use super::select;
-use super::{analyze_forms as forms, analyze_list as list, analyze_rows as rows};
+use super::{analyze_empty as empty, analyze_forms as forms, analyze_list as list, analyze_rows as rows};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
@@ -51,14 +51,16 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         concepts: &concepts,
         same_host: options.same_host,
     };
-    let reading = Reading::new(what.clone());
+    let mut reading = Reading::new(what.clone());
     let mut sink = Sink::open(options.output.as_deref(), &question.named.input.traces)?;
     if question.named.analyses.is_empty() {
         let text = list::list(&reading.concepts(), &concepts, format_of(options));
         return sink.print(text.as_bytes(), opened.reporter.outcome());
     }
     question.check(&reading, &concepts, &opened.reporter)?;
+    let is_explained = question.explain_times(&what, &opened.reporter);
     let asked = question.bind(&what, &reading)?;
+    let unmatched = reading.watch_options(&asked);
     let of_each = question.named.analyses.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
     let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
     let streamed = question.is_streamed().then(|| Rc::new(RefCell::new(rows::Streamed::new(format_of(options)))));
@@ -93,6 +95,18 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     }
     check_steps(&asked, &tables)?;
     let outcome = opened.reporter.outcome();
+    let is_empty = |table: &Table| match &streamed {
+        Some(streamed) => streamed.borrow().is_empty(),
+        None => table.states.as_ref().map_or(table.rows.is_empty(), StateRows::is_empty),
+    };
+    for unmatched in unmatched.borrow().iter() {
+        opened.reporter.warning(&empty::sentence(options, unmatched));
+    }
+    if !is_explained && unmatched.borrow().is_empty() && per.is_none() {
+        let sentences = tables.iter().filter(|table| is_empty(table));
+        let sentences = sentences.filter_map(|table| empty::nothing_fits(options, table.analysis));
+        sentences.for_each(|sentence| opened.reporter.warning(&sentence));
+    }
     match streamed {
         Some(streamed) => streamed.borrow_mut().end(outcome),
         None => write(&question, tables, sink, outcome, style),
@@ -184,6 +198,13 @@ impl<'o> Question<'o> {
             );
         }
         Ok(())
+    }
+
+    /// Says of times that no event has that they choose nothing; false when they do.
+    fn explain_times(&self, what: &Input<'_>, reporter: &Reporter) -> bool {
+        let (choice, selection, gmt) = (&self.choice, &what.selection, self.options.clock_gmt);
+        let selected = select::Selected { choice, selection, session: what.session, streams: what.streams, gmt };
+        selected.explain_if_nothing(reporter)
     }
 
     /// The question to these traces.

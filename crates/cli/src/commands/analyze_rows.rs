@@ -220,11 +220,17 @@ pub(super) struct Streamed {
     /// Rows of `states` that come without cells.
     states: Option<StateLines>,
     page: Paged,
+    has_rows: bool,
 }
 
 impl Streamed {
     pub(super) fn new(format: AnalyzeFormat) -> Self {
-        Streamed { format, objects: Objects::new("", &[]), states: None, page: Paged::default() }
+        Streamed { format, objects: Objects::new("", &[]), states: None, page: Paged::default(), has_rows: false }
+    }
+
+    /// Was no row found?
+    pub(super) fn is_empty(&self) -> bool {
+        !self.has_rows
     }
 
     /// Says where the rows go, and what they are.
@@ -242,6 +248,7 @@ impl Streamed {
 
     /// Writes a row.
     pub(super) fn put(&mut self, row: &[Value<'_>]) {
+        self.has_rows = true;
         let out = &mut self.page.out;
         if self.format == AnalyzeFormat::Csv {
             put_csv_line(out, row);
@@ -255,6 +262,7 @@ impl Streamed {
     /// Writes a row of `states`.
     #[inline]
     pub(super) fn put_state(&mut self, row: &StateRow) {
+        self.has_rows = true;
         if let Some(states) = &mut self.states {
             states.put(&mut self.page.out, row);
         }

@@ -1,6 +1,7 @@
 //! The commands: one file each.
 
 pub(crate) mod analyze;
+mod analyze_empty;
 mod analyze_forms;
 mod analyze_list;
 mod analyze_options;
