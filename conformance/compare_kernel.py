@@ -25,9 +25,10 @@ from kernel_traces import Event, Kernel, Loss, write
 ORDERED = ("states", "path")
 
 
-def played(items):
+def played(items, covered, counted):
     """Shows the events to the second machine, each loss behind the last event of its CPU."""
     machine = Machine()
+    machine.cover(covered, counted or 0)
     losses = {}
     last = {}
     for item in items:
@@ -146,8 +147,8 @@ def compared(seed, binary, folder):
     items = clean(sorted(items, key=lambda item: (item.time, item.cpu)))
     if not any(isinstance(item, Event) for item in items):
         return [], items
-    write(folder, items, kernel.has_context, lambda cpu: rng.random() < 0.05)
-    machine = played(items)
+    covered = write(folder, items, kernel.has_context, kernel.counted, lambda cpu: rng.random() < 0.05)
+    machine = played(items, covered, kernel.counted)
     differences = []
     for words, name, options, more in questions(rng, machine, kernel):
         run = subprocess.run([binary, "analyze", *words, "--json", str(folder)], capture_output=True, text=True)

@@ -19,6 +19,7 @@ class Thread:
         self.mode_known = self.kernel = self.exited = self.freed = self.had_state = False
         self.pid = self.ppid = self.comm = self.prio = None
         self.cpu = self.last_cpu = self.queued = self.woken = self.named = None
+        self.placed, self.sure = False, None  # in a queue that is known; when events proved last what it does off the CPU
         self.born = self.exit = self.free = self.creator = None
         self.met = None
         self.runs, self.preempted, self.blocked, self.left, self.migrations = [], [], [], [], []
@@ -48,6 +49,9 @@ class Machine:
     def __init__(self):
         self.cpus, self.threads, self.newest = {}, [], {}
         self.begin = self.now = None
+        self.recorded = None  # numbers of the CPUs that have events, when they are known
+        self.coming = []  # (time, "see" | "unsee", cpu): when CPUs begin or cease to be seen, in order
+        self.unseen, self.partial = set(), []  # CPUs that are not seen; the times at which some were not: [begin, end or None]
         self.cpu_rows, self.thread_rows, self.credits = [], [], []
         self.waits, self.interrupts, self.calls, self.wakes = [], [], [], []
         self.entries, self.after = [], []
@@ -104,7 +108,10 @@ class Machine:
             self.thread_rows.append((thread, thread.row[0], self.now, thread.row[1]))
 
     def finish(self):
+        self.take_losses(self.now)
         self.look()
+        for thread in self.threads:
+            self.forget_unsure(thread)
         for cpu in self.cpus.values():
             self.cpu_rows.append((cpu, cpu.row[0], self.now, *cpu.row[1:]))
         for thread in self.threads:
@@ -118,10 +125,84 @@ class Machine:
             self.cpus[number].unknown_since = self.begin
         return self.cpus[number]
 
+    # ---- CPUs that are not seen (section 2.6) ------------------------------------------------------------------------
+
+    TOGETHER = 10_000_000
+
+    def cover(self, covered, counted):
+        """The times of the streams by CPU, (begin, end or None), and how many CPUs the environment counts."""
+        self.recorded = set(covered)
+        first = min(begin for begin, _ in covered.values())
+        last = max((end for _, end in covered.values() if end is not None), default=0)
+        for cpu in {0, *range(counted), *covered}:
+            begin, end = covered.get(cpu, (None, None))
+            if begin is None or first + self.TOGETHER < begin:
+                self.coming.append((-1, "unsee", cpu))
+            if begin is not None and first + self.TOGETHER < begin:
+                self.coming.append((begin, "see", cpu))
+            if end is not None and end + self.TOGETHER < last:
+                self.coming.append((end, "unsee", cpu))
+        self.coming.sort()
+
+    def named_cpu(self, number):
+        """A CPU that an event speaks of: without events of its own it was never seen."""
+        if number not in self.cpus and self.recorded is not None and number not in self.recorded:
+            self.unseen.add(self.cpu(number))
+            self.partial = [[self.begin, None]]
+        return self.cpu(number)
+
+    def unsee(self, number):
+        cpu = self.cpu(number)
+        if cpu in self.unseen:
+            return
+        self.lose(number)
+        if not self.unseen:
+            self.partial.append([self.now, None])
+        self.unseen.add(cpu)
+
+    def see(self, number):
+        cpu = self.cpu(number)
+        if cpu not in self.unseen:
+            return
+        self.unseen.remove(cpu)
+        cpu.unknown_since = self.now if cpu.cur is None else None
+        if not self.unseen:
+            self.partial[-1][1] = self.now
+
+    def unsure_since(self, thread):
+        """Since when it is not known what a thread did off the CPU; None when it is known."""
+        if thread.cpu is not None or thread.base in ("UNKNOWN", "DEAD") or thread.over:
+            return None
+        for begin, end in self.partial:
+            if end is None or end > thread.sure:
+                return max(begin, thread.sure)
+        return None
+
+    def forget_unsure(self, thread):
+        since = self.unsure_since(thread)
+        if since is None:
+            return
+        if thread.row is not None:
+            begin, state = thread.row
+            if begin < since:
+                self.thread_rows.append((thread, begin, since, state))
+            thread.row = (max(begin, since), "UNKNOWN")
+        self.forget(thread)
+
+    def leave_to_unseen(self, thread):
+        if thread.queued in self.unseen and thread.base not in ("ZOMBIE", "DEAD"):
+            self.forget_but_show(thread)
+
+    def forget_but_show(self, thread):
+        """Forgets a thread whose state until now was known."""
+        self.look()
+        self.forget(thread)
+
     def life(self, tid):
         """A new life; what the one before did ends now."""
         before = self.newest.get(tid)
         if before is not None:
+            self.forget_unsure(before)
             if before.cpu is not None:
                 before.cpu.cur = None
             self.look()
@@ -129,7 +210,7 @@ class Machine:
             before.over = True
             before.base, before.cpu, before.stack, before.woken = "DEAD", None, [], None
         thread = Thread(tid, before.life + 1 if before else 0)
-        thread.met = self.now
+        thread.met = thread.sure = self.now
         self.newest[tid] = thread
         self.threads.append(thread)
         return thread
@@ -179,7 +260,14 @@ class Machine:
             self.begin = self.now = time
         if time < self.now:
             self.counts["time_back"] += 1
+        self.take_losses(max(self.now, time))
         self.now = max(self.now, time)
+
+    def take_losses(self, until):
+        while self.coming and (self.coming[0][0] < until or self.coming[0][:2] == (until, "see")):
+            at, what, cpu = self.coming.pop(0)
+            self.now = max(self.now, at)
+            getattr(self, what)(cpu)
 
     def take(self, time, number, concept, f, name, context=None):
         """An event: its time, its CPU, what it means, its fields, its name, and the running thread by its context."""
@@ -191,6 +279,7 @@ class Machine:
                 cpu.cur = 0
             else:
                 thread = self.alive(context)
+                self.forget_unsure(thread)
                 self.take_from_other_cpu(thread, cpu)
                 self.runs_on(thread, cpu)
         if concept is not None:
@@ -218,6 +307,7 @@ class Machine:
             cpu.cur = None
         if prev != 0:
             thread = cur if fits and cur is not None else self.alive(prev)
+            self.forget_unsure(thread)
             if since is not None and fits:
                 since = max(since, thread.named) if thread.named is not None else since
                 self.credits.append((cpu, thread, since, self.now))
@@ -229,6 +319,8 @@ class Machine:
             cpu.cur = 0
         else:
             thread = self.alive(following)
+            if not (thread.base == "WAIT_CPU" and thread.placed and thread.queued is cpu):
+                self.forget_unsure(thread)
             self.take_from_other_cpu(thread, cpu)
             self.rename(thread, f.get("next_comm"))
             thread.named = self.now
@@ -258,6 +350,7 @@ class Machine:
         else:
             base = "WAIT_CPU"
         thread.base, thread.cpu, thread.last_cpu, thread.queued, thread.named = base, None, cpu, cpu, self.now
+        thread.placed, thread.sure = True, self.now
         thread.left.append(self.now)
         if base == "WAIT_CPU":
             thread.preempted.append(self.now)
@@ -278,14 +371,32 @@ class Machine:
             thread.prio = f.get("prio")
         thread.named = self.now
         cur = cpu.cur if isinstance(cpu.cur, Thread) else None
-        if thread.woken is None:
+        slept_on = f.get("from")
+        proven = True
+        if self.unsure_since(thread) is not None:
+            if thread.base == "WAIT":
+                proven = slept_on is not None and thread.last_cpu is not None and thread.last_cpu.number == slept_on
+            elif thread.base == "WAIT_FORK":
+                proven = cur is not None and cur is thread.creator
+            elif thread.base == "WAIT_CPU" and slept_on is None:
+                proven = thread.woken is not None
+            else:
+                proven = thread.base == "WAIT_CPU" and thread.placed and thread.queued is not None and thread.queued.number == slept_on
+            if not proven:
+                self.forget_unsure(thread)
+            if not proven or thread.base != "WAIT_CPU":
+                thread.sure = self.now
+        unproven = slept_on is None and bool(self.partial) and thread.base == "UNKNOWN"
+        if thread.woken is None and not unproven:
             reason = self.reason(cpu)
             thread.woken = (self.now, cur, reason, cur.comm if cur else None)
             self.wakes.append((self.now, thread, cur, reason, thread.base))
         if thread.base in ("WAIT", "WAIT_FORK", "UNKNOWN"):
             thread.base = "WAIT_CPU"
+        thread.placed = slept_on is None and f.get("cpu") is not None
         if f.get("cpu") is not None:
-            thread.queued = self.cpu(f["cpu"])
+            thread.queued = self.named_cpu(f["cpu"])
+        self.leave_to_unseen(thread)
 
     @staticmethod
     def reason(cpu):
@@ -304,7 +415,12 @@ class Machine:
         if f["tid"] != 0:
             thread = self.known(f["tid"])
             if thread.base != "RUN":
-                thread.queued = self.cpu(f["cpu"])
+                if self.unsure_since(thread) is not None:
+                    if f.get("from") is not None and (thread.queued is None or thread.queued.number != f["from"]):
+                        self.forget_unsure(thread)
+                    thread.placed = True
+                thread.queued = self.named_cpu(f["cpu"])
+                self.leave_to_unseen(thread)
 
     def on_fork(self, cpu, f):
         child = f["child"]
@@ -327,7 +443,7 @@ class Machine:
             parent.pid = ppid
         self.rename(thread, f.get("comm") or (parent.comm if parent else None))
         thread.base, thread.mode_known, thread.exited, thread.freed = "WAIT_FORK", True, False, False
-        thread.named = thread.born = self.now
+        thread.named = thread.born = thread.sure = self.now
         thread.creator = parent
         thread.stack = [] if thread.kernel else [("syscall", None, None)]
         self.forks.append((self.now, parent, thread))
@@ -363,6 +479,8 @@ class Machine:
             self.newest[f["tid"]].prio = f["prio"]
 
     def on_frequency(self, cpu, f):
+        if self.recorded is not None and f["cpu"] not in self.recorded:
+            self.named_cpu(f["cpu"])
         if f["cpu"] in self.cpus:
             self.cpus[f["cpu"]].khz = f["khz"]
 
@@ -449,6 +567,7 @@ class Machine:
         if thread.base == "UNKNOWN":
             states = {1: "WAIT_FORK", 2: "WAIT_CPU", 3: "RUN", 4: "ZOMBIE", 5: "WAIT", 6: "WAIT_CPU", 7: "DEAD"}
             thread.base = states.get(f["status"], "UNKNOWN")
+            thread.sure = self.now
             thread.exited |= f["status"] == 3
             thread.mode_known |= f["mode"] in (0, 1, 2)
             thread.stack = {1: [("syscall", None, None)], 2: [("trap", None, None)]}.get(f["mode"], [])

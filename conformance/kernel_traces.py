@@ -9,7 +9,7 @@ CLASSES = {
                                 ("_next_comm", "text", "next_comm"), ("_next_tid", "i32", "next"), ("_next_prio", "i32", "prio")]),
     **{f"sched_{name}": ("wake", [("_comm", "text", "comm"), ("_tid", "i32", "tid"), ("_prio", "i32", "prio"), ("_target_cpu", "i32", "cpu")])
        for name in ("waking", "wakeup", "wakeup_new")},
-    "sched_migrate_task": ("migrate", [("_comm", "text", None), ("_tid", "i32", "tid"), ("_dest_cpu", "i32", "cpu")]),
+    "sched_migrate_task": ("migrate", [("_comm", "text", None), ("_tid", "i32", "tid"), ("_orig_cpu", "i32", "from"), ("_dest_cpu", "i32", "cpu")]),
     "sched_process_fork": ("fork", [("_parent_tid", "i32", "parent"), ("_parent_pid", "i32", "ppid"), ("_child_comm", "text", "comm"),
                                     ("_child_tid", "i32", "child"), ("_child_pid", "i32", "pid")]),
     "sched_process_exec": ("exec", [("_filename", "text", "name"), ("_tid", "i32", "tid")]),
@@ -73,6 +73,8 @@ class Event:
         of = {key: self.fields[name] for name, _, key in CLASSES[self.name][1] if key}
         if self.name.startswith(("syscall_entry_", "syscall_exit_")):
             of["name"] = self.name.split("_", 2)[2]
+        if self.name == "sched_waking":
+            of["from"] = of["cpu"]
         return of
 
     def __str__(self):
@@ -106,7 +108,11 @@ class Kernel:
         self.calls = {}
         self.stacks = [[] for _ in range(self.cpus)]
         self.addresses = [0x1000, 0x2000]
-        self.now = 1000
+        # CPUs whose events are missing, most of the time none; then times are long enough for streams to begin late.
+        self.missing = {cpu for cpu in range(self.cpus) if rng.random() < 0.3} if rng.random() < 0.4 else set()
+        self.scale = 1_000_000 if rng.random() < 0.4 else 1
+        self.counted = rng.choice([None, self.cpus, self.cpus + 1])
+        self.now = 1000 * self.scale
         only = rng.random() < 0.3
         self.kinds = [(make, weight) for make, weight in self.weights() if not only or weight >= 3]
 
@@ -117,8 +123,11 @@ class Kernel:
     def events(self, count):
         for _ in range(count):
             if self.rng.random() >= self.same_times:
-                self.now += self.rng.choice([1, 2, 5, 10, 30])
+                self.now += self.rng.choice([1, 2, 5, 10, 30]) * self.scale
             cpu = self.rng.randrange(self.cpus)
+            if cpu in self.missing:
+                list(self.rng.choices(*zip(*self.kinds))[0](cpu))
+                continue
             if self.rng.random() < self.losses:
                 yield Loss(self.now, cpu, self.rng.randint(1, 9))
                 continue
@@ -154,7 +163,7 @@ class Kernel:
         tid = self.tid()
         target = self.rng.randrange(self.cpus)
         if self.rng.random() < 0.15:
-            yield "sched_migrate_task", (self.comm(tid), tid, target)
+            yield "sched_migrate_task", (self.comm(tid), tid, self.rng.randrange(self.cpus), target)
         else:
             name = self.rng.choice(["sched_waking", "sched_wakeup", "sched_wakeup_new"])
             yield name, (self.comm(tid), tid, self.rng.choice([20, 120]), target)
@@ -261,7 +270,7 @@ class Kernel:
             yield "writeback_start", (1,)
 
 
-def metadata(has_context):
+def metadata(has_context, counted):
     text = """/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
 typealias integer { size = 32; align = 8; } := u32;
@@ -271,9 +280,11 @@ typealias integer { size = 64; align = 8; signed = true; } := i64;
 typealias integer { size = 64; align = 8; map = clock.monotonic.value; } := stamp;
 trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
 env { hostname = "random"; domain = "kernel"; tracer_name = "lttng-modules"; tracer_major = 2; tracer_minor = 12; };
+COUNTED
 clock { name = monotonic; freq = 1000000000; offset = 0; };
 stream { id = 0; event.header := struct { u32 id; stamp timestamp; };
 """
+    text = text.replace("COUNTED", "" if counted is None else f"env {{ nr_cpus = {counted}; }};")
     if has_context:
         text += "event.context := struct { i32 _tid; };\n"
     text += ("packet.context := struct { stamp timestamp_begin; stamp timestamp_end; u64 content_size; u64 packet_size;"
@@ -294,10 +305,12 @@ def encoded(event):
     return data
 
 
-def write(folder, items, has_context, cut):
-    """Writes events and losses as a trace; `cut(cpu)` tells before an event whether a packet ends there."""
+def write(folder, items, has_context, counted, cut):
+    """Writes events and losses as a trace; `cut(cpu)` tells before an event whether a packet ends there. Gives the times that the
+    stream of each CPU covers: a last packet that ends where it begins does not state its end."""
+    covered = {}
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "metadata").write_text(metadata(has_context))
+    (folder / "metadata").write_text(metadata(has_context, counted))
     for cpu in sorted({item.cpu for item in items if isinstance(item, Event)}):
         packets, present, lost, begin, last = [], [], 0, None, None
         for item in (item for item in items if item.cpu == cpu):
@@ -312,9 +325,11 @@ def write(folder, items, has_context, cut):
                 last = item.time
         if present:
             packets.append((begin, last, present, lost))
+        covered[cpu] = (packets[0][0], packets[-1][1] if packets[-1][0] < packets[-1][1] else None)
         data = b""
         for number, (begin, last, events, lost) in enumerate(packets):
             body = b"".join(map(encoded, events))
             size = 8 * (8 + 52 + len(body))
             data += struct.pack("<II", 0xC1FC1FC1, 0) + struct.pack("<QQQQQQI", begin, last, size, size, number, lost, cpu) + body
         (folder / f"channel0_{cpu}").write_bytes(data)
+    return covered

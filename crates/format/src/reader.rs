@@ -33,6 +33,17 @@ pub trait PacketReader: Send + Sync {
         true
     }
 
+    /// Do packets state when they began and ended, apart from the times of their events? Then a CPU that is quiet can be told
+    /// from one that was not recorded.
+    fn has_stated_times(&self) -> bool {
+        false
+    }
+
+    /// The number of CPUs that the recorder found, where it states one.
+    fn cpu_count(&self) -> Option<u64> {
+        None
+    }
+
     /// Is a packet read in the same way whatever was read before it, and at the same cost? Then several threads may read
     /// packets of one stream.
     fn reads_packets_alone(&self) -> bool {

@@ -8,7 +8,8 @@ mod sums;
 use std::collections::HashMap;
 
 use tracemill_semantics::states::{
-    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState, Woken, thread_title,
+    Comm, CpuPiece, CpuStatus, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState, Woken,
+    missing_events, thread_title,
 };
 
 use crate::calls::Slice;
@@ -342,6 +343,10 @@ impl Builder {
             self.states.tracks[track].name = thread_title(thread.comm.as_deref(), thread.tid);
         }
         self.find_parents(machines);
+        let unseen: Vec<u64> = machines.unseen_cpus().into_iter().map(|(_, cpu)| cpu).collect();
+        if !unseen.is_empty() {
+            self.states.left_out.push(missing_events(&unseen));
+        }
         self.closed()
     }
 

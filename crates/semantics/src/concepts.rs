@@ -143,6 +143,8 @@ crate::named! {
         Comm = "comm",
         /// A CPU.
         Cpu = "cpu",
+        /// The CPU on which the thread was before, or went to sleep.
+        From = "from",
         /// The thread that makes another one.
         Parent = "parent",
         /// The thread that is made.

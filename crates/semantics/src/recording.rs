@@ -13,7 +13,13 @@ pub struct Recording<'a> {
     pub process_name: Option<&'a str>,
     /// Number of the only process.
     pub process: Option<i128>,
+    /// Number of CPUs of the machine.
+    pub cpus: Option<u64>,
 }
+
+/// Names that recorders have for the number of CPUs.
+const CPU_COUNTS: [&str; 9] =
+    ["cpus", "nr_cpus", "nrcpus", "num_cpus", "ncpus", "cpu_count", "nrcpus_online", "nr_cpus_online", "online_cpus"];
 
 impl<'a> Recording<'a> {
     /// The recording of a trace.
@@ -35,6 +41,10 @@ impl<'a> Recording<'a> {
             Some(EnvValue::Integer(process)) => Some(*process),
             _ => None,
         };
-        Recording { host: text("hostname"), domain: text("domain"), process_name: text("procname"), process }
+        let cpus = CPU_COUNTS.iter().find_map(|key| match schema.env(key)? {
+            EnvValue::Integer(count) => u64::try_from(*count).ok(),
+            EnvValue::String(text) => text.parse().ok(),
+        });
+        Recording { cpus, host: text("hostname"), domain: text("domain"), process_name: text("procname"), process }
     }
 }

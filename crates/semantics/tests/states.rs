@@ -175,6 +175,11 @@ fn play(stream: &str) -> Seen {
         match name {
             "-" => drop(machines.touch(0, ns, Some(cpu), &mut seen)),
             "loss" => machines.lose(0, cpu, ns),
+            // Two CPUs have events; a CPU has none; one has them from, or until, a time.
+            "recorded" => machines.record_cpus(0, [0, 1], true),
+            "missing" => machines.miss_cpu(0, cpu),
+            "from" => machines.cover_cpu(0, cpu, Some(ns), None),
+            "until" => machines.cover_cpu(0, cpu, None, Some(ns)),
             "context" => {
                 let cpu = machines.touch(0, ns, Some(cpu), &mut seen).expect("there is a CPU");
                 let happening = Happening { concept: Concept::Running, is_legacy, values: &fields };
@@ -951,4 +956,103 @@ fn a_program_names_its_thread_as_its_namespace_calls_it() {
     // The thread has ended: its namespace may call another one so.
     let ended = play(&format!("{dump}150 0 free tid=50\n200 1 context vtid=5 vpid=4\n300 1 -"));
     assert_eq!(ended.cpu(1), "100-300 unknown ?");
+}
+
+// ---- CPUs that are not seen -----------------------------------------------------------------------------------------
+
+#[test]
+fn an_unseen_cpu_takes_what_is_queued_there() {
+    let seen = play(
+        "0 0 recorded
+         100 0 switch prev=0 next=5
+         150 0 wake tid=6 cpu=0 from=0
+         160 0 wake tid=6 cpu=7
+         200 0 switch prev=5 next=6 state=1
+         300 0 -",
+    );
+    // The wake put it on a CPU that has no events: what it did until its switch is not known, nor how long it waited.
+    assert_eq!(seen.thread(6), "150-160 WAIT_CPU, 200-300 RUN/unknown");
+    assert_eq!(seen.waits, [""; 0]);
+    assert_eq!(seen.cpu(7), "100-300 unknown ?");
+    assert_eq!(seen.machines.as_ref().expect("it was played").unseen_cpus(), [(0, 7)]);
+    let moved = play(
+        "0 0 recorded
+         100 0 switch prev=5 next=6 state=0
+         150 0 migrate tid=5 cpu=7 from=0
+         200 0 switch prev=6 next=5 state=1
+         300 0 -",
+    );
+    assert_eq!(moved.thread(5), "100-150 WAIT_CPU, 200-300 RUN/unknown");
+}
+
+#[test]
+fn a_wait_is_known_when_its_wake_proves_it() {
+    let stream = |wake: &str| {
+        play(&format!(
+            "0 0 recorded
+             0 3 missing
+             100 0 switch prev=0 next=5
+             110 0 sys_entry name=read
+             120 0 switch prev=5 next=0 state=1
+             {wake}
+             220 0 switch prev=0 next=5
+             230 0 sys_exit ret=1
+             300 0 -"
+        ))
+    };
+    let proven = stream("200 0 wake tid=5 cpu=0 from=0\n201 0 wake tid=5 cpu=0");
+    let rows = "100-110 RUN/unknown, 110-120 RUN/syscall, 120-200 WAIT, 200-220 WAIT_CPU, 220-230 RUN/syscall, 230-300 RUN/user";
+    assert_eq!(proven.thread(5), rows);
+    assert_eq!((proven.waits.len(), proven.calls.len()), (1, 1));
+    // It slept on another CPU; the wake does not say where; another wake came before; nothing put it into the queue.
+    let rows = "100-110 RUN/unknown, 110-120 RUN/syscall, 200-220 WAIT_CPU, 220-230 RUN/unknown, 230-300 RUN/user";
+    let elsewhere = stream("200 0 wake tid=5 cpu=1 from=1\n201 0 wake tid=5 cpu=0");
+    assert_eq!((elsewhere.thread(5).as_str(), elsewhere.waits.len(), elsewhere.calls.len()), (rows, 1, 0));
+    let second = stream("200 0 wake tid=5 cpu=0");
+    assert_eq!((second.thread(5).as_str(), second.waits.len(), second.calls.len()), (rows, 0, 0));
+    let rows = "100-110 RUN/unknown, 110-120 RUN/syscall, 120-200 WAIT, 220-230 RUN/unknown, 230-300 RUN/user";
+    let unplaced = stream("200 0 wake tid=5 cpu=0 from=0");
+    assert_eq!((unplaced.thread(5).as_str(), unplaced.waits.len(), unplaced.calls.len()), (rows, 0, 0));
+    let twice = "180 0 wake tid=5 cpu=0 from=0\n200 0 wake tid=5 cpu=0 from=0\n201 0 wake tid=5 cpu=0";
+    let rows = "100-110 RUN/unknown, 110-120 RUN/syscall, 120-180 WAIT, 200-220 WAIT_CPU, 220-230 RUN/unknown, 230-300 RUN/user";
+    assert_eq!(stream(twice).thread(5), rows);
+}
+
+#[test]
+fn a_thread_that_ran_unseen_has_no_wait() {
+    let seen = play(
+        "0 0 recorded
+         0 3 missing
+         100 0 switch prev=0 next=5
+         120 0 switch prev=5 next=6 state=1
+         140 0 switch prev=6 next=5 state=0
+         160 0 fork parent=5 child=8
+         170 0 wake tid=8 cpu=0
+         180 1 fork parent=5 child=9
+         190 0 -",
+    );
+    // Nothing woke thread 5, and nobody knows when it went to run; 6 is in the queue, but may have been taken from it.
+    assert_eq!(seen.thread(5), "100-120 RUN/unknown, 140-190 RUN/unknown");
+    assert_eq!(seen.thread(6), "120-140 RUN/unknown");
+    // A child is woken by its parent; what is open at the end may have ended unseen.
+    assert_eq!((seen.thread(8), seen.thread(9)), ("160-170 WAIT_FORK".to_string(), String::new()));
+}
+
+#[test]
+fn a_cpu_is_seen_again() {
+    let seen = play(
+        "0 0 recorded
+         150 1 from
+         400 0 until
+         100 0 switch prev=0 next=5
+         120 0 switch prev=5 next=6 state=1
+         180 1 switch prev=5 next=0 state=1
+         200 0 wake tid=5 cpu=0 from=1
+         400 0 switch prev=6 next=5 state=0
+         500 1 -",
+    );
+    // Thread 5 ran on CPU 1 at 150, which is when that begins to be seen.
+    assert_eq!(seen.thread(5), "100-120 RUN/unknown, 180-200 WAIT, 200-400 WAIT_CPU");
+    assert_eq!(seen.cpu(0), "100-120 unknown 5, 120-400 unknown 6, 400-500 unknown ?");
+    assert_eq!(seen.cpu(1), "100-180 unknown ?, 180-500 idle 0");
 }

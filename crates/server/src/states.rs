@@ -430,6 +430,26 @@ mod tests {
     }
 
     #[test]
+    fn a_cpu_without_events_is_said_to_be_missing() {
+        let mut traces = opened(Selection::default());
+        traces.streams = streams(&traces.session, &["channel0_0".to_string()]).expect("there is such a stream");
+        let kept = follow(&traces, &Arc::default()).expect("a kernel's trace");
+        let said = &kept.states.left_out;
+        assert!(said.iter().any(|text| text.starts_with("events of cpu 1 are missing")), "{said:?}");
+        // No thread is shown to wait for longer than it does with all events.
+        let all = follow(&opened(Selection::default()), &Arc::default()).expect("a kernel's trace");
+        let track = all.find("s0.643.0").expect("oven-log");
+        let whole: Vec<_> = all.states.pieces(track).collect();
+        let part = kept.find("s0.643.0").expect("oven-log");
+        for piece in kept.states.pieces(part).filter(|piece| piece.name != UNKNOWN) {
+            let is_same = |own: &&tracemill_lod::states::Piece| {
+                own.from <= piece.from && piece.to <= own.to && own.name == piece.name
+            };
+            assert!(whole.iter().any(|own| is_same(&own)), "{piece:?}");
+        }
+    }
+
+    #[test]
     fn a_filter_leaves_no_states() {
         let mut traces = opened(Selection::default());
         let expression = tracemill_engine::filter::Expression::parse("cpu == 0").expect("a filter");

@@ -4,6 +4,7 @@
 //! | file | what |
 //! |---|---|
 //! | `reader` | from events to concepts |
+//! | `coverage` | which CPUs the streams cover, and when |
 //! | `all` | several analyses as one, and once for each period |
 //! | `states`, `cpu`, `sched`, `irq`, `syscalls`, `io`, `memory`, `locks`, `processes`, `stats`, `path` | the analyses |
 //! | `periods` | the analysis whose spans the user names |
@@ -19,6 +20,7 @@
 mod all;
 mod asked;
 mod condition;
+mod coverage;
 mod cpu;
 mod files;
 mod forms;
@@ -339,8 +341,10 @@ impl<'a> Reading<'a> {
         let Reading { input, reader, machine_names, watched } = self;
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
+        let mut machines = Machines::new(machine_names.len() as u32);
+        coverage::cover(&mut machines, &reader, input.session, input.streams);
         let state = RefCell::new(State {
-            machines: Machines::new(machine_names.len() as u32),
+            machines,
             all,
             left: LeftOut::default(),
             early: vec![Vec::new(); input.streams.len()],
@@ -371,6 +375,7 @@ impl<'a> Reading<'a> {
             (begin, end_ns.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
         });
         let notes = left.notes(&machines);
+        let unseen: Vec<u64> = machines.unseen_cpus().into_iter().map(|(_, cpu)| cpu).collect();
         let All { mut analyses, per, .. } = all;
         let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {
             let period = per.as_ref().map(|per| &per.periods[at / per.each]);
@@ -379,6 +384,7 @@ impl<'a> Reading<'a> {
             let own = std::mem::take(&mut table.notes);
             table.notes = notes.iter().copied().chain(own).collect();
             table.lost_on = left.lost_on.iter().copied().collect();
+            table.unseen = unseen.clone();
             table.sort();
             table
         };
@@ -478,6 +484,7 @@ impl State<'_> {
             (own, Some(known)) if own == shared.cpu => known,
             (Some(own), _) => {
                 let cpu = machines.cpu_or_new(shared.machine, own);
+                machines.meet_cpu(cpu);
                 if shared.cpu == Some(own) {
                     shared.known_cpu.set(Some(cpu));
                     cpus[shared.stream].1 = Some(cpu);
@@ -536,6 +543,7 @@ impl LeftOut {
             ("bad_fields", counts.bad_fields),
             ("time_back", counts.time_back),
             ("too_deep", counts.too_deep),
+            ("unseen_cpus", machines.unseen_cpus().len() as u64),
             ("untimed", self.untimed),
         ];
         always.into_iter().chain(more.into_iter().filter(|(_, count)| *count > 0)).collect()

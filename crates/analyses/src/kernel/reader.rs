@@ -13,7 +13,7 @@ use tracemill_engine::event::Event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader};
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema};
+use tracemill_model::schema::{EventClassId, FieldClassId, FieldKind, LabelList, Schema, StreamClassId};
 use tracemill_semantics::states::{CpuIndex, Values, returns};
 use tracemill_semantics::{Concept, Concepts, CpuOf, Field, Origin, Recording, Tie};
 
@@ -32,8 +32,9 @@ pub(crate) struct Reader {
 }
 
 /// Meaning of the events of a class.
-#[derive(Default)]
 pub(crate) struct Class {
+    /// Its stream class.
+    stream: StreamClassId,
     /// The concept.
     pub(crate) tie: Option<Box<Bound>>,
     /// The thread that a context names.
@@ -146,6 +147,18 @@ impl Reader {
         self.classes[trace].iter().filter_map(|class| class.tie.as_ref()).any(|bound| bound.tie.concept == concept)
     }
 
+    /// Can a trace have events of a concept with a field?
+    pub(crate) fn has_field(&self, trace: usize, concept: Concept, field: Field) -> bool {
+        let ties = self.classes[trace].iter().filter_map(|class| class.tie.as_ref());
+        ties.filter(|bound| bound.tie.concept == concept).any(|bound| bound.tie.origin(field).is_some())
+    }
+
+    /// Can the streams of a class have events of a concept?
+    pub(crate) fn stream_has(&self, trace: usize, stream: StreamClassId, concept: Concept) -> bool {
+        let own = self.classes[trace].iter().filter(|class| class.stream == stream);
+        own.filter_map(|class| class.tie.as_ref()).any(|bound| bound.tie.concept == concept)
+    }
+
     /// The concepts that the traces can have events of.
     pub(crate) fn concepts(&self) -> HashSet<Concept> {
         let classes = || self.classes.iter().flat_map(|of| &**of);
@@ -225,7 +238,7 @@ fn classes_of(schema: &Schema, concepts: &Concepts) -> Vec<Class> {
         let id = EventClassId(at as u32);
         let (tie, running) = (bound(concepts.tie(schema, id)), bound(concepts.running(schema, id)));
         let is_met = Cell::new(tie.is_none() && running.is_none());
-        Class { tie, running, has_no_exit: false, is_met }
+        Class { stream: schema.event(id).stream, tie, running, has_no_exit: false, is_met }
     };
     let mut classes: Vec<Class> = (0..schema.events().len()).map(class).collect();
     // Exits that the trace can have: all when one of them says no name.

@@ -194,6 +194,8 @@ pub struct Table {
     pub notes: Vec<(&'static str, u64)>,
     /// CPUs that lost events.
     pub lost_on: Vec<u64>,
+    /// CPUs whose events are not there, or not for all of the time.
+    pub unseen: Vec<u64>,
     /// Columns of values and a bar of their sizes.
     pub is_histogram: bool,
     /// Are percentiles exact?

@@ -8,6 +8,7 @@ use tracemill_analyses::kernel::text::{
 use tracemill_analyses::kernel::{Column, PeriodOf, Table, Unit, Value};
 use tracemill_codec::text::escaped;
 use tracemill_codec::text::out::Out;
+use tracemill_semantics::states::{list_of_cpus, missing_events};
 
 use super::analyze_rows::Paged;
 use crate::args::{AnalyzeOptions, When};
@@ -249,14 +250,12 @@ fn put_notes(out: &mut Out, table: &Table, look: &Look) {
         out.put(b"percentiles of groups with more than a million spans are within 1 %\n");
     }
     for (name, count) in table.notes.iter().filter(|(name, count)| *count > 0 && *name != "events") {
+        let (color, plain) = if look.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
         if *name == "losses" {
-            let cpus: Vec<String> = table.lost_on.iter().map(u64::to_string).collect();
-            let on = if cpus.len() == 1 { "cpu" } else { "cpus" };
-            let cpus = cpus.join(", ");
-            let (color, plain) = if look.is_colored { ("\x1b[33m", "\x1b[0m") } else { ("", "") };
-            out.put_fmt(format_args!(
-                "{color}{count} events lost on {on} {cpus}; what they touched is unknown{plain}\n"
-            ));
+            let cpus = list_of_cpus(&table.lost_on);
+            out.put_fmt(format_args!("{color}{count} events lost on {cpus}; what they touched is unknown{plain}\n"));
+        } else if *name == "unseen_cpus" {
+            out.put_fmt(format_args!("{color}{}{plain}\n", missing_events(&table.unseen)));
         } else {
             let words = name.replace('_', " ");
             let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };

@@ -350,6 +350,10 @@ pub struct Reader {
 }
 
 impl PacketReader for Reader {
+    fn has_stated_times(&self) -> bool {
+        true
+    }
+
     fn reads_packets_alone(&self) -> bool {
         true
     }

@@ -48,7 +48,10 @@ fn open_file(storage: &dyn Storage, found: &Found) -> Result<OpenTrace> {
     let Opener { schema, streams: infos, classes, .. } = opener;
     let (unusable, ambiguous) = (std::mem::take(&mut container.unusable), std::mem::take(&mut container.ambiguous));
     let oddities = FormatOddities::new(unusable, ambiguous);
-    let mut trace = OpenTrace::of_file(found, schema, Arc::new(Reader { streams: infos, classes, oddities }));
+    let listed = buffers.first().map_or(0, |top| top.cpus.len() as u64);
+    let cpus = container.options.cpus.map_or(listed, u64::from);
+    let reader = Reader { streams: infos, classes, oddities, cpus: Some(cpus).filter(|cpus| *cpus > 0) };
+    let mut trace = OpenTrace::of_file(found, schema, Arc::new(reader));
     trace.own_name = found.name.clone();
     trace.streams = streams;
     trace.sections = sections(&container, &buffers);

@@ -35,6 +35,8 @@ pub(crate) struct Reader {
     pub(crate) classes: HashMap<StreamClassId, Classes>,
     /// What is odd about formats.
     pub(crate) oddities: FormatOddities,
+    /// The number of CPUs that the recorder found.
+    pub(crate) cpus: Option<u64>,
 }
 
 /// Properties of a stream.
@@ -155,6 +157,10 @@ impl StreamInfo {
 }
 
 impl PacketReader for Reader {
+    fn cpu_count(&self) -> Option<u64> {
+        self.cpus
+    }
+
     fn reads_packets_alone(&self) -> bool {
         true
     }

@@ -105,6 +105,9 @@ pub struct Cpu {
     /// Since when its thread is unknown, until a switch or a context names it.
     pub(super) unknown_since: Option<Ns>,
     pub(super) piece: (Ns, Current, CpuStatus),
+    /// Are its events not there, now or at some time?
+    pub(super) is_unseen: bool,
+    pub(super) was_unseen: bool,
 }
 
 impl Cpu {
@@ -120,6 +123,8 @@ impl Cpu {
             raises: Vec::new(),
             unknown_since: Some(begin),
             piece: (begin, Current::Unknown, CpuStatus::Unknown),
+            is_unseen: false,
+            was_unseen: false,
         }
     }
 

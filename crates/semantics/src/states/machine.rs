@@ -6,6 +6,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::calls::{CallName, CallNames};
+use super::coverage::Coverage;
 use super::cpu::{Cpu, CpuStatus, Current};
 use super::newest::Newest;
 use super::observer::{CpuPiece, Observer, ThreadPiece};
@@ -16,7 +17,7 @@ use crate::{Concept, Field};
 pub type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Numbers of CPUs that only the payload of an event names: below this.
-const MAX_QUEUED: u64 = 1 << 16;
+pub(super) const MAX_NAMED: u64 = 1 << 16;
 
 /// Time in ns since the origin of the clock.
 pub type Ns = i128;
@@ -145,6 +146,26 @@ impl Default for Visitors {
     }
 }
 
+/// What happens to the events of a CPU; at one time in this order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum LossKind {
+    /// They are there from here on.
+    SeenAgain,
+    /// Some were lost, maybe from here on.
+    Lost,
+    /// They are not there behind this time.
+    Unseen,
+}
+
+/// A loss that has not taken effect.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Loss {
+    pub(super) at: Ns,
+    pub(super) kind: LossKind,
+    pub(super) machine: u32,
+    pub(super) cpu: u64,
+}
+
 /// Some machines, at a time.
 ///
 /// Memory: some hundred bytes for a thread that lives, 64 for one that the kernel has forgotten.
@@ -167,7 +188,8 @@ pub struct Machines {
     pub(super) begin: Option<Ns>,
     pub(super) now: Ns,
     /// Losses that did not take effect yet.
-    losses: BinaryHeap<Reverse<(Ns, u32, u64)>>,
+    losses: BinaryHeap<Reverse<Loss>>,
+    pub(super) coverage: Coverage,
     pub(super) counts: Counts,
     count: u32,
 }
@@ -188,6 +210,7 @@ impl Machines {
             begin: None,
             now: 0,
             losses: BinaryHeap::new(),
+            coverage: Coverage::default(),
             counts: Counts::default(),
             count,
         }
@@ -304,30 +327,40 @@ impl Machines {
             self.counts.time_back += 1;
         }
         let ns = ns.max(self.now);
-        while let Some(&Reverse((at, of, number))) = self.losses.peek() {
-            if at > ns {
-                break;
-            }
-            self.losses.pop();
-            self.now = self.now.max(at);
-            let cpu = self.cpu_or_new(of, number);
-            self.lose_now(cpu, observer);
-        }
+        self.take_losses(ns, observer);
         self.now = ns;
     }
 
     /// Events may have been lost on a CPU from a time on: what was known of it is not known any more.
     pub fn lose(&mut self, machine: u32, cpu: u64, at: Ns) {
-        self.losses.push(Reverse((at, machine, cpu)));
+        self.push_loss(Loss { at, kind: LossKind::Lost, machine, cpu });
+    }
+
+    pub(super) fn push_loss(&mut self, loss: Loss) {
+        self.losses.push(Reverse(loss));
+    }
+
+    /// Losses take effect until a time. Events of that time come from CPUs that are unseen behind it.
+    fn take_losses(&mut self, until: Ns, observer: &mut (impl Observer + ?Sized)) {
+        while let Some(&Reverse(Loss { at, kind, machine, cpu })) = self.losses.peek() {
+            if at > until || at == until && kind == LossKind::Unseen {
+                break;
+            }
+            self.losses.pop();
+            self.now = self.now.max(at);
+            let cpu = self.cpu_or_new(machine, cpu);
+            match kind {
+                LossKind::SeenAgain => self.see_now(cpu),
+                LossKind::Lost => self.lose_now(cpu, observer),
+                LossKind::Unseen => self.unsee_now(cpu, observer),
+            }
+        }
     }
 
     /// Ends all pieces that are open.
     pub fn finish(&mut self, observer: &mut (impl Observer + ?Sized)) {
-        while let Some(Reverse((at, of, number))) = self.losses.pop() {
-            if self.begin.is_some() && at <= self.now {
-                let cpu = self.cpu_or_new(of, number);
-                self.lose_now(cpu, observer);
-            }
+        if self.begin.is_some() {
+            self.take_losses(self.now, observer);
         }
         for at in 0..self.cpus.len() {
             let (current, status) = (self.cpus[at].piece.1, self.cpus[at].piece.2);
@@ -335,6 +368,7 @@ impl Machines {
             self.cpus[at].piece = (self.now, current, status);
         }
         for at in 0..self.threads.len() {
+            self.forget_unsure(ThreadIndex(at as u32), observer);
             self.end_thread_piece(ThreadIndex(at as u32), observer);
         }
     }
@@ -378,6 +412,7 @@ impl Machines {
     pub(super) fn new_life(&mut self, machine: u32, tid: i64, observer: &mut (impl Observer + ?Sized)) -> ThreadIndex {
         let before = self.find_thread(machine, tid);
         if let Some(before) = before {
+            self.forget_unsure(before, observer);
             if let Some(cpu) = self.thread(before).running() {
                 self.set_current(cpu, Current::Unknown, observer);
             }
@@ -387,7 +422,7 @@ impl Machines {
         }
         let thread = ThreadIndex(self.threads.len() as u32);
         let life = before.map_or(0, |before| self.thread(before).life() + 1);
-        let live = Live { piece: (self.now, Some(ThreadState::Unknown)), ..Live::default() };
+        let live = Live { piece: (self.now, Some(ThreadState::Unknown)), sure_at: self.now, ..Live::default() };
         self.threads.push(Thread::new(machine, tid, life, live));
         self.newest.push(&self.threads);
         observer.born(self, thread, self.now);
@@ -446,12 +481,12 @@ impl Machines {
     /// As [`queue`](Self::queue), by the number of the CPU: only one that has events can lose some.
     pub(super) fn queue_on(&mut self, thread: ThreadIndex, machine: u32, number: i64) {
         // A number that no machine has must not make a CPU with each event.
-        let Some(number) = u64::try_from(number).ok().filter(|number| *number < MAX_QUEUED) else { return };
-        let cpu = self.cpu_or_new(machine, number);
+        let Some(number) = u64::try_from(number).ok().filter(|number| *number < MAX_NAMED) else { return };
+        let cpu = self.named_cpu(machine, number);
         self.queue(thread, cpu);
     }
 
-    fn lose_now(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+    pub(super) fn lose_now(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
         let of = &mut self.cpus[cpu.0 as usize];
         of.stack.clear();
         of.raises.clear();
@@ -539,7 +574,7 @@ impl Machines {
         if before == Some(state) {
             return;
         }
-        self.tell_thread_piece(thread, from, before, observer);
+        self.tell_thread_piece(thread, (from, self.now), before, observer);
         let now = self.now;
         if let Some(live) = self.live(thread) {
             live.piece = (now, Some(state));
@@ -584,18 +619,18 @@ impl Machines {
             (None, Some(since)) => (self.begin.unwrap_or(self.now) + Ns::from(since), Some(ThreadState::Dead)),
             (None, None) => return,
         };
-        self.tell_thread_piece(thread, from, state, observer);
+        self.tell_thread_piece(thread, (from, self.now), state, observer);
     }
 
     #[inline]
-    fn tell_thread_piece(
+    pub(super) fn tell_thread_piece(
         &self,
         thread: ThreadIndex,
-        from: Ns,
+        (from, to): (Ns, Ns),
         state: Option<ThreadState>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < self.now) else { return };
-        observer.thread_piece(self, &ThreadPiece { thread, from, to: self.now, state });
+        let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < to) else { return };
+        observer.thread_piece(self, &ThreadPiece { thread, from, to, state });
     }
 }

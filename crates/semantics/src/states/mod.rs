@@ -44,6 +44,7 @@
 //! ```
 
 mod calls;
+mod coverage;
 mod cpu;
 mod machine;
 mod newest;
@@ -51,6 +52,7 @@ mod observer;
 mod rules;
 mod thread;
 
+pub use coverage::{list_of_cpus, missing_events};
 pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
 pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};

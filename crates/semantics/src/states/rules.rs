@@ -91,7 +91,7 @@ impl Machines {
             (Concept::DumpTask, _) => self.dump_task(machine, happening, observer),
             (Concept::Frequency, _) => {
                 let number = happening.number(Field::Cpu).and_then(|number| u64::try_from(number).ok());
-                if let Some(cpu) = number.and_then(|number| self.find_cpu(machine, number)) {
+                if let Some(cpu) = number.and_then(|number| self.spoken_cpu(machine, number)) {
                     self.cpus[cpu.0 as usize].khz = happening.number(Field::Khz);
                 }
             }
@@ -121,6 +121,7 @@ impl Machines {
             return;
         }
         let thread = self.alive(machine, tid, observer);
+        self.forget_unsure(thread, observer);
         self.leave_other_cpu(thread, cpu, observer);
         self.threads[thread.0 as usize].learn(Number::Pid, || happening.number(Field::Pid));
         self.learn_name(thread, happening);
@@ -185,6 +186,7 @@ impl Machines {
             // The thread that runs is alive.
             let running = current.thread().filter(|_| is_consistent);
             let thread = running.unwrap_or_else(|| self.alive(machine, prev, observer));
+            self.forget_unsure(thread, observer);
             if let Some(since) = unknown_since.filter(|_| is_consistent) {
                 let named = self.live(thread).and_then(|live| live.named_at);
                 let from = named.map_or(since, |named| named.max(since));
@@ -198,6 +200,9 @@ impl Machines {
             Current::Idle
         } else {
             let thread = self.alive(machine, next, observer);
+            if !self.is_placed_on(thread, cpu) {
+                self.forget_unsure(thread, observer);
+            }
             self.leave_other_cpu(thread, cpu, observer);
             self.turn_to(thread, cpu, happening, observer);
             Current::Thread(thread)
@@ -221,6 +226,7 @@ impl Machines {
         live.base = base_after(state, live.has_exited, live.is_freed, happening.is_legacy);
         // Its wake is kept when nothing told that it began to run: a wait ends with a switch to the thread.
         (live.running, live.last_cpu, live.named_at) = (None, Some(cpu), Some(now));
+        (live.sure_at, live.is_placed) = (now, true);
         let how = match live.base {
             Base::WaitCpu => RunEnd::Preempted,
             Base::Wait => RunEnd::Blocked,
@@ -308,25 +314,31 @@ impl Machines {
         self.learn_name(thread, happening);
         let now = self.now;
         let waker = cpu.and_then(|cpu| self.cpu(cpu).current.thread());
+        let from = happening.number(Field::From);
+        let may_be_first = self.check_wake(thread, from, waker, observer);
         let reason = cpu.map_or(Reason::Unknown, |cpu| self.reason(cpu));
         let woken = Woken { thread, at: now, cpu, waker, reason };
         self.threads[thread.0 as usize].learn(Number::Prio, || happening.number(Field::Prio));
         let Some(live) = self.live(thread) else { return };
         live.named_at = Some(now);
-        let is_first = live.woken.is_none();
+        let is_first = live.woken.is_none() && may_be_first;
         if is_first {
             live.woken = Some(woken);
         }
         if matches!(live.base, Base::Wait | Base::WaitFork | Base::Unknown) {
             live.base = Base::WaitCpu;
         }
-        if let Some(number) = happening.number(Field::Cpu) {
+        let target = happening.number(Field::Cpu);
+        // The CPU on which it slept is not the one where it will run.
+        live.is_placed = from.is_none() && target.is_some();
+        if let Some(number) = target {
             self.queue_on(thread, machine, number);
         }
         if is_first {
             observer.woken(self, &woken);
         }
         self.refresh_thread(thread, observer);
+        self.leave_to_unseen(thread, observer);
     }
 
     /// Decision K7.
@@ -362,9 +374,12 @@ impl Machines {
             return;
         }
         let thread = self.known(machine, tid, observer);
-        if self.base(thread) != Base::Run {
-            self.queue_on(thread, machine, cpu);
+        if self.base(thread) == Base::Run {
+            return;
         }
+        self.check_migration(thread, happening.number(Field::From), observer);
+        self.queue_on(thread, machine, cpu);
+        self.leave_to_unseen(thread, observer);
     }
 
     fn fork(&mut self, machine: u32, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
@@ -411,7 +426,7 @@ impl Machines {
             live.is_mode_known = true;
             // An end that was seen of a thread of which nothing else is known was that of another one.
             (live.has_exited, live.is_freed) = (false, false);
-            live.named_at = Some(now);
+            (live.named_at, live.sure_at) = (Some(now), now);
             live.stack.clear();
             if !is_kernel {
                 live.stack.push(Frame::unseen(false));
@@ -593,7 +608,7 @@ impl Machines {
             of.set_kernel(true);
         }
         self.learn_name(thread, happening);
-        let (mode, status) = (happening.number(Field::Mode), happening.number(Field::Status));
+        let (mode, status, now) = (happening.number(Field::Mode), happening.number(Field::Status), self.now);
         if let Some(live) = self.live(thread)
             && live.base == Base::Unknown
         {
@@ -607,6 +622,7 @@ impl Machines {
                 _ => Base::Unknown,
             };
             live.has_exited |= status == Some(3);
+            live.sure_at = now;
             live.is_mode_known |= matches!(mode, Some(0..=2));
             live.stack.clear();
             if let Some(mode @ 1..=2) = mode {

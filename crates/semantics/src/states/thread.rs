@@ -190,6 +190,10 @@ pub(super) struct Live {
     /// The CPU that it ran on last or is queued on.
     pub(super) queued: Option<CpuIndex>,
     pub(super) woken: Option<Woken>,
+    /// Is it known to stand in the queue of that CPU?
+    pub(super) is_placed: bool,
+    /// The time at which events proved last what it does off the CPU.
+    pub(super) sure_at: Ns,
     /// When a switch, a wake or a fork named it last.
     pub(super) named_at: Option<Ns>,
     pub(super) has_exited: bool,

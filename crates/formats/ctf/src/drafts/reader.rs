@@ -26,6 +26,10 @@ pub(super) struct Reader {
 }
 
 impl PacketReader for Reader {
+    fn has_stated_times(&self) -> bool {
+        true
+    }
+
     fn parts(&self) -> Result<Vec<Part>> {
         Ok(super::write::parts(self.metadata.bytes(), &self.text, &self.identity))
     }

@@ -153,6 +153,10 @@ impl Reader {
 const ANNOUNCE_FROM: u64 = 128 << 10;
 
 impl PacketReader for Reader {
+    fn has_stated_times(&self) -> bool {
+        true
+    }
+
     fn call_events(&self) -> &'static [tracemill_format::calls::CallEvents] {
         super::CALLS
     }

@@ -115,6 +115,10 @@ impl Reader {
 }
 
 impl PacketReader for Reader {
+    fn has_stated_times(&self) -> bool {
+        true
+    }
+
     fn parts(&self) -> Result<Vec<Part>> {
         let mut parts = files::parts_of(&self.parts);
         for Kept { name, bytes } in &self.kept {
