@@ -6,7 +6,7 @@ import tempfile
 
 
 def check(program, folder):
-    for name, lines, hidden in [("secret.jsonl", 2, "secret"), ("v.jsonl", 3, "bad"), ("min-cpel.jsonl", 1, "nul")]:
+    for name, lines, hidden in [("secret.jsonl", 2, "secret"), ("v.jsonl", 3, "bad"), ("min-cpel.jsonl", 1, "\"nul\"")]:
         run = subprocess.run([program, "print", "--format", "jsonl", folder / name], capture_output=True, text=True)
         shown = run.stdout.splitlines()
         if run.returncode != 3 or len(shown) != lines or hidden in run.stdout or "U+0000" not in run.stderr:

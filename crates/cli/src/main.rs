@@ -10,7 +10,7 @@ mod report;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Usage;
-use clap::{CommandFactory, Parser};
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 use report::Outcome;
@@ -31,7 +31,12 @@ fn main() -> ExitCode {
             return Outcome::WrongUsage.exit_code();
         }
     };
-    let cli = Cli::try_parse_from(words).unwrap_or_else(|error| {
+    let mut program = Cli::command();
+    let parsed = program.try_get_matches_from_mut(words).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))?;
+        Ok((cli, args::paths::check(&program, &matches)))
+    });
+    let (cli, paths) = parsed.unwrap_or_else(|error| {
         if error.kind() == Usage::DisplayHelp {
             help(std::env::args().skip(1).collect());
         }
@@ -41,6 +46,10 @@ fn main() -> ExitCode {
         }
         error.exit()
     });
+    if let Err(error) = paths {
+        report::error(&error);
+        return Outcome::WrongUsage.exit_code();
+    }
     if !matches!(cli.command, Command::Record(_) | Command::View(_) | Command::Tui(_) | Command::Cluster(_)) {
         interrupt::watch();
     }

@@ -249,3 +249,38 @@ fn what_killed_runs_left_is_removed_by_the_next_one() {
         assert_eq!(names(&folder, "."), kept, "{command}");
     }
 }
+
+/// What a command reads beside its traces is no output: files of keys, of symbols, of options, and standard input.
+#[cfg(unix)]
+#[test]
+fn side_inputs_are_not_replaced() {
+    let folder = Folder::new();
+    trace_with_calls(&folder, "calls");
+    folder.file("secret", "a passphrase\n").file("syms/prog.sym", "0 T main\n").file("options", "--no-pager\n");
+    std::os::unix::fs::symlink(folder.path("secret"), folder.path("link")).expect("a link can be made");
+    fs::hard_link(folder.path("syms/prog.sym"), folder.path("hard")).expect("a link can be made");
+    for (command, option) in [
+        ("convert --force --to ctf2 -o secret --key-file secret calls", "--key-file"),
+        ("convert --force --to jsonl -o link --passphrase-file secret calls", "--passphrase-file"),
+        ("convert --force --to jsonl -o secret --pointdefs link calls", "--pointdefs"),
+        ("convert --to jsonl -o new --loss-report secret --key-file link calls", "--key-file"),
+        ("print -o secret --key-file link calls", "--key-file"),
+        ("report -d calls -o syms/prog.sym --with-syms syms", "--with-syms"),
+        ("replay -d calls -o hard --with-syms syms", "--with-syms"),
+        ("replay -d calls -o new --logfile hard --with-syms syms", "--with-syms"),
+        ("report -d calls -o options --opt-file options", "--opt-file"),
+        ("analyze cpu -o secret --concepts secret calls", "--concepts"),
+        ("replay -d calls -o new --logfile new", "same file"),
+    ] {
+        let before = util::content(&folder.path("."));
+        folder.run(command).ends(2, &[option]);
+        assert!(util::content(&folder.path(".")) == before, "{command}");
+    }
+    let lines = folder.run("convert --to jsonl -o - calls").stdout;
+    folder.file("lines.jsonl", &lines);
+    let mut command = util::command();
+    command.current_dir(folder.path(".")).args(["convert", "--force", "--to", "ctf2", "-o", "lines.jsonl", "-"]);
+    command.stdin(fs::File::open(folder.path("lines.jsonl")).expect("it was written"));
+    Run::of(command.output().expect("it runs")).ends(2, &["standard input"]);
+    assert_eq!(fs::read_to_string(folder.path("lines.jsonl")).expect("it is there"), lines);
+}

@@ -302,6 +302,42 @@ pub fn refuse_input(what: &str, output: &Path, inputs: &[PathBuf]) -> Result<()>
     Ok(())
 }
 
+/// Refuses an output that is a file which `option` names, or contains it, or is one of the files in a folder which it
+/// names: writing it would destroy what is read. `-` is standard input, when that is a file.
+///
+/// # Errors
+/// Wrong usage when it is refused.
+pub fn refuse_side_input(what: &str, output: &Path, input: &Path, option: &str) -> Result<()> {
+    let input = if input == Path::new("-") { Path::new("/dev/stdin") } else { input };
+    if is_flow(output) || fs::metadata(input).is_ok_and(|of| !of.is_file() && !of.is_dir()) {
+        return Ok(());
+    }
+    let inside = fs::read_dir(input).into_iter().flatten().flatten().any(|entry| are_one(&entry.path(), output));
+    if !inside && !are_one(input, output) && !canonical(input).starts_with(canonical(output)) {
+        return Ok(());
+    }
+    let what_is = if inside || input.is_dir() { "a file of the folder that" } else { "the file that" };
+    let message = match option {
+        "standard input" => format!("the {what} would replace the file that standard input is read from"),
+        option => format!("the {what} would replace {what_is} {option} reads"),
+    };
+    Err(Error::misuse(message).in_file(output).with_help("give another name"))
+}
+
+/// Are both the same file or folder, by whatever names?
+#[cfg(unix)]
+pub fn are_one(a: &Path, b: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let identity = |path: &Path| fs::metadata(path).ok().map(|of| (of.dev(), of.ino()));
+    identity(a).is_some_and(|own| identity(b) == Some(own))
+}
+
+/// Files have no identity here but their path.
+#[cfg(not(unix))]
+pub fn are_one(a: &Path, b: &Path) -> bool {
+    canonical(a) == canonical(b)
+}
+
 /// Is the output one of the files of an input, by whatever name?
 #[cfg(unix)]
 fn has_file(input: &Path, output: &Path) -> bool {

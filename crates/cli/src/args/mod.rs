@@ -7,6 +7,7 @@ mod analyze;
 mod calls;
 mod cluster;
 mod deferred;
+pub(crate) mod paths;
 mod periods;
 mod record;
 mod report;
