@@ -18,27 +18,32 @@
 //! ```
 //!
 //! A span is a call: `NAME_entry` with its fields each time it is entered, `NAME_exit` when it is left; a value that is
-//! recorded later is an event `NAME_record`. Classes have the level. `u64`, `i64`, `f64`, `bool` and texts are fields as such;
+//! recorded later is an event `NAME_record`, a span that it follows `NAME_follows`, and its end, when no handle is left,
+//! `NAME_close`. All of these have its number, `span_id`, which no other span of the process has; `NAME_entry` also has that of
+//! its parent, `parent_span_id`, which is 0 for a root. An event whose parent is given explicitly has `parent_span_id` as well;
+//! others belong to the span that their thread is in. Classes have the level. `u64`, `i64`, `f64`, `bool` and texts are fields as such;
 //! numbers of 128 bits, and what only `Debug` can show, are texts. Of a call site with more than 32 fields the first 32 are
 //! recorded.
+
+mod spans;
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::fmt::{self, Write as _};
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use tracing_core::field::{Field, Visit};
-use tracing_core::span::{Attributes, Current, Id, Record};
-use tracing_core::{Event, Interest, LevelFilter, Metadata};
-use tracing_subscriber::layer::Context;
-use tracing_subscriber::registry::LookupSpan;
+use tracing_core::span::Record;
+use tracing_core::{Event, Metadata};
 
 use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
 use crate::local;
 use crate::metadata::{Call, Level};
 use crate::ring::{self, Few, Writer};
 use crate::site::Site;
+
+pub use spans::{Layer, Subscriber};
 
 /// Most fields of one event, and of one call site: `tracing` allows more, but those beyond are left out.
 const MAX_FIELDS: usize = 32;
@@ -218,6 +223,14 @@ impl Values {
         Values { key: Key::EMPTY, bytes: Bytes::new(), has_shown: false }
     }
 
+    /// Values that begin with these numbers of spans.
+    #[inline(always)]
+    fn with_numbers<const N: usize>(numbers: [u64; N]) -> Values {
+        let mut values = Values::new();
+        numbers.into_iter().for_each(|number| values.bytes.put(number.to_le_bytes()));
+        values
+    }
+
     /// Keeps memory for the next event of the thread.
     fn give_back(&mut self) {
         if let Some(many) = self.bytes.many.take() {
@@ -317,6 +330,49 @@ impl Visit for Plain {
     }
 }
 
+/// The kinds of events of a call site, which differ in their names and in the numbers of spans that they begin with.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Part {
+    Event,
+    /// An event whose parent is given explicitly.
+    EventOfSpan,
+    Entry,
+    Exit,
+    Late,
+    Follows,
+    Close,
+}
+
+impl Part {
+    fn suffix(self) -> &'static str {
+        match self {
+            Part::Event | Part::EventOfSpan | Part::Entry | Part::Exit => "",
+            Part::Late => "_record",
+            Part::Follows => "_follows",
+            Part::Close => "_close",
+        }
+    }
+
+    fn call(self) -> Call {
+        match self {
+            Part::Entry => Call::Entry,
+            Part::Exit => Call::Exit,
+            _ => Call::None,
+        }
+    }
+
+    /// Names of the fields before those of the call site.
+    fn numbers(self) -> &'static [&'static str] {
+        match self {
+            Part::Event => &[],
+            Part::EventOfSpan => &["parent_span_id"],
+            Part::Entry => &["span_id", "parent_span_id"],
+            Part::Exit | Part::Late | Part::Close => &["span_id"],
+            Part::Follows => &["span_id", "follows_span_id"],
+        }
+    }
+}
+
 /// One way in which a call site fills its fields, and the class for it. Nearly all have one.
 struct Variant {
     key: Key,
@@ -333,10 +389,10 @@ struct Variants(OnceLock<Box<Variant>>);
 
 impl Variants {
     /// Records an event of a class that fits its values.
-    fn record(&'static self, place: &'static Metadata<'static>, suffix: &str, call: Call, values: &Values) {
+    fn record(&'static self, place: &'static Metadata<'static>, part: Part, values: &Values) {
         let mut list = self;
         loop {
-            let variant = list.0.get_or_init(|| Box::new(Variant::new(place, suffix, call, values)));
+            let variant = list.0.get_or_init(|| Box::new(Variant::new(place, part, values)));
             if variant.key.is(&values.key) {
                 return variant.site.record_encoded(variant.classes, values.bytes.all());
             }
@@ -346,15 +402,19 @@ impl Variants {
 }
 
 impl Variant {
-    fn new(place: &'static Metadata<'static>, suffix: &str, call: Call, values: &Values) -> Variant {
+    fn new(place: &'static Metadata<'static>, part: Part, values: &Values) -> Variant {
         let names: Vec<&'static str> = place.fields().iter().map(|field| field.name()).collect();
-        let fields = values.key.fields().map(|(index, _)| names.get(index).copied().unwrap_or_default());
-        let classes = values.key.fields().map(|(_, kind)| KINDS[usize::from(kind)]).collect::<Vec<_>>().leak();
-        let name = format!("{}{suffix}", place.name()).leak();
+        let own = values.key.fields().map(|(index, _)| names.get(index).copied().unwrap_or_default());
+        let fields = part.numbers().iter().copied().chain(own);
+        let numbers = part.numbers().iter().map(|_| FieldClass::Unsigned(64));
+        let classes = numbers.chain(values.key.fields().map(|(_, kind)| KINDS[usize::from(kind)]));
+        let classes = classes.collect::<Vec<_>>().leak();
+        let name = format!("{}{}", place.name(), part.suffix()).leak();
         Variant {
             key: values.key,
             is_plain: !values.has_shown && place.fields().len() <= Plain::FIELDS,
-            site: Site::new(place.target(), name, call, fields.collect::<Vec<_>>().leak()).with_level(level(place)),
+            site: Site::new(place.target(), name, part.call(), fields.collect::<Vec<_>>().leak())
+                .with_level(level(place)),
             classes,
             next: Variants::default(),
         }
@@ -376,29 +436,32 @@ fn level(place: &Metadata<'_>) -> Level {
 /// A place in the program, for ever.
 struct Place {
     metadata: &'static Metadata<'static>,
-    event: Variants,
-    exit: Variants,
-    late: Variants,
+    parts: [Variants; 7],
 }
 
 impl Place {
     fn new(metadata: &'static Metadata<'static>) -> Place {
-        Place { metadata, event: Variants::default(), exit: Variants::default(), late: Variants::default() }
+        Place { metadata, parts: Default::default() }
     }
 
-    fn enter(&'static self, values: &Values) {
-        self.event.record(self.metadata, "", Call::Entry, values);
+    fn part(&'static self, part: Part) -> &'static Variants {
+        &self.parts[part as usize]
     }
 
-    fn exit(&'static self) {
-        static NONE: Values = Values::new();
-        self.exit.record(self.metadata, "", Call::Exit, &NONE);
+    /// Records an event whose values begin with the numbers that such events have.
+    fn record(&'static self, part: Part, values: &Values) {
+        self.part(part).record(self.metadata, part, values);
     }
 
-    fn record_late(&'static self, record: &Record<'_>) {
-        let mut values = Values::new();
+    /// Records an event of nothing but numbers.
+    fn record_numbers<const N: usize>(&'static self, part: Part, numbers: [u64; N]) {
+        self.record(part, &Values::with_numbers(numbers));
+    }
+
+    fn record_late(&'static self, id: u64, record: &Record<'_>) {
+        let mut values = Values::with_numbers([id]);
         record.record(&mut values);
-        self.late.record(self.metadata, "_record", Call::None, &values);
+        self.record(Part::Late, &values);
         values.give_back();
     }
 }
@@ -438,9 +501,10 @@ fn find_place(metadata: &'static Metadata<'static>) -> &'static Place {
     more.get_or_insert_default().entry(address).or_insert_with(|| Box::leak(Box::new(Place::new(metadata))))
 }
 
+/// Records an event of the span that it belongs to by the calls of its thread.
 fn record_event(event: &Event<'_>) {
     let place = place(event.metadata());
-    if let (Some(writer), Some(variant)) = (local::writer(), place.event.0.get())
+    if let (Some(writer), Some(variant)) = (local::writer(), place.part(Part::Event).0.get())
         && variant.is_plain
     {
         // Not moved: what was just written in small parts is slow to be read in larger ones.
@@ -473,186 +537,15 @@ fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) -> bool {
 fn record_values(place: &'static Place, event: &Event<'_>) {
     let mut values = Values::new();
     event.record(&mut values);
-    place.event.record(place.metadata, "", Call::None, &values);
+    place.record(Part::Event, &values);
     values.give_back();
 }
 
-/// A span as it was created.
-struct Opened {
-    place: &'static Place,
-    values: Values,
-}
-
-impl Opened {
-    fn new(attributes: &Attributes<'_>) -> Opened {
-        let mut values = Values::new();
-        attributes.record(&mut values);
-        // It has its bytes for as long as it lives; the next event gets others.
-        Opened { place: place(attributes.metadata()), values }
-    }
-}
-
-/// A layer of `tracing-subscriber` that records all events and spans it is given. Levels are chosen by its `with_filter`,
-/// events also by [`Options::filter`](crate::Options::filter).
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Layer;
-
-impl Layer {
-    /// A layer that records.
-    pub fn new() -> Layer {
-        Layer
-    }
-}
-
-impl<S: tracing_core::Subscriber + for<'a> LookupSpan<'a>> tracing_subscriber::Layer<S> for Layer {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        record_event(event);
-    }
-
-    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
-            span.extensions_mut().replace(Opened::new(attributes));
-        }
-    }
-
-    fn on_record(&self, id: &Id, record: &Record<'_>, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
-            place(span.metadata()).record_late(record);
-        }
-    }
-
-    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id)
-            && let Some(opened) = span.extensions().get::<Opened>()
-        {
-            opened.place.enter(&opened.values);
-        }
-    }
-
-    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
-        if let Some(span) = context.span(id) {
-            place(span.metadata()).exit();
-        }
-    }
-}
-
-/// A span of [`Subscriber`], and how many handles it has.
-struct Counted {
-    opened: Opened,
-    handles: AtomicUsize,
-}
-
-/// Numbers of parts that [`Subscriber`] keeps its spans in, so that threads seldom wait for each other.
-const PARTS: u64 = 16;
-
-/// A subscriber that records all events and spans, up to a level, and does nothing else.
-///
-/// Spans have no parents and no current one here: which is inside of which follows from the calls of each thread.
-#[derive(Debug)]
-pub struct Subscriber {
-    level: LevelFilter,
-    next: AtomicU64,
-    spans: [Mutex<Spans>; PARTS as usize],
-}
-
-#[derive(Default)]
-struct Spans(HashMap<u64, Arc<Counted>>);
-
-impl fmt::Debug for Spans {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} spans", self.0.len())
-    }
-}
-
-impl Default for Subscriber {
-    fn default() -> Self {
-        Subscriber { level: LevelFilter::TRACE, next: AtomicU64::new(1), spans: Default::default() }
-    }
-}
-
-impl Subscriber {
-    /// A subscriber for all levels.
-    pub fn new() -> Subscriber {
-        Subscriber::default()
-    }
-
-    /// Up to this level. What is beyond costs what `tracing` takes.
-    pub fn with_max_level(mut self, level: impl Into<LevelFilter>) -> Subscriber {
-        self.level = level.into();
-        self
-    }
-
-    fn spans(&self, id: &Id) -> MutexGuard<'_, Spans> {
-        let part = &self.spans[(id.into_u64() % PARTS) as usize];
-        part.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn span(&self, id: &Id) -> Option<Arc<Counted>> {
-        self.spans(id).0.get(&id.into_u64()).cloned()
-    }
-}
-
-impl tracing_core::Subscriber for Subscriber {
-    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
-        if *metadata.level() <= self.level { Interest::always() } else { Interest::never() }
-    }
-
-    fn max_level_hint(&self) -> Option<LevelFilter> {
-        Some(self.level)
-    }
-
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= self.level
-    }
-
-    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let id = Id::from_u64(self.next.fetch_add(1, Ordering::Relaxed).max(1));
-        let counted = Counted { opened: Opened::new(attributes), handles: AtomicUsize::new(1) };
-        self.spans(&id).0.insert(id.into_u64(), Arc::new(counted));
-        id
-    }
-
-    fn record(&self, span: &Id, values: &Record<'_>) {
-        if let Some(span) = self.span(span) {
-            span.opened.place.record_late(values);
-        }
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        record_event(event);
-    }
-
-    fn enter(&self, span: &Id) {
-        if let Some(span) = self.span(span) {
-            span.opened.place.enter(&span.opened.values);
-        }
-    }
-
-    fn exit(&self, span: &Id) {
-        if let Some(span) = self.span(span) {
-            span.opened.place.exit();
-        }
-    }
-
-    fn clone_span(&self, id: &Id) -> Id {
-        if let Some(span) = self.span(id) {
-            span.handles.fetch_add(1, Ordering::Relaxed);
-        }
-        id.clone()
-    }
-
-    fn try_close(&self, id: Id) -> bool {
-        let Some(span) = self.span(&id) else { return false };
-        let is_last = span.handles.fetch_sub(1, Ordering::AcqRel) == 1;
-        if is_last {
-            self.spans(&id).0.remove(&id.into_u64());
-        }
-        is_last
-    }
-
-    fn current_span(&self) -> Current {
-        Current::none()
-    }
+/// Records an event whose parent was given explicitly; 0 when that is none.
+#[cold]
+fn record_event_of(span: u64, event: &Event<'_>) {
+    let mut values = Values::with_numbers([span]);
+    event.record(&mut values);
+    place(event.metadata()).record(Part::EventOfSpan, &values);
+    values.give_back();
 }

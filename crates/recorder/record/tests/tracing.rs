@@ -74,39 +74,217 @@ fn expected() -> Vec<String> {
         "t:event a=1",
         "t:event b=x",
         "t:event a=2",
-        "t:outer_entry id=7",
-        "t:inner_entry",
-        "t:outer_record late=now",
-        "t:inner_exit",
-        "t:inner_entry",
+        "t:outer_entry span_id=1 parent_span_id=0 id=7",
+        "t:inner_entry span_id=2 parent_span_id=1",
+        "t:outer_record span_id=1 late=now",
+        "t:inner_exit span_id=2",
+        "t:inner_entry span_id=2 parent_span_id=1",
         "t:event message=deep",
-        "t:inner_exit",
-        "t:outer_exit",
-        "t:outer_entry id=7",
-        "t:outer_exit",
+        "t:inner_exit span_id=2",
+        "t:inner_close span_id=2",
+        "t:outer_exit span_id=1",
+        "t:outer_entry span_id=1 parent_span_id=0 id=7",
+        "t:outer_exit span_id=1",
+        "t:outer_close span_id=1",
     ]
     .map(String::from)
     .into()
 }
 
-#[test]
-fn subscriber_and_layer_record_the_same() {
-    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let path = folder("subscriber");
-    let recorder = Recorder::options(&path).start().expect("it starts");
-    tracing::subscriber::with_default(Subscriber::new().with_max_level(Level::DEBUG), work);
-    assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
-    assert_eq!(events(&path), expected());
-    std::fs::remove_dir_all(path).expect("it is removed");
+/// Numbers of spans as those of their first appearance: they go on through the process.
+fn renumbered(lines: Vec<String>) -> Vec<String> {
+    let mut known = vec!["0".to_string()];
+    let mut word = |word: &str| match word.split_once("span_id=") {
+        Some((before, id)) => {
+            let at = known.iter().position(|known| known == id).unwrap_or_else(|| {
+                known.push(id.to_string());
+                known.len() - 1
+            });
+            format!("{before}span_id={at}")
+        }
+        None => word.to_string(),
+    };
+    lines.into_iter().map(|line| line.split(' ').map(&mut word).collect::<Vec<_>>().join(" ")).collect()
+}
 
-    let path = folder("layer");
-    let recorder = Recorder::options(&path).start().expect("it starts");
+/// What the subscriber records, and the layer, up to `Level::DEBUG`: both have to keep the whole contract of `tracing`.
+fn of_both(name: &str, work: fn()) -> [Vec<String>; 2] {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let levels = tracing_subscriber::filter::LevelFilter::DEBUG;
     let layer = tracing_subscriber::Layer::<tracing_subscriber::Registry>::with_filter(Layer::new(), levels);
-    tracing::subscriber::with_default(tracing_subscriber::registry().with(layer), work);
-    recorder.finish().expect("it finishes");
-    assert_eq!(events(&path), expected());
-    std::fs::remove_dir_all(path).expect("it is removed");
+    let dispatches = [
+        tracing::Dispatch::new(Subscriber::new().with_max_level(Level::DEBUG)),
+        tracing::Dispatch::new(tracing_subscriber::registry().with(layer)),
+    ];
+    dispatches.map(|dispatch| {
+        let path = folder(name);
+        let recorder = Recorder::options(&path).start().expect("it starts");
+        tracing::dispatcher::with_default(&dispatch, work);
+        assert_eq!(recorder.finish().expect("it finishes").discarded, 0);
+        let lines = renumbered(events(&path));
+        std::fs::remove_dir_all(path).expect("it is removed");
+        lines
+    })
+}
+
+/// Both record this.
+#[track_caller]
+fn assert_both(name: &str, work: fn(), expected: &[&str]) {
+    let [subscriber, layer] = of_both(name, work);
+    assert_eq!(subscriber, expected, "the subscriber");
+    assert_eq!(layer, expected, "the layer");
+}
+
+#[test]
+fn subscriber_and_layer_record_the_same() {
+    let expected = expected();
+    assert_both("same", work, &expected.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// `Span::current()` is the innermost span of the thread, whose values may be recorded wherever it is at hand.
+#[test]
+fn the_current_span_is_known() {
+    let work = || {
+        assert!(tracing::Span::current().is_none());
+        let outer = tracing::info_span!(target: "t", "outer", late = tracing::field::Empty).entered();
+        tracing::Span::current().record("late", 1);
+        {
+            let inner = tracing::debug_span!(target: "t", "inner", late = tracing::field::Empty);
+            let _inner = inner.enter();
+            // Entered twice, it is left twice, and the outer one is not the current one meanwhile.
+            inner.in_scope(|| assert_eq!(tracing::Span::current().id(), inner.id()));
+            assert_eq!(tracing::Span::current().id(), inner.id());
+            tracing::Span::current().record("late", "two");
+            // What is beyond the level is no span, and changes nothing.
+            let _beyond = tracing::trace_span!(target: "t", "beyond").entered();
+            assert_eq!(tracing::Span::current().metadata().map(|metadata| metadata.name()), Some("inner"));
+        }
+        tracing::Span::current().record("late", 3.5);
+        // Left in another order than entered.
+        let (first, second) = (tracing::info_span!(target: "t", "first"), tracing::info_span!(target: "t", "second"));
+        let (in_first, in_second) = (first.enter(), second.enter());
+        drop(in_first);
+        assert_eq!(tracing::Span::current().id(), second.id());
+        drop(in_second);
+        assert_eq!(tracing::Span::current().id(), outer.id());
+    };
+    let expected = [
+        "t:outer_entry span_id=1 parent_span_id=0",
+        "t:outer_record span_id=1 late=1",
+        "t:inner_entry span_id=2 parent_span_id=1",
+        "t:inner_entry span_id=2 parent_span_id=1",
+        "t:inner_exit span_id=2",
+        "t:inner_record span_id=2 late=two",
+        "t:inner_exit span_id=2",
+        "t:inner_close span_id=2",
+        "t:outer_record span_id=1 late=3.5",
+        "t:first_entry span_id=3 parent_span_id=1",
+        "t:second_entry span_id=4 parent_span_id=1",
+        "t:first_exit span_id=3",
+        "t:second_exit span_id=4",
+        "t:second_close span_id=4",
+        "t:first_close span_id=3",
+        "t:outer_exit span_id=1",
+        "t:outer_close span_id=1",
+    ];
+    assert_both("current", work, &expected);
+}
+
+#[test]
+fn parents_and_predecessors_may_be_given() {
+    let work = || {
+        let root = tracing::info_span!(target: "t", parent: None, "root");
+        let _in_other = tracing::info_span!(target: "t", "other").entered();
+        let child = tracing::info_span!(target: "t", parent: &root, "child", n = 1);
+        let alone = tracing::info_span!(target: "t", parent: None, "alone");
+        child.follows_from(&alone);
+        child.follows_from(&tracing::trace_span!(target: "t", "beyond"));
+        tracing::info!(target: "t", parent: &root, x = 1, "of the root");
+        tracing::info!(target: "t", parent: None, "of nobody");
+        tracing::info!(target: "t", "of the other");
+        child.in_scope(|| tracing::info_span!(target: "t", "grandchild").in_scope(|| ()));
+        // The child keeps its parent open.
+        drop(root);
+        tracing::info!(target: "t", "still open");
+        drop(child);
+    };
+    let expected = [
+        "t:other_entry span_id=1 parent_span_id=0",
+        "t:child_follows span_id=2 follows_span_id=3",
+        "t:event parent_span_id=4 message=of the root x=1",
+        "t:event parent_span_id=0 message=of nobody",
+        "t:event message=of the other",
+        "t:child_entry span_id=2 parent_span_id=4 n=1",
+        "t:grandchild_entry span_id=5 parent_span_id=2",
+        "t:grandchild_exit span_id=5",
+        "t:grandchild_close span_id=5",
+        "t:child_exit span_id=2",
+        "t:event message=still open",
+        "t:child_close span_id=2",
+        "t:root_close span_id=4",
+        "t:alone_close span_id=3",
+        "t:other_exit span_id=1",
+        "t:other_close span_id=1",
+    ];
+    assert_both("parents", work, &expected);
+}
+
+/// A span ends with its last handle, in whatever thread, and threads may be in it at the same time.
+#[test]
+fn spans_end_with_their_last_handle() {
+    let work = || {
+        let span = tracing::info_span!(target: "t", "shared");
+        let copies: Vec<_> = (0..3).map(|_| span.clone()).collect();
+        drop(span);
+        let dispatch = tracing::dispatcher::get_default(tracing::Dispatch::clone);
+        let barrier = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for copy in copies {
+                let (dispatch, barrier) = (&dispatch, &barrier);
+                scope.spawn(move || {
+                    tracing::dispatcher::with_default(dispatch, || {
+                        let inside = copy.enter();
+                        barrier.wait();
+                        assert_eq!(tracing::Span::current().id(), copy.id());
+                        drop(inside);
+                        barrier.wait();
+                    });
+                });
+            }
+        });
+        tracing::info!(target: "t", "over");
+    };
+    for lines in of_both("shared", work) {
+        let count = |text: &str| lines.iter().filter(|line| line.starts_with(text)).count();
+        let counts =
+            ["t:shared_entry span_id=1 parent_span_id=0", "t:shared_exit span_id=1", "t:shared_close span_id=1"];
+        assert_eq!(counts.map(count), [3, 3, 1], "{lines:?}");
+        assert_eq!(lines[lines.len() - 2..], ["t:shared_close span_id=1", "t:event message=over"]);
+    }
+}
+
+/// A thread may be in spans of several subscribers: each knows its own.
+#[test]
+fn subscribers_do_not_mix_their_spans() {
+    let work = || {
+        let outer = tracing::info_span!(target: "t", "outer").entered();
+        let id = outer.id();
+        tracing::subscriber::with_default(Subscriber::new(), || {
+            assert!(tracing::Span::current().is_none());
+            let inner = tracing::info_span!(target: "t", "inner").entered();
+            assert_eq!(tracing::Span::current().id(), inner.id());
+        });
+        assert_eq!(tracing::Span::current().id(), id);
+    };
+    let expected = [
+        "t:outer_entry span_id=1 parent_span_id=0",
+        "t:inner_entry span_id=2 parent_span_id=0",
+        "t:inner_exit span_id=2",
+        "t:inner_close span_id=2",
+        "t:outer_exit span_id=1",
+        "t:outer_close span_id=1",
+    ];
+    assert_both("several", work, &expected);
 }
 
 fn never() -> u32 {
@@ -165,17 +343,19 @@ fn names_of_fields_are_readable_in_both_dialects() {
         let expected = [
             &format!("tracing:event http{dot}path=/x http{dot}way=1"),
             &format!("tracing:event a_b=1 {second}=2"),
-            "t:same_entry",
-            "t:same_entry",
-            "t:same_exit",
-            "t:same_exit",
+            "t:same_entry span_id=1 parent_span_id=0",
+            "t:same_entry span_id=2 parent_span_id=1",
+            "t:same_exit span_id=2",
+            "t:same_close span_id=2",
+            "t:same_exit span_id=1",
+            "t:same_close span_id=1",
         ];
-        assert_eq!(events(&path), expected);
+        assert_eq!(renumbered(events(&path)), expected);
         let metadata = std::fs::read_to_string(path.join("metadata")).expect("metadata");
         let levels = [["\"info\"", "\"warning\""], ["loglevel = 6;", "loglevel = 4;"]];
         let levels = levels[usize::from(format == Format::Ctf18)];
-        // Of the entry and of the exit, and of the two events.
-        assert_eq!(levels.map(|level| metadata.matches(level).count()), [4, 2], "{metadata}");
+        // Of the entry, the exit and the close, and of the two events.
+        assert_eq!(levels.map(|level| metadata.matches(level).count()), [5, 3], "{metadata}");
         std::fs::remove_dir_all(path).expect("it is removed");
     }
 }
@@ -228,13 +408,14 @@ fn fields_beyond_the_limit_are_left_out() {
     let kept: String = (0..32).map(|number| format!(" f{number}={number}")).collect();
     let expected = [
         &format!("t:event{kept}"),
-        "t:wide_record",
-        "t:wide_record f31=31",
-        "t:wide_record",
-        "t:wide_entry",
+        "t:wide_record span_id=1",
+        "t:wide_record span_id=1 f31=31",
+        "t:wide_record span_id=1",
+        "t:wide_entry span_id=1 parent_span_id=0",
         "t:event message=inside",
-        "t:wide_exit",
+        "t:wide_exit span_id=1",
+        "t:wide_close span_id=1",
     ];
-    assert_eq!(events(&path), expected);
+    assert_eq!(renumbered(events(&path)), expected);
     std::fs::remove_dir_all(path).expect("it is removed");
 }
