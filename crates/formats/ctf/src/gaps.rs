@@ -39,7 +39,8 @@ pub(crate) fn count(packets: &mut PacketList, widths: &Widths) {
             }
             if let Some(now) = packet.sequence {
                 let step = sequence.and_then(|before| since(before, now, widths.sequence));
-                packet.lost_packets_before = step.map_or(0, |step| step.saturating_sub(1));
+                // What a ring has overwritten is known already.
+                packet.lost_packets_before += step.map_or(0, |step| step.saturating_sub(1));
                 sequence = Some(now);
             }
         });
@@ -47,7 +48,7 @@ pub(crate) fn count(packets: &mut PacketList, widths: &Widths) {
 }
 
 /// How far a wrapping counter went; `None` when it went back (a step of more than half its range).
-fn since(before: u64, now: u64, len_bits: u32) -> Option<u64> {
+pub(crate) fn since(before: u64, now: u64, len_bits: u32) -> Option<u64> {
     let mask = tracemill_codec::bits::mask(len_bits.clamp(1, 64));
     let step = now.wrapping_sub(before) & mask;
     (step <= mask / 2).then_some(step)

@@ -11,6 +11,7 @@ mod gaps;
 mod lttng_index;
 mod names;
 mod open;
+mod packet_order;
 mod packets;
 mod quirks;
 mod rings;

@@ -16,8 +16,8 @@ const ENTRY_BYTES_1_0: usize = 56;
 /// Nine numbers.
 const ENTRY_BYTES_1_1: usize = 72;
 
-/// Reads an index for a data stream file of `file_bytes`. The error says why it is ignored.
-pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<PacketList, String> {
+/// Reads an index for a data stream file. The error says why it is ignored.
+pub(crate) fn read(index: &[u8], file: &[u8], schema: &Schema) -> Result<PacketList, String> {
     let word = |at: usize| index.get(at..at + 4).and_then(|b| b.first_chunk()).map(|b| u32::from_be_bytes(*b));
     let (Some(magic), Some(major), Some(minor), Some(entry_bytes)) = (word(0), word(4), word(8), word(12)) else {
         return Err("it is shorter than its header".into());
@@ -37,6 +37,7 @@ pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Pac
     if !entries.len().is_multiple_of(entry_bytes) {
         return Err("it ends inside an entry".into());
     }
+    let file_bytes = file.len() as u64;
     let mut packets = PacketList::default();
     let mut expected = 0u64;
     for (at, entry) in entries.chunks_exact(entry_bytes).enumerate() {
@@ -48,7 +49,9 @@ pub(crate) fn read(index: &[u8], file_bytes: u64, schema: &Schema) -> Result<Pac
         expected = end.ok_or_else(|| format!("entry {at} goes past the end of the data file"))?;
         packets.push(&packet);
     }
-    if expected != file_bytes {
+    // Files are made larger than what is written to them.
+    let is_padding = |rest: &[u8]| rest.iter().all(|byte| *byte == 0);
+    if !file.get(expected as usize..).is_some_and(is_padding) {
         return Err(format!("it covers {expected} of the {file_bytes} bytes of the data file"));
     }
     Ok(packets)

@@ -11,7 +11,7 @@ use tracemill_model::packet::Packet;
 use tracemill_model::packet_list::PacketList;
 use tracemill_model::schema::{EnvValue, Role, Schema, StreamClassId};
 
-use super::{ctf2, gaps, lttng_index, names, packets, quirks, rings::Rings, tsdl};
+use super::{ctf2, gaps, lttng_index, names, packet_order, packets, quirks, rings::Rings, tsdl};
 use tracemill_format::{DataFile, EntryKind, Found, OpenContext, OpenTrace, Storage, Stream};
 
 /// Name of the metadata stream.
@@ -70,6 +70,9 @@ struct Folder {
     files: Vec<File>,
     faults: Vec<Error>,
     warnings: Vec<Error>,
+    remarks: Vec<Error>,
+    /// Files that are no streams: their faults, and the warning that is enough where there are streams beside them.
+    foreign: Vec<(Vec<Error>, Error)>,
 }
 
 /// One data stream file.
@@ -87,8 +90,8 @@ struct BegunFile {
     widths: gaps::Widths,
     indexed: Option<PacketList>,
     scanned: Option<packets::Scanned>,
-    /// What is wrong with its index.
-    warning: Option<Error>,
+    /// What is odd about its index and its packets.
+    warnings: Vec<Error>,
 }
 
 /// Bytes of files without an index from which on threads are worth their start.
@@ -138,6 +141,8 @@ impl Folder {
             files: Vec::new(),
             faults: in_metadata(read.faults),
             warnings: in_metadata(read.warnings),
+            remarks: Vec::new(),
+            foreign: Vec::new(),
         };
         let mut rings = Rings::open(storage, &found.path);
         let mut begun = Vec::new();
@@ -160,6 +165,12 @@ impl Folder {
             }
         }
         folder.read_rings(storage, rings);
+        for (faults, warning) in std::mem::take(&mut folder.foreign) {
+            match folder.files.is_empty() {
+                true => folder.faults.extend(faults),
+                false => folder.warnings.push(warning),
+            }
+        }
         Ok(folder)
     }
 
@@ -187,21 +198,32 @@ impl Folder {
             Ok(list) => (list, None),
             Err(warning) => (None, Some(warning)),
         };
+        let of_uuid = first.as_ref().ok().and_then(|first| packets::uuid_warning(&self.schema, path, first));
         let widths = first.map(|header| gaps::Widths::of(&header.state.roles)).unwrap_or_default();
         data.is_indexed = indexed.is_some();
-        BegunFile { data, widths, indexed, scanned: None, warning }
+        let warnings = warning.into_iter().chain(of_uuid).collect();
+        BegunFile { data, widths, indexed, scanned: None, warnings }
     }
 
     /// Adds a file whose packets are known, or are found now.
     fn add_file(&mut self, file: BegunFile) {
-        let BegunFile { data, mut widths, indexed, scanned, warning } = file;
-        self.warnings.extend(warning);
-        let list = indexed.unwrap_or_else(|| {
-            let scanned = scanned.unwrap_or_else(|| packets::scan_file(&self.plans, &data.path, data.bytes.bytes()));
-            widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
-            self.faults.extend(scanned.faults);
-            scanned.packets
-        });
+        let BegunFile { data, mut widths, indexed, scanned, warnings } = file;
+        self.warnings.extend(warnings);
+        let mut scanned = match &indexed {
+            Some(_) => packets::Scanned::default(),
+            None => {
+                let scan = || packets::scan_file(&self.plans, &data.path, data.bytes.bytes());
+                let scanned = scanned.unwrap_or_else(scan);
+                widths = gaps::Widths { discarded: scanned.discarded_len_bits, sequence: scanned.sequence_len_bits };
+                scanned
+            }
+        };
+        if let Some(warning) = scanned.foreign {
+            return self.foreign.push((scanned.faults, warning));
+        }
+        let list = indexed.unwrap_or_else(|| std::mem::take(&mut scanned.packets));
+        let list = self.in_order(&data, list, &widths, &mut scanned);
+        self.faults.extend(scanned.faults);
         let Some(packet) = list.first() else { return };
         let id = packet.stream_id.filter(|_| packet.begin_cycles.is_some());
         let class = packet.class;
@@ -210,6 +232,31 @@ impl Folder {
             self.warnings.push(Error::inconsistent(message).in_file(&data.path));
         }
         self.files.push(File { data, class, id, packets: list, widths });
+    }
+
+    /// The packets of a file in the order in which they were written. A ring that was dumped as it lay has overwritten those
+    /// before its oldest one: they are lost.
+    fn in_order(
+        &mut self,
+        data: &DataFile,
+        list: PacketList,
+        widths: &gaps::Widths,
+        scanned: &mut packets::Scanned,
+    ) -> PacketList {
+        let bytes = data.bytes.bytes();
+        let read_again = |list: &PacketList| match data.is_indexed {
+            true => list.clone(),
+            false => packets::with_times_read(&self.plans, bytes, list),
+        };
+        let Some(ordered) = packet_order::in_order(&list, widths, read_again) else { return list };
+        let mut list = ordered.packets;
+        let (Some(oldest), Some(newest)) = (list.first(), list.last()) else { return list };
+        let is_torn = scanned.forget_overwritten(&newest, &oldest, bytes.len() as u64);
+        let lost = oldest.sequence.filter(|_| ordered.by == packet_order::BY_SEQUENCE).unwrap_or(0);
+        list.update(0, |packet| packet.lost_packets_before = lost.max(is_torn.into()));
+        let message = format!("the packets are not in order; their {} say which one it is", ordered.by);
+        self.remarks.push(Error::inconsistent(message).in_file(&data.path));
+        list
     }
 
     /// The packets as the index file lists them, when there is one; a warning when it does not fit.
@@ -225,7 +272,7 @@ impl Folder {
             return Ok(None);
         }
         let read = storage.open(&path).map_err(|error| error.to_string()).and_then(|index| {
-            let list = lttng_index::read(index.bytes(), data.bytes.bytes().len() as u64, &self.schema)?;
+            let list = lttng_index::read(index.bytes(), data.bytes.bytes(), &self.schema)?;
             fits_first(&list, first)?;
             self.fits(&list, data.bytes.bytes())?;
             Ok(list)
@@ -378,7 +425,9 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
     let several = folders.len() > 1;
     let base = common_folder(&folders);
     let (mut faults, mut warnings, mut files) = (Vec::new(), Vec::new(), Vec::new());
+    let mut remarks = Vec::new();
     for folder in &mut folders {
+        remarks.append(&mut folder.remarks);
         faults.append(&mut folder.faults);
         warnings.append(&mut folder.warnings);
         for mut file in folder.files.drain(..) {
@@ -414,7 +463,7 @@ fn join(mut folders: Vec<Folder>) -> OpenTrace {
         reader: Arc::new(packets::Reader { metadata: Some(folders[largest].metadata.clone()) }),
         streams: streams.into_iter().map(|(stream, _)| stream).collect(),
         sections: Vec::new(),
-        remarks: Vec::new(),
+        remarks,
         faults,
         warnings,
     }

@@ -84,19 +84,32 @@ pub(crate) fn read_header(
     })?;
     (header.class, header.context_bits, header.events_bits) = (class, context_bits, pos);
     header.state = state;
-    if let (Some(found), Some(want)) = (header.state.roles.uuid, schema.uuid)
-        && found != want
-    {
-        let message = format!(
-            "the packet carries the uuid {} of another trace, expected {}",
-            uuid_text(&found),
-            uuid_text(&want)
-        );
-        let fault = Error::inconsistent(message).with_help("its events are read all the same");
-        header.fault.get_or_insert(fault.losing_nothing());
-    }
     header.fault = header.fault.map(|fault| fault.at_offset(offset));
     Ok(header)
+}
+
+/// The UUID that a packet carries, where it is not that of its trace.
+pub(crate) fn foreign_uuid(schema: &Schema, header: &Header) -> Option<[u8; 16]> {
+    header.state.roles.uuid.filter(|found| schema.uuid.is_some_and(|want| want != *found))
+}
+
+/// The error of packets that carry the UUID of another trace.
+fn uuid_error(schema: &Schema, found: &[u8; 16], what: &str) -> Error {
+    let want = schema.uuid.as_ref().map(uuid_text).unwrap_or_default();
+    let message = format!("{what} the uuid {} of another trace, expected {want}", uuid_text(found));
+    Error::inconsistent(message).with_help("its events are read all the same")
+}
+
+/// The warning that all packets of a file carry the UUID of another trace, by the first of them.
+pub(crate) fn uuid_warning(schema: &Schema, path: &Path, first: &Header) -> Option<Error> {
+    let found = foreign_uuid(schema, first)?;
+    Some(uuid_error(schema, &found, "the packets carry").in_file(path).at_offset(0))
+}
+
+/// The error of a packet that carries the UUID of another trace, unless its file does (`of_file`).
+fn uuid_fault(schema: &Schema, header: &Header, of_file: Option<[u8; 16]>, offset: u64) -> Option<Error> {
+    let found = foreign_uuid(schema, header).filter(|found| Some(*found) != of_file)?;
+    Some(uuid_error(schema, &found, "the packet carries").losing_nothing().at_offset(offset))
 }
 
 /// Total and content size by the rules: one that is missing equals the other (a content that does not end on a byte is
@@ -185,12 +198,42 @@ pub(crate) fn packet_of(header: &Header, file: u32, index: u64, offset: u64) -> 
 }
 
 /// The packets of a file, as its packet headers describe them.
+#[derive(Default)]
 pub(crate) struct Scanned {
     pub packets: PacketList,
     pub faults: Vec<Error>,
+    /// Bytes between packets that are none, and the place of their fault.
+    pub skipped: Vec<Skipped>,
+    /// The warning in place of the faults when the file stands beside streams and is none.
+    pub foreign: Option<Error>,
     /// Widths in bits of the counters, for their wraps.
     pub discarded_len_bits: u32,
     pub sequence_len_bits: u32,
+}
+
+/// Bytes that are no packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Skipped {
+    /// First byte.
+    pub from: u64,
+    /// One past the last byte.
+    pub to: u64,
+    /// Index of the fault.
+    pub fault: usize,
+}
+
+impl Scanned {
+    /// Removes the faults of bytes that are what a ring left of packets that newer ones overwrote; says whether there were
+    /// any. They stand behind the newest packet, before the oldest one, or at the end of the file.
+    pub(crate) fn forget_overwritten(&mut self, newest: &Packet, oldest: &Packet, file_bytes: u64) -> bool {
+        let end_of_newest = newest.offset_bytes + newest.total_bits.div_ceil(8);
+        let is_between = |of: &Skipped| of.from >= end_of_newest && of.to <= oldest.offset_bytes;
+        let is_overwritten = |of: &Skipped| is_between(of) || of.to == file_bytes;
+        let faults: Vec<usize> = self.skipped.iter().filter(|of| is_overwritten(of)).map(|of| of.fault).collect();
+        // From the last one on, so that those before keep their places.
+        faults.iter().rev().for_each(|fault| drop(self.faults.remove(*fault)));
+        !faults.is_empty()
+    }
 }
 
 /// Packets that a file may have however small they are. What is kept of each takes up to 64 bytes, so from there on packets
@@ -203,12 +246,17 @@ const MAX_FAULTS: usize = 1000;
 
 /// Reads all packet headers of a file, one after the other.
 pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanned {
-    let mut scanned =
-        Scanned { packets: PacketList::default(), faults: Vec::new(), discarded_len_bits: 64, sequence_len_bits: 64 };
+    let mut scanned = Scanned { discarded_len_bits: 64, sequence_len_bits: 64, ..Scanned::default() };
     let (mut offset, mut index, mut clock) = (0u64, 0u64, 0u64);
     let mut faults = Faults::<MAX_FAULTS>::default();
-    let mut report = |error: Error, index: u64| faults.tell(|| error.in_file(path).in_packet(index));
-    let mut budget = Budget { left: MAX_TRIES };
+    let mut reported = 0;
+    let mut report = |error: Error, index: u64| {
+        reported += 1;
+        faults.tell(|| error.in_file(path).in_packet(index));
+        reported - 1
+    };
+    let mut budget = Budget { left: MAX_TRIES, uuid: None };
+    let mut padding = Padding::default();
     while offset < bytes.len() as u64 {
         if index >= MANY_PACKETS && offset / index < MIN_MEAN_BYTES {
             let message = format!("{index} packets of less than {MIN_MEAN_BYTES} bytes on average, which is too many");
@@ -218,8 +266,12 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
         }
         let total_bits = match read_header(plans, bytes, offset, clock, u64::MAX) {
             Ok(header) => {
-                if let Some(fault) = &header.fault {
-                    report(fault.clone(), index);
+                if index == 0 {
+                    budget.uuid = foreign_uuid(plans.schema(), &header);
+                }
+                let uuid_fault = uuid_fault(plans.schema(), &header, budget.uuid, offset);
+                if let Some(fault) = header.fault.clone().or(uuid_fault) {
+                    report(fault, index);
                 }
                 let roles = &header.state.roles;
                 scanned.discarded_len_bits = roles.discarded_len_bits;
@@ -228,11 +280,16 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
                 scanned.packets.push(&packet_of(&header, 0, index, offset));
                 header.total_bits
             }
+            // Files are made larger than what is written to them.
+            Err(_) if padding.begins_by(bytes, offset) => break,
             Err(bad) => {
                 budget.charge(bad.read_bits);
                 let next = next_packet(plans, bytes, offset, bad.total_bits, &mut budget);
                 let next = next.unwrap_or(bytes.len() as u64);
-                report(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
+                let fault = report(bad.error.with_help(format!("{} bytes are skipped", next - offset)), index);
+                if fault < MAX_FAULTS {
+                    scanned.skipped.push(Skipped { from: offset, to: next, fault });
+                }
                 (next - offset) * 8
             }
         };
@@ -240,7 +297,63 @@ pub(crate) fn scan_file(plans: &TracePlans, path: &Path, bytes: &[u8]) -> Scanne
         index += 1;
     }
     scanned.faults = faults.finish("packets have faults like these");
+    if scanned.packets.is_empty() && !scanned.faults.is_empty() && is_foreign(plans, bytes) {
+        let message = "the file is no data stream: it has no packet";
+        let warning = Error::inconsistent(message).in_file(path).with_help("it is skipped; the folder is for streams");
+        scanned.foreign = Some(warning);
+    }
     scanned
+}
+
+/// Does a file without a packet belong to something else? Not one that begins as a packet does but for a damaged magic number:
+/// most of that is right, or the sizes behind it are possible.
+fn is_foreign(plans: &TracePlans, bytes: &[u8]) -> bool {
+    let Some(pattern) = magic_pattern(plans.schema()) else { return false };
+    let right = pattern.iter().zip(bytes).filter(|(want, is)| want == is).count();
+    if right >= pattern.len() - 1 || memchr::memmem::find(bytes, &pattern).is_some() {
+        return false;
+    }
+    let behind = bytes.get(pattern.len()..bytes.len().min(TRY_BYTES as usize)).unwrap_or(&[]);
+    let mended = [&pattern, behind].concat();
+    let Ok(header) = read_header(plans, &mended, 0, 0, TRY_BYTES) else { return true };
+    let roles = &header.state.roles;
+    let size = roles.total_bits.or(roles.content_bits);
+    size.is_none_or(|bits| bits > bytes.len() as u64 * 8 || !bits.is_multiple_of(8))
+}
+
+/// Zeros at the end of a file, looked for once.
+#[derive(Default)]
+struct Padding {
+    begin: Option<u64>,
+}
+
+impl Padding {
+    /// Are there only zeros from an offset on?
+    fn begins_by(&mut self, bytes: &[u8], offset: u64) -> bool {
+        if bytes.get(offset as usize).is_some_and(|byte| *byte != 0) {
+            return false;
+        }
+        offset >= *self.begin.get_or_insert_with(|| content_bytes(bytes))
+    }
+}
+
+/// Bytes of a file without the zeros at its end.
+pub(crate) fn content_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last as u64 + 1)
+}
+
+/// The times of packets of a file, read in their order: those of narrow clocks depend on the packets before.
+pub(crate) fn with_times_read(plans: &TracePlans, bytes: &[u8], packets: &PacketList) -> PacketList {
+    let mut clock = 0;
+    let read = |packet: Packet| match read_header(plans, bytes, packet.offset_bytes, clock, u64::MAX) {
+        Ok(header) => {
+            let roles = &header.state.roles;
+            clock = roles.end_cycles.unwrap_or(header.state.clock).max(header.state.clock);
+            Packet { begin_cycles: roles.begin_cycles, end_cycles: roles.end_cycles, ..packet }
+        }
+        Err(_) => packet,
+    };
+    packets.iter().map(read).collect()
 }
 
 /// Headers that are read in vain for a file, long ones counted several times: the search for the next good one must
@@ -252,6 +365,8 @@ const TRY_BYTES: u64 = 64 * 1024;
 /// Number of headers that may still be tried.
 struct Budget {
     left: u64,
+    /// The UUID of another trace that the packets of the file carry.
+    uuid: Option<[u8; 16]>,
 }
 
 impl Budget {
@@ -297,7 +412,9 @@ fn makes_sense(plans: &TracePlans, bytes: &[u8], offset: u64, budget: &mut Budge
     if budget.left == 0 {
         return false;
     }
-    let good = read_header(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none());
+    let is_own = |header: &Header| uuid_fault(plans.schema(), header, budget.uuid, offset).is_none();
+    let good =
+        read_header(plans, bytes, offset, 0, TRY_BYTES).is_ok_and(|header| header.fault.is_none() && is_own(&header));
     if !good {
         budget.charge(0);
     }
@@ -373,6 +490,14 @@ impl PacketReader for Reader {
         let header =
             read_header(plans, bytes.bytes(), packet.offset_bytes, clock, u64::MAX).map_err(|bad| bad.error)?;
         let differs = other_times(&packet, &header);
+        let uuid_fault = match file.is_indexed && foreign_uuid(plans.schema(), &header).is_some() {
+            true => {
+                let first = read_header(plans, bytes.bytes(), 0, 0, u64::MAX).ok();
+                let of_file = first.and_then(|first| foreign_uuid(plans.schema(), &first));
+                uuid_fault(plans.schema(), &header, of_file, packet.offset_bytes)
+            }
+            false => None,
+        };
         packet.content_bits = packet.content_bits.min(header.content_bits);
         let mut opened = OpenedPacket::new(PacketData {
             plans: plans.clone(),
@@ -390,6 +515,7 @@ impl PacketReader for Reader {
         // Otherwise it was reported when the packets were found by their headers.
         if file.is_indexed {
             opened.faults.extend(header.fault);
+            opened.faults.extend(uuid_fault);
             if let Some((what, says, is)) = differs {
                 let message = format!("the index says that the packet {what} at {says} cycles, the packet says {is}");
                 let help = "without the folder `index` the packets are found by their headers";
