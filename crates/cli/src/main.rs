@@ -7,6 +7,7 @@ mod interrupt;
 mod progress;
 mod report;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Usage;
@@ -95,10 +96,17 @@ fn main() -> ExitCode {
 fn help(mut words: Vec<String>) {
     words.truncate(words.iter().position(|word| word == "--").unwrap_or(words.len()));
     let Some(at) = words.iter().position(|word| word == "--help" || word == "-h") else { return };
+    // A reader that has seen enough is no error.
+    let is_failed = |error: std::io::Error| error.kind() != std::io::ErrorKind::BrokenPipe;
     let mut program = Cli::command();
     program.build();
     let named =
         words.iter().find_map(|word| program.find_subcommand(word).map(|command| command.get_name().to_string()));
+    let page = named.as_ref().filter(|name| *name == "analyze").and_then(|_| commands::analyze_help::page(&words));
+    if let Some(page) = page {
+        let is_failed = std::io::stdout().write_all(page.as_bytes()).is_err_and(is_failed);
+        std::process::exit(i32::from(is_failed));
+    }
     let Some(command) = named.and_then(|name| program.find_subcommand_mut(name)) else { return };
     let command = std::mem::take(command);
     let of_topic = words.get(at + 1).and_then(|topic| args::help_of_topic(&command, topic));
@@ -109,6 +117,5 @@ fn help(mut words: Vec<String>) {
         command = command.mut_args(|arg| arg.hide_short_help(false));
         command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
     }
-    let is_failed = |error: std::io::Error| error.kind() != std::io::ErrorKind::BrokenPipe;
     std::process::exit(i32::from(command.print_help().is_err_and(is_failed)));
 }

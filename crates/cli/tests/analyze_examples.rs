@@ -81,6 +81,26 @@ fn examples_of_the_documents_are_what_the_program_prints() {
     assert!(count > 15, "{count} examples");
 }
 
+/// The example of each analysis, as its help shows it.
+#[test]
+fn examples_of_the_help_have_rows() {
+    for known in tracemill_analyses::kernel::ANALYSES {
+        let mut help = command();
+        let help = Run::of(help.args(["analyze", known.name, "--help"]).output().expect("the program starts"));
+        let help = help.ends(0, &[]).stdout;
+        let line = help.lines().find_map(|line| line.strip_prefix("Example: tracemill ")).expect("an example");
+        let mut run = command();
+        run.current_dir(root()).args(words(line)).args(["-q", "--format", "csv"]);
+        let run = Run::of(run.output().expect("the program starts")).ends(0, &[]);
+        assert!(run.stdout.lines().count() > 2, "{line}: {}", run.stdout);
+        // The page names the columns of the answer.
+        for key in run.stdout.lines().next().expect("a header").split(',') {
+            let is_named = help.contains(&format!("({key})")) || help.contains(&format!("\n    {key} "));
+            assert!(is_named || line.contains("--step") && matches!(key, "from" | "to"), "{}: {key}", known.name);
+        }
+    }
+}
+
 fn analyze(arguments: &str) -> Value {
     let arguments = format!("analyze --json -q {arguments} demo/kernel/bakery");
     let mut run = command();

@@ -262,3 +262,17 @@ fn formats_that_are_not_built_in_are_named() {
     assert_eq!(parquet.contains("not in this build"), !cfg!(feature = "columnar"), "{parquet}");
     assert!(formats.lines().any(|line| line.starts_with("gist ") && !line.contains("CPEL")));
 }
+
+#[test]
+fn an_analysis_has_a_page_of_its_own() {
+    let page = stdout("analyze cpu --help", &[]);
+    for text in
+        ["--by thread (default), process, cpu", "time_us (time_ns)", "share_pct (share)", "Needs events of switch"]
+    {
+        assert!(page.contains(text), "`{text}` is not in {page}");
+    }
+    assert_eq!(stdout("help analyze cpu", &[]), page);
+    assert_eq!(stdout("analyze --help cpu", &[]), page);
+    assert!(stdout("analyze cpu,path -h", &[]).contains("`path`: the critical path"));
+    assert!(stdout("analyze --help periods", &[]).contains("--period-begin"));
+}

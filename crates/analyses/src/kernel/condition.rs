@@ -1,10 +1,7 @@
 //! Conditions on rows, in the language of filters: paths are columns.
 
-use std::rc::Rc;
-
 use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, RowFilter};
 use tracemill_model::error::Result;
-use tracemill_semantics::states::Machines;
 
 use super::rows::Value;
 use super::table::Unit;
@@ -24,18 +21,15 @@ impl Condition {
     /// # Errors
     /// When the table has no such column, or when a comparison can never be true; with the place in the expression.
     pub fn new(expression: &Expression, known: &Known, asked: &Asked) -> Result<Condition> {
-        // Columns do not depend on events: the table of no events has them all.
-        let nothing = Asked { test: None, sink: None, ..asked.clone() };
-        let table =
-            (known.make)(&nothing).finish(&Rc::new(Machines::new(asked.machine_names.len() as u32)), Some((0, 0)));
+        let columns = known.columns_for(asked);
         let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
         // Keys come first: a title may be the key of another column.
         let mut names: Vec<(String, ColumnKind, usize, f64)> = Vec::new();
-        let all =
-            table.columns.iter().enumerate().flat_map(|(at, column)| {
-                column.names().map(move |(name, factor)| (name, kind(column.unit), at, factor))
-            });
-        let (keys, titles): (Vec<_>, Vec<_>) = all.partition(|(name, _, at, _)| *name == table.columns[*at].name);
+        let all = columns
+            .iter()
+            .enumerate()
+            .flat_map(|(at, column)| column.names().map(move |(name, factor)| (name, kind(column.unit), at, factor)));
+        let (keys, titles): (Vec<_>, Vec<_>) = all.partition(|(name, _, at, _)| *name == columns[*at].name);
         for named in keys.into_iter().chain(titles) {
             if !names.iter().any(|(name, ..)| *name == named.0) {
                 names.push(named);
@@ -83,6 +77,10 @@ impl Lookup for Row<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::rc::Rc;
+
+    use tracemill_semantics::states::Machines;
+
     use super::*;
     use crate::kernel::{ANALYSES, Cell, View};
 

@@ -22,6 +22,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
+    example: "cpu --by cpu --step 100ms",
     make: |asked| Box::new(Cpu { asked: asked.clone(), ..Cpu::default() }),
 };
 

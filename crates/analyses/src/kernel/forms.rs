@@ -39,6 +39,9 @@ tracemill_semantics::named! {
 
 use AnalysisOption::{Begin, By, Comm, Cpu, Hist, Log, Max, Min, Per, Pid, Step, Tid, Top, Tree};
 
+/// The options that every analysis takes.
+pub const ALWAYS_TAKEN: &[&str] = &["--end", "--stream", "--where", "--sort", "--limit"];
+
 /// Options of spans that are grouped, chosen by threads and CPUs, and counted by steps.
 pub(super) const SPANS: &[AnalysisOption] = &[By, Log, Top, Hist, Step, Tid, Pid, Comm, Cpu, Min, Max, Begin, Per];
 /// Periods are not made for periods.

@@ -34,6 +34,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::RqComplete, "what disks did"),
         (Concept::NetIn, "what came from the network"),
     ],
+    example: "io --by file --limit 5",
     make: |asked| match asked.by.as_deref() {
         Some("disk") => Box::new(Disks::new(asked)),
         Some("net") => Box::new(Net { asked: asked.clone(), ..Net::default() }),

@@ -23,6 +23,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SoftEntry, "soft interrupts"),
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
+    example: "irq --by cpu",
     make: |asked| Box::new(Irq { spans: Spans::new(asked), names: Names::default() }),
 };
 

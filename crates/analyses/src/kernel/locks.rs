@@ -26,6 +26,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
+    example: "locks --log --min 30ms",
     make: |asked| Box::new(Locks { spans: Spans::new(asked), part: Part::Alone, waits: Rc::default() }),
 };
 

@@ -30,6 +30,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::PageFree, "pages that were freed"),
         (Concept::SlabAlloc, "objects of the kernel (--slab)"),
     ],
+    example: "memory --limit 5",
     make: |asked| Box::new(Memory::new(asked)),
 };
 

@@ -14,11 +14,13 @@
 //! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
 //! | `asked`, `condition`, `table` | questions and answers |
 //! | `forms` | the forms of analyses, and the options that each of them takes |
+//! | `columns` | what columns mean |
 //! | `unmatched` | options that nothing in the traces fits |
 //! | [`text`] | rows as text |
 
 mod all;
 mod asked;
+mod columns;
 mod condition;
 mod coverage;
 mod cpu;
@@ -69,7 +71,7 @@ use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 
 pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use condition::Condition;
-pub use forms::{AnalysisOption, Form};
+pub use forms::{ALWAYS_TAKEN, AnalysisOption, Form};
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
 pub use rows::{Counts, Rows, Value};
 pub use spans::PERCENTS;
@@ -218,6 +220,8 @@ pub struct Known {
     pub needs_for: &'static [(&'static str, &'static [Concept])],
     /// Concepts without which a part cannot be told, and that part.
     pub wants: &'static [(Concept, &'static str)],
+    /// A question to it, as it is typed, about the trace of the demo.
+    pub example: &'static str,
     /// Makes it.
     pub make: fn(&Asked) -> Box<dyn Analysis>,
 }

@@ -22,6 +22,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
+    example: "path --tid 641 --begin +271.38ms --end +316.55ms",
     make: |asked| Box::new(CriticalPath { asked: asked.clone(), part: Part::Alone, known: Rc::default() }),
 };
 

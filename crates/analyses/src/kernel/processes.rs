@@ -30,6 +30,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SysEntry, "user_ns and system_ns"),
         (Concept::Wake, "wait_cpu_ns"),
     ],
+    example: "processes --tree",
     make: |asked| match asked.has("files") {
         true => Box::new(OpenFiles::new(asked)),
         false => Box::new(Processes { asked: asked.clone(), ..Processes::default() }),

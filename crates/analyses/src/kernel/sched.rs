@@ -25,6 +25,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
+    example: "sched --top 5",
     make: |asked| match asked.has("switches") {
         true => Box::new(Switches { asked: asked.clone(), ..Switches::default() }),
         false => Box::new(Sched(Spans::new(asked))),

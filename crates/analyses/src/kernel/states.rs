@@ -30,6 +30,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
+    example: "states --of cpus --cpu 1 --begin +300ms --limit 20",
     make: |asked| Box::new(States::new(asked)),
 };
 

@@ -20,6 +20,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
+    example: "stats --by event --sort events --limit 10",
     make: |asked| {
         let by = By::of(asked);
         // A process and a name may become known later.

@@ -21,6 +21,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
+    example: "syscalls --by thread --comm 'oven-*' --where 'max_us > 1000'",
     make: |asked| Box::new(Calls { spans: Spans::new(asked), names: Names::default() }),
 };
 

@@ -12,7 +12,7 @@ use super::{InputOptions, PeriodOptions, When, parse_duration};
     mut_arg("traces", |arg| arg.required(false)),
     override_usage = "tracemill analyze [NAME,..] [OPTIONS] TRACE...",
     after_help = "Without NAME, the analyses are listed: what each one says, and what the traces lack for it.\n`tracemill \
-analyze --help analyses` lists the options of single analyses and those that give events their meaning, `--help periods` those \
+analyze NAME --help` shows what an analysis has: groups, options, columns, an example. `tracemill analyze --help analyses` lists the options of single analyses and those that give events their meaning, `--help periods` those \
 that define periods."
 )]
 pub(crate) struct AnalyzeOptions {

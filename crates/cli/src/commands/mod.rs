@@ -3,6 +3,7 @@
 pub(crate) mod analyze;
 mod analyze_empty;
 mod analyze_forms;
+pub(crate) mod analyze_help;
 mod analyze_list;
 mod analyze_options;
 mod analyze_periods;

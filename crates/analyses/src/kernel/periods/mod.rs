@@ -33,6 +33,7 @@ pub(super) const KNOWN: Known = Known {
     needs: &[],
     needs_for: &[],
     wants: &[],
+    example: "periods --log --period order --period-begin 'name == \"net_if_receive_skb\"' --period-end 'name == \"net_dev_xmit\"'",
     make: |asked| Box::new(Found::new(asked)),
 };
 
