@@ -102,14 +102,17 @@ fn help(mut words: Vec<String>) {
     program.build();
     let named =
         words.iter().find_map(|word| program.find_subcommand(word).map(|command| command.get_name().to_string()));
-    let page = named.as_ref().filter(|name| *name == "analyze").and_then(|_| commands::analyze_help::page(&words));
-    if let Some(page) = page {
-        let is_failed = std::io::stdout().write_all(page.as_bytes()).is_err_and(is_failed);
-        std::process::exit(i32::from(is_failed));
-    }
     let Some(command) = named.and_then(|name| program.find_subcommand_mut(name)) else { return };
     let command = std::mem::take(command);
     let of_topic = words.get(at + 1).and_then(|topic| args::help_of_topic(&command, topic));
+    // Topics have the names that follow `--help`; other words may name an analysis.
+    if of_topic.is_none()
+        && command.get_name() == "analyze"
+        && let Some(page) = commands::analyze_help::page(&words)
+    {
+        let is_failed = std::io::stdout().write_all(page.as_bytes()).is_err_and(is_failed);
+        std::process::exit(i32::from(is_failed));
+    }
     let is_short = words[at] == "-h" && of_topic.is_none();
     let mut command = of_topic.unwrap_or_else(|| args::help_without_topics(command));
     command.build();

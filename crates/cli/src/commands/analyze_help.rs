@@ -25,6 +25,9 @@ fn page_of(known: &Known) -> String {
     for form in known.forms {
         put_form(&mut page, known, form);
     }
+    if name == "periods" {
+        put_wrapped(&mut page, "", "`tracemill analyze --help periods` lists the options that define periods.\n");
+    }
     let rest = format!(
         "Headers ending in _us are microseconds, _pct percent. CSV and JSON have the keys in parentheses: durations and times in \
          ns, shares as parts of 1. --sort and --where take both names. `tracemill analyze --help` describes the options, \
