@@ -114,3 +114,20 @@ fn what_a_page_cannot_be_is_said() {
     assert_eq!(convert(&[mill], out).status.code(), Some(1));
     assert_eq!(std::fs::read_to_string(out).unwrap(), "mine");
 }
+
+/// An array has as many values as its event has room for: time and memory of the page grow with the text, no faster.
+#[cfg(unix)]
+#[test]
+fn long_arrays_take_little_memory() {
+    let folder = Folder::new();
+    let line = |ns: u32, len: usize| {
+        let values = vec!["7"; len].join(",");
+        format!("{{\"ns\":{ns},\"name\":\"e\",\"payload\":{{\"a\":[{values}]}}}}\n")
+    };
+    folder.file("long.jsonl", (0..6).map(|at| line(at, 20_000 + at as usize)).collect::<String>());
+    let mut shell = std::process::Command::new("sh");
+    let script = "ulimit -d 614400; exec \"$0\" convert --to html -o page.html long.jsonl";
+    let program = util::command().get_program().to_os_string();
+    shell.args(["-c", script]).arg(program).current_dir(folder.path("."));
+    util::Run::of(shell.output().expect("it runs")).ends(0, &[]);
+}

@@ -15,7 +15,6 @@ use tracemill_lod::Index;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::answers::{self, base_of};
-use crate::error::ApiError;
 use crate::pack::{Bytes, Lines};
 use crate::rows;
 use crate::shared::{Input, Shared};
@@ -27,6 +26,8 @@ const MARK: &str = "@DATA@";
 const MAX_BYTES: usize = 50 << 20;
 /// Events whose size says how large the file will be, and those that are read at once.
 const SAMPLE: usize = 1 << 16;
+/// Bytes of memory for the texts of events.
+const MAX_HELD_BYTES: usize = 384 << 20;
 /// Ns that numbers of the page hold exactly.
 const MAX_NS: i128 = 1 << 53;
 
@@ -62,13 +63,15 @@ pub fn page(input: Input, skip: u64, limit: Option<u64>) -> Result<Page> {
         let error = Error::unsupported("the events are more than 104 days apart, which the page cannot show");
         return Err(error.with_help("choose a part with --begin and --end"));
     }
-    let mut out = Bytes::default();
     let mut tracks = vec![0u64; index.tracks.len()];
     let mut kinds = Kinds::default();
-    let events = events(&shared, first, count, &mut kinds, &mut tracks)?;
-    let head = head(&shared, count, &kinds, &tracks).to_string();
-    out.text(&head);
-    out.0.extend(events.0);
+    let Columns { times, kinds: of_events, lines } = events(&shared, first, count, &mut kinds, &mut tracks)?;
+    let mut out = Bytes::default();
+    out.text(&head(&shared, count, &kinds, &tracks).to_string());
+    out.number(count as u128);
+    out.0.extend(times.0);
+    out.0.extend(of_events.0);
+    lines.write_out(&mut out);
     calls(&shared, &mut out);
     states(&shared, &mut out);
     let bytes = whole(&deflated(&out.0)?)?;
@@ -109,6 +112,14 @@ fn too_large(bytes: usize, events: usize) -> Error {
     let megabytes = bytes >> 20;
     Error::unsupported(format!("{events} events make a file of some {megabytes} MiB, and 50 MiB are the limit"))
         .with_help(format!("about {fit} events fit: choose them with --begin, --end, --filter, --stream or --limit"))
+}
+
+/// The texts of so many events are all that there is memory for.
+fn too_long(fit: usize, events: usize) -> Error {
+    let limit = MAX_HELD_BYTES >> 20;
+    let message = format!("the texts of {events} events are longer than {limit} MiB, which is the limit of a page");
+    let help = format!("{fit} events fit: choose them with --begin, --end, --filter, --stream or --limit");
+    Error::unsupported(message).with_help(help)
 }
 
 fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
@@ -217,6 +228,13 @@ impl<'i> Kinds<'i> {
     }
 }
 
+/// Events in columns.
+struct Columns {
+    times: Bytes,
+    kinds: Bytes,
+    lines: Lines,
+}
+
 /// Events in columns: times, kinds, texts. Counts those of each track.
 fn events<'s>(
     shared: &'s Shared,
@@ -224,15 +242,16 @@ fn events<'s>(
     count: usize,
     names: &mut Kinds<'s>,
     tracks: &mut [u64],
-) -> Result<Bytes> {
+) -> Result<Columns> {
     let index = index_of(shared)?;
-    let failed = |error: ApiError| Error::new(ErrorKind::Io, error.message().to_string());
+    let mut reader = None;
     let (mut lines, mut times, mut kinds) = (Lines::default(), Bytes::default(), Bytes::default());
     let (mut from, mut before) = (first, 0i128);
     while from < first + count {
         let to = (from + SAMPLE).min(first + count);
-        let wanted: Vec<usize> = (from..to).collect();
-        for row in rows::read(shared, Some(index), &wanted).map_err(failed)? {
+        for event in from..to {
+            let gone = || Error::new(ErrorKind::Io, format!("event {event} is not there any more"));
+            let row = rows::Reader::on(&mut reader, shared, index, event).ok_or_else(gone)?;
             let time = index.ns(row.event).map(|ns| ns - index.origin);
             // 0 says that there is no time.
             times.number(time.map_or(0, |time| {
@@ -250,6 +269,9 @@ fn events<'s>(
             let title = row.title.map_or(String::new(), |title| Value::String(title).to_string());
             let details = format!("{cycles} {title} {}", answers::fields_text(&row.value));
             lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
+            if lines.held_bytes() > MAX_HELD_BYTES {
+                return Err(too_long(event - first, count));
+            }
         }
         if lines.len() == SAMPLE && count > 2 * SAMPLE {
             let mut sample = Bytes::default();
@@ -265,12 +287,7 @@ fn events<'s>(
         }
         from = to;
     }
-    let mut out = Bytes::default();
-    out.number(count as u128);
-    out.0.extend(times.0);
-    out.0.extend(kinds.0);
-    lines.write(&mut out);
-    Ok(out)
+    Ok(Columns { times, kinds, lines })
 }
 
 /// Calls of each task, in columns.

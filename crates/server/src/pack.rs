@@ -15,6 +15,12 @@ const HOLE: char = '\u{1}';
 /// Texts of an event: its line as JSON, its payload as `print` shows it, and its cycles, title and fields.
 pub(crate) const TEXTS: usize = 3;
 
+/// Values of a text at most: one with more, such as a long array, is a value as a whole.
+const MAX_VALUES: usize = 256;
+
+/// Columns that a new shape may take a value from, of those that have the same.
+const MAX_CANDIDATES: usize = 8;
+
 /// Ways in which a column is stored.
 mod form {
     pub(super) const SAME: u8 = 0;
@@ -111,17 +117,24 @@ pub(crate) struct Lines {
     known: HashMap<String, usize>,
     /// By event: its shape and its kind.
     of: Vec<(usize, usize)>,
+    /// Bytes of memory that all of it takes, about.
+    held_bytes: usize,
 }
 
-/// A text with holes, and what stands in them: strings between quotes that are no keys, and what begins as a number.
+/// A text with holes, and what stands in them: strings between quotes that are no keys, and what begins as a number. A
+/// text with too many is one hole.
 fn divided(text: &str) -> (String, Vec<&str>) {
+    let whole = || (HOLE.to_string(), vec![text]);
     if text.contains(HOLE) {
-        return (HOLE.to_string(), vec![text]);
+        return whole();
     }
     let (mut between, mut values) = (String::new(), Vec::new());
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
+        if values.len() > MAX_VALUES {
+            return whole();
+        }
         match bytes[at] {
             b'"' => {
                 let from = at + 1;
@@ -196,6 +209,11 @@ impl Lines {
         self.of.len()
     }
 
+    /// Bytes of memory that all of it takes, about.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
     /// The texts of the next event, whose time since the origin is `time`. Events of a kind mostly have one shape.
     pub(crate) fn push(&mut self, texts: [&str; TEXTS], time: i64, kind: usize) {
         let [first, second, third] = texts.map(divided);
@@ -208,7 +226,8 @@ impl Lines {
                 let count = if text == 0 { place } else { divided[0].1.len() };
                 let all = divided[0].1[..count].iter().enumerate();
                 let same = all.clone().filter(|(_, of)| **of == value).map(|(at, _)| (at, false));
-                same.chain(all.filter(|(_, of)| is_hex(value, of)).map(|(at, _)| (at, true))).collect()
+                let hex = all.filter(|(_, of)| is_hex(value, of)).map(|(at, _)| (at, true));
+                same.take(MAX_CANDIDATES).chain(hex.take(MAX_CANDIDATES)).collect()
             };
             let of_text = |text: usize| {
                 let values = divided[text].1.iter().enumerate();
@@ -221,6 +240,14 @@ impl Lines {
                 times: Vec::new(),
             });
         }
+        if number == next {
+            let shape = &self.shapes[number];
+            let columns = shape.same.iter().flatten();
+            self.held_bytes += columns.map(|same| 64 + 16 * same.capacity()).sum::<usize>();
+            self.held_bytes += 256 + 2 * shape.between.iter().map(String::len).sum::<usize>();
+        }
+        self.held_bytes +=
+            24 + divided.iter().flat_map(|(_, values)| values).map(|value| value.len() + 1).sum::<usize>();
         self.of.push((number, kind));
         let shape = &mut self.shapes[number];
         shape.times.push(time);
@@ -238,16 +265,18 @@ impl Lines {
     /// All of them: shapes, columns, and the shape of each event.
     pub(crate) fn write(&self, out: &mut Bytes) {
         out.number(self.shapes.len() as u128);
-        for shape in &self.shapes {
-            shape.between.iter().for_each(|text| out.text(text));
-            out.number(shape.times.len() as u128);
-            for text in 0..TEXTS {
-                for (place, column) in shape.values[text].iter().enumerate() {
-                    let same = shape.same[text].get(place).and_then(|same| same.first());
-                    out.part(|out| shape.column(column, same, out));
-                }
-            }
-        }
+        self.shapes.iter().for_each(|shape| shape.write(out));
+        self.write_shapes(out);
+    }
+
+    /// The same, which frees what is written.
+    pub(crate) fn write_out(mut self, out: &mut Bytes) {
+        out.number(self.shapes.len() as u128);
+        std::mem::take(&mut self.shapes).into_iter().for_each(|shape| shape.write(out));
+        self.write_shapes(out);
+    }
+
+    fn write_shapes(&self, out: &mut Bytes) {
         // 0: as the one before of its kind.
         let mut last: HashMap<usize, usize> = HashMap::new();
         for (shape, kind) in &self.of {
@@ -258,6 +287,17 @@ impl Lines {
 }
 
 impl Shape {
+    fn write(&self, out: &mut Bytes) {
+        self.between.iter().for_each(|text| out.text(text));
+        out.number(self.times.len() as u128);
+        for text in 0..TEXTS {
+            for (place, column) in self.values[text].iter().enumerate() {
+                let same = self.same[text].get(place).and_then(|same| same.first());
+                out.part(|out| self.column(column, same, out));
+            }
+        }
+    }
+
     fn column(&self, values: &Values, same: Option<&(usize, bool)>, out: &mut Bytes) {
         let first = values.each().next().unwrap_or_default();
         if values.each().all(|value| value == first) {
