@@ -439,6 +439,12 @@ impl Calls {
         self.call(task, number?)
     }
 
+    /// The call of a task at a time, at a depth or the innermost one: what a pointer is on. Where there is none, the nearest that
+    /// is at most `slack` ns away.
+    pub fn locate_at(&self, task: usize, time: i64, depth: Option<usize>, slack: i64) -> Option<Call> {
+        self.call(task, self.lane(task)?.at(time, depth, slack)?)
+    }
+
     /// Slices of some tasks in a range whose first ns is `range.0`, in buckets of 2^level ns. Slices that are shorter than a
     /// bucket stand together, by bucket and depth.
     pub fn slices(&self, tasks: &[usize], level: u32, range: (i64, i64)) -> Vec<Vec<Slice>> {

@@ -2,6 +2,7 @@
 //! call, of which all but the first ones wait in a file ([`Segments`]). From marks on the way they can be followed from
 //! anywhere.
 
+use std::cmp::Reverse;
 use std::io;
 use std::sync::Arc;
 
@@ -366,6 +367,23 @@ impl Kept<'_> {
         }
     }
 
+    /// The call at a time, at a depth or the innermost one; where there is none, the nearest that is at most `slack` ns away.
+    pub(crate) fn at(&self, time: i64, depth: Option<usize>, slack: i64) -> Option<u64> {
+        let mut nearest = None;
+        self.each((time.saturating_sub(slack), time.saturating_add(slack)), |step| {
+            let Step::End(frame, own, end) = step else { return true };
+            let end = if let End::At(end) = end { end } else { i64::MAX };
+            let away = distance((frame.begin, end), time);
+            let is_at_depth = depth.is_none_or(|depth| depth == own);
+            let key = (away, Reverse(own), Reverse(frame.begin));
+            if is_at_depth && away.1 <= slack.unsigned_abs() && nearest.is_none_or(|(known, _)| key < known) {
+                nearest = Some((key, frame.number));
+            }
+            true
+        });
+        nearest.map(|(_, number)| number)
+    }
+
     /// The innermost call at a time.
     pub(crate) fn innermost(&self, time: i64) -> Option<u64> {
         let mut found: Option<(usize, u64)> = None;
@@ -379,6 +397,16 @@ impl Kept<'_> {
             true
         });
         found.map(|(_, number)| number)
+    }
+}
+
+/// How far a time is from a slice, which does not hold its end unless it is all of it: first whether the time is outside, then
+/// by how many ns.
+pub(crate) fn distance((begin, end): (i64, i64), time: i64) -> (bool, u64) {
+    match time {
+        _ if time < begin => (true, begin.abs_diff(time)),
+        _ if time < end || time == begin => (false, 0),
+        _ => (true, time.abs_diff(end)),
     }
 }
 

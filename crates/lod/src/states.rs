@@ -5,6 +5,7 @@ mod lanes;
 mod running;
 mod sums;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use tracemill_semantics::states::{
@@ -13,6 +14,7 @@ use tracemill_semantics::states::{
 };
 
 use crate::calls::Slice;
+use crate::lane::distance;
 use crate::search::Direction;
 
 use self::lanes::{Gathered, Lane, Stored};
@@ -189,6 +191,20 @@ impl States {
             Direction::Previous => before(),
             Direction::Nearest => inside().or_else(before).or_else(behind),
         }?;
+        let ns = |time: i64| self.base + i128::from(time);
+        Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
+    }
+
+    /// The piece of a track at a time, in a lane or the deepest one: what a pointer is on. Where there is none, the nearest that is
+    /// at most `slack` ns away.
+    pub fn locate_at(&self, track: usize, at: i128, depth: Option<u32>, slack: i64) -> Option<Piece> {
+        let time = near(at.saturating_sub(self.base));
+        let lanes =
+            self.tracks[track].lanes.iter().zip(0u32..).filter(|(_, own)| depth.is_none_or(|depth| depth == *own));
+        let found = lanes.flat_map(|(lane, depth)| lane.around(time).into_iter().map(move |piece| (depth, piece)));
+        let away = |(_, piece): &(u32, Stored)| distance((piece.from, piece.to), time);
+        let near_enough = found.filter(|found| away(found).1 <= slack.unsigned_abs());
+        let (depth, piece) = near_enough.min_by_key(|found| (away(found), Reverse(found.0), Reverse(found.1.from)))?;
         let ns = |time: i64| self.base + i128::from(time);
         Some(Piece { from: ns(piece.from), to: ns(piece.to), depth, name: piece.name })
     }

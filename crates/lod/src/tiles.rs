@@ -28,9 +28,12 @@ pub struct Density {
 const READ: u64 = 1 << 18;
 const READ_KNOWN: u64 = 1 << 20;
 
+/// A tile has two to the power of this many buckets.
+pub const BUCKET_BITS: u32 = 10;
+
 /// The first and last ns, since the origin, of tiles of a level.
 pub fn range(level: u32, from: u64, to: u64) -> (i64, i64) {
-    let end = |tile: i128| (tile << (level + 10)).min(i64::MAX.into());
+    let end = |tile: i128| (tile << (level + BUCKET_BITS)).min(i64::MAX.into());
     (end(from.into()) as i64, (end(i128::from(to) + 1) - 1).max(0) as i64)
 }
 

@@ -15,7 +15,7 @@ use crate::groups::{self, ValueId};
 use crate::plots::Field;
 use crate::rows::{self, Row};
 use crate::shared::Shared;
-use crate::{measures, plots, selection, tiles};
+use crate::{locate, measures, plots, selection, tiles};
 
 /// Whoever asked a question, and may have gone away since.
 #[derive(Clone, Default)]
@@ -127,7 +127,7 @@ fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
         "durations" => selection::durations(shared, query),
         "pairs" => measures::pairs(shared, query, set()?.as_deref()),
         "outliers" => measures::outliers(shared, query, set()?.as_deref()),
-        "locate" => locate(shared, query, set()?.as_deref()),
+        "locate" => locate::locate(shared, query, set()?.as_deref()),
         "problems" => Ok(problems(shared)),
         "wakeups" => {
             let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
@@ -463,49 +463,6 @@ fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     let matched = found.event.and_then(|event| matched(index, event));
     let at = matched.as_ref().map(|_| found.index);
     Ok(json!({ "match": matched, "index": at, "count": found.count }))
-}
-
-fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
-    let at: i128 = query.needed("at")?;
-    let direction = match query.get("direction") {
-        Some("next") => Direction::Next,
-        Some("previous") => Direction::Previous,
-        None | Some("nearest") => Direction::Nearest,
-        Some(other) => return Err(ApiError::request(format!("`direction` is not `{other}`"))),
-    };
-    let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
-    let found = |found: Option<(usize, i128)>| {
-        let (event, time) = found?;
-        let name = index.kind(event).map(|(name, _)| name);
-        Some(json!({ "event": event, "track": id, "ns": ns(time), "begin": ns(time), "end": ns(time), "name": name }))
-    };
-    let found = match named(shared, id)? {
-        Named::Base(track) => found(search::locate(index, Some(track), at, direction, set)),
-        Named::Value => {
-            let of = ValueId::parse(shared, id).into_iter().collect::<Vec<_>>();
-            let own = groups::events(shared, &of, query)?;
-            found(search::locate(index, None, at, direction, Some(&own)))
-        }
-        Named::Calls(task) => {
-            let time = at.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-            shared.calls().and_then(|calls| Some((calls, calls.locate(task, time, direction)?))).map(|(calls, call)| {
-                json!({
-                    "call": call.number, "track": id, "ns": ns(call.begin), "begin": ns(call.begin), "end": some_ns(call.end),
-                    "name": calls.names[call.name as usize],
-                })
-            })
-        }
-        Named::State(track) => shared.states().and_then(|kept| {
-            let piece = kept.states.locate(track, at, direction, query.number("depth").ok()?)?;
-            Some(json!({
-                "event": null, "track": id, "ns": ns(piece.from), "begin": ns(piece.from), "end": ns(piece.to),
-                "name": kept.states.names[piece.name as usize], "depth": piece.depth,
-            }))
-        }),
-        Named::Group(_) | Named::Plot => None,
-    };
-    Ok(found.unwrap_or_else(|| json!({ "event": null, "begin": null, "end": null })))
 }
 
 fn problems(shared: &Shared) -> Value {

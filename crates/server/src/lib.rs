@@ -23,6 +23,7 @@ mod groups;
 mod guard;
 mod html;
 mod kept;
+mod locate;
 mod measures;
 mod pack;
 mod plots;

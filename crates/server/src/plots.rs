@@ -296,6 +296,21 @@ pub(crate) fn tiles(
     Ok((with(before, points, first), true))
 }
 
+/// The value of a counter at a time in ns: the last one that is not later. `None` before the first one.
+pub(crate) fn value_at(
+    shared: &Shared,
+    id: &str,
+    filter: Option<&str>,
+    (at, asker): (i128, &Asker),
+) -> Answer<Option<Value>> {
+    let Some(field) = Field::of_id(shared, id) else { return Ok(None) };
+    let Ok(time) = u64::try_from(at - shared.timeline().origin) else { return Ok(None) };
+    let tile = time >> tiles::BUCKET_BITS;
+    let (points, _) = self::tiles(shared, (id, &field), filter, (0, tile, tile), (true, asker))?;
+    let bucket = (time - (tile << tiles::BUCKET_BITS)) as i64;
+    Ok(points.iter().take_while(|point| point.at <= bucket).last().map(|point| text(point.last)))
+}
+
 /// A number as it is written: without a point when it is whole.
 fn text(number: f64) -> Value {
     Value::String(number.to_string())

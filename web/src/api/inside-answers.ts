@@ -255,40 +255,56 @@ export class Answers {
   private locate(query: Query): Located {
     const at = Number(BigInt(query['at'] ?? 0) - this.pack.origin);
     const direction = query['direction'] ?? 'nearest';
+    const slack = direction === 'at' ? Number(query['slack'] ?? 0) : Infinity;
     const id = String(query['track'] ?? '');
     const { kind, at: place } = this.named(id);
-    const { times, head, calls, states } = this.pack;
+    const { times, calls, states } = this.pack;
     const none: Located = { event: null, begin: null, end: null };
     if (kind === 'base') {
       const own = this.ofBase[place]!;
       const here = lowerBound(own.length, (i) => times[own[i]!]! >= at), behind = lowerBound(own.length, (i) => times[own[i]!]! > at);
       const [previous, next] = [own[here - 1], own[behind]];
       let event = direction === 'next' ? next : direction === 'previous' ? previous : here < behind ? own[here] : previous;
-      if (direction === 'nearest' && here === behind && next !== undefined && (previous === undefined || times[next]! - at < at - times[previous]!)) event = next;
-      if (event === undefined) return none;
-      const ns = this.ns(times[event]!);
-      return { event, track: id, ns, begin: ns, end: ns, name: head.names[this.name[event]!]! };
+      if (direction !== 'next' && direction !== 'previous' && here === behind && next !== undefined && (previous === undefined || times[next]! - at < at - times[previous]!)) event = next;
+      return event === undefined || Math.abs(times[event]! - at) > slack ? none : this.locatedEvent(id, event);
     }
-    if (kind === 'group') return none;
+    if (kind === 'group') {
+      if (direction !== 'at') return none;
+      const near = this.pack.head.bases.flatMap((trace, base) => (trace === place ? [this.locate({ ...query, track: `b${base}` }).event] : []));
+      const best = near.filter((event) => event != null).sort((a, b) => Math.abs(times[a]! - at) - Math.abs(times[b]! - at) || a - b)[0];
+      return best === undefined ? none : this.locatedEvent(id, best);
+    }
     const slices = kind === 'calls' ? calls[place]! : states[place]!;
     const wanted = query['depth'];
-    const fits = (i: number): boolean => kind === 'calls' || wanted === null || wanted === undefined || slices.depth[i] === Number(wanted);
+    const fits = (i: number): boolean => wanted === null || wanted === undefined || slices.depth[i] === Number(wanted);
+    if (direction === 'at') return this.locatedSlice(id, kind, place, sliceAt(slices, at, slack, fits));
+    const fitsNext = (i: number): boolean => kind === 'calls' || fits(i);
     // Of pieces that begin together the deepest one counts.
     let [previous, inside, next] = [-1, -1, -1];
     for (let i = 0; i < slices.count; i++) {
-      if (!fits(i)) continue;
+      if (!fitsNext(i)) continue;
       const begin = slices.begin[i]!, end = slices.end[i]!;
       if (begin < at && (previous < 0 || begin >= slices.begin[previous]!)) previous = i;
       if (begin > at && (next < 0 || begin < slices.begin[next]! || kind === 'state' && begin === slices.begin[next]!)) next = i;
       if (begin <= at && (kind === 'calls' ? at <= end : at < end) && (inside < 0 || slices.depth[i]! >= slices.depth[inside]!)) inside = i;
     }
-    const found = direction === 'next' ? next : direction === 'previous' ? previous : inside >= 0 ? inside : previous >= 0 ? previous : next;
-    if (found < 0) return none;
+    return this.locatedSlice(id, kind, place, direction === 'next' ? next : direction === 'previous' ? previous : inside >= 0 ? inside : previous >= 0 ? previous : next);
+  }
+
+  private locatedEvent(track: string, event: number): Located {
+    const ns = this.ns(this.pack.times[event]!);
+    return { event, track, ns, begin: ns, end: ns, name: this.pack.head.names[this.name[event]!]! };
+  }
+
+  private locatedSlice(track: string, kind: 'calls' | 'state', place: number, found: number): Located {
+    if (found < 0) return { event: null, begin: null, end: null };
+    const { head, calls, states } = this.pack;
+    const slices = kind === 'calls' ? calls[place]! : states[place]!;
     const begin = this.ns(slices.begin[found]!), end = slices.end[found]!;
-    const shared = { track: id, ns: begin, begin, end: Number.isFinite(end) ? this.ns(end) : null };
+    const shared = { track, ns: begin, begin, end: Number.isFinite(end) ? this.ns(end) : null, depth: slices.depth[found]! };
     return kind === 'calls'
       ? { call: found, ...shared, name: head.functions[slices.name[found]!]! }
-      : { event: null, ...shared, name: head.state_names[slices.name[found]!]!, ...{ depth: slices.depth[found]! } };
+      : { event: null, ...shared, name: head.state_names[slices.name[found]!]! };
   }
 
   // Statistics.
@@ -549,4 +565,21 @@ function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: 
     at: found.map((one) => one.at), len: found.map((one) => one.len), depth: found.map((one) => one.depth),
     name: found.map((one) => number(one.name)), n: found.map((one) => one.n), busy: found.map((one) => one.busy),
   };
+}
+
+/** The slice at a time, or else the nearest that is at most so far away: the deepest, and of those the last one to begin. Below 0 when there is none. */
+function sliceAt(slices: Slices, at: number, slack: number, fits: (i: number) => boolean): number {
+  let best = -1;
+  let bestKey: readonly number[] = [];
+  for (let i = 0; i < slices.count; i++) {
+    if (!fits(i)) continue;
+    const begin = slices.begin[i]!, end = slices.end[i]!;
+    const inside = begin <= at && (at < end || at === begin);
+    const away = inside ? 0 : at < begin ? begin - at : at - end;
+    if (away > slack) continue;
+    const key = [inside ? 0 : 1, away, -slices.depth[i]!, -begin];
+    const differs = key.findIndex((part, k) => part !== bestKey[k]);
+    if (best < 0 || (differs >= 0 && key[differs]! < bestKey[differs]!)) [best, bestKey] = [i, key];
+  }
+  return best;
 }

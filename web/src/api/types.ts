@@ -212,8 +212,10 @@ export interface Located {
   begin: string | null;
   end: string | null;
   name?: string;
-  /** Of a slice of states. */
+  /** Of a call or a state: its lane. */
   depth?: number | null;
+  /** Of a counter, what it shows at a time. */
+  value?: number | string;
 }
 
 export interface Loss {

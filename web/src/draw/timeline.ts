@@ -1,6 +1,6 @@
 // The rows of the timeline: bars, glyphs, slices and counters below, names and marks above.
-import type { Lanes, TraceInfo } from '../api/types';
-import { duration, grouped, inOrder, numberOf, signed } from '../time/format';
+import type { Lanes, Located, TraceInfo } from '../api/types';
+import { duration, grouped, inOrder, numberOf, point, signed, type TimeContext } from '../time/format';
 import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
 import { shapeOf } from '../state/states';
 import { lowerBound, WIDE, type Tile, type TileStore } from '../state/tiles';
@@ -641,13 +641,26 @@ export function boundaryAt(row: Row, x: number, yInRow: number, input: Pick<Time
   return best;
 }
 
-/** What a thing is, for the box beside the pointer. */
+/** What the picture shows of a thing, for the box beside the pointer: to the bucket, which is about. */
 export function describe(hit: Hit, cursor: bigint | null): string[] {
   const lines = [hit.name];
-  if (hit.range) lines[0] = hit.range[0] === hit.range[1] ? String(hit.range[0]) : `${hit.range[0]} to ${hit.range[1]}`;
-  else if (hit.end !== null) lines.push(duration(hit.end - hit.begin));
-  if (hit.n > 1) lines.push(hit.depth === null ? `${grouped(hit.n)} events, mostly this` : `${grouped(hit.n)} ${hit.row.track.kind === 'state' ? 'states' : 'calls'}, the longest is this`);
-  if (cursor !== null) lines.push(`${signed(hit.begin - cursor)} from the cursor`);
+  if (hit.range) lines[0] = `about ${hit.range[0] === hit.range[1] ? hit.range[0] : `${hit.range[0]} to ${hit.range[1]}`}`;
+  else if (hit.end !== null) lines.push(`about ${duration(hit.end - hit.begin)}`);
+  if (hit.n > 1) lines.push(together(hit));
+  if (cursor !== null) lines.push(`about ${signed(hit.begin - cursor)} from the cursor`);
+  return lines;
+}
+
+const together = ({ n, depth, row }: Hit): string => `one of ${grouped(n)} ${depth === null ? 'events' : row.track.kind === 'state' ? 'states' : 'calls'} that stand together`;
+
+/** What exactly is under the pointer, as the source says. */
+export function describeExactly(row: Row, found: Located, block: Hit | null, cursor: bigint | null, context: TimeContext): string[] {
+  if (found.value !== undefined) return [`${found.value}${row.track.unit ? ` ${row.track.unit}` : ''}`];
+  const begin = BigInt(found.begin ?? found.ns ?? 0);
+  const isSlice = found.event == null;
+  const lines = [found.name ?? '', !isSlice ? point(begin, context) : found.end === null ? 'its end is not recorded' : duration(BigInt(found.end) - begin)];
+  if (block && block.n > 1) lines.push(together(block));
+  if (cursor !== null) lines.push(`${signed(begin - cursor)} from the cursor`);
   return lines;
 }
 

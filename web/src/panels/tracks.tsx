@@ -4,12 +4,12 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/frame';
 import { GlPainter } from '../draw/gl';
-import { LANE_PX, rowAt, type Row } from '../draw/layout';
+import { LANE_PX, type Row } from '../draw/layout';
 import type { Painter } from '../draw/painter';
 import { PixelPainter } from '../draw/pixels';
 import { resize } from '../draw/plain';
 import { scaleOf } from '../draw/scale';
-import { boundaryAt, describe, drawTimeline, hitAt } from '../draw/timeline';
+import { drawTimeline, showsTiles } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
@@ -20,10 +20,11 @@ import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
 import { filterPath, isNamed } from '../state/filters';
 import { GROUPINGS, groupWords, readGroupKey } from '../state/groups';
-import { change, origin, session, state, timeContext, view } from '../state/store';
+import { change, session, state, timeContext, view } from '../state/store';
 import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
+import { hit, isNothing, locateUnder, nearBoundary, restAt, scaleNow, SNAP_PX, spotOf, timeAt, tip, type Spot, type TipBox } from './hover';
 import { openMenu, type MenuItem } from './menu';
 import { clipped, copyText, formatName } from './parts';
 import { clockOf, groupOf } from './dialogs';
@@ -32,11 +33,6 @@ import { theme } from './settings';
 import { Empty } from './states';
 
 const words = signal<ReadonlyMap<string, string>>(new Map());
-/** A box beside the pointer. */
-const tip = signal<{ x: number; y: number; lines: readonly string[] } | null>(null);
-const pointerX = signal<number | null>(null);
-const TIP_MS = 150;
-const SNAP_PX = 8;
 const DRAG_PX = 4;
 const WHEEL_STEP = 400;
 
@@ -322,11 +318,11 @@ function Timeline(): JSX.Element {
   return (
     <div class="cv" ref={box} data-testid="timeline" role="application" tabIndex={0} aria-label="Timeline" aria-describedby="timeline-keys" data-begin={String(v.begin)} data-end={String(v.end)}
       aria-activedescendant={act.markOf() ? 'chosen' : undefined} style={{ height: `${Math.max(0, height)}px` }}
-      onBlur={() => { act.byKey.value = false; }} onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={onDoubleClick} onContextMenu={onContextMenu}>
+      onBlur={() => { act.byKey.value = false; }} onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={(e) => void onDoubleClick(e)} onContextMenu={onContextMenu}>
       <span id="timeline-keys" class="sr">W and S zoom, A and D move, arrows move the cursor and go between tracks, I and O select, question mark shows all keys</span>
       <div data-testid="canvas" aria-hidden="true" class="layers" style={{ height: `${Math.max(0, height)}px` }}>
         <canvas ref={below} /><canvas ref={above} />
-        {pointerX.value !== null ? <div class="pointer" style={{ transform: `translateX(${pointerX.value}px)` }} /> : null}
+        {act.pointerX.value !== null ? <div class="pointer" style={{ transform: `translateX(${Math.round(act.pointerX.value)}px)` }} /> : null}
       </div>
       <Chosen />
       <Tip />
@@ -346,7 +342,7 @@ function Chosen(): JSX.Element | null {
 }
 
 /** What the pointer would show, where a key went. */
-function tipOfKey(): { x: number; y: number; lines: readonly string[] } | null {
+function tipOfKey(): TipBox | null {
   const mark = act.byKey.value ? act.markOf() : null;
   if (!mark) return null;
   const { pinned, rows, pinnedHeight } = layout.value;
@@ -359,7 +355,7 @@ function tipOfKey(): { x: number; y: number; lines: readonly string[] } | null {
   const lines = [clipped(name ?? '', 300), mark.end === null ? point(mark.begin, timeContext.value) : duration(mark.end - mark.begin)];
   if (cursor !== null && cursor !== mark.begin) lines.push(`${signed(mark.begin - cursor)} from the cursor`);
   const lane = mark.depth === null ? row.height : (mark.depth - row.firstLane + 1) * LANE_PX;
-  return { x: Math.max(0, Math.min(viewport.value.width, scaleOf(view.value, viewport.value.width).x(mark.begin))), y: top + lane - 8, lines };
+  return { x: Math.max(0, Math.min(viewport.value.width, scaleOf(view.value, viewport.value.width).x(mark.begin))), y: top + lane - 8, lines, isExact: true };
 }
 
 function Tip(): JSX.Element | null {
@@ -369,7 +365,7 @@ function Tip(): JSX.Element | null {
   const left = open.x > width - 260;
   const up = open.y > height - 70;
   return (
-    <div class="tip" role="tooltip" style={{ transform: `translate(${Math.round(open.x + (left ? -12 : 12))}px, ${Math.round(open.y + (up ? -10 : 14))}px) translate(${left ? '-100%' : '0'}, ${up ? '-100%' : '0'})` }}>
+    <div class="tip" role="tooltip" data-exact={open.isExact} style={{ transform: `translate(${Math.round(open.x + (left ? -12 : 12))}px, ${Math.round(open.y + (up ? -10 : 14))}px) translate(${left ? '-100%' : '0'}, ${up ? '-100%' : '0'})` }}>
       {open.lines.map((l, i) => (i === 0 ? <b>{l.slice(0, 300)}</b> : <div>{l}</div>))}
     </div>
   );
@@ -377,51 +373,23 @@ function Tip(): JSX.Element | null {
 
 // The mouse.
 
-interface Spot { readonly x: number; readonly y: number; readonly row: Row | null; readonly yInRow: number }
-
-function spotOf(e: MouseEvent, box: Element): Spot {
-  const rect = box.getBoundingClientRect();
-  const x = e.clientX - rect.left;
-  const y = e.clientY - rect.top;
-  const row = rowAt(layout.peek(), y, scroll.peek());
-  return { x, y, row, yInRow: row ? y - (row.pinned ? row.y : layout.peek().pinnedHeight + row.y - scroll.peek()) : 0 };
-}
-
-const nearBoundary = (spot: Spot): { at: bigint; name: string } | null =>
-  (spot.row ? boundaryAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }, SNAP_PX) : null);
-
-const scaleNow = () => scaleOf(view.peek(), viewport.peek().width);
-const timeAt = (x: number): bigint => scaleNow().time(Math.max(0, Math.min(viewport.peek().width, x)));
-const hit = (spot: Spot) => (spot.row ? hitAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }) : null);
-
-let tipTimer: ReturnType<typeof setTimeout> | null = null;
-
 function onPointerMove(e: PointerEvent): void {
   if (!(e.currentTarget instanceof HTMLElement)) return;
-  const spot = spotOf(e, e.currentTarget);
-  act.pointer.value = timeAt(spot.x);
+  const { x, y } = spotOf(e, e.currentTarget);
+  act.pointerX.value = x;
   act.byKey.value = false;
-  pointerX.value = Math.round(spot.x);
-  if (tipTimer !== null) clearTimeout(tipTimer);
-  tip.value = null;
-  if (e.buttons !== 0) return;
-  tipTimer = setTimeout(() => {
-    const found = hit(spot);
-    tip.value = found ? { x: spot.x, y: spot.y, lines: describe(found, state.peek().cursor) } : null;
-  }, TIP_MS);
+  restAt(e.buttons === 0 ? { x, y } : null);
 }
 
 function onPointerLeave(): void {
-  if (tipTimer !== null) clearTimeout(tipTimer);
-  tip.value = null;
-  pointerX.value = null;
-  act.pointer.value = null;
+  restAt(null);
+  act.pointerX.value = null;
 }
 
 function onPointerDown(e: PointerEvent): void {
   const target = e.currentTarget;
   if (!(target instanceof HTMLElement) || e.button > 1) return;
-  tip.value = null;
+  restAt(null);
   const from = spotOf(e, target);
   const pan = e.button === 1 || e.shiftKey;
   if (e.button === 1) e.preventDefault();
@@ -443,18 +411,18 @@ function onPointerDown(e: PointerEvent): void {
       scroll.value = Math.max(0, scroll.peek() - m.movementY);
       return;
     }
-    if (clock !== null) { tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))] }; return; }
+    if (clock !== null) { tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))], isExact: true }; return; }
     const [begin, end] = alt ? [null, null] : [nearBoundary(from), nearBoundary(last)];
     const range = ordered(begin?.at ?? timeAt(from.x), end?.at ?? timeAt(last.x));
     dragged.value = { range, tracks: tracksBetween(from.y, last.y) };
-    tip.value = { x: last.x, y: last.y, lines: [duration(range.end - range.begin), ...(end ? [`to ${inOrder(end.name.slice(0, 80))}`] : [])] };
+    tip.value = { x: last.x, y: last.y, lines: [duration(range.end - range.begin), ...(end ? [`to ${inOrder(end.name.slice(0, 80))}`] : [])], isExact: true };
   };
   const up = (): void => {
     target.removeEventListener('pointermove', move);
     target.removeEventListener('pointerup', up);
     target.removeEventListener('pointercancel', up);
     if (far && pan) return;
-    if (!far) { if (!pan) choose(from); return; }
+    if (!far) { if (!pan) void choose(from); return; }
     tip.value = null;
     if (clock !== null) void endClockDrag(clock, clockMove(from.x, last.x)); else void endDrag(from, last, alt);
   };
@@ -507,19 +475,21 @@ async function snapped(spot: Spot): Promise<bigint> {
   return best;
 }
 
-function choose(spot: Spot): void {
+/** Chooses what is exactly under the pointer; where nothing is, the click sets the cursor. */
+async function choose(spot: Spot): Promise<void> {
   const at = timeAt(spot.x);
-  if (spot.row) act.currentTrack.value = spot.row.track.id;
-  const found = hit(spot);
-  if (!found || !spot.row || spot.row.track.kind === 'group' || spot.row.track.kind === 'counter') { change({ cursor: at }); return; }
-  // A slice is asked for where it begins, so that the deepest one under the pointer is not taken for it.
-  void act.chooseAt(spot.row.track.id, found.depth === null ? at : found.at > view.peek().begin ? found.at : at, found.depth);
+  const { row } = spot;
+  if (row) act.currentTrack.value = row.track.id;
+  if (!row || row.track.kind === 'counter' || !showsTiles(row)) { change({ cursor: at }); return; }
+  const found = await whileBusy(locateUnder(spot));
+  if (found && !isNothing(found)) act.takeLocated(found.track ?? row.track.id, found, false); else change({ cursor: at });
 }
 
-function onDoubleClick(e: MouseEvent): void {
+async function onDoubleClick(e: MouseEvent): Promise<void> {
   if (!(e.currentTarget instanceof HTMLElement)) return;
-  const found = hit(spotOf(e, e.currentTarget));
-  if (found && found.end !== null) change({ view: widened({ begin: found.begin, end: found.end }) }, 'jump');
+  const spot = spotOf(e, e.currentTarget);
+  const found = spot.row && showsTiles(spot.row) && spot.row.track.kind !== 'counter' ? await whileBusy(locateUnder(spot)) : null;
+  if (found?.begin != null && found.end !== null && found.begin !== found.end) change({ view: widened({ begin: BigInt(found.begin), end: BigInt(found.end) }) }, 'jump');
 }
 
 const widened = ({ begin, end }: Range): Range => { const margin = (end - begin) / 8n || 1n; return { begin: begin - margin, end: end + margin }; };

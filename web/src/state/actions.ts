@@ -1,8 +1,9 @@
 // What a user can do, apart from how: keys, menus and the mouse come here.
-import { effect, signal } from '@preact/signals';
+import { computed, effect, signal } from '@preact/signals';
 import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Row as TrackRow } from '../draw/layout';
+import { scaleOf } from '../draw/scale';
 import type { Mark } from '../draw/timeline';
 import { ask, callAnswer, eventAnswer, given, groupsAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, rowsInSight, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
 import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
@@ -16,8 +17,13 @@ import { change, format, linksRead, session, show, state, view, whole } from './
 import { plotId } from './plots';
 import { NOTHING_CHOSEN, TABS, type Tab } from './state';
 
-/** Where the pointer is in the timeline, as a time; null outside of it. */
-export const pointer = signal<bigint | null>(null);
+/** Where the pointer is in the timeline, in pixels from its left edge; null outside of it. */
+export const pointerX = signal<number | null>(null);
+/** The same as a time, which follows the view while the pointer rests. */
+export const pointer = computed<bigint | null>(() => {
+  const { width } = viewport.value;
+  return pointerX.value === null ? null : scaleOf(view.value, width).time(Math.max(0, Math.min(width, pointerX.value)));
+});
 /** What is chosen was gone to by a key: what the pointer would show stands beside it. */
 export const byKey = signal(false);
 /** The row that keys work on. */
@@ -339,20 +345,15 @@ export function chooseEvent(event: number, how: 'move' | 'jump' = 'move'): void 
 }
 
 /** Chooses what is at a time of a track, or nothing. */
-export async function chooseAt(track: string, at: bigint, depth: number | null = null): Promise<void> {
-  const found = await locate(track, at, 'nearest', depth);
-  if (!found) return;
-  takeLocated(track, found);
-}
-
-export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; depth?: number | null; begin: string | null; ns?: string | null }): void {
+/** Chooses what was located; the view goes there unless it is under the pointer. */
+export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; depth?: number | null; begin: string | null; ns?: string | null }, goes = true): void {
   const at = found.begin ?? found.ns ?? null;
   const cursor = at === null ? {} : { cursor: BigInt(at) };
   if (found.call != null) change({ ...NOTHING_CHOSEN, call: { track: found.track ?? track, call: found.call }, ...cursor });
   else if (found.event != null) change({ ...NOTHING_CHOSEN, event: found.event, ...cursor });
   else if (found.depth != null && at !== null) change({ ...NOTHING_CHOSEN, slice: { track: found.track ?? track, at: BigInt(at), depth: found.depth }, ...cursor });
   else change(cursor);
-  if (at !== null) reveal(BigInt(at));
+  if (goes && at !== null) reveal(BigInt(at));
 }
 
 /** The event or slice beside the chosen one, on its track. */

@@ -535,6 +535,15 @@ export const locate = (track: string, at: bigint, direction: 'next' | 'previous'
   whileBusy(ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction, depth }).then(
     (l) => ('at' in l ? l.at : l), (e: unknown) => { if (!(e instanceof ApiError && e.status === 404)) reportFailure(e); return null; }));
 
+/** What is exactly at a time of a track, in a lane where it has lanes, or else the nearest that is at most `slack` ns away. Null when the source cannot tell: it is still being read. */
+export async function locateAt(track: string, at: bigint, slack: bigint, depth: number | null): Promise<Located | null> {
+  const { filter } = state.peek();
+  try { return await ask<Located>('locate', { track, at: String(at), direction: 'at', slack: String(slack), depth, filter }); } catch (e) {
+    if (!(e instanceof ApiError && (e.status === 404 || e.status === 503))) reportFailure(e);
+    return null;
+  }
+}
+
 // A filter.
 
 /** Tries a filter; a mistake is shown and leaves the old one. */
