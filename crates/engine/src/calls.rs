@@ -5,7 +5,7 @@
 //! ([`EventClass::call`](tracemill_model::schema::EventClass::call)); nothing here knows a format. One
 //! reading finds the tasks and the functions, every other one gives the records in the order of time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tracemill_format::calls::{
 use tracemill_format::open_calls::{End, OpenCalls};
 use tracemill_model::error::Error;
 use tracemill_model::schema::{CallHalf, EventClassId, Scope};
-use tracemill_semantics::{CpuOf, Semantics, Shape, member, names};
+use tracemill_semantics::{CpuOf, Mark, Semantics, Shape, member, names};
 
 use crate::event::Event;
 use crate::events::{Events, Step};
@@ -44,6 +44,8 @@ enum Meaning {
         symbol: u32,
     },
     Module,
+    /// A text, which may be the beginning or the end of a call.
+    Mark,
 }
 
 /// Which fields are read of an event.
@@ -53,6 +55,8 @@ const TASK_NAME: usize = 2;
 const ADDRESS: usize = 3;
 /// The first of three: address, size and path of a module.
 const MODULE: usize = 4;
+/// The text that may be a mark.
+const MARK: usize = 7;
 
 /// The calls of a session.
 pub struct EventCalls {
@@ -69,6 +73,10 @@ pub struct EventCalls {
     by_task: HashMap<(i128, i128), u32>,
     symbols: Vec<CallSymbol>,
     by_address: HashMap<(i128, u64), u32>,
+    /// Symbols of the calls that marks begin.
+    by_mark: HashMap<Vec<u8>, u32>,
+    /// Symbols from here on are of marks.
+    first_mark: u32,
     programs: Vec<CallProgram>,
     /// The time that is 0 in records: the smallest one when it is below 0.
     base_ns: i128,
@@ -165,6 +173,13 @@ impl EventCalls {
                     of_trace[at_class] = fields(&[]);
                     return Meaning::Call { is_exit, symbol: title.map_or(0, |title| symbol_named(&title)) };
                 }
+                let mark = is_meant(at).then(|| semantics.mark(EventClassId(at_class as u32))).flatten();
+                if let Some(path) = mark {
+                    has_calls = true;
+                    of_trace[at_class] = fields(&[]);
+                    of_trace[at_class].push((MARK as u8, path));
+                    return Meaning::Mark;
+                }
                 let Some(module) = modules.iter().find(|module| module.name == name) else { return Meaning::None };
                 let [base, size, path] = module.fields;
                 of_trace[at_class] = fields(&[(MODULE, base), (MODULE + 1, size), (MODULE + 2, path)]);
@@ -196,6 +211,8 @@ impl EventCalls {
             by_task: HashMap::new(),
             symbols,
             by_address: HashMap::new(),
+            by_mark: HashMap::new(),
+            first_mark: u32::MAX,
             programs: Vec::new(),
             base_ns: 0,
         };
@@ -238,6 +255,10 @@ impl EventCalls {
         let mut addresses: Vec<(i128, u64)> = Vec::new();
         let (mut by_task, mut by_address) = (HashMap::new(), HashMap::new());
         let mut base_ns = 0;
+        let mut marks: Vec<((i128, i128), Option<String>, i128)> = Vec::new();
+        let (mut marking, mut mark_names) = (HashSet::new(), Vec::<Vec<u8>>::new());
+        let mut of_mark: HashMap<Vec<u8>, u32> = HashMap::new();
+        let mut has_functions = false;
         let take = |event: &Event<'_>| {
             let Some((meaning, ns)) = self.meaning(event) else { return };
             base_ns = ns.min(base_ns);
@@ -252,7 +273,19 @@ impl EventCalls {
                         loaded.entry(said.process).or_default().push((base, size, path));
                     }
                 }
+                Meaning::Mark => {
+                    let Some(Mark::Begin { name }) = mark(&values) else { return };
+                    if mark_names.len() < MAX_NAMES && !of_mark.contains_key(name) {
+                        of_mark.insert(name.to_vec(), mark_names.len() as u32);
+                        mark_names.push(name.to_vec());
+                    }
+                    let key = (said.process, said.task);
+                    if marking.len() < MAX_NAMES && marking.insert(key) {
+                        marks.push((key, said.name, ns));
+                    }
+                }
                 Meaning::Call { symbol, .. } => {
+                    has_functions = true;
                     let key = (said.process, said.task);
                     if found.len() < MAX_NAMES && !by_task.contains_key(&key) {
                         by_task.insert(key, found.len() as u32);
@@ -269,6 +302,18 @@ impl EventCalls {
             }
         };
         Events::new(&self.session, &self.streams, &self.selection, None).for_each(take, |_| Flow::Continue);
+        // Functions of the kernel that write marks end before the calls that these begin: they cannot nest.
+        if !has_functions {
+            for (key, name, ns) in marks {
+                by_task.insert(key, found.len() as u32);
+                found.push((key, name, ns));
+            }
+            self.first_mark = self.symbols.len() as u32;
+            let first = self.first_mark;
+            self.by_mark = of_mark.into_iter().map(|(name, at)| (name, first + at)).collect();
+            let symbol = |name: Vec<u8>| symbol_of(String::from_utf8_lossy(&name).into_owned(), None);
+            self.symbols.extend(mark_names.into_iter().map(symbol));
+        }
         for (process, address) in addresses {
             let module = loaded
                 .get(&process)
@@ -321,16 +366,29 @@ impl EventCalls {
 
     /// The half of a call that an event is, as the record that is made of it says it; `None` for other events.
     pub(crate) fn half(&self, event: &Event<'_>, values: &[(usize, KeyValue)]) -> Option<Half> {
-        let (Meaning::Call { is_exit, symbol }, ns) = self.meaning(event)? else { return None };
+        let (meaning, ns) = self.meaning(event)?;
         let said = Said::of(event, values);
         let task = *self.by_task.get(&(said.process, said.task))?;
+        let time = since(self.base_ns, ns);
+        let (is_exit, symbol) = match meaning {
+            Meaning::Call { is_exit, symbol } => (is_exit, symbol),
+            Meaning::Mark => {
+                let (symbol, is_exit) = match mark(values)? {
+                    Mark::Begin { name } => (*self.by_mark.get(name)?, false),
+                    Mark::End if self.first_mark < u32::MAX => (0, true),
+                    _ => return None,
+                };
+                return Some(Half { task, time, symbol, address: symbol.into(), is_exit });
+            }
+            Meaning::None | Meaning::Module => return None,
+        };
         let symbol = match symbol {
             0 => self.by_address.get(&(said.process, said.address)).copied().unwrap_or(0),
             symbol => symbol,
         };
         // Names have no address: their number identifies them.
         let address = if said.address > 0 { said.address } else { symbol.into() };
-        Some(Half { task, time: since(self.base_ns, ns), symbol, address, is_exit })
+        Some(Half { task, time, symbol, address, is_exit })
     }
 
     /// The meaning of an event and its time; `None` when it has none of them.
@@ -375,6 +433,14 @@ fn number(values: &[(usize, KeyValue)], field: usize) -> Option<i128> {
     match value(values, field)? {
         KeyValue::Integer(value) => Some(*value),
         KeyValue::Bool(value) => Some(i128::from(*value)),
+        _ => None,
+    }
+}
+
+/// The meaning of the text of an event.
+fn mark(values: &[(usize, KeyValue)]) -> Option<Mark<'_>> {
+    match value(values, MARK)? {
+        KeyValue::Text(text) => Mark::parse(text),
         _ => None,
     }
 }

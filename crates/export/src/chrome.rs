@@ -92,6 +92,7 @@ enum Phase {
     Begin,
     End,
     Instant,
+    Counter,
 }
 
 fn create(path: &OutPath, sources: &[Source], _options: &WriteOptions) -> Result<Box<dyn TraceWriter>> {
@@ -259,6 +260,7 @@ impl Writer {
             Phase::Begin => "\"B\"",
             Phase::End => "\"E\"",
             Phase::Instant => "\"i\",\"s\":\"t\"",
+            Phase::Counter => "\"C\"",
         };
         self.out.put_fmt(format_args!(
             ",\"ph\":{phase},\"pid\":{},\"tid\":{},\"ts\":{sign}{}.{:03}",
@@ -267,6 +269,17 @@ impl Writer {
             size / 1000,
             size % 1000
         ));
+    }
+
+    /// Puts the value of a counter that a program has marked.
+    fn put_mark_counter(&mut self, at: usize, ns: i128) {
+        let Some((name, value)) = self.tracks.mark_counter() else { return };
+        let name = name.to_vec();
+        self.separate();
+        self.out.put(b"{\"name\":");
+        strings::put_json(&mut self.out, &name);
+        self.place(at, ns, Phase::Counter);
+        self.out.put_fmt(format_args!(",\"args\":{{\"value\":{value}}}}}"));
     }
 
     /// Ends the innermost slices of a thread, whose ends are missing.
@@ -284,7 +297,7 @@ impl Writer {
     /// The phase of the last event: slices are well nested, as the format asks for. The title stands in `name`.
     fn phase(&mut self, at: usize, rules: &ClassRules, ns: i128) -> Phase {
         let (level, open) = (self.tracks.level(rules), &self.threads[at].open);
-        match rules.shape {
+        match self.tracks.shape(rules) {
             Shape::Instant => Phase::Instant,
             Shape::Begin => {
                 let abandoned = open.abandoned_at(level);
@@ -340,6 +353,7 @@ impl TraceWriter for Writer {
         self.out.put(b",\"args\":{");
         self.out.put(self.arguments.written());
         self.out.put(b"}}");
+        self.put_mark_counter(at, ns);
         if self.out.len() >= FLUSH { self.flush() } else { Ok(()) }
     }
 

@@ -233,8 +233,9 @@ impl<S: Sink> TraceWriter for Follower<S> {
         };
         let title = self.tracks.title(&rules).unwrap_or(rules.title.as_bytes()).to_vec();
         let frame = self.frame(&title);
+        let shape = self.tracks.shape(&rules);
         let (level, open) = (self.tracks.level(&rules), &mut self.stacks.threads[at].open);
-        match rules.shape {
+        match shape {
             Shape::Instant => {
                 self.points += 1;
                 self.change(at, time, Change::Point(frame))

@@ -3,6 +3,7 @@
 //! The meaning of a class is asked once ([`Semantics`]); of an event only the few fields that matter are looked
 //! at, while it is visited.
 
+mod marks;
 mod tasks;
 mod watch;
 
@@ -20,6 +21,7 @@ use tracemill_semantics::{
     Concepts, Counter, FieldPath, Origin, Place, Recording, Running, Said, Semantics, Tie, Who, cpu, node_of,
 };
 
+use marks::{AsyncMarks, Marked};
 use tasks::{LifeEnd, Tasks};
 
 pub(super) use tracemill_semantics::Shape;
@@ -98,6 +100,9 @@ pub(super) struct Tracks {
     pub(super) streams: Vec<StreamOf>,
     running: Running,
     tasks: Tasks,
+    /// What the last event is, when its text is a mark.
+    marked: Marked,
+    marks: AsyncMarks,
     latest_ns: i128,
     /// Fields of the last event.
     pub(super) seen: Seen,
@@ -128,12 +133,13 @@ impl Tracks {
         }
         let tasks = Tasks::new(sources, machines.len() as u32);
         let (running, seen) = (Running::default(), Seen::default());
-        Tracks { traces, streams, running, tasks, latest_ns: i128::MIN, seen }
+        let (marked, marks) = (Marked::default(), AsyncMarks::default());
+        Tracks { traces, streams, running, tasks, marked, marks, latest_ns: i128::MIN, seen }
     }
 
     /// Does any class begin or end something?
     pub(super) fn has_calls(&self) -> bool {
-        self.traces.iter().any(|of| of.semantics.has_pairs())
+        self.traces.iter().any(|of| of.semantics.has_pairs() || of.semantics.has_marks())
     }
 
     /// The rules of the class of an event.
@@ -184,6 +190,18 @@ impl Tracks {
         let machine = self.traces[of.trace].machine;
         let (seen, cpu) = (&self.seen, of.cpu.map(u64::from));
         self.latest_ns = ns.max(self.latest_ns);
+        self.marked = match seen.mark.is_empty() {
+            true => Marked::default(),
+            false => Marked::of(&seen.mark, of.trace, &mut self.marks),
+        };
+        if !self.marked.name.is_empty() {
+            self.seen.title.clone_from(&self.marked.name);
+        }
+        if let Some(number) = self.marked.track {
+            self.seen.name.clone_from(&self.marked.name);
+            return Track::Own(of.trace as u32, number);
+        }
+        let seen = &self.seen;
         if let Some(tie) = &rules.tie {
             self.tasks.take(machine, ns, cpu, tie, seen);
         }
@@ -196,6 +214,17 @@ impl Tracks {
             Place::Cpu(cpu) => Track::Cpu(machine, cpu as u32),
             Place::Stream => Track::Stream(stream as u32),
         }
+    }
+
+    /// The part of a slice that the event is that was placed.
+    #[inline]
+    pub(super) fn shape(&self, rules: &ClassRules) -> Shape {
+        self.marked.shape.unwrap_or(rules.shape)
+    }
+
+    /// The counter that the event states that was placed, when its text is a mark, and its value.
+    pub(super) fn mark_counter(&self) -> Option<(&[u8], i64)> {
+        self.marked.counter.as_ref().map(|(name, value)| (name.as_slice(), *value))
     }
 
     /// The track of a counter of an event that stands on `track`.
@@ -354,6 +383,7 @@ impl TraceOf {
             take(Some(&path), Take::Flow(hash(0xcbf2_9ce4_8422_2325, name.as_bytes())));
         }
         take(semantics.title(id).as_ref(), Take::Title);
+        take(semantics.mark(id).as_ref(), Take::Mark);
         let call = semantics.call(id).filter(|_| shape != Shape::Instant);
         if let Some(call) = &call {
             take(call.address.as_ref(), Take::Address);

@@ -14,6 +14,7 @@
 //! | function call: entry or exit, address, symbol | [`Semantics::call`] |
 //! | thread that a CPU turns to | [`Semantics::switch`] |
 //! | counted numbers | [`Semantics::counters`] |
+//! | texts of programs that are calls and counters | [`Semantics::mark`], [`Mark`] |
 //! | links between events | [`Semantics::flows`] |
 //! | a known event of a kernel, whatever the tracer calls it | [`Concepts`] |
 //!
@@ -28,6 +29,7 @@ mod class;
 mod concepts;
 mod cpu;
 mod fields;
+mod marks;
 mod named;
 pub mod names;
 mod place;
@@ -44,6 +46,7 @@ pub use class::{Call, Counter, Shape, Switch};
 pub use concepts::{Concept, Concepts, Field, Named, Origin, TEXT as CONCEPTS, Tie};
 pub use cpu::{CpuOf, cpu, cpu_field};
 pub use fields::{member, node_of, value_of};
+pub use marks::Mark;
 pub use place::{Place, Running, Said};
 pub use recording::Recording;
 pub use tracemill_model::schema::FieldPath;

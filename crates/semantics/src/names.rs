@@ -115,6 +115,17 @@ pub fn unit(field: &str) -> Option<&'static str> {
 /// Fields that are counted under the name of their event class alone.
 pub const COUNTED_FIELDS: &[&str] = &["value", "val", "state", "count"];
 
+/// Event classes whose texts may be marks of programs ([`Mark`](crate::Mark)), and the field with the text: what is written to
+/// the kernel's `trace_marker`, and texts of `trace_printk`.
+pub const MARKS: &[(&str, &str)] = &[
+    ("print", "buf"),
+    ("print", "msg"),
+    ("tracing_mark_write", "buf"),
+    ("tracing_mark_write", "msg"),
+    ("bprint", "text"),
+    ("bputs", "text"),
+];
+
 /// Fields whose equal values link events.
 pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transaction_id", "message_id", "span_id"];
 

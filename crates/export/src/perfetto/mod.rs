@@ -172,7 +172,7 @@ impl Writer {
         let at = self.timeline.track(stream, track);
         let mut own_name = Vec::new();
         event.own_id(&mut own_name);
-        let kind = self.kind(rules, at, ns);
+        let (kind, shape) = (self.kind(rules, at, ns), self.timeline.tracks.shape(rules));
         let Timeline { packets, tracks, list, .. } = &mut self.timeline;
         let flow = tracks.seen.flow;
         // A title is interned here, so that it is in the packet.
@@ -183,7 +183,7 @@ impl Writer {
         };
         packets.event(ns, &mut self.interned, kind, list[at].uuid, |out| {
             out.unsigned(3, class.category);
-            if rules.shape != (Shape::End { says_title: false }) {
+            if shape != (Shape::End { says_title: false }) {
                 put_title(out, iid, title);
             }
             if let Some(flow) = flow {
@@ -191,7 +191,11 @@ impl Writer {
             }
             out.put(self.args.written());
         });
-        if !tracks.seen.counters.is_empty() {
+        if let Some((name, value)) = tracks.mark_counter() {
+            let (name, value) = (String::from_utf8_lossy(name).into(), Number::Whole(value));
+            self.put_counter(at, &name, value, ns);
+        }
+        if !self.timeline.tracks.seen.counters.is_empty() {
             self.put_counters(stream, rules, track, ns);
         }
         self.put_switch(stream, ns);
@@ -201,11 +205,12 @@ impl Writer {
     fn kind(&mut self, rules: &ClassRules, at: usize, ns: u64) -> u64 {
         let Timeline { tracks, list, losses, .. } = &mut self.timeline;
         let level = tracks.level(rules);
-        let is_slice = rules.shape != Shape::Instant;
+        let shape = tracks.shape(rules);
+        let is_slice = shape != Shape::Instant;
         let title = if is_slice { hash(0, tracks.title(rules).unwrap_or(rules.title.as_bytes())) } else { 0 };
         let track = &mut list[at];
         track.last_ns = ns.max(track.last_ns);
-        match rules.shape {
+        match shape {
             Shape::Instant => INSTANT,
             Shape::Begin => {
                 let abandoned = track.open.abandoned_at(level);
@@ -245,12 +250,17 @@ impl Writer {
             let Some(counter) = rules.counters.get(usize::from(at)) else { continue };
             let own = self.timeline.tracks.place_counter(stream, counter, track);
             let track = self.timeline.track(stream, own);
-            let Some(uuid) = self.timeline.counter(track, &counter.name, value) else { continue };
-            self.timeline.packets.event(ns, &mut self.interned, COUNTER, uuid, |out| match value {
-                Number::Whole(value) => out.signed(30, value),
-                Number::Real(value) => out.double(44, value),
-            });
+            self.put_counter(track, &counter.name, value, ns);
         }
+    }
+
+    /// A counter of a track has a value.
+    fn put_counter(&mut self, track: usize, name: &Arc<str>, value: Number, ns: u64) {
+        let Some(uuid) = self.timeline.counter(track, name, value) else { return };
+        self.timeline.packets.event(ns, &mut self.interned, COUNTER, uuid, |out| match value {
+            Number::Whole(value) => out.signed(30, value),
+            Number::Real(value) => out.double(44, value),
+        });
     }
 
     /// A CPU turns to another thread: the slice of the one before ends, and that of the next begins.

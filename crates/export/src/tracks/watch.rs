@@ -18,6 +18,8 @@ pub(crate) enum Take {
     NextName,
     Cpu,
     Track,
+    /// A text that may be a mark.
+    Mark,
     Flow(u64),
     Counter(u16),
 }
@@ -76,6 +78,8 @@ pub(crate) struct Seen {
     pub(crate) counters: Vec<(u16, Number)>,
     /// Fields of its concept.
     pub(super) fields: Vec<(Field, FieldValue)>,
+    /// A text that may be a mark.
+    pub(super) mark: Vec<u8>,
 }
 
 impl Seen {
@@ -87,6 +91,7 @@ impl Seen {
         self.next_name.clear();
         self.counters.clear();
         self.fields.clear();
+        self.mark.clear();
     }
 
     fn keep(&mut self, fields: &[Field], value: impl Fn() -> FieldValue) {
@@ -108,7 +113,7 @@ impl Seen {
                 let number = small.map_or(Number::Real(value as f64), Number::Whole);
                 self.counters.push((at, number));
             }
-            Take::Nothing | Take::Name | Take::NextName | Take::Title => {}
+            Take::Nothing | Take::Name | Take::NextName | Take::Title | Take::Mark => {}
         }
     }
 
@@ -117,6 +122,7 @@ impl Seen {
             Take::Name => self.name.extend_from_slice(text),
             Take::NextName => self.next_name.extend_from_slice(text),
             Take::Title => self.title.extend_from_slice(text),
+            Take::Mark => self.mark.extend_from_slice(text),
             Take::Flow(seed) => self.flow = Some(hash(seed, text)),
             _ => {}
         }
