@@ -40,11 +40,18 @@ impl Pending {
         let Some(name) = target.file_name() else {
             return Err(Error::misuse(format!("`{}` is no name for an output", target.display())));
         };
-        let path = target.with_file_name(part_name(name));
+        let root = target.with_file_name(part_name(name));
         // Its name holds the number of this process, so what is there was left by one that was killed, long ago.
-        remove(&path);
-        remove_leftovers(&path, name);
-        let remains = Remains { root: path.clone(), folders: missing_folders(target) };
+        remove(&root);
+        put_back(&root, target)?;
+        remove_leftovers(&root, name);
+        let mut path = root.clone();
+        if is_private(target) {
+            // What replaces a file that not everybody may read is not readable while it is written, either.
+            private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
+            path = root.join(name);
+        }
+        let remains = Remains { root, folders: missing_folders(target) };
         let pending = Pending { target: target.to_path_buf(), path, remains, folder: None, is_done: false };
         if let Some(around) = pending.remains.folders.last() {
             fs::create_dir_all(around).map_err(|error| Error::io("make the folder", around, &error))?;
@@ -66,7 +73,7 @@ impl Pending {
     pub fn naming(&self) -> impl Fn(Error) -> Error + Clone + 'static {
         let (from, to) = (self.path.clone(), self.target.clone());
         // The bytes for a pipe or device wait elsewhere: an error there is not one of the target.
-        let is_beside = self.path == self.remains.root;
+        let is_beside = !is_flow(&self.target);
         move |error| if is_beside { error.with_file_moved(&from, &to) } else { error }
     }
 
@@ -78,6 +85,7 @@ impl Pending {
     pub fn make_folder(&mut self) -> Result<()> {
         let failed = |error: std::io::Error| Error::io("make the folder", &self.target, &error);
         fs::create_dir_all(&self.path).map_err(failed)?;
+        take_over_rights(&self.target, &self.path);
         if cfg!(unix) {
             self.folder = Some(fs::File::open(&self.path).map_err(failed)?);
         }
@@ -92,7 +100,8 @@ impl Pending {
         }
     }
 
-    /// Gives the output its final name, once its bytes are on the disk. What has the name is replaced.
+    /// Gives the output its final name, once its bytes are on the disk. What has the name is replaced: by an output with the
+    /// same mode, and of the same owner where that is possible.
     ///
     /// # Errors
     /// When the disk does not take it; the target is then what it was.
@@ -106,12 +115,16 @@ impl Pending {
         }
         let target = self.target.clone();
         let failed = |error: std::io::Error| Error::io("give the output its name", &target, &error);
+        take_over_rights(&target, &self.path);
         let is_folder = fs::symlink_metadata(&target).is_ok_and(|of| of.is_dir());
-        if is_folder {
-            // Folders are not replaced in one step: the old one steps aside first.
-            let mut old = self.path.clone().into_os_string();
-            old.push(".old");
-            let old = PathBuf::from(old);
+        if is_folder && exchange(&self.path, &target).is_ok() {
+            self.is_done = true;
+            let old = &self.path;
+            fs::remove_dir_all(old).map_err(|error| Error::io("remove the old output", old, &error))?;
+        } else if is_folder {
+            // Here folders are not replaced in one step: the old one steps aside first, and who is killed now leaves it for
+            // the next one (`put_back`).
+            let old = old_of(&self.path);
             fs::rename(&target, &old).map_err(failed)?;
             if let Err(error) = fs::rename(&self.path, &target) {
                 let _ = fs::rename(&old, &target);
@@ -122,6 +135,9 @@ impl Pending {
         } else {
             fs::rename(&self.path, &target).map_err(failed)?;
             self.is_done = true;
+            if self.path != self.remains.root {
+                let _ = fs::remove_dir(&self.remains.root);
+            }
         }
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         // Some file systems cannot sync folders; the name is there all the same.
@@ -219,6 +235,91 @@ fn part_name(name: &OsStr) -> OsString {
     part
 }
 
+/// The name of an output that steps aside for the one that is written at `part`.
+fn old_of(part: &Path) -> PathBuf {
+    let mut old = part.to_path_buf().into_os_string();
+    old.push(".old");
+    PathBuf::from(old)
+}
+
+/// Puts back the output that a process of this kind had moved aside when it was killed. Nothing is written then: who asked
+/// for a new output was not asked whether it replaces this one.
+///
+/// # Errors
+/// When that happened.
+fn put_back(part: &Path, target: &Path) -> Result<()> {
+    if fs::symlink_metadata(target).is_ok() {
+        return Ok(());
+    }
+    let (Some(folder), Some(name)) = (part.parent(), target.file_name()) else { return Ok(()) };
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let left = entry.file_name();
+        let Some(of) = left.as_encoded_bytes().strip_suffix(b".old") else { continue };
+        let of = String::from_utf8_lossy(of).into_owned();
+        let writer = writer_of(OsStr::new(&of)).filter(|(of, _)| *of == name.as_encoded_bytes());
+        if writer.is_some_and(|(_, number)| !is_running(number)) && fs::rename(entry.path(), target).is_ok() {
+            let message = "a run that replaced it was killed; what it was before has its name again";
+            let error = Error::new(ErrorKind::Io, message).in_file(target);
+            return Err(error.with_help("nothing was written; run the command again, with --force to replace it"));
+        }
+    }
+    Ok(())
+}
+
+/// Is there a process of this number? Where the system does not tell, there may be.
+fn is_running(number: u32) -> bool {
+    let processes = Path::new("/proc");
+    !processes.join("self").exists() || processes.join(number.to_string()).exists()
+}
+
+/// Is there a file that some may not read?
+#[cfg(unix)]
+fn is_private(target: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(target).is_ok_and(|of| of.is_file() && of.mode() & 0o044 != 0o044)
+}
+
+#[cfg(not(unix))]
+fn is_private(_: &Path) -> bool {
+    false
+}
+
+/// Gives what was written the owner and the mode of what it replaces, as far as that is possible: a mode is not given to a
+/// group that the old file did not have.
+#[cfg(unix)]
+fn take_over_rights(old: &Path, new: &Path) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let (Ok(of_old), Ok(of_new)) = (fs::metadata(old), fs::symlink_metadata(new)) else { return };
+    if of_old.is_dir() != of_new.is_dir() || of_new.is_symlink() {
+        return;
+    }
+    let mut mode = of_old.mode() & 0o777;
+    if (of_old.uid(), of_old.gid()) != (of_new.uid(), of_new.gid()) {
+        let group = chown(new, None, Some(of_old.gid())).is_ok() || of_old.gid() == of_new.gid();
+        let _ = chown(new, Some(of_old.uid()), None);
+        if !group {
+            mode &= !0o070;
+        }
+    }
+    let _ = fs::set_permissions(new, fs::Permissions::from_mode(mode));
+}
+
+#[cfg(not(unix))]
+fn take_over_rights(_: &Path, _: &Path) {}
+
+/// Two folders change their names in one step, where the system can do that.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn exchange(a: &Path, b: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    renameat_with(CWD, a, CWD, b, RenameFlags::EXCHANGE).map_err(std::io::Error::from)
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
+    Err(std::io::ErrorKind::Unsupported.into())
+}
+
 /// A new folder that nobody else can look into.
 fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
@@ -243,15 +344,11 @@ fn writer_of(part: &OsStr) -> Option<(&[u8], u32)> {
 /// Removes what processes left beside `part` that were killed while they wrote the same name. Where the system does not
 /// tell which processes there are, it stays.
 fn remove_leftovers(part: &Path, name: &OsStr) {
-    let processes = Path::new("/proc");
-    if !processes.join("self").exists() {
-        return;
-    }
     let folder = part.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let left = entry.file_name();
         let writer = writer_of(&left).filter(|(of, _)| *of == name.as_encoded_bytes());
-        if writer.is_some_and(|(_, number)| !processes.join(number.to_string()).exists()) {
+        if writer.is_some_and(|(_, number)| !is_running(number)) {
             remove(&entry.path());
         }
     }
@@ -440,6 +537,51 @@ mod tests {
             }
             assert_eq!((target.join("file").exists(), path.exists()), (!is_removed, false));
         }
+        fs::remove_dir_all(around).expect("it is there");
+    }
+
+    /// A new output has the mode of the old one, and nobody can read it before it has its name, either.
+    #[test]
+    fn rights_of_what_is_replaced_stay() {
+        use std::os::unix::fs::PermissionsExt;
+        let around = std::env::temp_dir().join(format!("tracemill-rights-{}", std::process::id()));
+        fs::create_dir_all(&around).expect("it can be made");
+        let mode_of = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        for (name, mode) in [("secret", 0o600), ("group", 0o640), ("open", 0o664), ("run", 0o755)] {
+            let target = around.join(name);
+            fs::write(&target, "old").expect("the folder is there");
+            fs::set_permissions(&target, fs::Permissions::from_mode(mode)).expect("it is ours");
+            let pending = Pending::new(&target).expect("it has a name");
+            fs::write(pending.path(), "new").expect("the folder is there");
+            if mode & 0o004 == 0 {
+                assert_eq!(mode_of(pending.path().parent().expect("it has one")), 0o700);
+            }
+            pending.commit().expect("it is whole");
+            assert_eq!((mode_of(&target), fs::read_to_string(&target).expect("it is there")), (mode, "new".into()));
+        }
+        let target = around.join("folder");
+        fs::create_dir(&target).and_then(|()| fs::write(target.join("old"), "old")).expect("it can be made");
+        fs::set_permissions(&target, fs::Permissions::from_mode(0o700)).expect("it is ours");
+        let mut pending = Pending::new(&target).expect("it has a name");
+        pending.make_folder().expect("it can be made");
+        assert_eq!(mode_of(pending.path()), 0o700);
+        fs::write(pending.path().join("new"), "new").expect("the folder is there");
+        pending.commit().expect("it is whole");
+        assert_eq!((mode_of(&target), target.join("new").exists(), target.join("old").exists()), (0o700, true, false));
+        assert_eq!(fs::read_dir(&around).expect("it is there").count(), 5, "nothing else stays");
+        fs::remove_dir_all(around).expect("it is there");
+    }
+
+    /// Where folders cannot change their names in one step, a process that is killed between leaves the old one aside.
+    #[test]
+    fn an_output_that_was_moved_aside_comes_back() {
+        let around = std::env::temp_dir().join(format!("tracemill-aside-{}", std::process::id()));
+        let (target, aside) = (around.join("out"), around.join(".out.4194999.part.old"));
+        fs::create_dir_all(&aside).and_then(|()| fs::write(aside.join("old"), "old")).expect("it can be made");
+        let error = Pending::new(&target).map(|_| ()).expect_err("the old one comes back first");
+        assert!(error.to_string().contains("was killed"), "{error}");
+        assert!(target.join("old").exists() && !aside.exists());
+        Pending::new(&target).map(|_| ()).expect("nothing is aside now");
         fs::remove_dir_all(around).expect("it is there");
     }
 }
