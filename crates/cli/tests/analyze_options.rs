@@ -214,6 +214,9 @@ fn of_several_analyses_those_that_do_not_take_an_option_are_left_out() {
     // A word of one analysis says nothing to the others.
     let run = folder.run(&format!("analyze cpu,sched --switches --json {trace}"));
     assert_eq!(names(run.ends(0, &[])), ["cpu", "sched"]);
+    let run = folder.run(&format!("analyze states --of disks,cpus --tid 641 --format jsonl {trace}"));
+    let run = run.ends(0, &["`states --of disks` does not take --tid: it is left out"]);
+    assert!(run.stdout.contains("\"cpu\":1") && !run.stdout.contains("sda"));
     folder.run(&format!("analyze cpu,stats --top 3 {trace}")).ends(2, &["`cpu` does not take --top"]);
     folder.run(&format!("analyze cpu,stats --switches {trace}")).ends(2, &["`cpu` does not take --switches"]);
     folder.run(&format!("analyze sched --of switches {trace}")).ends(2, &["unknown kind of rows `switches`"]);

@@ -410,7 +410,11 @@ impl Analysis for CriticalPath {
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.asked.columns(&[(Unit::Time, &["from", "to"]), (Unit::Name, &["tid", "comm", "state"])])
+        self.asked.columns(&[
+            (Unit::Time, &["from", "to"]),
+            (Unit::Duration, &["duration_ns"]),
+            (Unit::Name, &["tid", "comm", "state"]),
+        ])
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -431,7 +435,8 @@ impl Analysis for CriticalPath {
                 *of_lives.entry((thread, state)).or_default() += to - from;
                 let [tid, comm] = thread_values(machines, Some(thread));
                 let machine = asked.machine_value(machines.thread(thread).machine);
-                let row = [machine, Value::Integer(from), Value::Integer(to), tid, comm, Value::Word(state)];
+                let times = [from, to, to - from].map(Value::Integer);
+                let row = [machine, times[0], times[1], times[2], tid, comm, Value::Word(state)];
                 asked.put(&row, &mut table.rows);
             });
         }
@@ -440,15 +445,21 @@ impl Analysis for CriticalPath {
             let of = machines.thread(thread);
             *totals.entry((of.machine, of.tid, state)).or_default() += total;
         }
-        let columns_of = asked.columns(&[(Unit::Name, &["tid", "state"]), (Unit::Duration, &["total_ns"])]);
+        let columns_of = asked.columns(&[
+            (Unit::Name, &["tid", "state"]),
+            (Unit::Duration, &["total_ns"]),
+            (Unit::Share, &["share"]),
+        ]);
+        let length = range.map_or(0, |(from, to)| to - from);
+        let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
         let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
             let mut row = asked.machine_cells(machine);
-            row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total)]);
+            row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total), share(total)]);
             row
         };
         let mut totals: Vec<Vec<Cell>> = totals.into_iter().map(total).collect();
-        let last = columns_of.len() - 1;
-        totals.sort_by(|a, b| b[last].order(&a[last]));
+        let by = columns_of.len() - 2;
+        totals.sort_by(|a, b| b[by].order(&a[by]));
         table.totals = Some((columns_of, totals));
         table.order = Order::Found;
         table
@@ -460,6 +471,22 @@ mod tests {
     use super::super::Numbers;
     use super::super::played::{played, rows};
     use super::*;
+
+    #[test]
+    fn totals_have_shares_of_the_range() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 switch prev=5 next=0 state=1
+            175 0 wake tid=5 cpu=0
+            200 0 switch prev=0 next=5
+            300 0 -";
+        let asked = Asked { tids: Numbers::parse("5"), ..Asked::default() };
+        let table = played(&KNOWN, &asked, stream);
+        assert_eq!(rows(&table, &["state", "duration_ns"]), ["running 50", "blocked 25", "wait_cpu 25", "running 100"]);
+        let (columns, totals) = table.totals.expect("totals");
+        let totals = Table { columns, rows: totals.into(), ..Table::default() };
+        let found = rows(&totals, &["state", "total_ns", "share"]);
+        assert_eq!(found, ["running 150 0.75", "blocked 25 0.125", "wait_cpu 25 0.125"]);
+    }
 
     fn path(tid: i64, stream: &str) -> Vec<String> {
         let asked = Asked { tids: Numbers::parse(&tid.to_string()), ..Asked::default() };

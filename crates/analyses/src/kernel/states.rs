@@ -55,8 +55,20 @@ struct States {
     disk_names: Map<(u32, i64), Rc<str>>,
     form: RowForm,
     rows: StateRows,
+    /// The time of each CPU in each status, and of each thread in each state, where rows are kept.
+    totals: Map<TotalKey, Ns>,
     /// Storage of a row that is handed on.
     cells: Vec<Cell>,
+}
+
+/// Machine, number and word of a CPU or thread.
+type TotalKey = (u32, i64, TotalOf);
+
+/// What a total is of, in the order of the rows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum TotalOf {
+    Cpu(&'static str),
+    Thread(&'static str),
 }
 
 /// Requests of a disk: those that wait, by their first sector, and those that its driver has.
@@ -194,6 +206,7 @@ impl States {
             disk_names: Map::default(),
             form: RowForm::default(),
             rows: StateRows::default(),
+            totals: Map::default(),
             cells: Vec::new(),
         };
         states.columns = states.row_columns();
@@ -231,15 +244,65 @@ impl States {
         if is_in_range { self.rows.reserve(at) } else { NO_PLACE }
     }
 
+    /// Adds the time of a row that is kept to the totals.
+    fn add(&mut self, machine: u32, number: i64, of: TotalOf, length: Ns) {
+        *self.totals.entry((machine, number, of)).or_default() += length;
+    }
+
+    /// Adds a row that is kept.
+    fn keep(&mut self, row: &StateRow, place: u32) {
+        let of = match row.of {
+            StateOf::Cpu { status, .. } => Some(TotalOf::Cpu(status.name())),
+            StateOf::Thread(state) => Some(TotalOf::Thread(state.name())),
+            StateOf::Disk { .. } | StateOf::Irq { .. } => None,
+        };
+        if let Some(of) = of {
+            self.add(row.machine, row.number, of, row.to - row.from);
+        }
+        self.rows.push(row, place);
+    }
+
+    /// The totals: their columns, and for each CPU and thread the time and the share of the range in each state.
+    fn totals(&mut self, range: Option<(Ns, Ns)>) -> Option<(Vec<Column>, Vec<Vec<Cell>>)> {
+        let names: &[&'static str] = match (self.of_cpus, self.of_threads) {
+            (true, true) => &["cpu", "tid", "state"],
+            (true, false) => &["cpu", "status"],
+            (false, true) => &["tid", "state"],
+            (false, false) => return None,
+        };
+        let columns =
+            self.asked.columns(&[(Unit::Name, names), (Unit::Duration, &["total_ns"]), (Unit::Share, &["share"])]);
+        let length = range.map_or(0, |(from, to)| to - from);
+        let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
+        let totals = std::mem::take(&mut self.totals).into_iter().filter(|(_, total)| *total > 0);
+        let mut totals: Vec<(TotalKey, Ns)> = totals.collect();
+        let is_thread = |of: TotalOf| matches!(of, TotalOf::Thread(_));
+        totals.sort_by_key(|((machine, number, of), total)| (is_thread(*of), *machine, *number, -total, *of));
+        let has_both = self.of_cpus && self.of_threads;
+        let row = |((machine, number, of), total): (TotalKey, Ns)| {
+            let mut row = self.asked.machine_cells(machine);
+            let (TotalOf::Cpu(word) | TotalOf::Thread(word)) = of;
+            match (has_both, of) {
+                (true, TotalOf::Cpu(_)) => row.extend([Cell::from(number as u64), Cell::Null]),
+                (true, TotalOf::Thread(_)) => row.extend([Cell::Null, Cell::from(number)]),
+                (false, TotalOf::Cpu(_)) => row.push(Cell::from(number as u64)),
+                (false, TotalOf::Thread(_)) => row.push(Cell::from(number)),
+            }
+            row.extend([Cell::name(word), Cell::Integer(total), share(total)]);
+            row
+        };
+        Some((columns, totals.into_iter().map(row).collect()))
+    }
+
     #[inline]
     fn put(&mut self, row: &mut StateRow, place: u32) {
         let Some((from, to)) = self.asked.clip(row.from, row.to) else { return };
         (row.from, row.to) = (from, to);
-        let States { asked, form, cells, rows, .. } = self;
+        let States { asked, form, cells, .. } = self;
         if asked.test.is_none() {
             match &asked.states {
                 Some(sink) => return (sink.borrow_mut())(row),
-                None if asked.sink.is_none() => return rows.push(row, place),
+                None if asked.sink.is_none() => return self.keep(row, place),
                 None => {}
             }
         }
@@ -250,7 +313,7 @@ impl States {
         }
         match &asked.sink {
             Some(sink) => (sink.borrow_mut())(&cells.iter().map(Value::from).collect::<Vec<_>>()),
-            None => rows.push(row, place),
+            None => self.keep(row, place),
         }
     }
 
@@ -265,7 +328,8 @@ impl States {
                 None => (What::Unknown(piece.status), 0),
             };
             if self.rows.put((piece.from, piece.to), cpu.number as i64, other, what, *place) {
-                return;
+                let of = TotalOf::Cpu(piece.status.name());
+                return self.add(cpu.machine, cpu.number as i64, of, piece.to - piece.from);
             }
         }
         if !self.asked.wants_cpu(machines, Some(piece.cpu)) || !self.asked.wants_thread(machines, thread) {
@@ -281,7 +345,8 @@ impl States {
         if self.has_places && self.is_whole {
             let tid = machines.thread(piece.thread).tid;
             if self.rows.put((piece.from, piece.to), tid, 0, What::Thread(piece.state), *place) {
-                return;
+                let of = TotalOf::Thread(piece.state.name());
+                return self.add(machines.thread(piece.thread).machine, tid, of, piece.to - piece.from);
             }
         }
         if !self.asked.wants_thread(machines, Some(piece.thread)) {
@@ -439,10 +504,10 @@ impl Analysis for States {
         for key in disks {
             self.put_disk(key, machines.now());
         }
-        let columns = self.columns();
+        let (columns, totals) = (self.columns(), self.totals(range));
         let States { rows: mut states, mut cells, asked, .. } = *self;
         states.sort();
-        let table = Table { analysis: "states", range, columns, order: Order::Found, ..Table::default() };
+        let table = Table { analysis: "states", range, columns, totals, order: Order::Found, ..Table::default() };
         if asked.keeps_states {
             return Table { states: Some(states), ..table };
         }
@@ -465,6 +530,41 @@ pub(super) fn is_system(status: CpuStatus) -> bool {
 mod tests {
     use super::super::played::{played, rows};
     use super::*;
+
+    #[test]
+    fn totals_are_sums_of_rows() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 sys_exit ret=0
+            160 0 irq_entry nr=1
+            170 0 irq_exit nr=1
+            200 0 switch prev=5 next=0 state=1
+            250 0 switch prev=0 next=5
+            300 0 -";
+        let totals = |asked: &Asked| {
+            let (columns, totals) = played(&KNOWN, asked, stream).totals.expect("totals");
+            rows(
+                &Table { columns, rows: totals.into(), ..Table::default() },
+                &["cpu", "tid", "state", "total_ns", "share"],
+            )
+        };
+        let want = [
+            "0 - user 90 0.45",
+            "0 - idle 50 0.25",
+            "0 - unknown 50 0.25",
+            "0 - irq 10 0.05",
+            "- 5 RUN/user 90 0.45",
+            "- 5 RUN/unknown 50 0.25",
+            "- 5 WAIT 50 0.25",
+            "- 5 INTERRUPTED 10 0.05",
+        ];
+        // Rows with places are counted as those without.
+        for keeps_states in [false, true] {
+            assert_eq!(totals(&Asked { keeps_states, ..Asked::default() }).len(), 8);
+            assert!(totals(&Asked { keeps_states, ..Asked::default() }).iter().all(|row| want.contains(&&**row)));
+        }
+        let cut = Asked { begin: Some(180), end: Some(220), ..Asked::default() };
+        assert_eq!(totals(&cut), ["0 - idle 20 0.5", "0 - user 20 0.5", "- 5 RUN/user 20 0.5", "- 5 WAIT 20 0.5"]);
+    }
 
     #[test]
     fn requests_of_a_disk_are_counted() {

@@ -116,11 +116,25 @@ fn unknown_kind(word: &str) -> Error {
 pub(super) fn keep_those_that_take(options: &AnalyzeOptions, words: &[String], named: &mut Named) -> Result<(), Error> {
     let mut refused = Vec::new();
     named.analyses.retain(|known| check(options, words, known).map_err(|error| refused.push(error)).is_ok());
+    for known in &named.analyses {
+        named.left_out.extend(kinds_left_out(options, words, known));
+    }
     if named.analyses.is_empty() && !refused.is_empty() {
         return Err(refused.swap_remove(0));
     }
     named.left_out.extend(refused.iter().map(left_out));
     Ok(())
+}
+
+/// Kinds of rows that do not take an option which others of them do: they have no rows.
+fn kinds_left_out(options: &AnalyzeOptions, words: &[String], known: &'static Known) -> Vec<String> {
+    let forms = known.forms_for(words, options.rows.by.as_deref()).unwrap_or_default();
+    let given = given(options);
+    let refused = |form: &&Form| {
+        let option = given.iter().find(|option| **option != AnalysisOption::By && !form.takes.contains(option))?;
+        Some(left_out(&refusal(known, form, *option)))
+    };
+    forms.iter().filter_map(refused).collect()
 }
 
 /// Says that an analysis is left out, and why.
