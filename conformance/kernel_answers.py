@@ -443,7 +443,7 @@ def locks(machine, q):
     for at, thread, f in machine.entries:
         if f["name"] == "futex" and f.get("op") is not None and f["op"] & ~384 in FUTEX_WAKES and q.has(at):
             wakes.append((at, thread, f["uaddr"]))
-    more = lambda members: {"waiters": len({s["thread"] for s in members}), "errors": sum(error_of(s["ret"]) is not None for s in members)}
+    more = lambda members: {"waiters": len({s["tid"] for s in members}), "errors": sum(error_of(s["ret"]) is not None for s in members)}
     keys = {"thread": lambda s: {"tid": s["tid"]}, "process": lambda s: {"pid": s["pid"]}}
     log = lambda s: {"uaddr": s["uaddr"], "op": s["op"], "tid": s["tid"], "comm": s["comm"], "from": s["begin"], "to": s["end"],
                      "duration_ns": s["end"] - s["begin"], "ret": s["ret"], "waker": s["waker"]}

@@ -7,6 +7,26 @@ use std::collections::{BTreeMap, HashSet};
 
 use util::{Folder, demo};
 
+/// A trace of switches alone: two threads, an event each 100 ns.
+const SWITCHES: &str = "/* CTF 1.8 */
+typealias integer { size = 32; align = 8; signed = true; } := i32;
+typealias integer { size = 64; align = 8; map = clock.c.value; } := stamp;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { integer { size = 32; align = 8; } magic; }; };
+clock { name = c; freq = 1000000000; offset = 0; };
+stream { packet.context := struct { integer { size = 32; align = 8; } cpu_id; }; event.header := struct { stamp timestamp; }; };
+event { name = sched_switch; fields := struct { i32 prev_tid; i32 prev_state; i32 next_tid; }; };
+";
+
+fn switches(folder: &Folder, name: &str, threads: &[(i32, i32)]) {
+    let mut bytes = [0xC1FC_1FC1u32.to_le_bytes(), 0u32.to_le_bytes()].concat();
+    for ((prev, next), at) in threads.iter().zip(1u64..) {
+        bytes.extend((at * 100).to_le_bytes());
+        bytes.extend([*prev, 1, *next].map(i32::to_le_bytes).concat());
+    }
+    folder.file(&format!("{name}/metadata"), SWITCHES);
+    folder.file(&format!("{name}/stream"), bytes);
+}
+
 const PACKET: usize = 16384;
 
 /// A trace with some packets of each CPU of the bakery.
@@ -119,4 +139,19 @@ fn a_stream_that_is_not_chosen_leaves_its_cpu_unseen() {
     let row = table.lines().find(|line| line.starts_with("1 ")).expect("a row of the CPU");
     let cells: Vec<&str> = row.split_ascii_whitespace().collect();
     assert_eq!((cells[1], cells[6], cells[8]), ("0.000", "0.000", "0.00"), "{row}");
+}
+
+#[test]
+fn what_no_event_tells_is_null() {
+    let folder = Folder::new();
+    switches(&folder, "trace", &[(0, 7), (7, 0), (0, 7)]);
+    let json = folder.run("analyze processes --json trace").ends(0, &["cannot tell user_ns and system_ns"]).stdout;
+    for key in ["kernel", "user_ns", "system_ns", "irq_ns", "wait_cpu_ns"] {
+        assert!(json.contains(&format!("\"{key}\":null")), "{key}: {json}");
+    }
+    assert!(json.contains("\"wait_ns\":100") && json.contains("\"switches\":2"), "{json}");
+    let csv = folder.run("analyze processes --format csv trace").ends(0, &[]).stdout;
+    assert!(csv.contains("\n7,0,,,,,,,,,,,,100,0,0,100,2,0,0\n"), "{csv}");
+    let table = folder.run("analyze processes trace").ends(0, &[]).stdout;
+    assert!(!table.contains("no "), "{table}");
 }

@@ -112,10 +112,10 @@ struct Open {
 /// Counts beside the durations.
 #[derive(Clone, Default)]
 struct Waits {
-    /// The thread of one wait.
-    waiter: Option<ThreadIndex>,
-    /// The threads of all waits that were added.
-    waiters: BTreeSet<ThreadIndex>,
+    /// The thread of one wait: its machine and its number.
+    waiter: Option<(u32, i64)>,
+    /// The threads of all waits that were added. The lives of a number are one.
+    waiters: BTreeSet<(u32, i64)>,
     errors: u64,
     wakes: u64,
 }
@@ -134,14 +134,17 @@ impl More for Waits {
 impl Account for Waits {
     fn put(&self, cells: &mut Vec<Cell>) {
         cells.extend([self.errors, self.wakes, self.waiters.len() as u64].map(Cell::from));
-        cells.extend(self.waiters.iter().map(|waiter| Cell::from(waiter.0)));
+        cells.extend(self.waiters.iter().flat_map(|(machine, tid)| [Cell::from(*machine), Cell::from(*tid)]));
     }
 
     fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
         let [errors, wakes, waiters] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
         self.errors += errors as u64;
         self.wakes += wakes as u64;
-        self.waiters.extend(numbers.take(waiters as usize).flatten().map(|waiter| ThreadIndex(waiter as u32)));
+        for _ in 0..waiters {
+            let [machine, tid] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+            self.waiters.insert((machine as u32, tid as i64));
+        }
     }
 }
 
@@ -221,7 +224,8 @@ impl Observer for Locks {
         let thread = machines.thread(call.thread);
         let key = self.key(machines, call.thread, address);
         let errors = u64::from(error_of(call.ret).is_some());
-        let more = Waits { waiter: Some(call.thread), errors, ..Waits::default() };
+        let of = machines.thread(call.thread);
+        let more = Waits { waiter: Some((of.machine, of.tid)), errors, ..Waits::default() };
         self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), more, |machine, put| {
             let operation = usize::try_from(operation).ok().and_then(|at| OPERATIONS.get(at).copied());
             let waker = waker.map(|waker| machines.thread(waker).tid);
@@ -411,6 +415,31 @@ mod tests {
         assert_eq!(by("", &["pid", "uaddr"]), ["4 64 2 20 2 1 2", "4 18446744073709551615 1 10 1 0 0"]);
         assert_eq!(by("process", &["pid"]), ["4 3 30 2 1 3"]);
         assert_eq!(by("thread", &["tid"]), ["5 2 20 1 1 2", "6 1 10 1 0 1"]);
+    }
+
+    #[test]
+    fn waiters_are_threads_and_not_their_lives() {
+        // Thread 5 ends, and another life of its number waits for the same lock.
+        let stream = "100 0 fork parent=1 child=5 pid=4
+            110 0 switch prev=0 next=5
+            120 0 sys_entry name=futex uaddr=64 op=0
+            130 0 sys_exit ret=0
+            140 0 exit tid=5
+            150 0 switch prev=5 next=0 state=32
+            160 0 free tid=5
+            170 0 fork parent=1 child=5 pid=4
+            180 0 switch prev=0 next=5
+            190 0 sys_entry name=futex uaddr=64 op=0
+            200 0 sys_exit ret=0
+            210 0 -";
+        for (by, key) in [("lock", "uaddr"), ("thread", "tid"), ("process", "pid")] {
+            let asked = Asked { by: Some(by.to_string()), ..Asked::default() };
+            let table = played(&KNOWN, &asked, stream);
+            let key = rows(&table, &[key]).remove(0);
+            assert_eq!(rows(&table, &["count", "waiters"]), ["2 1"], "{by} {key}");
+            let all = table.all.iter().find(|(column, _)| column.name == "waiters").map(|(_, cell)| cell.clone());
+            assert_eq!(all, Some(Cell::from(1u64)), "{by}");
+        }
     }
 
     #[test]

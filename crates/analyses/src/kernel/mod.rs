@@ -346,6 +346,9 @@ impl<'a> Reading<'a> {
         let Selection { begin_ns, end_ns, .. } = input.selection;
         let selection = Selection { begin_ns: None, end_ns: None, ..input.selection.clone() };
         let mut machines = Machines::new(machine_names.len() as u32);
+        for trace in 0..input.session.traces.len() {
+            machines.set_told(reader.machine(trace), reader.concepts_of(trace));
+        }
         coverage::cover(&mut machines, &reader, input.session, input.streams);
         let state = RefCell::new(State {
             machines,
@@ -553,6 +556,11 @@ impl LeftOut {
         always.into_iter().chain(more.into_iter().filter(|(_, count)| *count > 0)).collect()
     }
 }
+
+/// Concepts that tell when a thread runs its program, and when the kernel for it.
+const TELL_MODES: &[Concept] = &[Concept::SysEntry, Concept::SysExit];
+/// Concepts that tell when a thread is interrupted.
+const TELL_INTERRUPTS: &[Concept] = &[Concept::IrqEntry, Concept::SoftEntry];
 
 /// The time from one instant to another, in ns that fit 64 bits.
 fn duration(from: Ns, to: Ns) -> u64 {

@@ -15,7 +15,7 @@ use super::ledger::{Account, Closed, Ledger};
 use super::rows::{Rows, Source, Value};
 use super::spans::More;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::{Analysis, Asked, Known, Needs, Part, Report};
+use super::{Analysis, Asked, Known, Needs, Part, Report, TELL_INTERRUPTS, TELL_MODES};
 
 pub(super) const KNOWN: Known = Known {
     name: "processes",
@@ -28,6 +28,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::Fork, "births, parents and creators"),
         (Concept::Exit, "ends"),
         (Concept::SysEntry, "user_ns and system_ns"),
+        (Concept::IrqEntry, "irq_ns"),
         (Concept::Wake, "wait_cpu_ns"),
     ],
     example: "processes --tree",
@@ -73,6 +74,9 @@ struct Life {
     /// Did it run on one of the CPUs that are wanted?
     was_there: bool,
 }
+
+/// Concepts that tell which threads run.
+const TELL_RUNS: &[Concept] = &[Concept::Switch, Concept::Running];
 
 /// Times of a life by state.
 #[derive(Clone, Default)]
@@ -148,9 +152,19 @@ impl Spent {
         running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead
     }
 
-    /// The values of [`AMOUNTS`].
-    fn values<'v>(&self) -> impl Iterator<Item = Value<'v>> {
-        self.numbers().into_iter().take(listed(AMOUNTS).count()).map(Value::Integer)
+    /// The values of [`AMOUNTS`]; those of which no event tells are not known.
+    fn values<'v>(&self, tells: impl Fn(&[Concept]) -> bool) -> impl Iterator<Item = Value<'v>> {
+        let [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, _] =
+            self.numbers();
+        let told = |time: Ns, by: &[Concept]| match tells(by) && tells(TELL_RUNS) {
+            true => Value::Integer(time),
+            // What other events show of it is no sum.
+            false => Value::Null,
+        };
+        let modes = [told(user, TELL_MODES), told(system, TELL_MODES), told(irq, TELL_INTERRUPTS)];
+        let waits = [told(wait_cpu, &[Concept::Wake]), told(wait, TELL_RUNS), told(wait_fork, TELL_RUNS)];
+        let rest = [zombie, unknown, switches, preempted, migrations].map(|amount| told(amount, TELL_RUNS));
+        modes.into_iter().chain(waits).chain(rest)
     }
 }
 
@@ -403,10 +417,13 @@ impl LifeRows {
         self.asked.put_step(Some(self.range), step, of.machine, values);
         values.extend([of.tid, of.life().into()].map(|number| Value::Integer(number.into())));
         values.extend([Value::integer(of.pid()), Value::integer(of.ppid())]);
-        values.extend([Value::text(of.comm.as_deref()), Value::Bool(of.is_kernel())]);
+        // A dump of states lists the threads of the kernel: others are not of it.
+        let is_listed = self.machines.tells(of.machine, &[Concept::DumpTask]).then_some(false);
+        let kernel = of.kernel().or(is_listed).map_or(Value::Null, Value::Bool);
+        values.extend([Value::text(of.comm.as_deref()), kernel]);
         let dates = [dates.forked, dates.exited, dates.freed];
         values.extend(dates.map(|date| Value::integer(date.filter(|date| *date <= self.range.1))));
-        values.extend(spent.values());
+        values.extend(spent.values(|told| self.machines.tells(of.machine, told)));
     }
 }
 
@@ -546,7 +563,7 @@ impl Analysis for Processes {
         };
         let wants = |life: &ThreadIndex| lives.wants(&self.asked, machines, *life, (begin, end));
         let mut wanted: Vec<ThreadIndex> = lives.order.iter().copied().filter(wants).collect();
-        let (asked, machines) = (self.asked.clone(), machines.clone());
+        let (asked, all_of, machines) = (self.asked.clone(), machines.clone(), machines.clone());
         let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives, spent: own };
         let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
         let mut put = |step: i64, life: ThreadIndex, dates: &Life, spent: Spent, depth: Option<usize>| {
@@ -605,7 +622,8 @@ impl Analysis for Processes {
         if !is_tree && asked.step.is_none() {
             rows = Rows::made(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
         }
-        let all = listed(AMOUNTS).zip(all.values().map(Cell::from)).collect();
+        let all = all.values(|told| all_of.all_tell(told));
+        let all = listed(AMOUNTS).zip(all.map(Cell::from)).collect();
         let order = if is_tree { Order::Found } else { Order::Keys };
         Table { analysis: "processes", range, columns: columns_of, rows, all, order, ..Table::default() }
     }

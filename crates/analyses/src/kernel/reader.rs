@@ -147,6 +147,11 @@ impl Reader {
         self.classes[trace].iter().filter_map(|class| class.tie.as_ref()).any(|bound| bound.tie.concept == concept)
     }
 
+    /// The concepts that a trace can have events of.
+    pub(crate) fn concepts_of(&self, trace: usize) -> HashSet<Concept> {
+        self.classes[trace].iter().filter_map(|class| Some(class.tie.as_ref()?.tie.concept)).collect()
+    }
+
     /// Can a trace have events of a concept with a field?
     pub(crate) fn has_field(&self, trace: usize, concept: Concept, field: Field) -> bool {
         let ties = self.classes[trace].iter().filter_map(|class| class.tie.as_ref());

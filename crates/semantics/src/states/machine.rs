@@ -191,6 +191,8 @@ pub struct Machines {
     losses: BinaryHeap<Reverse<Loss>>,
     pub(super) coverage: Coverage,
     pub(super) counts: Counts,
+    /// Concepts that the events of each machine can have; all of a machine that is not listed.
+    told: Map<u32, HashSet<Concept>>,
     count: u32,
 }
 
@@ -212,6 +214,7 @@ impl Machines {
             losses: BinaryHeap::new(),
             coverage: Coverage::default(),
             counts: Counts::default(),
+            told: Map::default(),
             count,
         }
     }
@@ -220,6 +223,21 @@ impl Machines {
     #[inline]
     pub fn count(&self) -> u32 {
         self.count
+    }
+
+    /// The events of a machine can have these concepts only.
+    pub fn set_told(&mut self, machine: u32, told: HashSet<Concept>) {
+        self.told.entry(machine).or_default().extend(told);
+    }
+
+    /// Can the events of a machine have one of some concepts? What others tell is not known.
+    pub fn tells(&self, machine: u32, concepts: &[Concept]) -> bool {
+        self.told.get(&machine).is_none_or(|told| concepts.iter().any(|concept| told.contains(concept)))
+    }
+
+    /// As [`tells`](Self::tells), of all machines.
+    pub fn all_tell(&self, concepts: &[Concept]) -> bool {
+        (0..self.count).all(|machine| self.tells(machine, concepts))
     }
 
     /// Contradictions so far.

@@ -402,7 +402,8 @@ impl Machines {
         };
         let of_parent = parent.map(|parent| self.thread(parent));
         let parent_pid = happening.number(Field::Ppid).or(of_parent.and_then(|parent| parent.pid()));
-        let is_kernel = parent_tid == KTHREADD || of_parent.is_some_and(|parent| parent.is_kernel());
+        let kernel = if parent_tid == KTHREADD { Some(true) } else { of_parent.and_then(|parent| parent.kernel()) };
+        let is_kernel = kernel == Some(true);
         let pid = happening.number(Field::Pid);
         // Only an event that names the processes of both tells a thread from a process. Legacy events name that of the child
         // alone: there, a thread is a child of the thread that made it, whatever a dump says of that one's process.
@@ -419,7 +420,8 @@ impl Machines {
         of.set(Number::Pid, pid);
         of.set(Number::Ppid, ppid);
         of.set_creator(parent);
-        of.set_kernel(is_kernel);
+        of.forget_kernel();
+        kernel.into_iter().for_each(|kernel| of.set_kernel(kernel));
         let now = self.now;
         if let Some(live) = self.live(child) {
             live.base = Base::WaitFork;
@@ -455,6 +457,7 @@ impl Machines {
             None => running,
         };
         let (Some(thread), Some(name)) = (thread, happening.text(Field::Name)) else { return };
+        self.threads[thread.0 as usize].learn_user();
         if happening.is_legacy {
             self.rename(thread, &name);
             return;
@@ -506,6 +509,7 @@ impl Machines {
         live.stack.push(Frame { is_trap: false, name: Some(name), since: now });
         live.is_mode_known = true;
         self.counts.replaced_syscalls += replaced;
+        self.threads[thread.0 as usize].learn_user();
         observer.call_began(self, thread, self.call_text(thread, name), &happening.shown(), now);
         self.refresh_cpu(cpu, observer);
     }
@@ -513,6 +517,7 @@ impl Machines {
     fn ret(&mut self, cpu: CpuIndex, happening: &Happening<'_, impl Values>, observer: &mut (impl Observer + ?Sized)) {
         let Current::Thread(thread) = self.cpu(cpu).current else { return };
         let now = self.now;
+        self.threads[thread.0 as usize].learn_user();
         let Some(live) = self.live(thread) else { return };
         live.is_mode_known = true;
         let Some(at) = live.stack.iter().rposition(|frame| !frame.is_trap) else {
@@ -604,8 +609,10 @@ impl Machines {
         let of = &mut self.threads[thread.0 as usize];
         of.learn(Number::Pid, || happening.number(Field::Pid));
         of.learn(Number::Ppid, || happening.number(Field::Ppid));
-        if happening.number(Field::Type) == Some(1) {
-            of.set_kernel(true);
+        match happening.number(Field::Type) {
+            Some(1) => of.set_kernel(true),
+            Some(0) => of.learn_user(),
+            _ => {}
         }
         self.learn_name(thread, happening);
         let (mode, status, now) = (happening.number(Field::Mode), happening.number(Field::Status), self.now);

@@ -148,7 +148,7 @@ pub struct Thread {
     pub tid: i64,
     /// Its machine.
     pub machine: u32,
-    /// Twice the number of its life, and one more when it is a thread of the kernel.
+    /// Four times the number of its life, two more when it is known whether it is a thread of the kernel, one more when it is.
     life_and_kernel: u32,
     numbers: [i32; NUMBERS],
     /// One more than the index of the thread that made it, or 0.
@@ -212,7 +212,7 @@ impl Thread {
         Thread {
             tid,
             machine,
-            life_and_kernel: life << 1,
+            life_and_kernel: life << 2,
             numbers: [UNKNOWN; NUMBERS],
             maker: 0,
             comm: None,
@@ -223,7 +223,7 @@ impl Thread {
     /// How many threads of this number there were before, as far as the trace shows.
     #[inline]
     pub fn life(&self) -> u32 {
-        self.life_and_kernel >> 1
+        self.life_and_kernel >> 2
     }
 
     /// Is it known to be one of the kernel?
@@ -232,8 +232,25 @@ impl Thread {
         self.life_and_kernel & 1 != 0
     }
 
+    /// Is it one of the kernel? `None` when nothing said so, nor the contrary.
+    pub fn kernel(&self) -> Option<bool> {
+        (self.life_and_kernel & 2 != 0).then(|| self.is_kernel())
+    }
+
     pub(super) fn set_kernel(&mut self, is_kernel: bool) {
-        self.life_and_kernel = self.life_and_kernel & !1 | u32::from(is_kernel);
+        self.life_and_kernel = self.life_and_kernel & !3 | 2 | u32::from(is_kernel);
+    }
+
+    pub(super) fn forget_kernel(&mut self) {
+        self.life_and_kernel &= !3;
+    }
+
+    /// It made a system call, or ran a program: it is not one of the kernel, unless that is known.
+    #[inline]
+    pub(super) fn learn_user(&mut self) {
+        if self.life_and_kernel & 2 == 0 {
+            self.set_kernel(false);
+        }
     }
 
     /// The thread that made it.
