@@ -426,6 +426,7 @@ impl Observer for Heard {
             RunEnd::Preempted => "preempted",
             RunEnd::Blocked => "blocked",
             RunEnd::Ended => "ended",
+            RunEnd::Unknown => "unknown",
         };
         self.said.span("runs", format!("{} {how} {at}", life_name(machines, thread)));
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_format::Stream;
+use tracemill_format::{OpenTrace, Stream};
 use tracemill_model::clock::ClockMap;
 use tracemill_semantics::states::{Machines, Ns};
 use tracemill_semantics::{Concept, Field, Recording, cpu};
@@ -20,6 +20,32 @@ const MAX_CLAIMED: u64 = 8192;
 
 /// Packets of a stream in which its CPU is looked for.
 const LOOKED_AT: usize = 4;
+
+/// For each machine, whether none of its events can say on which CPU it happened, though they tell what CPUs do: then it has
+/// one CPU.
+pub(super) fn machines_of_one_cpu(
+    reader: &Reader,
+    machines: usize,
+    session: &Session,
+    streams: &[StreamOf],
+) -> Vec<bool> {
+    const OF_CPUS: [Concept; 4] = [Concept::Switch, Concept::IrqEntry, Concept::SoftEntry, Concept::SysEntry];
+    let (mut is_told, mut has_number) = (vec![false; machines], vec![false; machines]);
+    for of in streams {
+        let (trace, machine) = (&session.traces[of.trace], reader.machine(of.trace) as usize);
+        is_told[machine] |= OF_CPUS.iter().any(|concept| reader.has(of.trace, *concept));
+        has_number[machine] |= reader.contexts_name_cpus(of.trace) || cpu_of_stream(trace, &of.stream).is_some();
+    }
+    is_told.iter().zip(has_number).map(|(is_told, has_number)| *is_told && !has_number).collect()
+}
+
+/// The CPU of a stream, as its first packets say.
+fn cpu_of_stream(trace: &OpenTrace, stream: &Stream) -> Option<u64> {
+    (0..stream.packets.len().min(LOOKED_AT)).find_map(|packet| {
+        let opened = trace.reader.open_packet(&trace.plans, stream, packet, 0).ok()?;
+        cpu(&opened.data)
+    })
+}
 
 /// The times that the streams of a CPU cover; `None` where they do not say.
 #[derive(Default)]
@@ -54,10 +80,7 @@ pub(super) fn cover(machines: &mut Machines, reader: &Reader, session: &Session,
             if !reader.stream_has(at, stream.class, Concept::Switch) || stream.packets.is_empty() {
                 continue;
             }
-            let number = (0..stream.packets.len().min(LOOKED_AT)).find_map(|packet| {
-                let opened = trace.reader.open_packet(&trace.plans, stream, packet, 0).ok()?;
-                cpu(&opened.data)
-            });
+            let number = cpu_of_stream(trace, stream);
             match (number, wanted.contains(&(at, index))) {
                 (Some(number), true) => {
                     let clock = session.clock_map(at, stream.class).filter(|_| trace.reader.has_stated_times());

@@ -350,7 +350,9 @@ impl<'a> Reading<'a> {
             machines.set_told(reader.machine(trace), reader.concepts_of(trace));
         }
         coverage::cover(&mut machines, &reader, input.session, input.streams);
+        let of_one_cpu = coverage::machines_of_one_cpu(&reader, machine_names.len(), input.session, input.streams);
         let state = RefCell::new(State {
+            of_one_cpu,
             machines,
             all,
             left: LeftOut::default(),
@@ -410,6 +412,8 @@ struct State<'a> {
     left: LeftOut,
     /// Losses before the first packet of a stream, whose CPU is not known yet.
     early: Vec<Vec<Ns>>,
+    /// Machines whose events never say their CPU.
+    of_one_cpu: Vec<bool>,
     /// The CPU of each stream, as its last packet said, and what the machine knows it by.
     cpus: Vec<(Option<u64>, Option<CpuIndex>)>,
 }
@@ -433,8 +437,11 @@ impl State<'_> {
 
     /// Turns to a chunk, of whose packet events may have been taken.
     fn enter<'b>(&mut self, of: &'b StreamOf, chunk: &'b Chunk, stream: usize) -> Shared<'b> {
-        let State { reader, machines, left, early, cpus, .. } = self;
-        let (machine, cpu) = (reader.machine(of.trace), reader.cpu_of(of, &chunk.packet));
+        let State { reader, machines, left, early, cpus, of_one_cpu, .. } = self;
+        let (machine, mut cpu) = (reader.machine(of.trace), reader.cpu_of(of, &chunk.packet));
+        if of_one_cpu[machine as usize] {
+            (cpu, left.has_assumed_cpu) = (Some(0), true);
+        }
         if cpus[stream].0 != cpu {
             cpus[stream] = (cpu, None);
             for at in std::mem::take(&mut early[stream]) {
@@ -531,6 +538,8 @@ struct LeftOut {
     lost_on: BTreeSet<u64>,
     entries_without_exit: u64,
     untimed: u64,
+    /// Is there a machine whose events never say their CPU?
+    has_assumed_cpu: bool,
 }
 
 impl LeftOut {
@@ -552,6 +561,7 @@ impl LeftOut {
             ("too_deep", counts.too_deep),
             ("unseen_cpus", machines.unseen_cpus().len() as u64),
             ("untimed", self.untimed),
+            ("assumed_cpus", self.has_assumed_cpu.into()),
         ];
         always.into_iter().chain(more.into_iter().filter(|(_, count)| *count > 0)).collect()
     }

@@ -158,6 +158,12 @@ impl Reader {
         ties.filter(|bound| bound.tie.concept == concept).any(|bound| bound.tie.origin(field).is_some())
     }
 
+    /// Can contexts of events of a trace name their CPU?
+    pub(crate) fn contexts_name_cpus(&self, trace: usize) -> bool {
+        let running = self.classes[trace].iter().filter_map(|class| class.running.as_ref());
+        running.into_iter().any(|bound| bound.tie.origin(Field::Cpu).is_some())
+    }
+
     /// Can the streams of a class have events of a concept?
     pub(crate) fn stream_has(&self, trace: usize, stream: StreamClassId, concept: Concept) -> bool {
         let own = self.classes[trace].iter().filter(|class| class.stream == stream);
@@ -345,6 +351,10 @@ impl Values for EventValues<'_> {
         };
         let bits = integer.read_in(self.body)?;
         if integer.is_signed() { Some(bits as i64) } else { i64::try_from(bits).ok() }
+    }
+
+    fn has(&self, field: Field) -> bool {
+        self.place(field).is_some()
     }
 
     #[inline]

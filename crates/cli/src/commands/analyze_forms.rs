@@ -254,6 +254,8 @@ fn put_notes(out: &mut Out, table: &Table, look: &Look) {
         if *name == "losses" {
             let cpus = list_of_cpus(&table.lost_on);
             out.put_fmt(format_args!("{color}{count} events lost on {cpus}; what they touched is unknown{plain}\n"));
+        } else if *name == "assumed_cpus" {
+            out.put(b"no event says its CPU: all are taken to be of one, cpu 0\n");
         } else if *name == "unseen_cpus" {
             out.put_fmt(format_args!("{color}{}{plain}\n", missing_events(&table.unseen)));
         } else {

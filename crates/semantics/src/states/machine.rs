@@ -40,6 +40,10 @@ pub trait Values {
     fn number(&self, field: Field) -> Option<i64> {
         self.integer(field).and_then(|value| i64::try_from(value).ok())
     }
+    /// Does the event have the field, whatever its value? `false` where all events of its class lack it.
+    fn has(&self, _field: Field) -> bool {
+        true
+    }
     /// Is the value this text? May say no without looking.
     fn is_text(&self, _field: Field, _text: &str) -> bool {
         false
@@ -63,6 +67,9 @@ impl<V: Values + ?Sized> Values for &V {
     }
     fn number(&self, field: Field) -> Option<i64> {
         (**self).number(field)
+    }
+    fn has(&self, field: Field) -> bool {
+        (**self).has(field)
     }
     fn is_text(&self, field: Field, text: &str) -> bool {
         (**self).is_text(field, text)

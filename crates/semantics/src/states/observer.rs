@@ -138,6 +138,8 @@ pub enum RunEnd {
     Blocked,
     /// It has ended.
     Ended,
+    /// The switch does not say.
+    Unknown,
 }
 
 /// Receives what a [`Machines`] tells. All methods do nothing by default.

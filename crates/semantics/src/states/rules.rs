@@ -161,9 +161,18 @@ impl Machines {
         happening: &Happening<'_, impl Values>,
         observer: &mut (impl Observer + ?Sized),
     ) {
-        let (Some(prev), Some(next)) = (happening.number(Field::Prev), happening.number(Field::Next)) else {
-            self.counts.bad_fields += 1;
-            return;
+        let (prev, next) = match (happening.number(Field::Prev), happening.number(Field::Next)) {
+            (Some(prev), Some(next)) => (prev, next),
+            (None, Some(next)) if !happening.values.has(Field::Prev) => {
+                return self.arrive(cpu, next, happening, observer);
+            }
+            (Some(prev), None) if !happening.values.has(Field::Next) => {
+                return self.depart(cpu, prev, happening, observer);
+            }
+            _ => {
+                self.counts.bad_fields += 1;
+                return;
+            }
         };
         let of = &mut self.cpus[cpu.0 as usize];
         self.counts.cleared_interrupts += of.stack.len() as u64;
@@ -211,6 +220,75 @@ impl Machines {
         observer.switched(self, cpu, current.thread(), self.now);
     }
 
+    /// A switch that names only who comes. Who ran is not named: what it does from now on is not known.
+    fn arrive(
+        &mut self,
+        cpu: CpuIndex,
+        next: i64,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        self.clear_interrupts(cpu);
+        let machine = self.cpu(cpu).machine;
+        if let Current::Thread(thread) = self.cpu(cpu).current {
+            // It is no switch when the thread runs already.
+            if self.thread(thread).tid == next {
+                return self.refresh_cpu(cpu, observer);
+            }
+            self.forget(thread, observer);
+        }
+        let current = if next == 0 {
+            Current::Idle
+        } else {
+            let thread = self.alive(machine, next, observer);
+            if !self.is_placed_on(thread, cpu) {
+                self.forget_unsure(thread, observer);
+            }
+            self.leave_other_cpu(thread, cpu, observer);
+            self.turn_to(thread, cpu, happening, observer);
+            Current::Thread(thread)
+        };
+        self.set_current(cpu, current, observer);
+        observer.switched(self, cpu, current.thread(), self.now);
+    }
+
+    /// A switch that names only who goes. Without its state, it is not known whether it waits or could run.
+    fn depart(
+        &mut self,
+        cpu: CpuIndex,
+        prev: i64,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let unknown_since = self.cpu(cpu).unknown_since;
+        self.clear_interrupts(cpu);
+        let (machine, current) = (self.cpu(cpu).machine, self.cpu(cpu).current);
+        if let Current::Thread(thread) = current
+            && self.thread(thread).tid != prev
+        {
+            self.counts.inconsistent_switches += 1;
+            self.forget(thread, observer);
+        }
+        self.cpus[cpu.0 as usize].unknown_since = Some(self.now);
+        if prev != 0 {
+            let thread = self.alive(machine, prev, observer);
+            self.forget_unsure(thread, observer);
+            if let Some(from) = unknown_since.filter(|from| current == Current::Unknown && *from < self.now) {
+                observer.credit(self, &Credit { cpu, thread, from, to: self.now });
+            }
+            self.turn_from(thread, cpu, happening, observer);
+        }
+        self.set_current(cpu, Current::Unknown, observer);
+    }
+
+    fn clear_interrupts(&mut self, cpu: CpuIndex) {
+        let of = &mut self.cpus[cpu.0 as usize];
+        self.counts.cleared_interrupts += of.stack.len() as u64;
+        of.stack.clear();
+        (of.timers, of.ipis) = (0, 0);
+        of.unknown_since = None;
+    }
+
     fn turn_from(
         &mut self,
         thread: ThreadIndex,
@@ -227,13 +305,18 @@ impl Machines {
         // Its wake is kept when nothing told that it began to run: a wait ends with a switch to the thread.
         (live.running, live.last_cpu, live.named_at) = (None, Some(cpu), Some(now));
         (live.sure_at, live.is_placed) = (now, true);
+        let has_state = happening.values.has(Field::State);
         let how = match live.base {
+            _ if !has_state => RunEnd::Unknown,
             Base::WaitCpu => RunEnd::Preempted,
             Base::Wait => RunEnd::Blocked,
             _ => RunEnd::Ended,
         };
         self.queue(thread, cpu);
         observer.run_ended(self, thread, how, now);
+        if !has_state {
+            return self.forget(thread, observer);
+        }
         self.settle(thread, observer);
     }
 
