@@ -209,6 +209,22 @@ pub fn write_report(
         put_function(list.item(), source, stats, options);
         list.flush(out)?;
     }
+    if !options.spans.is_empty() {
+        list.next("spans");
+    }
+    for span in &options.spans {
+        let _ = write!(
+            list.item(),
+            "{{\"name\":{},\"spans\":{},\"unclosed\":{},\"open_ns\":{{\"total\":{},\"avg\":{},\"max\":{}}},\"in_polls_ns\":{}}}",
+            quoted(&span.name),
+            span.count,
+            span.open,
+            span.total,
+            span.mean(),
+            span.max,
+            span.in_polls
+        );
+    }
     list.end(out)
 }
 

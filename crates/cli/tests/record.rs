@@ -183,9 +183,62 @@ fn the_status_of_a_program_is_ours() {
     assert!(command().args(["record", "--help"]).output().expect("it runs").status.success());
 }
 
+/// One recorder a process at a time.
+static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
+/// Spans with numbers, as those of the crate `tracing`: two tasks that take turns in two threads.
+#[test]
+fn spans_have_times_from_the_first_entry_to_the_close() {
+    use tracemill_record::{Call, Site};
+    static ENTRY: Site = Site::new("app", "task", Call::Entry, &["span_id", "parent_span_id"]);
+    static EXIT: Site = Site::new("app", "task", Call::Exit, &["span_id"]);
+    static CLOSE: Site = Site::new("app", "task_close", Call::None, &["span_id"]);
+    let poll = |id: u64, ms: u64| {
+        ENTRY.record(|| (id, 0_u64));
+        std::thread::sleep(std::time::Duration::from_millis(ms));
+        EXIT.record(|| (id,));
+    };
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let folder = Folder::new();
+    for (format, name) in [(Format::Ctf2, "new"), (Format::Ctf18, "old")] {
+        let recorder = Recorder::options(folder.path(name)).format(format).start().expect("it starts");
+        for id in 1..=3 {
+            poll(id, 1);
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| (1..=3).for_each(|id| poll(id, 20)));
+        });
+        // The third one is never closed.
+        CLOSE.record(|| (2_u64,));
+        CLOSE.record(|| (1_u64,));
+        recorder.finish().expect("it finishes");
+        if format == Format::Ctf18 {
+            // Which classes are calls is not said in this dialect.
+            folder.run(&format!("report {name}")).ends(1, &["the trace has no function calls"]);
+            continue;
+        }
+        let run = folder.run(&format!("report {name} --format json")).ends(0, &[]);
+        let report: serde_json::Value = serde_json::from_str(&run.stdout).expect("JSON");
+        let span = &report["spans"][0];
+        assert_eq!((&span["name"], &span["spans"], &span["unclosed"]), (&"app:task".into(), &2.into(), &1.into()));
+        let ms = |value: &serde_json::Value| value.as_u64().expect("a time") / 1_000_000;
+        let (open, polls) = (ms(&span["open_ns"]["total"]), ms(&span["in_polls_ns"]));
+        // Each was open while the others were polled.
+        assert!(open >= 2 * 60 && (2 * 21..open).contains(&polls), "{}", run.stdout);
+        let text = folder.run(&format!("report {name}")).ends(0, &[]).stdout;
+        assert!(
+            text.contains("  Span, from its first entry to its close\n")
+                && text.contains("           2           1  app:task\n"),
+            "{text}"
+        );
+        folder.run(&format!("report {name} -F app:task")).ends(0, &["times of spans from entry to close are left out"]);
+    }
+}
+
 /// Records nested spans of two threads, the second of which may get the ring of the first one.
 #[test]
 fn spans_are_calls() {
+    let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let folder = Folder::new();
     let work = |item: u32| {
         let _outer = span!(target: "app", "outer", item = item);

@@ -121,3 +121,74 @@ fn an_interrupt_ends_the_recording_of_a_daemon() {
     let left = fs::read_dir(folder.path("o")).expect("the folder").flatten().map(|entry| entry.file_name());
     assert!(!left.into_iter().any(|name| name == ".ring" || name == "libtracemill_calls.so"));
 }
+
+/// Rings that nobody uses any more are finished and removed by the next recording; those in use are left alone.
+#[test]
+fn rings_that_a_killed_recorder_left_are_gone_with_the_next_recording() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "counter.c", "-pg", "program") else { return };
+    fs::create_dir(folder.path("rings")).expect("a folder");
+    let rings = || fs::read_dir(folder.path("rings")).expect("the folder").count();
+    let start = |output: &str, counter: &str| {
+        // What it says of processes is of this run.
+        let _ = fs::remove_dir_all(folder.path(output));
+        let mut recorder = command();
+        recorder.current_dir(folder.path("")).args([
+            "record",
+            "-o",
+            output,
+            "--ring-dir",
+            "rings",
+            "./program",
+            counter,
+        ]);
+        let recorder = recorder.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it runs");
+        let tasks = folder.path(output).join("task.txt");
+        let is_there = || fs::read_to_string(&tasks).is_ok_and(|text| text.contains("TASK "));
+        for _ in 0..12_000 {
+            if is_there() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        let tasks = fs::read_to_string(&tasks).expect("tasks");
+        let program: u32 =
+            tasks.split(" pid=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok()).expect("a number");
+        (recorder, program)
+    };
+    let kill = |(recorder, program): &mut (Child, u32), with_program: bool| {
+        recorder.kill().expect("it can be killed");
+        recorder.wait().expect("it is over");
+        if with_program {
+            signal("-KILL", *program);
+            while fs::read_to_string(format!("/proc/{program}/stat")).is_ok_and(|stat| !stat.contains(") Z")) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    };
+    let record = "record -v -o third --ring-dir rings ./program c3 5";
+    let (mut first, mut second) = (start("first", "c1"), start("second", "c2"));
+    assert_eq!(rings(), 2);
+    kill(&mut first, true);
+    kill(&mut second, false);
+    let run = folder.run(record).ends(0, &["first: its recorder was killed; it is finished now: "]);
+    assert!(!run.stderr.contains("second"), "a process uses its rings: {}", run.stderr);
+    assert_eq!(rings(), 1);
+    assert!(calls(&folder, "first") > 1, "nothing is lost");
+    folder.run("record --recover first").ends(0, &["first: nothing is left in rings: the recording is finished"]);
+    signal("-KILL", second.1);
+    while fs::read_to_string(format!("/proc/{}/stat", second.1)).is_ok_and(|stat| !stat.contains(") Z")) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // The folder is gone: so are the rings.
+    fs::remove_dir_all(folder.path("second")).expect("it is removed");
+    folder.run(record).ends(0, &["rings of a recording whose folder is gone were removed"]);
+    assert_eq!(rings(), 0);
+    // One of the name of the new one becomes `.old`, and is finished before.
+    let mut fourth = start("third", "c4");
+    kill(&mut fourth, true);
+    folder.run(record).ends(0, &["third: its recorder was killed; it is finished now: "]);
+    assert_eq!((rings(), calls(&folder, "third")), (0, 1));
+    assert!(calls(&folder, "third.old") > 1);
+}

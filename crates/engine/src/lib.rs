@@ -26,6 +26,7 @@ pub mod redact;
 pub mod selection;
 pub mod session;
 pub mod source;
+pub mod spans;
 pub mod split;
 pub mod stretches;
 pub mod survey;

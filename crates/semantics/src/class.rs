@@ -190,7 +190,12 @@ impl Semantics {
         counters
     }
 
-    fn payload(&self, class: EventClassId, name: &str, is_wanted: fn(&FieldKind) -> bool) -> Option<FieldPath> {
+    pub(crate) fn payload(
+        &self,
+        class: EventClassId,
+        name: &str,
+        is_wanted: fn(&FieldKind) -> bool,
+    ) -> Option<FieldPath> {
         find(&self.schema, Scope::Payload, self.schema.event(class).payload, name, is_wanted)
     }
 }

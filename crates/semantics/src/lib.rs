@@ -34,6 +34,7 @@ mod named;
 pub mod names;
 mod place;
 mod recording;
+mod spans;
 pub mod states;
 mod who;
 
@@ -49,6 +50,7 @@ pub use fields::{member, node_of, value_of};
 pub use marks::Mark;
 pub use place::{Place, Running, Said};
 pub use recording::Recording;
+pub use spans::{SpanEvent, SpanStep};
 pub use tracemill_model::schema::FieldPath;
 pub use who::Who;
 

@@ -126,8 +126,14 @@ pub const MARKS: &[(&str, &str)] = &[
     ("bputs", "text"),
 ];
 
+/// Last word of names of event classes that close a span with a number, whose other events are those of a call.
+pub const CLOSE: &str = "close";
+
+/// Number of a span.
+pub const SPAN: &str = "span_id";
+
 /// Fields whose equal values link events.
-pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transaction_id", "message_id", "span_id"];
+pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transaction_id", "message_id", SPAN];
 
 /// Is it the name of a field that says which thread or process an event is of?
 ///

@@ -205,8 +205,34 @@ pub struct ReportOptions {
     pub source_lines: bool,
     /// How the times are spread, in a table of powers of two.
     pub histogram: bool,
+    /// Times of spans, which stand behind those of functions.
+    pub spans: Vec<SpanTimes>,
     /// Colors.
     pub colors: ColorStyle,
+}
+
+/// Times of the spans of one name in ns, from the first entry to the close, pauses included.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpanTimes {
+    /// Their name.
+    pub name: String,
+    /// Spans that were entered and closed.
+    pub count: u64,
+    /// Their times together.
+    pub total: u64,
+    /// The longest one.
+    pub max: u64,
+    /// The part of them in which threads were in the spans.
+    pub in_polls: u64,
+    /// Spans that were entered and not closed.
+    pub open: u64,
+}
+
+impl SpanTimes {
+    /// The mean of the times.
+    pub fn mean(&self) -> u64 {
+        self.total.checked_div(self.count).unwrap_or(0)
+    }
 }
 
 impl ReportOptions {
@@ -223,6 +249,7 @@ impl Default for ReportOptions {
             keys: vec![Column::Total(Sum)],
             source_lines: false,
             histogram: false,
+            spans: Vec::new(),
             colors: ColorStyle::None,
         }
     }
@@ -487,7 +514,40 @@ pub fn write(
             put_histogram(&mut text, stats);
         }
     }
+    put_spans(&mut text, options);
     out.write_all(&text)
+}
+
+/// The table of spans, those with the longest times first.
+fn put_spans(text: &mut Vec<u8>, options: &ReportOptions) {
+    if options.spans.is_empty() {
+        return;
+    }
+    let mut spans: Vec<&SpanTimes> = options.spans.iter().collect();
+    spans.sort_by(|a, b| b.total.cmp(&a.total).then_with(|| a.name.cmp(&b.name)));
+    text.push(b'\n');
+    let headers = ["Open time", "Open avg", "Open max", "In polls", "Spans", "Unclosed"];
+    let rule = |text: &mut Vec<u8>, last: &[u8]| {
+        text.extend_from_slice(last);
+        text.push(b'\n');
+    };
+    headers.iter().for_each(|header| text.extend_from_slice(format!("  {header:>10}").as_bytes()));
+    rule(text, b"  Span, from its first entry to its close");
+    headers.iter().for_each(|_| text.extend_from_slice(b"  =========="));
+    rule(text, b"  ====================");
+    for span in spans {
+        for time in [span.total, span.mean(), span.max, span.in_polls] {
+            put_blanks(text, 2);
+            put_painted_time(text, time, options.colors);
+        }
+        for count in [span.count, span.open] {
+            put_blanks(text, 2);
+            put_padded(text, count, 10, b' ');
+        }
+        put_blanks(text, 2);
+        text.extend_from_slice(options.colors.escaped(&span.name).as_bytes());
+        text.push(b'\n');
+    }
 }
 
 /// Headers with their widths, `space` blanks before each, and the line below them.

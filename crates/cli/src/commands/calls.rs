@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tracemill_calls::report::SpanTimes;
 use tracemill_calls::rules::Rules;
 use tracemill_calls::text::{by_name, parse_time};
 use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, no_calls};
@@ -12,6 +13,7 @@ use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
+use tracemill_engine::spans::span_statistics;
 use tracemill_format::calls::{CallSource, ColorStyle, Findings};
 use tracemill_format::{Settings, names_of};
 use tracemill_formats::FORMATS;
@@ -177,6 +179,36 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
         open.reporter.warning(&reason);
     }
     Ok((source, options))
+}
+
+/// The times of spans that have numbers. They are those of the whole trace: where options select calls, they are left out,
+/// which is said.
+pub(crate) fn spans(args: &CallArgs, open: &OpenCalls) -> Vec<SpanTimes> {
+    if open.events.is_none() {
+        return Vec::new();
+    }
+    let found = span_statistics(&open.session);
+    let choice = &args.choice;
+    let selects = !choice.tid.is_empty()
+        || choice.time_range.is_some()
+        || choice.time_filter.is_some()
+        || choice.depth.is_some()
+        || choice.disable
+        || !args.rules.0.is_empty();
+    if selects && !found.is_empty() {
+        open.reporter.warning(&"the times of spans from entry to close are left out: options select calls");
+        return Vec::new();
+    }
+    let short = |ns: u128| u64::try_from(ns).unwrap_or(u64::MAX);
+    let times = found.into_iter().map(|span| SpanTimes {
+        total: short(span.total_ns),
+        max: span.max_ns,
+        in_polls: short(span.in_polls_ns),
+        count: span.count,
+        open: span.open,
+        name: span.name,
+    });
+    times.collect()
 }
 
 /// The colors of what is shown.

@@ -29,7 +29,9 @@ const MARK: &[u8] = b"TRACEMILL_RECORD_MODE";
 
 /// Records a program, or finishes or copies a trace.
 pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
-    if let Some(folder) = options.recover.as_ref().filter(|folder| folder.join("info").is_file()) {
+    let is_left = |folder: &&PathBuf| folder.join("info").is_file() && !tracemill_run::is_finished(folder);
+    if let Some(folder) = options.recover.as_ref().filter(|folder| is_left(folder) || tracemill_kernel::is_left(folder))
+    {
         let has_kernel = tracemill_kernel::is_left(folder);
         if tracemill_run::is_left(folder) || !has_kernel {
             let recorded = tracemill_run::recover(folder, debug::of).map_err(|error| not_recovered(folder, error))?;
@@ -48,6 +50,11 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
     if let Some(output) = options.recover.as_ref().filter(|output| tracemill_kernel::has_parts(output)) {
         let recorded = tracemill_kernel::recover(output, None).map_err(|error| not_recovered(output, error))?;
         let _ = writeln!(std::io::stderr(), "{}: {} pages of {} CPUs", output.display(), recorded.pages, recorded.cpus);
+        return Ok(Outcome::Done);
+    }
+    if let Some(folder) = options.recover.as_ref().filter(|folder| tracemill_run::is_finished(folder)) {
+        let _ =
+            writeln!(std::io::stderr(), "{}: nothing is left in rings: the recording is finished", folder.display());
         return Ok(Outcome::Done);
     }
     if let Some(folder) = &options.recover {
@@ -209,6 +216,13 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     }
     if tracemill_run::has_children() {
         return run_again();
+    }
+    if options.calls.beside.is_none() && !options.calls.nop {
+        let swept = tracemill_run::sweep(how.rings.as_deref(), debug::of);
+        // Who records something else need not hear of it; nothing is lost.
+        if options.verbose || std::io::stderr().is_terminal() {
+            swept.iter().for_each(notes::tell_swept);
+        }
     }
     // Until the program has ended an interrupt is the program's alone.
     interrupt::only_stop();

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use tracemill_model::error::Error;
-use tracemill_run::{Built, Obstacle, ProgramFile, Recorded, RemainingProcess};
+use tracemill_run::{Built, LeftRings, Obstacle, ProgramFile, Recorded, RemainingProcess};
 
 /// A part of a sentence about records that had no room.
 pub(crate) fn lost(count: u64) -> String {
@@ -90,6 +90,32 @@ pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
         std::io::stderr(),
         "{folder}: recording was interrupted; {count} that the program started, without being recorded: {list}"
     );
+}
+
+/// Tells what became of rings that a recorder left that was killed.
+pub(crate) fn tell_swept(left: &LeftRings) {
+    let mut stderr = std::io::stderr().lock();
+    // Nobody may read it.
+    let _ = match left {
+        LeftRings::Finished(folder, recorded) => {
+            let (folder, records, lost) = (folder.display(), recorded.records, lost(recorded.lost));
+            writeln!(
+                stderr,
+                "{folder}: its recorder was killed; it is finished now: {records} records were in rings{lost}"
+            )
+        }
+        LeftRings::Failed(folder, error) => {
+            let folder = folder.display();
+            writeln!(
+                stderr,
+                "{folder}: its recorder was killed, and it cannot be finished: {error}; then try `tracemill record --recover {folder}`"
+            )
+        }
+        LeftRings::Removed(rings) => {
+            writeln!(stderr, "{}: rings of a recording whose folder is gone were removed", rings.display())
+        }
+        _ => Ok(()),
+    };
 }
 
 /// Why a program is not run: nothing of it would be recorded.

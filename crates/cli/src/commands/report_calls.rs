@@ -25,7 +25,7 @@ pub(crate) fn run(args: &ReportArgs) -> Result<Outcome, Error> {
         let findings = of_tasks(args, source, call_options)?;
         return Ok(open.finish(findings));
     }
-    let options = options(args)?;
+    let options = ReportOptions { spans: calls::spans(&args.calls, &open), ..options(args)? };
     let policy = policy(args)?;
     let (is_json, is_html) = (args.format == ReportFormat::Json, args.format == ReportFormat::Html);
     let (functions, mut findings) = report::functions(source, call_options, options.needs_spread());

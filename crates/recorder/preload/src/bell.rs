@@ -17,6 +17,8 @@ pub(crate) unsafe fn find(rings: &[u8]) {
         if file < 0 {
             return;
         }
+        // It holds as long as the mapping does, here and in processes that are made of this one: the rings are in use.
+        system::flock(file, system::LOCK_SHARED_NOW);
         let protection = system::PROT_READ_WRITE;
         let base = system::mmap(std::ptr::null_mut(), layout::BELL_LEN, protection, system::MAP_SHARED, file, 0);
         system::close(file);

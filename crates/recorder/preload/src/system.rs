@@ -21,6 +21,7 @@ unsafe extern "C" {
     pub(crate) fn madvise(at: *mut c_void, len: usize, advice: c_int) -> c_int;
     pub(crate) fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     pub(crate) fn close(file: c_int) -> c_int;
+    pub(crate) fn flock(file: c_int, operation: c_int) -> c_int;
     pub(crate) fn write(file: c_int, bytes: *const c_void, len: usize) -> isize;
     pub(crate) fn unlink(path: *const c_char) -> c_int;
     pub(crate) fn rename(from: *const c_char, to: *const c_char) -> c_int;
@@ -70,6 +71,7 @@ pub(crate) const O_WRONLY_CREAT_APPEND_CLOEXEC: c_int = 0o1 | 0o100 | 0o2000 | 0
 pub(crate) const RTLD_NEXT: *mut c_void = -1_isize as *mut c_void;
 pub(crate) const RTLD_LAZY: c_int = 1;
 pub(crate) const RTLD_NOLOAD: c_int = 4;
+pub(crate) const LOCK_SHARED_NOW: c_int = 1 | 4;
 const EPERM: c_int = 1;
 const SYS_GETTID: c_long = 186;
 const SYS_FUTEX: c_long = 202;

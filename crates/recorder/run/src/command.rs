@@ -13,6 +13,7 @@ use tracemill_record::Bell;
 
 use crate::descendants::{self, Descendants, FollowedProcesses, RemainingProcess};
 use crate::folder::{self, Run};
+use crate::left_rings;
 use crate::rings::Rings;
 use crate::rules::{self, Describe, Selection, Tables};
 use crate::times::Times;
@@ -168,7 +169,9 @@ pub fn record_started(
 ) -> io::Result<Recorded> {
     let recording = Recording::begin(program, arguments, options)?;
     Descendants::adopt()?;
-    let child = start(&mut recording.command(arguments, options, std::process::id()))?;
+    let child = start(&mut recording.command(arguments, options, std::process::id())).inspect_err(|_| {
+        let _ = remove_rings(&recording.folder);
+    })?;
     recording.follow(arguments, FollowedProcesses::Descendants(Descendants::of(child.id())), options)
 }
 
@@ -197,7 +200,9 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     let rings = folder.join(tracemill_ring::FOLDER).canonicalize()?;
     let (program, rate) = (program.canonicalize()?, rate(options));
     let library = folder.join(LIBRARY_NAME);
-    let recording = Recording { program, folder, rings, library, begin: Instant::now(), rate };
+    let rings_lock = left_rings::lock(&rings).ok();
+    let begin = Instant::now();
+    let recording = Recording { program, folder, rings, library, begin, rate, _rings_lock: rings_lock };
     // How it ended only its parent knows.
     recording.follow(arguments, FollowedProcesses::Process { pid, is_over: false }, options)
 }
@@ -291,6 +296,8 @@ struct Recording {
     begin: Instant,
     /// Counts of the clock in 2^20 ns, when times are compared while recording.
     rate: u64,
+    /// Tells other recorders that the rings are in use.
+    _rings_lock: Option<fs::File>,
 }
 
 impl Recording {
@@ -309,14 +316,29 @@ impl Recording {
             // What reads the folder leaves out the same calls.
             fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
         }
-        let rings = ring_folder(&folder, options.rings.as_deref())?;
+        let (rings, rings_lock) = ring_folder(&folder, options.rings.as_deref())?;
+        let recording = Recording::with_rings(program, &folder, rings, rings_lock, options);
+        // Nothing is to be recovered of what never began.
+        recording.inspect_err(|_| {
+            let _ = remove_rings(&folder);
+        })
+    }
+
+    fn with_rings(
+        program: PathBuf,
+        folder: &Path,
+        rings: PathBuf,
+        rings_lock: Option<fs::File>,
+        options: &Options,
+    ) -> io::Result<Recording> {
         // Without it threads and the recorder look again after a while.
         let _ = Bell::make(&rings);
         if rings.as_os_str().len() > LONGEST_PATH {
             return Err(too_long("the folder of rings"));
         }
-        let library = library(&folder, &rings)?;
-        Ok(Recording { program, folder, rings, library, begin: Instant::now(), rate: rate(options) })
+        let library = library(folder, &rings)?;
+        let (folder, begin) = (folder.to_path_buf(), Instant::now());
+        Ok(Recording { program, folder, rings, library, begin, rate: rate(options), _rings_lock: rings_lock })
     }
 
     /// The program with what the library needs to know.
@@ -441,6 +463,11 @@ impl WaitForOthers {
     }
 }
 
+/// Is this the folder of a recording of calls that was finished?
+pub fn is_finished(folder: &Path) -> bool {
+    !is_left(folder) && folder.join("task.txt").is_file() && folder::is_finished(folder)
+}
+
 /// Has a recording of this folder not been finished?
 pub fn is_left(folder: &Path) -> bool {
     folder.join(tracemill_ring::FOLDER).exists()
@@ -553,13 +580,7 @@ impl Watch {
             recorded.failed = recorded.failed.or(Some(error.to_string())).filter(|_| status.is_some());
             return if recorded.failed.is_some() { Ok(recorded) } else { Err(error) };
         }
-        let rings = folder.join(tracemill_ring::FOLDER);
-        if let Ok(target) = fs::read_link(&rings) {
-            let _ = fs::remove_dir_all(target);
-            fs::remove_file(&rings)?;
-        } else {
-            fs::remove_dir_all(&rings)?;
-        }
+        remove_rings(folder)?;
         let _ = fs::remove_file(folder.join(LIBRARY_NAME));
         Ok(recorded)
     }
@@ -583,21 +604,29 @@ fn make_folder(folder: &Path) -> io::Result<PathBuf> {
     folder.canonicalize()
 }
 
-/// Makes the folder of rings: in memory where that can be had. The data folder has a link to it, for a recovery.
-fn ring_folder(folder: &Path, wanted: Option<&Path>) -> io::Result<PathBuf> {
+/// Makes the folder of rings: in memory where that can be had. The data folder has a link to it, for a recovery. It is in use
+/// as long as the file is open, that is given where there is such a folder.
+fn ring_folder(folder: &Path, wanted: Option<&Path>) -> io::Result<(PathBuf, Option<fs::File>)> {
     let link = folder.join(tracemill_ring::FOLDER);
-    let name = format!("tracemill-{}-{}", std::process::id(), tracemill_record::clock_pair().monotonic_ns);
-    let outside = match wanted {
-        Some(wanted) => Some(wanted.canonicalize()?.join(&name)),
-        None => Some(Path::new("/dev/shm").join(&name)),
-    };
-    let made = outside.filter(|path| fs::create_dir(path).is_ok());
-    match made {
-        Some(path) => {
+    let parent = wanted.map(Path::canonicalize).transpose()?;
+    match left_rings::make(parent.as_deref().unwrap_or(Path::new(left_rings::IN_MEMORY)), folder) {
+        Ok((path, lock)) => {
             std::os::unix::fs::symlink(&path, &link)?;
-            Ok(path)
+            Ok((path, Some(lock)))
         }
-        None if wanted.is_some() => Err(io::Error::other("the folder for rings cannot be written")),
-        None => fs::create_dir(&link).map(|()| link),
+        Err(_) if wanted.is_some() => Err(io::Error::other("the folder for rings cannot be written")),
+        Err(_) => fs::create_dir(&link).map(|()| (link, None)),
+    }
+}
+
+/// Removes the rings of a recording, and the link to them.
+fn remove_rings(folder: &Path) -> io::Result<()> {
+    let rings = folder.join(tracemill_ring::FOLDER);
+    match fs::read_link(&rings) {
+        Ok(target) => {
+            let _ = fs::remove_dir_all(target);
+            fs::remove_file(&rings)
+        }
+        Err(_) => fs::remove_dir_all(&rings),
     }
 }

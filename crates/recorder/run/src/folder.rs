@@ -95,6 +95,12 @@ fn header(info: u64, depth: u16, selection: &Selection) -> Vec<u8> {
     bytes
 }
 
+/// Does `info` have lines? Only a recording that was finished has them.
+pub(crate) fn is_finished(folder: &Path) -> bool {
+    let info = fs::read(folder.join("info")).unwrap_or_default();
+    info.get(24..32).is_some_and(|mask| mask != [0; 8])
+}
+
 /// The number of programs into which the library was loaded.
 pub(crate) fn sessions(folder: &Path) -> usize {
     let tasks = fs::read(folder.join("task.txt")).unwrap_or_default();

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
 //! | `descendants` | the processes that come from the program |
+//! | `left_rings` | rings that nobody uses any more |
 //! | `program` | how a program was built, and why it cannot be recorded |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |
@@ -18,6 +19,7 @@ mod command;
 mod descendants;
 mod elf;
 mod folder;
+mod left_rings;
 mod program;
 mod records;
 mod rings;
@@ -28,10 +30,11 @@ mod table;
 mod times;
 
 pub use command::{
-    Clock, Options, Recorded, WhenFull, become_program, is_left, record, record_beside, record_started, recover,
-    run_idle,
+    Clock, Options, Recorded, WhenFull, become_program, is_finished, is_left, record, record_beside, record_started,
+    recover, run_idle,
 };
 pub use descendants::{RemainingProcess, has_children};
+pub use left_rings::{LeftRings, sweep};
 pub use program::{Built, Obstacle, ProgramFile, inspect};
 pub use rules::{
     Action, Actions, Decide, DecideFn, Describe, DescribeFn, Description, Form, Function, Place, Selection, Value,

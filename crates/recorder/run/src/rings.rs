@@ -409,6 +409,13 @@ fn put_pair(file: &File, number: u64, pair: Pair) -> io::Result<()> {
     file.write_all_at(&(number + 1).to_le_bytes(), header::PAIR_COUNT as u64)
 }
 
+/// The processes that rings of a folder belong to.
+pub(crate) fn processes_of(folder: &Path) -> Vec<u32> {
+    let files = fs::read_dir(folder).into_iter().flatten().flatten();
+    let rings = files.filter(|file| ring::number_of(&file.file_name().to_string_lossy()).is_some());
+    rings.filter_map(|file| Some(read_header(&File::open(file.path()).ok()?).ok()?.pid)).collect()
+}
+
 fn open_ring(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
