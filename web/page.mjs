@@ -358,6 +358,164 @@ test('of the tracks that a link chose one is in sight, until somebody scrolls', 
   assert.deepEqual([await chosenRows(), await inSight('b13')], [[], 1], 'who scrolls away is not taken back');
 }, { viewport: { width: 1440, height: 700 } });
 
+const DEMO = ['demo'];
+const names = (page, selector, attribute) => page.$$eval(selector, (list, a) => list.map((e) => e.getAttribute(a)), attribute);
+
+test('traces whose clocks cannot be compared begin together, with words that say so', DEMO, '', async (page, server) => {
+  const [begin, end] = (await view(page)).map(BigInt);
+  assert.ok(end - begin < 10_000_000_000n, `${end - begin} ns and not years`);
+  const label = page.locator(`${id('track')}[data-kind="group"]`, { hasText: 'tasting' });
+  assert.match(await label.textContent(), /clocks cannot be compared: aligned at its begin with that of dock.elog/);
+  await page.locator(id('tab-problems')).click();
+  assert.match(await page.locator(id('problems')).textContent(), /cannot be compared .* aligned at their begins/);
+  // The selection of what is in view of it counts all of it.
+  await page.locator(id('tab-selection')).click();
+  await page.evaluate(() => { location.hash = 'tr=g0&tab=selection'; });
+  await rest(page);
+  const session = await page.evaluate(async () => (await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })).json());
+  const aligned = session.traces[0];
+  await page.evaluate(({ begin: from, end: to }) => { location.hash = `tr=g0&tab=selection&sel=${from}..${to}`; }, aligned);
+  await rest(page);
+  assert.equal(Number(await page.locator(id('selection')).getAttribute('data-events')), aligned.events);
+  // A time that is typed is one of the axis.
+  await page.keyboard.press('Escape');
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('g');
+  await page.locator(id('goto')).fill(`${aligned.begin}ns`);
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.equal(await hash(page, 'cur'), aligned.begin);
+  await noViolation(page, 'aligned');
+});
+
+test('a legend has the states that occur, and goes to them', ['demo/kernel/bakery'], '', async (page) => {
+  const shown = await names(page, `${id('legend')} [data-state]`, 'data-state');
+  assert.deepEqual(shown, ['user', 'system call', 'interrupt', 'softirq', 'runnable', 'blocked', 'new', 'zombie', 'kernel', 'exiting', 'unknown', 'idle']);
+  await page.locator(`${id('legend')} [data-state="zombie"]`).click();
+  await rest(page);
+  assert.match(await page.locator(id('details')).textContent(), /^zombie/);
+  await noViolation(page, 'a legend');
+});
+
+test('traces without states have no legend', MILL, '', async (page) => {
+  assert.equal(await page.locator(id('legend')).count(), 0);
+});
+
+test('the threads that ran in view come first, the busiest above', ['demo/kernel/bakery'], '', async (page) => {
+  await pause(page, 600);
+  await rest(page);
+  const rows = () => names(page, id('track'), 'data-track');
+  const whole = await rows();
+  const heading = whole.indexOf('active.g0');
+  assert.deepEqual(whole.slice(heading, heading + 4), ['active.g0', 's0.700.0', 's0.641.0', 's0.642.0']);
+  assert.match(await page.locator(`${id('track')}[data-track="active.g0"]`).textContent(), /Active in view/);
+  // Where nothing but CPU 0 works the order is another one.
+  await page.evaluate(() => { location.hash = 't=1795249870510500000..1795249870512500000'; });
+  await pause(page, 600);
+  await rest(page);
+  const near = await rows();
+  assert.notDeepEqual(near.slice(near.indexOf('active.g0')), whole.slice(heading));
+  await noViolation(page, 'headings');
+}, { viewport: { width: 1440, height: 1000 } });
+
+test('search finds threads, CPUs and states', ['demo/kernel/bakery'], '', async (page) => {
+  const options = () => page.$$eval(`${id('search-options')} [role=option]`, (list) => list.map((o) => o.textContent));
+  await page.locator(id('search')).fill('oven');
+  await page.locator(`${id('search-options')} [role=option]`).first().waitFor();
+  assert.deepEqual(await options(), ['oven-1 641thread', 'oven-2 642thread', 'oven-log 643thread']);
+  await noViolation(page, 'what the search finds');
+  await page.locator(id('search')).fill('643');
+  await page.keyboard.press('ArrowDown');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.equal(await page.evaluate(() => document.activeElement?.getAttribute('data-track')), 's0.643.0');
+  await page.locator(id('search')).fill('CPU 1');
+  await pause(page, 250);
+  assert.deepEqual(await options(), ['CPU 1CPU']);
+  // Enter goes to states where no event is called so.
+  await page.locator(id('search')).fill('runnable');
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.match(await page.locator(id('details')).textContent(), /^runnable/);
+  const first = await hash(page, 'cur');
+  await page.locator(id('search')).focus();
+  await page.keyboard.press('Enter');
+  await rest(page);
+  const second = await hash(page, 'cur');
+  assert.ok(BigInt(second) > BigInt(first), `${first} and then ${second}`);
+  await page.locator(id('search')).focus();
+  await page.keyboard.press('Shift+Enter');
+  await rest(page);
+  assert.equal(await hash(page, 'cur'), first);
+});
+
+test('the selection has statistics of states', ['demo/kernel/bakery'], 'tr=s0.641.0&tab=selection', async (page) => {
+  await page.locator(id('state-row')).first().waitFor();
+  await rest(page);
+  const cell = (of, name, column) => page.locator(`${id('state-row')}[data-of="${of}"][data-name="${name}"] [data-column=${column}]`).getAttribute('data-value');
+  assert.deepEqual(await Promise.all(['count', 'total', 'p50', 'max'].map((c) => cell('thread', 'blocked', c))), ['27', '506517543', '22447098', '31041897']);
+  // Of all tracks they stand beside the names.
+  await page.evaluate(() => { location.hash = 'tab=selection'; });
+  await rest(page);
+  assert.equal(await page.locator(id('state-row')).count(), 0);
+  await page.getByRole('button', { name: 'States', exact: true }).click();
+  assert.ok(await page.locator(id('state-row')).count() > 20);
+  await page.evaluate(() => { location.hash = 'tr=s0.cpu0,s0.cpu1&tab=selection'; });
+  await rest(page);
+  const totals = await names(page, `${id('state-row')}[data-of="cpu"] [data-column=total]`, 'data-value');
+  assert.equal(totals.reduce((sum, t) => sum + BigInt(t), 0n), 2n * 571_483_448n, 'CPUs are in some state all the time');
+  await noViolation(page, 'statistics of states');
+});
+
+test('the ruler says what its labels count from', ['demo/kernel/bakery'], '', async (page) => {
+  const base = page.locator(id('ruler-base'));
+  assert.deepEqual([await base.textContent(), await base.getAttribute('data-ns')], ['0 is on 2026-11-21 at08:31:10.250020000 UTC', '1795249870250020000']);
+  await page.evaluate(() => { location.hash = 't=1795249870400000123..1795249870400000923'; });
+  await rest(page);
+  const near = BigInt(await base.getAttribute('data-ns'));
+  assert.ok(near > 1795249870250020000n && near <= 1795249870400000123n, String(near));
+});
+
+test('a clock without an epoch has a base too', ['demo/calls/tasting'], '', async (page) => {
+  assert.match(await page.locator(id('ruler-base')).textContent(), /^0 is at the time7\u202f896\.529012739 s of the clock$/);
+});
+
+const longNames = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-names-'));
+fs.cpSync(path.join(root, MILL[0]), longNames, { recursive: true });
+fs.renameSync(path.join(longNames, 'work_0'), path.join(longNames, 'a_stream_that_has_a_long_name_of_its_own_0'));
+fs.rmSync(path.join(longNames, 'index'), { recursive: true, force: true });
+
+test('the column of names is as wide as they need', [longNames], '', async (page) => {
+  const cut = () => page.$$eval(`${id('track')}[data-kind=events] .nm`, (list) => list.filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent));
+  assert.deepEqual(await cut(), []);
+  const divider = page.getByRole('separator', { name: 'Width of the labels' });
+  const width = () => divider.getAttribute('aria-valuenow').then(Number);
+  const wide = await width();
+  await divider.focus();
+  for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowLeft');
+  assert.equal(await width(), wide - 128);
+  assert.equal((await cut()).length, 1);
+  await divider.dblclick();
+  assert.equal(await width(), wide, 'a double click gives it its own width');
+}, { viewport: { width: 1440, height: 900 } });
+
+const removed = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-removed-'));
+fs.cpSync(path.join(root, MILL[0]), removed, { recursive: true });
+
+test('a trace that is gone is told, and one that takes its place', [removed], '', async (page) => {
+  assert.equal(await page.locator(id('gone')).count(), 0);
+  fs.rmSync(removed, { recursive: true });
+  await page.locator(id('gone')).waitFor({ timeout: 10_000 });
+  assert.match(await page.locator(id('gone')).textContent(), /^the trace is gone: .* what is shown was read before$/);
+  await noViolation(page, 'gone');
+  fs.cpSync(path.join(root, 'demo/traces/orders'), removed, { recursive: true });
+  await page.waitForFunction(() => /was replaced/.test(document.querySelector('[data-testid=gone]')?.textContent ?? ''), null, { timeout: 20_000 });
+  await rest(page);
+  assert.match(await page.locator('.stat').textContent(), /^500 events/);
+  // Tracks that are not there any more may have been asked for on the way.
+  page.said = page.said.filter((line) => !/404/.test(line));
+});
+
 test('axe finds nothing when the server has ended', MILL, '', async (page, server) => {
   await page.getByRole('button', { name: 'End server' }).click();
   await settled(page, 'ended');

@@ -80,6 +80,13 @@ fn word_of_state(state: ThreadState) -> Option<u32> {
     })
 }
 
+/// Is it the state of a thread that a CPU executes?
+fn is_running(name: u32) -> bool {
+    [ThreadState::RunUser, ThreadState::RunSyscall, ThreadState::RunTrap, ThreadState::RunKernel]
+        .into_iter()
+        .any(|state| word_of_state(state) == Some(name))
+}
+
 /// Whose states a track shows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Of {

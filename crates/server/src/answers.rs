@@ -134,6 +134,10 @@ fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
             let missing = || ApiError::new(404, "track", format!("there is no track `{id}`"));
             shared.states().ok_or_else(missing)?.wakeups(id, query)
         }
+        "activity" | "state" => {
+            let found = shared.states().ok_or_else(|| ApiError::new(404, "path", "no states are known"))?;
+            if path == "state" { found.find_state(query) } else { found.activity(query) }
+        }
         _ => match path.split_once('/') {
             Some(("event", number)) => event(shared, number),
             Some(("call", place)) => selection::call(shared, place),
@@ -232,6 +236,7 @@ fn session(shared: &Shared) -> Value {
         "index": progress(shared),
         "features": features,
         "gone": shared.lasting.gone(),
+        "states": shared.states().map(|found| found.present()),
         "command": input.command,
     })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Call, Calls, OfFunction};
-use tracemill_lod::states::{StateKind, StateStatistics, States};
+use tracemill_lod::states::{StateKind, StateStatistics};
 use tracemill_lod::statistics::{self, Part};
 use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
@@ -16,6 +16,7 @@ use crate::groups::{self, ValueId};
 use crate::points::Points;
 use crate::rows;
 use crate::shared::Shared;
+use crate::states::Found;
 
 /// A wanted range in ns: `None` for everything.
 pub(crate) fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
@@ -135,15 +136,12 @@ pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
     if let Some(found) = shared.states() {
         let tracks = chosen.map_or_else(|| found.shown_tracks().collect(), |chosen| chosen.states);
         let rows = found.states.statistics(range, &tracks, &is_over).ok_or_else(Asker::over)?;
-        answer["states"] = rows.iter().map(|of| state_json(&found.states, of)).collect::<Vec<_>>().into();
+        answer["states"] = rows.iter().map(|of| state_json(found, of)).collect::<Vec<_>>().into();
     }
     Ok(answer)
 }
 
-/// What a CPU is that has no other state.
-const IDLE: &str = "idle";
-
-fn state_json(states: &States, of: &StateStatistics) -> Value {
+fn state_json(found: &Found, of: &StateStatistics) -> Value {
     let durations = of.durations();
     let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
     json!({
@@ -152,7 +150,7 @@ fn state_json(states: &States, of: &StateStatistics) -> Value {
             StateKind::Thread => "thread",
             StateKind::Running => "running",
         },
-        "name": of.name.map_or(IDLE, |name| &states.names[name as usize]),
+        "name": found.word(of.name),
         "count": of.pieces,
         "whole": of.whole(),
         "total": ns(of.total),

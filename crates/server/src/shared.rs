@@ -372,7 +372,7 @@ impl Shared {
         // Nothing is ever put there twice.
         let _ = self.calls.set(calls.map(Arc::new));
         let _ = self.index.set(Arc::new(index));
-        states.map(|(states, traces)| states::Found { states, traces })
+        states.map(|(states, traces)| states::Found::new(states, traces))
     }
 
     fn put_timeline(&self, timeline: Timeline) {

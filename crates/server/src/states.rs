@@ -1,16 +1,17 @@
 //! States of CPUs and threads: the machine of states of `analyze`, and its tracks.
 
 use std::cell::RefCell;
+use std::cmp::Reverse;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_lod::states::{Builder, Of, States, UNKNOWN, tells_of_cpus};
+use tracemill_lod::states::{Builder, Of, StateKind, States, UNKNOWN, tells_of_cpus};
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
@@ -27,6 +28,8 @@ pub(crate) struct Found {
     /// The first trace of each machine: its group holds the tracks. `None` where nothing is known of the machine, as of one
     /// whose programs were traced and not its kernel.
     pub(crate) traces: Vec<Option<usize>>,
+    /// The states that occur, as a page is told them.
+    present: OnceLock<Value>,
 }
 
 /// Follows the states of all machines. `None` when no trace tells of any, and when `stop` was set.
@@ -53,7 +56,7 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
         let text = "states of CPUs and threads are not shown: a filter leaves out events that change them";
         let mut states = States::default();
         states.left_out.push(text.to_string());
-        return Some(Found { states, traces: Vec::new() });
+        return Some(Found::new(states, Vec::new()));
     }
     let found = Rc::new(RefCell::new(States::default()));
     let range = (traces.selection.begin_ns, traces.selection.end_ns);
@@ -91,7 +94,7 @@ pub(crate) fn follow(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Found> {
         own.any(|(at, _)| states.pieces(at).any(|piece| piece.name != UNKNOWN))
     };
     let traces = firsts.iter().enumerate().map(|(machine, first)| is_known(machine).then_some(*first)).collect();
-    Some(Found { states, traces })
+    Some(Found::new(states, traces))
 }
 
 /// Looks on while the events pass.
@@ -129,7 +132,56 @@ impl Analysis for Keeper {
     }
 }
 
+/// What a CPU is that has no other state.
+const IDLE: &str = "idle";
+
 impl Found {
+    pub(crate) fn new(states: States, traces: Vec<Option<usize>>) -> Found {
+        Found { states, traces, present: OnceLock::new() }
+    }
+
+    /// The word for a state.
+    pub(crate) fn word(&self, name: Option<u32>) -> &str {
+        name.map_or(IDLE, |name| &self.states.names[name as usize])
+    }
+
+    /// The states that occur, of CPUs and of threads.
+    pub(crate) fn present(&self) -> &Value {
+        self.present.get_or_init(|| {
+            let present = self.states.present(&self.shown_tracks().collect::<Vec<_>>());
+            let of = |kind: StateKind| -> Vec<&str> {
+                present.iter().filter(|(own, _)| *own == kind).map(|(_, name)| self.word(*name)).collect()
+            };
+            json!({ "cpus": of(StateKind::Cpu), "threads": of(StateKind::Thread) })
+        })
+    }
+
+    /// `activity`: for how long each thread ran, the busiest first; those that did not run are not there.
+    pub(crate) fn activity(&self, query: &Query) -> Answer {
+        let range = (query.needed("begin")?, query.needed("end")?);
+        let busy = self.shown_tracks().map(|track| (self.states.running(track, range), track));
+        let mut busy: Vec<(i64, usize)> = busy.filter(|(busy, _)| *busy > 0).collect();
+        busy.sort_by_key(|(busy, track)| (Reverse(*busy), *track));
+        let rows = busy.into_iter().map(|(busy, track)| json!({ "id": self.id(track), "busy": ns(busy) }));
+        Ok(json!({ "tracks": rows.collect::<Vec<_>>() }))
+    }
+
+    /// `state`: the nearest piece of time after a time, or before it, whose state has the text in its name.
+    pub(crate) fn find_state(&self, query: &Query) -> Answer {
+        let text = query.get("name").ok_or_else(|| ApiError::request("`name` is missing"))?.to_lowercase();
+        let at: i128 = query.needed("at")?;
+        let is_next = query.get("direction") != Some("previous");
+        let tracks: Vec<usize> = self.shown_tracks().collect();
+        let is_meant = |name: u32| self.states.names[name as usize].to_lowercase().contains(&text);
+        let Some((track, piece)) = self.states.find_state(&tracks, &is_meant, at, is_next) else {
+            return Ok(json!({ "event": null, "begin": null, "end": null }));
+        };
+        Ok(json!({
+            "event": null, "track": self.id(track), "ns": ns(piece.from), "begin": ns(piece.from), "end": ns(piece.to),
+            "name": self.word(Some(piece.name)), "depth": piece.depth,
+        }))
+    }
+
     /// The id of a track: the same whenever these traces are opened.
     pub(crate) fn id(&self, track: usize) -> String {
         let track = &self.states.tracks[track];
@@ -203,7 +255,6 @@ mod tests {
     use tracemill_lod::search::Direction;
 
     use tracemill_lod::calls::Slice;
-    use tracemill_lod::states::StateKind;
 
     use super::*;
 

@@ -475,6 +475,11 @@ impl App {
                 parts.push(format!("{faults} faults"));
             }
         }
+        match self.shared.input.traces.session.aligned_begins.len() {
+            0 => {}
+            1 => parts.push("1 clock cannot be compared: aligned at its begin".to_string()),
+            many => parts.push(format!("{many} clocks cannot be compared: aligned at their begins")),
+        }
         parts.join("   ")
     }
 

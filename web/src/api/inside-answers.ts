@@ -1,6 +1,7 @@
 // The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is told once for all
 // stands in the data as the server told it; here is what depends on a question.
 import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
+import { activity, findState, stateStatistics, type OfTrack } from './inside-states';
 import { TILE_BUCKETS } from '../time/range';
 import { ApiError, type Query } from './source';
 import type {
@@ -51,6 +52,8 @@ export class Answers {
       case 'flame': return { nodes: this.flame(query) };
       case 'search': return this.search(query);
       case 'locate': return this.locate(query);
+      case 'activity': return { tracks: activity(this.states, head.state_names, this.range(query).range) };
+      case 'state': return this.findState(query);
       default: {
         const [kind, ...rest] = path.split('/');
         if (kind === 'event') return this.event(rest[0] ?? '');
@@ -75,11 +78,11 @@ export class Answers {
   }
 
   /** The base tracks and tasks that a list of ids stands for; null for all. */
-  private chosen(query: Query): { bases: Set<number>; tasks: Set<number> } | null {
+  private chosen(query: Query): { bases: Set<number>; tasks: Set<number>; states: Set<number> } | null {
     const list = String(query['tracks'] ?? '');
     if (list === '') return null;
     const { tasks, bases } = this.pack.head;
-    const found = { bases: new Set<number>(), tasks: new Set<number>() };
+    const found = { bases: new Set<number>(), tasks: new Set<number>(), states: new Set<number>() };
     for (const { kind, at } of list.split(',').map((id) => this.named(id))) {
       if (kind === 'base') {
         found.bases.add(at);
@@ -91,9 +94,27 @@ export class Answers {
       } else if (kind === 'group') {
         bases.forEach((trace, i) => { if (trace === at) found.bases.add(i); });
         tasks.forEach((task, i) => { if (task.trace === at) found.tasks.add(i); });
-      }
+        for (const track of this.pack.head.tracks) if (track.kind === 'state' && track.trace === at) found.states.add(this.pack.head.states.indexOf(track.id));
+      } else found.states.add(at);
     }
     return found;
+  }
+
+  /** All tracks of states, and those that are shown. */
+  private get all(): OfTrack[] { return this.pack.head.states.map((id, i) => ({ id, slices: this.pack.states[i]! })); }
+  private get states(): OfTrack[] {
+    const shown = new Set(this.pack.head.tracks.map((track) => track.id));
+    return this.all.filter(({ id }) => shown.has(id));
+  }
+
+  private findState(query: Query): Located {
+    const { head } = this.pack;
+    const at = Number(BigInt(query['at'] ?? 0) - this.pack.origin);
+    const found = findState(this.states, head.state_names, String(query['name'] ?? '').toLowerCase(), at, query['direction'] !== 'previous');
+    if (!found) return { event: null, begin: null, end: null };
+    const { slices, id } = { slices: found.track.slices, id: found.track.id };
+    const begin = this.ns(slices.begin[found.at]!);
+    return { event: null, track: id, ns: begin, begin, end: this.ns(slices.end[found.at]!), name: head.state_names[slices.name[found.at]!]!, ...{ depth: slices.depth[found.at]! } };
   }
 
   private range(query: Query): { range: Range; isAll: boolean } {
@@ -340,6 +361,7 @@ export class Answers {
       begin: this.ns(range[0]), end: this.ns(range[1]), events: all, tracks: chosen ? chosen.bases.size : head.bases.length,
       losses: { events: lost('events'), packets: lost('packets'), intervals: losses.length }, complete: true, names,
       ...(head.session.features.includes('calls') ? { calls: this.functions(range, chosen?.tasks ?? null) } : {}),
+      ...(head.session.states ? { states: stateStatistics(chosen ? [...chosen.states].sort((a, b) => a - b).map((i) => ({ id: head.states[i]!, slices: this.pack.states[i]! })) : this.states, this.all, head.state_names, isAll ? [-Infinity, Infinity] : range, percentile) } : {}),
     };
   }
 

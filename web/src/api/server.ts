@@ -84,6 +84,7 @@ export function readEvent(block: string): Progress | null {
     case 'index': return { kind, index: (body['index'] ?? body) as never, generation: body['generation'] as never };
     case 'filter': return { kind, ...(body as { filter: string; done: number; matches: number }) };
     case 'grown': return { kind, ...(body as { generation: string; begin: string; end: string }) };
+    case 'gone': return { kind, message: (body['message'] ?? null) as string | null };
     case 'end': return { kind };
     default: return null;
   }

@@ -15,6 +15,10 @@ export interface Session {
   index: IndexProgress;
   features: string[];
   command: string;
+  /** A sentence when files of the traces are not there any more, or are other files now. */
+  gone?: string | null;
+  /** The states that occur, when they are known. */
+  states?: { cpus: string[]; threads: string[] } | null;
   /** Where they were asked for. */
   tracks?: Track[];
 }
@@ -29,6 +33,9 @@ export interface TraceInfo {
   events: number | null;
   /** By how much its clock was moved since the traces were opened. */
   moved_ns?: string;
+  /** Ns that were added to its clock, as it cannot be compared with that of the trace of that name: both begin together. */
+  aligned_ns?: string | null;
+  aligned_with?: string | null;
 }
 
 export interface IndexProgress {
@@ -36,7 +43,7 @@ export interface IndexProgress {
   done: number;
 }
 
-export type TrackKind = 'group' | 'events' | 'calls' | 'state' | 'counter';
+export type TrackKind = 'group' | 'heading' | 'events' | 'calls' | 'state' | 'counter';
 
 export interface Track {
   id: string;
@@ -50,6 +57,9 @@ export interface Track {
   calls?: number | null;
   depth?: number | null;
   states?: number | null;
+  /** Of a heading how many threads stand below it; of a thread that ran in view for how long. */
+  threads?: number;
+  busy?: string;
   unit?: string | null;
   min?: string | number | null;
   max?: string | number | null;
@@ -164,6 +174,21 @@ export interface NameStatistics {
   gap_max: string | null;
 }
 
+/** A state of CPUs, of threads, or a thread that CPUs ran. */
+export interface StateStatistics {
+  of: 'cpu' | 'thread' | 'running';
+  name: string;
+  count: number;
+  whole: number;
+  total: string;
+  min: string | null;
+  mean: string | null;
+  p50: string | null;
+  p90: string | null;
+  p99: string | null;
+  max: string | null;
+}
+
 export interface CallStatistics {
   name: string;
   calls: number;
@@ -187,6 +212,7 @@ export interface Selection {
   complete: boolean;
   names: NameStatistics[];
   calls?: CallStatistics[];
+  states?: StateStatistics[];
 }
 
 export interface FlameNode {
@@ -258,6 +284,7 @@ export type Progress =
   | { kind: 'index'; index: IndexProgress; generation?: string | number }
   | { kind: 'filter'; filter: string; done: number; matches: number }
   | { kind: 'grown'; generation: string | number; begin: string; end: string }
+  | { kind: 'gone'; message: string | null }
   | { kind: 'end' };
 
 /** The body of an error. */

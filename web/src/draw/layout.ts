@@ -39,6 +39,7 @@ export const lanesToAsk = ({ pinned, rows }: Pick<Layout, 'pinned' | 'rows'>): R
   new Map([...rows, ...pinned].map((row): [string, number] => [row.track.id, laneToAsk(row.firstLane)]).filter(([, lane]) => lane > 0));
 
 const GROUP_PX = 24;
+const HEADING_PX = 24;
 const EVENTS_PX = 30;
 const COUNTER_PX = 46;
 const STATE_PX = 24;
@@ -95,7 +96,7 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
 }
 
 /** Groups, calls and threads with those that they made begin unfolded. */
-const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'calls' || track.kind === 'state' || !kids;
+const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'heading' || track.kind === 'calls' || track.kind === 'state' || !kids;
 
 function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null, lanesFrom: ReadonlyMap<string, number>): Row {
   const lanes = unfolded === false && track.kind !== 'state' ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
@@ -106,6 +107,7 @@ function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded
 function heightOf(track: Track, lanes: number): number {
   switch (track.kind) {
     case 'group': return GROUP_PX;
+    case 'heading': return HEADING_PX;
     case 'calls': return Math.max(GROUP_PX + 2, lanes * LANE_PX + 6);
     case 'counter': return COUNTER_PX;
     case 'state': return Math.max(STATE_PX, lanes * LANE_PX + 6);

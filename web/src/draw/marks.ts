@@ -12,7 +12,7 @@ export function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, pla
     const [left, right] = [Math.max(-2, from), Math.min(scale.width + 2, to)];
     g.fillStyle = theme.accentSoft;
     for (const { row, top, bottom } of places) {
-      if (right > left && (chosen.size === 0 ? row.track.kind !== 'group' : chosen.has(row.track.id))) g.fillRect(left, top, right - left, bottom - top - 1);
+      if (right > left && (chosen.size === 0 ? row.track.kind !== 'group' && row.track.kind !== 'heading' : chosen.has(row.track.id))) g.fillRect(left, top, right - left, bottom - top - 1);
     }
     g.fillStyle = theme.accent;
     for (const x of [from, to]) if (x >= -1 && x <= scale.width + 1) g.fillRect(Math.round(x), 0, 1, last);

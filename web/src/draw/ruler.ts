@@ -1,5 +1,5 @@
 // The ruler: bookmarks and the length of the selection above, ticks below.
-import { duration, shortDuration, ticks } from '../time/format';
+import { duration, shortDuration, ticks, type Ticks } from '../time/format';
 import type { Range } from '../time/range';
 import type { Bookmark } from '../state/state';
 import type { Scale } from './scale';
@@ -7,6 +7,9 @@ import type { Theme } from './theme';
 
 /** Ticks are at least this far apart. */
 const TICK_PX = 110;
+
+/** The ticks of a view of so many pixels; `origin` is the begin of all. */
+export const rulerTicks = (begin: bigint, end: bigint, width: number, origin: bigint): Ticks => ticks(begin, end, TICK_PX / width, origin);
 
 export interface RulerInput {
   readonly scale: Scale;
@@ -25,7 +28,7 @@ export function drawRuler(g: CanvasRenderingContext2D, { scale, height, ratio, b
   g.clearRect(0, 0, width, height);
   g.textBaseline = 'middle';
   g.font = `11.5px ${theme.ui}`;
-  const { base, step, first } = ticks(view.begin, view.end, TICK_PX / width, begin);
+  const { base, step, first } = rulerTicks(view.begin, view.end, width, begin);
   const minor = step % 5n === 0n ? step / 5n : 0n;
   g.lineWidth = 1;
   for (let t = first - step; t <= view.end; t += step) {

@@ -129,7 +129,7 @@ function placesOf(input: TimelineInput): Place[] {
 }
 
 /** Whether a row shows tiles: a group does while it is folded. */
-export const showsTiles = (row: Row): boolean => row.track.kind !== 'group' || row.unfolded === false;
+export const showsTiles = (row: Row): boolean => row.track.kind !== 'heading' && (row.track.kind !== 'group' || row.unfolded === false);
 
 function partsOf(row: Row, { scale, origin }: TimelineInput, tiles: TileStore): Part[] {
   if (!showsTiles(row)) return [];
@@ -155,7 +155,7 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   const { theme, scale } = input;
   const { row, y, top, bottom } = place;
   const { track } = row;
-  if (track.kind === 'group') painter.rect(0, top, scale.width, bottom - top, theme.sunken);
+  if (track.kind === 'group' || track.kind === 'heading') painter.rect(0, top, scale.width, bottom - top, theme.sunken);
   else if (row.pinned) painter.rect(0, top, scale.width, bottom - top, theme.surface);
   for (const part of place.parts) drawGaps(painter, part, place);
   const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
@@ -178,6 +178,7 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   g.clip();
   if (input.pale) g.globalAlpha = 0.35;
   if (glyphs) drawGlyphs(g, input, place, glyphs);
+  else if (track.kind === 'group') drawAligned(g, input, place);
   else if (track.kind === 'counter') drawCounter(g, input, place);
   else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
   drawLanesBar(g, theme, place, scale.width);
@@ -187,6 +188,22 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   g.fillRect(0, y + row.height - 1, scale.width, 1);
   g.restore();
   return glyphs !== null && isOfLog(row, input);
+}
+
+/** Says of a trace that it does not stand at the times of its own clock. */
+export const alignedWords = (trace: TraceInfo | undefined): string | null => {
+  if (trace?.aligned_ns == null) return null;
+  const by = /[^/]+(?=\/*$)/.exec(trace.aligned_with ?? '')?.[0] ?? 'the others';
+  return `clocks cannot be compared: aligned at its begin with that of ${inOrder(by)}, moved by ${signed(BigInt(trace.aligned_ns))}`;
+};
+
+function drawAligned(g: CanvasRenderingContext2D, { theme, traces, scale }: TimelineInput, { row, y }: Place): void {
+  if (row.unfolded === false || row.track.trace === null) return;
+  const words = alignedWords(traces[row.track.trace]);
+  if (words === null) return;
+  useFont(g, `${FONT_PX}px ${theme.ui}`);
+  g.fillStyle = theme.ink2;
+  g.fillText(fitting(g, words, scale.width - 16, 60), 8, y + row.height / 2);
 }
 
 /** Whether the events of a format have texts beside their names. */
@@ -623,7 +640,7 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
 export function boundaryAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>, most: number): { at: bigint; name: string } | null {
   const depth = row.firstLane + Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
   let best: { distance: number; at: bigint; name: string } | null = null;
-  if (row.track.kind === 'group' || row.track.kind === 'counter') return null;
+  if (row.track.kind === 'group' || row.track.kind === 'heading' || row.track.kind === 'counter') return null;
   for (const { tile, x: from, bucketPx, left, right } of partsOf(row, input as TimelineInput, input.tiles)) {
     if (x < left - most || x > right + most) continue;
     const slices = tile.len.length > 0;

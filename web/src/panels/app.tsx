@@ -13,14 +13,16 @@ import { Details } from './details';
 import { Dialogs } from './dialogs';
 import { Events, EventTools } from './events';
 import { Flame, FlameTools } from './flame';
+import { Legend } from './legend';
 import { Menu } from './menu';
 import { Overview, OverviewLabel, Ruler, RulerLabel } from './overview';
 import { problemCount, Problems } from './problems';
 import { Calls, Selection, SelectionTools } from './selection';
-import { scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
+import { labelWidth } from './label-width';
+import { freeSize, scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
 import { Sql, SqlTools } from './sql';
 import { Ended, Failure, isEmpty, NoToken } from './states';
-import { Announce, Notice, Status } from './status';
+import { Announce, Gone, Notice, Status } from './status';
 import { Tracks } from './tracks';
 
 const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems', sql: 'SQL' };
@@ -35,7 +37,8 @@ export function App(): JSX.Element {
     document.title = names.length ? `${names.slice(0, 3).join(', ')} - tracemill` : 'tracemill';
   }), []);
   const instead = phase.value === 'token' ? <NoToken /> : phase.value === 'error' ? <Failure /> : null;
-  const { label, side, bottom } = sizes.value;
+  const { side, bottom } = sizes.value;
+  const label = labelWidth.value;
   return (
     <div ref={ref} data-testid="app" data-state={shownState} data-theme={scheme.value} id={instead ? undefined : 'app'} style={instead ? {} : { '--label': `${label}px`, '--side': `${side}px`, '--bottom': `${bottom}px` }}>
       {instead ?? <Whole />}
@@ -56,12 +59,13 @@ function Whole(): JSX.Element {
         <Tracks />
         <Divider size="label" label="Width of the labels" />
         <Divider size="bottom" label="Height of the panel" />
+        <Legend />
         <Bottom />
         <Divider size="side" label="Width of the details" />
         <Menu />
       </main>
       <Details />
-      <Status /><Notice />
+      <Status /><Gone /><Notice />
       <Announce />
       {phase.value === 'ended' ? <Ended /> : null}
       <Dialogs />
@@ -122,7 +126,9 @@ function Bottom(): JSX.Element {
   );
 }
 
-/** A line between parts that can be moved by mouse and keys. */
+const widthOf = (size: keyof Sizes): number => (size === 'label' ? labelWidth.peek() : sizes.peek()[size]);
+
+/** A line between parts that can be moved by mouse and keys; a double click gives the labels the width that their names need. */
 function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Element {
   const flat = size === 'bottom';
   const sign = size === 'label' ? 1 : -1;
@@ -130,7 +136,7 @@ function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Ele
   const onPointerDown = (e: PointerEvent): void => {
     if (!(e.currentTarget instanceof HTMLElement)) return;
     const target = e.currentTarget;
-    const began = sizes.peek()[size];
+    const began = widthOf(size);
     const from = flat ? e.clientY : e.clientX;
     target.setPointerCapture(e.pointerId);
     const move = (m: PointerEvent): void => setSize(size, began + sign * ((flat ? m.clientY : m.clientX) - from));
@@ -142,13 +148,14 @@ function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Ele
   const onKeyDown = (e: KeyboardEvent): void => {
     const by = { ArrowLeft: flat ? 0 : -1, ArrowRight: flat ? 0 : 1, ArrowUp: flat ? -1 : 0, ArrowDown: flat ? 1 : 0 }[e.key] ?? 0;
     if (by === 0) return;
-    setSize(size, sizes.peek()[size] + sign * by * 16);
+    setSize(size, widthOf(size) + sign * by * 16);
     e.preventDefault();
     e.stopPropagation();
   };
   return (
     <div class={`sep ${flat ? 'h' : 'v'} of-${size}`} role="separator" tabIndex={0} aria-label={label} aria-orientation={flat ? 'horizontal' : 'vertical'}
-      aria-valuenow={sizes.value[size]} aria-valuemin={least} aria-valuemax={most} onPointerDown={onPointerDown} onKeyDown={onKeyDown} />
+      aria-valuenow={size === 'label' ? labelWidth.value : sizes.value[size]} aria-valuemin={least} aria-valuemax={most} onPointerDown={onPointerDown} onKeyDown={onKeyDown}
+      onDblClick={() => { if (size === 'label') freeSize('label'); }} />
   );
 }
 

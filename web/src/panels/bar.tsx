@@ -4,6 +4,7 @@ import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { ErrorBody } from '../api/types';
 import { grouped, inOrder, numberOf } from '../time/format';
+import { findings, searchAll } from '../state/find';
 import { applyFilter, filterError, found, inValues, phase, search, shownTotal } from '../state/load';
 import * as act from '../state/actions';
 import { change, isFile, session, state } from '../state/store';
@@ -77,21 +78,36 @@ function Search(): JSX.Element {
   const result = found.value;
   const fresh = result !== null && result.query === query && result.inValues === inValues.value && result.filter === state.value.filter ? result : null;
   const count = fresh?.count ?? null;
+  const [open, setOpen] = useState(false);
+  const [at, setAt] = useState(-1);
+  const list = findings.value;
+  const shown = open && query !== '' && list.length > 0;
+  useEffect(() => setAt(-1), [query]);
+  const take = (i: number): void => { setOpen(false); list[i]?.run(); };
   const onKeyDown = (e: KeyboardEvent): void => {
-    if (e.key !== 'Enter') return;
+    if (shown && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) setAt(e.key === 'ArrowDown' ? (at + 1) % list.length : at <= 0 ? list.length - 1 : at - 1);
+    else if (shown && e.key === 'Escape') setOpen(false);
+    else if (e.key === 'Enter' && shown && at >= 0) take(at);
+    else if (e.key === 'Enter') { setOpen(false); void searchAll(e.shiftKey ? 'previous' : 'next'); } else return;
     e.preventDefault();
-    void act.searchFor(e.shiftKey ? 'previous' : 'next');
+    e.stopPropagation();
   };
   const words = !fresh ? '' : count === 0 ? 'none' : `${fresh.index === null ? '' : `${grouped(fresh.index + 1)} of `}${count === null ? '…' : grouped(count)}`;
   return (
     <span class="field search" role="search">
       <span class="glass" aria-hidden="true">⌕</span>
       <input type="text" data-testid="search" aria-label="Find names" placeholder="Find names" autocomplete="off" spellcheck={false} value={query}
-        onInput={(e) => change({ query: e.currentTarget.value })} onKeyDown={onKeyDown} />
+        role="combobox" aria-expanded={shown} aria-controls="search-options" aria-autocomplete="list" aria-activedescendant={shown && at >= 0 ? `search-option-${at}` : undefined}
+        onInput={(e) => { setOpen(true); change({ query: e.currentTarget.value }); }} onKeyDown={onKeyDown} onBlur={(e) => { const field = e.currentTarget; setTimeout(() => { if (document.activeElement !== field) setOpen(false); }, 150); }} />
       <span class="count" data-testid="search-count" data-index={fresh?.index ?? ''} data-count={count ?? ''} role="status">{words}</span>
       {query === '' ? <kbd aria-hidden="true">/</kbd> : null}
       <button type="button" class="ib small" aria-pressed={inValues.value} aria-label="In values too" title="In values too"
         onClick={() => { inValues.value = !inValues.value; if (query) void search(query, 'next'); }}><span class="long">In values too</span><span class="short" aria-hidden="true">values</span></button>
+      <div id="search-options" class="drop options" role="listbox" aria-label="Tracks and states" data-testid="search-options" hidden={!shown}>
+        {shown ? list.map((f, i) => (
+          <div id={`search-option-${i}`} role="option" data-kind={f.kind} aria-selected={i === at} onPointerDown={(e) => { e.preventDefault(); take(i); }}>{inOrder(f.label.slice(0, 80))}<span>{f.note}</span></div>
+        )) : null}
+      </div>
     </span>
   );
 }

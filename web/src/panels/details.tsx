@@ -8,7 +8,7 @@ import { both, condition, filterPath, isNamed } from '../state/filters';
 import { isPlottable } from '../state/plots';
 import { NOTHING_CHOSEN } from '../state/state';
 import { change, session, state, timeContext, whole } from '../state/store';
-import { day, duration, grouped, point, signed } from '../time/format';
+import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
 import { openMenu, openMenuAt, type MenuItem } from './menu';
 import { Chip, clipped, copyText } from './parts';
 import { stateColour } from '../state/states';
@@ -82,6 +82,7 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
           {state.value.cursor !== null && state.value.cursor !== at ? <Line label="since cursor">{signed(at - state.value.cursor)}</Line> : null}
           <Line label="ns">{String(at)}</Line>
         </>}
+        <Line label="own clock">{ownClock(value)}</Line>
         <Line label="cycles">{value.cycles == null ? null : grouped(value.cycles)}</Line>
         <Line label="since previous">{value.since === null ? null : signed(BigInt(value.since))}</Line>
       </dl></div>
@@ -96,6 +97,13 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
       </dl></div> : null}
     </>
   );
+}
+
+/** The time by the clock of the event's trace, when that was moved to be aligned with others. */
+function ownClock({ ns, trace }: EventDetails): string | null {
+  const of = session.value?.traces.find((t) => t.index === trace);
+  if (ns === null || of?.aligned_ns == null) return null;
+  return `${secondsSince(BigInt(ns) - BigInt(of.aligned_ns) - BigInt(of.moved_ns ?? 0)).replace(/^\+/, '')} s`;
 }
 
 /** The field under the pointer or with the focus: it alone has a button, the others are in each other's way. */

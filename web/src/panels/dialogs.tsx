@@ -5,6 +5,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { COMMANDS, GROUPS, keyLabel } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
+import { goToTrack } from '../state/find';
 import { ask, eventAnswer, tracks } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
@@ -109,9 +110,9 @@ function GoTo(): JSX.Element {
 interface Entry { readonly label: string; readonly note: string; run(): unknown }
 const MOST_ENTRIES = 60;
 
-const trackEntries = (): Entry[] => tracks.value.map((t) => ({
+const trackEntries = (): Entry[] => tracks.value.filter((t) => t.kind !== 'heading').map((t) => ({
   label: t.name, note: t.kind === 'group' ? 'group' : t.kind === 'calls' ? numberOf(t.calls ?? 0, 'call') : t.kind === 'state' ? numberOf(t.states ?? 0, 'state') : numberOf(t.events ?? 0, 'event'),
-  run: () => { act.currentTrack.value = t.id; act.scrollTo(t.id); },
+  run: () => goToTrack(t.id),
 }));
 
 function Palette({ title, entries }: { title: string; entries: readonly Entry[] }): JSX.Element {

@@ -82,6 +82,10 @@ export async function saveStatistics(): Promise<void> {
     lines.push('\nname,calls,whole,total,self,min,mean,p50,p90,p99,max\n');
     for (const c of value.calls) lines.push(`${[c.name, c.calls, c.whole, c.total, c.self, c.min, c.mean, c.p50, c.p90, c.p99, c.max].map(csvCell).join(',')}\n`);
   }
+  if (value.states?.length) {
+    lines.push('\nof,state,count,whole,total,min,mean,p50,p90,p99,max\n');
+    for (const s of value.states) lines.push(`${[s.of, s.name, s.count, s.whole, s.total, s.min, s.mean, s.p50, s.p90, s.p99, s.max].map(csvCell).join(',')}\n`);
+  }
   saveFile('statistics.csv', lines, 'text/csv');
 }
 
@@ -103,7 +107,7 @@ export function commandLine(): string {
   for (const t of of) if (t.group && t.value != null) groups.set(t.group, [...(groups.get(t.group) ?? []), t.value]);
   const value = (text: string): string => (/^-?\d+(\.\d+)?$/.test(text) ? text : quoted(text));
   const own = [...groups].filter(([path]) => path !== 'thread' && path !== 'process').map(([path, values]) => `${path} in (${values.map(value).join(', ')})`);
-  const moved = (session.peek()?.traces ?? []).filter((t) => t.moved_ns && t.moved_ns !== '0').map((t): [string, string] => [t.name ?? t.path, t.moved_ns ?? '0']);
+  const moved = (session.peek()?.traces ?? []).filter((t) => BigInt(t.moved_ns ?? 0) !== 0n || t.aligned_ns != null).map((t): [string, string] => [t.name ?? t.path, String(BigInt(t.moved_ns ?? 0) + BigInt(t.aligned_ns ?? 0))]);
   return printing(session.peek()?.command ?? '', (session.peek()?.traces ?? []).map((t) => t.path), {
     begin: range?.begin ?? null, end: range?.end ?? null, filter: own.reduce(both, filter), streams: [...new Set(streams)], moved,
   });

@@ -4,14 +4,14 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { directly, drawAtFrames, requestDraw, shown } from '../draw/frame';
 import { drawOverview, handles } from '../draw/overview';
-import { drawRuler } from '../draw/ruler';
+import { drawRuler, rulerTicks } from '../draw/ruler';
 import { resize } from '../draw/plain';
 import { scaleOf, type Scale } from '../draw/scale';
 import type { Bookmark } from '../state/state';
 import { goToBookmark, panBy, removeBookmark, select } from '../state/actions';
 import { problemsAnswer, tilesArrived, viewport } from '../state/load';
 import { change, format, session, show, state, timeContext, view, whole } from '../state/store';
-import { day, duration, point, TIME_FORMAT_LABELS } from '../time/format';
+import { baseWords, duration, point } from '../time/format';
 import { ordered, sameRange, spanOf } from '../time/range';
 import { dialog } from '../keys/focus';
 import { openMenu } from './menu';
@@ -112,16 +112,13 @@ export function OverviewLabel(): JSX.Element {
   return <div class="mapl"><b>{duration(spanOf(view.value))}</b>{all ? 'all of it' : `of ${duration(spanOf(whole.value))}`}</div>;
 }
 
-/** A time format that fits the ruler's label. */
+/** The time that the ruler's labels count from, in words: the day, and the time of it. */
 export function RulerLabel(): JSX.Element {
   if (session.value?.begin == null) return <div class="rull" />;
-  const f = format.value;
-  const local = f === 'local';
-  const { begin } = view.value;
-  // Each trace has cycles of its own, which only its events know.
-  const date = f === 'utc' || f === 'local' ? day(begin, local) : TIME_FORMAT_LABELS[f === 'cycles' ? 'ns' : f];
-  const digits = spanOf(view.value) < 1_000_000n ? 9 : spanOf(view.value) < 1_000_000_000n ? 6 : 3;
-  return <div class="rull"><small>{date}</small><span>{point(begin, timeContext.value, digits)}{f === 'utc' ? ' UTC' : ''}</span></div>;
+  const { begin, end } = view.value;
+  const { base } = rulerTicks(begin, end, Math.max(1, viewport.value.width), whole.value.begin);
+  const { date, time } = baseWords(base, format.value, session.value.clock === 'unix');
+  return <div class="rull" data-testid="ruler-base" data-ns={String(base)} title="The labels of the ruler count from this time"><small>0 is {date}</small><span>{time}</span></div>;
 }
 
 const FLAG_PX = 24;

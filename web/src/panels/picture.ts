@@ -34,7 +34,7 @@ function draw(g: CanvasRenderingContext2D, ratio: number): { width: number; heig
   g.textBaseline = 'middle';
   g.fillText(point(shown.value.begin, timeContext.value, 3), 12, RULER_PX / 2);
   for (const { row, y } of rowsDrawn(height)) {
-    if (row.track.kind === 'group') { g.fillStyle = colours.sunken; g.fillRect(0, RULER_PX + y, label, row.height); }
+    if (row.track.kind === 'group' || row.track.kind === 'heading') { g.fillStyle = colours.sunken; g.fillRect(0, RULER_PX + y, label, row.height); }
     g.fillStyle = colours.ink;
     g.font = `${row.track.kind === 'group' ? '600 ' : ''}12px ${colours.ui}`;
     g.fillText(row.track.name.slice(0, 60), row.track.kind === 'group' ? 12 : 26, RULER_PX + y + Math.min(row.height, 30) / 2);

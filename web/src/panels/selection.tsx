@@ -15,6 +15,7 @@ import { Histogram, Points } from './histogram';
 import { goToPoint, pickPoints, type Measured } from './measured';
 import { Chip, clipped, keepInSight, rowOfKey } from './parts';
 import { rangeShown } from './ranges';
+import { StateTables } from './state-statistics';
 
 /** Names beyond this many are counted, not listed. */
 const MOST_NAMES = 1000;
@@ -23,13 +24,15 @@ const MOST_NAMES = 1000;
 const chosen = signal<{ of: 'events' | 'calls'; name: string } | null>(null);
 const choose = (of: 'events' | 'calls', name: string): void => { chosen.value = { of, name }; };
 
-type Mode = 'names' | 'between' | 'outliers';
+type Mode = 'names' | 'states' | 'between' | 'outliers';
 const mode = signal<Mode>('names');
-const MODES: readonly (readonly [Mode, string])[] = [['names', 'Names'], ['between', 'Between'], ['outliers', 'Outliers']];
+const MODES: readonly (readonly [Mode, string])[] = [['names', 'Names'], ['states', 'States'], ['between', 'Between'], ['outliers', 'Outliers']];
+/** Those that there is something for. */
+const modesShown = (): typeof MODES => MODES.filter(([m]) => (m === 'states' ? session.value?.states != null : m === 'names' || !isFile.value));
 
 export const SelectionTools = (): JSX.Element => (
   <>
-    {state.value.tab === 'selection' && !isFile.value ? MODES.map(([m, label]) => (
+    {state.value.tab === 'selection' && modesShown().length > 1 ? modesShown().map(([m, label]) => (
       <button type="button" class="ib out small" aria-pressed={mode.value === m} onClick={() => { mode.value = m; }}>{label}</button>
     )) : null}
     {session.value?.features.includes('export') ? <button type="button" class="ib out small" onClick={() => void cutTrace()}>Cut trace</button> : null}
@@ -70,7 +73,18 @@ export function Selection(): JSX.Element {
   if (state.value.tab !== 'selection' || !value) {
     return <div class="panel" {...attributes}>{state.value.tab === 'selection' ? <p class="nothing">Counting…</p> : null}</div>;
   }
-  if (mode.value !== 'names') return <div class="panel" {...attributes}><Summary />{mode.value === 'between' ? <Between /> : <OutliersView />}</div>;
+  const states = value.states ?? [];
+  // Tracks of states have no events: then these are what there is to be shown.
+  const onlyStates = states.length > 0 && (mode.value === 'states' || (mode.value === 'names' && value.names.length === 0));
+  if (onlyStates) {
+    return (
+      <div class="panel" {...attributes}>
+        <Summary />
+        <div class="scrolls" tabIndex={0} role="group" aria-label="States"><StateTables states={states} /></div>
+      </div>
+    );
+  }
+  if (mode.value === 'between' || mode.value === 'outliers') return <div class="panel" {...attributes}><Summary />{mode.value === 'between' ? <Between /> : <OutliersView />}</div>;
   const events = value.events;
   const most = value.names[0]?.events ?? 1;
   const seconds = Number(spanOf(rangeShown())) / 1e9;
@@ -148,7 +162,7 @@ export function Summary(): JSX.Element | null {
       <span><b>{duration(span)}</b></span>
       <span><b>{tracksChosen || 'all'}</b> {tracksChosen === 1 ? 'track' : 'tracks'}</span>
       <span><b>{value.complete === false ? '>\u202f' : ''}{grouped(value.events)}</b> {value.events === 1 ? 'event' : 'events'}</span>
-      {rate !== null && Number.isFinite(rate) ? <span><b>{grouped(rate)}</b> a second</span> : null}
+      {rate !== null && rate > 0 && Number.isFinite(rate) ? <span><b>{grouped(rate)}</b> a second</span> : null}
       {losses.intervals > 0 ? <span class="loss">Part of it is missing: {losses.intervals} {losses.intervals === 1 ? 'loss' : 'losses'}</span> : null}
     </div>
   );

@@ -61,8 +61,11 @@ const MOST: Sizes = { label: 600, side: 700, bottom: 900 };
 const USUAL: Sizes = { label: 232, side: 316, bottom: 292 };
 
 export const sizes = signal<Sizes>(USUAL);
+/** Whether the width of the labels is what a user chose, and not what their names need. */
+export const labelIsChosen = signal(false);
 try {
   const kept = JSON.parse(stored('sizes') ?? '{}') as Partial<Sizes>;
+  labelIsChosen.value = kept.label !== undefined;
   sizes.value = { label: sane('label', kept.label), side: sane('side', kept.side), bottom: sane('bottom', kept.bottom) };
 } catch { /* not ours */ }
 
@@ -71,8 +74,21 @@ function sane(key: keyof Sizes, value: unknown): number {
 }
 
 export function setSize(key: keyof Sizes, value: number): void {
+  if (key === 'label') labelIsChosen.value = true;
   sizes.value = { ...sizes.peek(), [key]: sane(key, value) };
-  store('sizes', JSON.stringify(sizes.peek()));
+  keepSizes();
+}
+
+/** Lets a size follow what is there again. */
+export function freeSize(key: 'label'): void {
+  labelIsChosen.value = false;
+  sizes.value = { ...sizes.peek(), [key]: USUAL[key] };
+  keepSizes();
+}
+
+function keepSizes(): void {
+  const { label, ...others } = sizes.peek();
+  store('sizes', JSON.stringify(labelIsChosen.peek() ? { label, ...others } : others));
 }
 export const sizeBounds = (key: keyof Sizes): { least: number; most: number } => ({ least: LEAST[key], most: MOST[key] });
 

@@ -35,6 +35,12 @@ export function Status(): JSX.Element {
   );
 }
 
+/** Files of the traces that are not there any more, or are others now: in sight as long as that is so. */
+export function Gone(): JSX.Element | null {
+  const text = session.value?.gone;
+  return text ? <div class="gone" data-testid="gone" role="alert">{text}</div> : null;
+}
+
 /** What a user has to know now, above the line at the bottom. */
 export function Notice(): JSX.Element | null {
   const text = notice.value;

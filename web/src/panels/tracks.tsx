@@ -9,12 +9,12 @@ import type { Painter } from '../draw/painter';
 import { PixelPainter } from '../draw/pixels';
 import { resize } from '../draw/plain';
 import { scaleOf } from '../draw/scale';
-import { drawTimeline, showsTiles } from '../draw/timeline';
+import { alignedWords, drawTimeline, showsTiles } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
 import {
-  applyFilter, awaitsTiles, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesLate, tilesShown, titles, trackById, tracks, viewport, wakeupsAnswer,
+  applyFilter, awaitsTiles, busiestFirst, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesLate, tilesShown, titles, trackById, tracks, viewport, wakeupsAnswer,
 } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
@@ -121,32 +121,40 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
   const on = chosen.includes(track.id);
   const first = act.currentTrack.value === null ? index === 0 : act.currentTrack.value === track.id;
   const group = track.kind === 'group';
+  const heading = track.kind === 'heading';
+  const aligned = group ? alignedOf(track) : null;
   const pinnedHere = state.value.pins.includes(track.id);
   const indent = group ? 0 : Math.min(4, Math.max(0, row.level - 2)) * 12;
   const { text, bad } = countOf(track);
   const format = group && track.trace !== null ? formatName(session.value?.traces[track.trace]?.format ?? '') : '';
   return (
-    <div class={`lab${group ? ' group' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`} role="row" data-testid="track" data-track={track.id} data-kind={track.kind}
+    <div class={`lab${group ? ' group' : heading ? ' heading' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`} role="row" data-testid="track" data-track={track.id} data-kind={track.kind}
       aria-selected={on} aria-level={row.level} aria-rowindex={index + 1} aria-expanded={row.unfolded ?? undefined} tabIndex={first ? 0 : -1}
       style={{ top: `${top}px`, height: `${row.height}px`, zIndex: row.pinned ? 2 : 0, paddingLeft: `${9 + indent}px` }}
       onFocus={(e) => { if (e.target === e.currentTarget) act.currentTrack.value = track.id; }}
-      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }} onPointerDown={(e) => dragLabel(e, row)}
-      onContextMenu={(e) => { e.preventDefault(); trackMenu(row, e.clientX, e.clientY); }}>
+      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }} onPointerDown={(e) => { if (!heading) dragLabel(e, row); }}
+      onContextMenu={(e) => { e.preventDefault(); if (!heading) trackMenu(row, e.clientX, e.clientY); }}>
       <div class="head" role="rowheader">
         {row.unfolded !== null && !row.pinned
           ? <button type="button" class="fold" tabIndex={-1} aria-label={`${row.unfolded ? 'Fold' : 'Unfold'} ${track.name}`} onClick={() => act.toggleFold(track.id)}>{row.unfolded ? '▾' : '▸'}</button> : null}
-        {!group ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
+        {!group && !heading ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
         {pinnedHere ? <span class="pinmark" aria-hidden="true">●</span> : null}
         <Name name={track.name} path={group} />
+        {aligned ? <span class="aligned" title={aligned}>aligned<span class="sr">: {aligned}</span></span> : null}
         {format ? <span class="fmt">{`\u200b${format.replaceAll(' ', '\u00a0')}`}</span> : null}
         <span class={`n${bad ? ' loss' : ''}`}>{text}</span>
-        <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
-          onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>
+        {heading ? null : <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
+          onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>}
       </div>
       {track.kind === 'counter' && track.max != null ? <div class="axis" aria-hidden="true"><i>{track.max}{track.unit ? ` ${track.unit}` : ''}</i>{track.min !== track.max ? <i>{track.min}</i> : null}</div> : null}
-      <span role="gridcell" class="sr">{words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event')}</span>
+      <span role="gridcell" class="sr">{heading ? text : words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event')}</span>
     </div>
   );
+}
+
+/** Why a trace does not stand at the times of its own clock. */
+function alignedOf(track: Track): string | null {
+  return track.trace === null ? null : alignedWords(session.value?.traces[track.trace]);
 }
 
 /** Where a label that is dragged would go: a height among the rows. */
@@ -215,6 +223,12 @@ const lossesOf = computed(() => {
   return sums;
 });
 
+/** The part of the view for which a thread ran. */
+function shareOfView(busy: bigint): string {
+  const percent = (Number(busy) / Math.max(1, Number(spanOf(view.value)))) * 100;
+  return percent < 0.1 ? '<\u202f0.1\u202f%' : `${percent.toFixed(percent < 10 ? 1 : 0)}\u202f%`;
+}
+
 /** What stands at the end of a label. */
 function countOf(track: Track): { text: string; bad: boolean } {
   const losses = track.kind === 'group' ? track.losses ?? lossesOf.value.get(track.trace ?? -1) : null;
@@ -227,7 +241,8 @@ function countOf(track: Track): { text: string; bad: boolean } {
   const reading = track.kind === 'group' ? groupsAnswer.value.value?.find((g) => g.of === track.id && g.done < 1) : undefined;
   if (reading) return { text: `by ${groupWords(reading.group)} ${Math.floor(100 * reading.done)} %`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
-  if (track.kind === 'state') return { text: '', bad: false };
+  if (track.kind === 'heading') return { text: numberOf(track.threads ?? 0, 'thread'), bad: false };
+  if (track.kind === 'state') return { text: track.busy === undefined ? '' : shareOfView(BigInt(track.busy)), bad: false };
   if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
   if (track.events == null) return { text: '', bad: false };
   return { text: `${more}${track.kind === 'group' ? numberOf(track.events, 'event') : grouped(track.events)}`, bad: false };
@@ -247,6 +262,7 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   const trace = track.kind === 'group' ? track.trace : null;
   if (trace !== null && session.peek()?.features.includes('clock')) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
   const group = session.peek()?.features.includes('groups') ? tracks.peek().find((t) => t.kind === 'group' && t.trace === track.trace && track.trace !== null) : undefined;
+  if (session.peek()?.states?.threads.length) items.push({ label: `${busiestFirst.peek() ? '✓ ' : ''}Busiest threads first`, run: () => { busiestFirst.value = !busiestFirst.peek(); } });
   if (group) items.push({ label: 'Group by', run: () => openMenu(x, y, `Group ${group.name} by`, groupItems(group)) });
   if (state.peek().plots.includes(id)) items.push({ label: 'Remove', run: () => act.unplot(id) });
   if (state.peek().hidden.length) items.push({ label: 'Show hidden tracks', run: act.showHidden });
@@ -444,7 +460,7 @@ function tracksBetween(a: number, b: number): string[] {
   const ids: string[] = [];
   const [top, bottom] = [Math.min(a, b), Math.max(a, b)];
   const { pinnedHeight, rows, pinned } = layout.peek();
-  const add = (row: Row, y: number): void => { if (row.track.kind !== 'group' && y <= bottom && y + row.height > top) ids.push(row.track.id); };
+  const add = (row: Row, y: number): void => { if (row.track.kind !== 'group' && row.track.kind !== 'heading' && y <= bottom && y + row.height > top) ids.push(row.track.id); };
   for (const row of pinned) add(row, row.y);
   for (const row of rows) { const y = pinnedHeight + row.y - scroll.peek(); if (y + row.height > pinnedHeight) add(row, y); }
   return ids;
@@ -462,7 +478,7 @@ async function endDrag(from: Spot, to: Spot, free: boolean): Promise<void> {
 async function snapped(spot: Spot): Promise<bigint> {
   const at = timeAt(spot.x);
   const { row } = spot;
-  if (!row || row.track.kind === 'group' || row.track.kind === 'counter') return at;
+  if (!row || row.track.kind === 'group' || row.track.kind === 'heading' || row.track.kind === 'counter') return at;
   const found = await whileBusy(locate(row.track.id, at, 'nearest'));
   const scale = scaleNow();
   let best = at;

@@ -178,6 +178,7 @@ export async function selectChosen(): Promise<void> {
 }
 
 export function toggleTrack(id: string): void {
+  if (trackById.peek().get(id)?.kind === 'heading') return;
   const { chosen } = state.peek();
   change({ chosen: chosen.includes(id) ? chosen.filter((t) => t !== id) : [...chosen, id] });
 }
@@ -241,7 +242,8 @@ export async function moveClock(trace: number, offset: bigint): Promise<string> 
   // Numbers of events and calls are others from now on.
   change(NOTHING_CHOSEN);
   await whileBusy(refresh());
-  return `Next time: --clock-offset-ns ${of?.name ?? of?.path ?? ''}=${offset}`;
+  // With an offset of its own it is not aligned.
+  return `Next time: --clock-offset-ns ${of?.name ?? of?.path ?? ''}=${offset + BigInt(of?.aligned_ns ?? 0)}`;
 }
 
 /** Shows a field of the chosen event, of all events of its name, as a track of its own. */
@@ -336,7 +338,7 @@ function showLinkedTracks(): void {
 }
 
 /** The track that keys are about: that of the chosen thing, else the current row. */
-const trackForKeys = (): string | null => currentTrack.peek() ?? markOf()?.track ?? layout.peek().rows.find((r) => r.track.kind !== 'group')?.track.id ?? null;
+const trackForKeys = (): string | null => currentTrack.peek() ?? markOf()?.track ?? layout.peek().rows.find((r) => r.track.kind !== 'group' && r.track.kind !== 'heading')?.track.id ?? null;
 
 // Choosing.
 

@@ -7,6 +7,7 @@ import type {
 import { levelOf, tilesOf, type Range } from '../time/range';
 import { lanesToAsk, layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
 import { isLog, showsTiles, type Titled } from '../draw/timeline';
+import { withActive, type Activity } from './active';
 import { answer, onLost, reportFailure } from './answers';
 import { hold, whileBusy } from './busy';
 import { both, quoted } from './filters';
@@ -134,7 +135,26 @@ export const groupsAnswer = answer<TracksOfGroup[]>(() => {
 export const notice = signal('');
 export const ungroup = (group: string): void => change({ groups: state.peek().groups.filter((key) => readGroupKey(key)?.group !== group) });
 
-export const tracks = computed(() => withPlots(withGroups(given.value, groups.value.length ? groupsAnswer.value.value ?? [] : []), plotsAnswer.value.value ?? []));
+/** Whether the threads of kernel traces are in the order of what they did in view, and not below those that made them. */
+export const busiestFirst = signal(true);
+const ACTIVITY_MS = 250;
+/** For how long each thread ran in view, the busiest first. */
+const activityAnswer = answer<{ tracks: Activity[] }>(() => {
+  if (!busiestFirst.value || !session.value?.states?.threads.length || !complete.value || phase.value === 'ended' || phase.value === 'token') return null;
+  const { begin, end } = view.value;
+  return {
+    key: `${begin} ${end}\n${epoch.value}`,
+    async ask(abort) {
+      // Rows stay where they are as long as the view moves.
+      await new Promise((resolve) => setTimeout(resolve, ACTIVITY_MS));
+      abort.throwIfAborted();
+      return ask('activity', { begin: String(begin), end: String(end) }, abort);
+    },
+  };
+});
+
+const NO_ACTIVITY: readonly Activity[] = [];
+export const tracks = computed(() => withActive(withPlots(withGroups(given.value, groups.value.length ? groupsAnswer.value.value ?? [] : []), plotsAnswer.value.value ?? []), activityAnswer.value.value?.tracks ?? NO_ACTIVITY));
 export const trackById = computed(() => new Map(tracks.value.map((t) => [t.id, t])));
 
 /** Parts of the state that rows follow from: they stay the same values while the view moves. */
@@ -630,6 +650,9 @@ function hear(progress: Progress): void {
       break;
     case 'grown':
       refresh(BigInt(progress.begin)).catch(reportFailure);
+      break;
+    case 'gone':
+      if (session.peek()) session.value = { ...session.peek()!, gone: progress.message };
       break;
     case 'end': phase.value = 'ended'; break;
   }

@@ -83,6 +83,15 @@ export function day(ns: bigint, local = false): string {
     : date.toISOString().replace(/T.*$/, '');
 }
 
+/** A time that others count from, as a day and a time of that day; of clocks without an epoch as what they show. */
+export function baseWords(base: bigint, format: TimeFormat, isUnix: boolean): { date: string; time: string } {
+  if (format === 'ns' || format === 'cycles') return { date: 'at', time: `${grouped(base)} ns` };
+  const local = format === 'local';
+  const date = isUnix ? day(base, local) : '';
+  if (date === '') return { date: 'at the time', time: `${secondsSince(base).replace(/^\+/, '')} s of the clock` };
+  return { date: `on ${date} at`, time: `${clock(base, 9, local)}${local ? ' local time' : ' UTC'}` };
+}
+
 /** What a point in time is shown relative to. */
 export interface TimeContext {
   readonly format: TimeFormat;

@@ -169,6 +169,21 @@ impl Lane {
         Some((self.blocks.first()?.from, self.blocks.last()?.to))
     }
 
+    /// The pieces that overlap a range with both ends included.
+    pub(super) fn pieces_in(&self, begin: i64, last: i64) -> impl Iterator<Item = Stored> {
+        let first = self.blocks.partition_point(|block| block.to <= begin);
+        let end = self.blocks.partition_point(|block| block.from <= last).max(first);
+        let pieces = (first..end).flat_map(|block| self.decoded(block));
+        pieces.filter(move |piece| piece.to > begin && piece.from <= last)
+    }
+
+    /// The last piece that begins before a time and has a name that is meant.
+    pub(super) fn last_before(&self, time: i64, is_meant: &dyn Fn(u32) -> bool) -> Option<Stored> {
+        let end = self.blocks.partition_point(|block| block.from < time);
+        let is_it = |piece: &Stored| piece.from < time && is_meant(piece.name);
+        (0..end).rev().find_map(|block| self.decoded(block).filter(is_it).last())
+    }
+
     /// The pieces of a block.
     pub(super) fn decoded(&self, block: usize) -> impl Iterator<Item = Stored> {
         let Block { from, at, pieces, .. } = self.blocks[block];

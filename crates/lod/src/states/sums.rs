@@ -1,8 +1,9 @@
 //! Statistics of states in a range of time: how long, how often, and how long at a time.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::{Of, States, near};
+use super::lanes::Stored;
+use super::{Of, Piece, States, is_running, near};
 use crate::ranks::Ranks;
 
 /// The percentiles that statistics have.
@@ -92,6 +93,58 @@ impl States {
         let text = |row: &StateStatistics| row.name.map_or("", |name| &self.names[name as usize]);
         rows.sort_by(|a, b| a.kind.cmp(&b.kind).then_with(|| b.total.cmp(&a.total)).then_with(|| text(a).cmp(text(b))));
         Some(rows)
+    }
+
+    /// The states that occur, of CPUs and of threads, in the order of [`States::names`].
+    pub fn present(&self, tracks: &[usize]) -> BTreeSet<(StateKind, Option<u32>)> {
+        let mut present = BTreeSet::new();
+        let mut see = |kind, name, _| {
+            if kind != StateKind::Running {
+                present.insert((kind, name));
+            }
+        };
+        // It is never over.
+        let _ = self.each_piece(tracks, &|| false, &mut see);
+        present
+    }
+
+    /// Ns for which a thread runs in a range of ns with both ends included; 0 for what is no thread.
+    pub fn running(&self, track: usize, (begin, last): (i128, i128)) -> i64 {
+        let (begin, last) = (near(begin.saturating_sub(self.base)), near(last.saturating_sub(self.base)));
+        let Some(track) = self.tracks.get(track).filter(|track| matches!(track.of, Of::Thread(..))) else { return 0 };
+        let Some(lane) = track.lanes.last() else { return 0 };
+        let pieces = lane.pieces_in(begin, last).filter(|piece| is_running(piece.name));
+        pieces.map(|piece| (piece.to.min(last) - piece.from.max(begin)).max(0)).sum()
+    }
+
+    /// The nearest piece of some tracks in a state that begins after a time, or before it.
+    pub fn find_state(
+        &self,
+        tracks: &[usize],
+        is_meant: &dyn Fn(u32) -> bool,
+        at: i128,
+        is_next: bool,
+    ) -> Option<(usize, Piece)> {
+        let time = near(at.saturating_sub(self.base));
+        let mut best: Option<(usize, u32, Stored)> = None;
+        for &track in tracks {
+            let Some((lane, depth)) = self.tracks.get(track).and_then(|track| track.lanes.iter().zip(0..).last())
+            else {
+                continue;
+            };
+            let found = match is_next {
+                true => lane.pieces_in(time, i64::MAX / 2).find(|piece| piece.from > time && is_meant(piece.name)),
+                false => lane.last_before(time, is_meant),
+            };
+            let is_nearer = |piece: &Stored| {
+                best.is_none_or(|(_, _, best)| if is_next { piece.from < best.from } else { piece.from > best.from })
+            };
+            if let Some(piece) = found.filter(is_nearer) {
+                best = Some((track, depth, piece));
+            }
+        }
+        let ns = |time: i64| self.base + i128::from(time);
+        best.map(|(track, depth, of)| (track, Piece { from: ns(of.from), to: ns(of.to), depth, name: of.name }))
     }
 
     /// Shows all pieces of some tracks in ns since the base. Nothing is kept of the times in which a CPU is idle: they are
