@@ -37,7 +37,7 @@ fn part(folder: &Folder, name: &str, packets: [std::ops::Range<usize>; 2]) {
         let file = format!("channel0_{cpu}");
         let bytes = read(&file);
         let (from, to) = (packets.start * PACKET, bytes.len().min(packets.end * PACKET));
-        folder.file(&format!("{name}/{file}"), bytes[from..to].to_vec());
+        folder.file(&format!("{name}/{file}"), &bytes[from..to]);
     }
 }
 

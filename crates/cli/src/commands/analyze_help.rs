@@ -38,10 +38,10 @@ fn page_of(known: &Known) -> String {
 }
 
 fn put_needs(page: &mut String, known: &Known) {
-    let any = |group: &&[tracemill_semantics::Concept]| {
+    let any = |group: &[tracemill_semantics::Concept]| {
         group.iter().map(|concept| concept.name()).collect::<Vec<_>>().join(" or ")
     };
-    let needs: Vec<String> = known.needs.iter().map(|group| any(&group)).collect();
+    let needs: Vec<String> = known.needs.iter().map(|group| any(group)).collect();
     if !needs.is_empty() {
         put_wrapped(page, "Needs events of ", &needs.join(", of "));
     }

@@ -33,10 +33,8 @@ pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Known]) -> Result<
         return Err(error.with_help("they are for `periods`, and for --per PERIOD with any other analysis"));
     }
     let definitions = Definitions::parse(&written)?;
-    if let Some(per) = &options.per {
-        if !definitions.has(per) {
-            return Err(suggest(Error::misuse(format!("--per: there is no period `{per}`")), per, definitions.names()));
-        }
+    if let Some(per) = options.per.as_ref().filter(|per| !definitions.has(per)) {
+        return Err(suggest(Error::misuse(format!("--per: there is no period `{per}`")), per, definitions.names()));
     }
     Ok((!written.is_empty()).then_some(definitions))
 }

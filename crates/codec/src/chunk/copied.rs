@@ -75,7 +75,7 @@ impl PacketData {
 
     /// The packet as it lies in its file.
     #[inline]
-    fn recorded<'a>(self: &'a Arc<PacketData>) -> &'a Arc<PacketData> {
+    fn recorded(self: &Arc<PacketData>) -> &Arc<PacketData> {
         self.copied.as_ref().and_then(|copied| copied.packet.as_ref()).unwrap_or(self)
     }
 

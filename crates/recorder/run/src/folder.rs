@@ -193,12 +193,11 @@ fn tids(folder: &Path) -> io::Result<BTreeSet<u64>> {
     Ok(tids)
 }
 
+/// Build ids of modules by path, and the modules that could not be read, each with the reason.
+type DescribedModules = (BTreeMap<PathBuf, String>, Vec<(PathBuf, String)>);
+
 /// Writes the symbols of all files that the maps and the list of tasks name, and the build ids to the maps. Returns those.
-fn write_symbols(
-    folder: &Path,
-    given: Option<&Path>,
-    describe: Option<&Describe>,
-) -> io::Result<(BTreeMap<PathBuf, String>, Vec<(PathBuf, String)>)> {
+fn write_symbols(folder: &Path, given: Option<&Path>, describe: Option<&Describe>) -> io::Result<DescribedModules> {
     let mut modules =
         Modules { folder, given, describe, names: BTreeMap::new(), ids: BTreeMap::new(), unreadable: Vec::new() };
     for entry in fs::read_dir(folder)? {
