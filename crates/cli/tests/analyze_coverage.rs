@@ -49,7 +49,7 @@ fn states(folder: &Folder, trace: &str) -> Pieces {
     let mut pieces = Pieces::new();
     for line in text.lines().skip(1) {
         let cells: Vec<&str> = line.split(',').collect();
-        let [cpu, from, to, tid, status, state] = cells[..] else { panic!("{line}") };
+        let [cpu, from, to, tid, status, state, _] = cells[..] else { panic!("{line}") };
         let whose = if cpu.is_empty() { format!("thread {tid}") } else { format!("cpu {cpu}") };
         let times = (from.parse().expect("a time"), to.parse().expect("a time"));
         pieces.entry((whose, format!("{status}{state}"))).or_default().push(times);

@@ -82,11 +82,11 @@ fn the_example_of_the_documentation_says_what_a_zephyr_trace_means() {
     let rows: Vec<&str> = states.stdout.lines().skip(1).collect();
     // Off the CPU nothing is known of either.
     let wanted = [
-        "536871168,0,10000,RUN/unknown",
-        "536871168,10000,15000,INTERRUPTED",
-        "536871168,15000,30000,RUN/unknown",
-        "536871168,100000,130000,RUN/unknown",
-        "536871424,30000,100000,RUN/unknown",
+        "536871168,0,10000,RUN/unknown,10000",
+        "536871168,10000,15000,INTERRUPTED,5000",
+        "536871168,15000,30000,RUN/unknown,15000",
+        "536871168,100000,130000,RUN/unknown,30000",
+        "536871424,30000,100000,RUN/unknown,70000",
     ];
     assert_eq!(rows, wanted);
 }

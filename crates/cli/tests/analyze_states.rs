@@ -38,6 +38,45 @@ fn rows_without_cells_are_those_with_cells() {
 }
 
 #[test]
+fn rows_have_durations_that_select_and_sort_them() {
+    let folder = Folder::new();
+    let trace = demo("../kernel/bakery");
+    let lines = |ask: &str| {
+        let text = folder.run(&format!("analyze states {ask} {trace}")).ends(0, &[]).stdout;
+        text.lines().map(str::to_string).collect::<Vec<String>>()
+    };
+    // Scripts find columns of CSV by their places: a new one moves none.
+    let all = lines("--format csv");
+    assert_eq!(all[0], "cpu,from,to,tid,status,state,duration_ns");
+    let duration = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        let [from, to, length] = [1, 2, 6].map(|at| cells[at].parse::<i64>().expect("a number"));
+        assert_eq!(length, to - from, "{line}");
+        length
+    };
+    let mut long: Vec<i64> = all[1..].iter().map(|line| duration(line)).filter(|length| *length > 20_000_000).collect();
+    long.sort_unstable_by_key(|length| -length);
+    for condition in ["duration_ns>20000000", "duration_us>20000"] {
+        for sort in ["duration_ns", "duration_us"] {
+            let found = lines(&format!("--format csv --where {condition} --sort {sort}"));
+            assert_eq!(found[1..].iter().map(|line| duration(line)).collect::<Vec<_>>(), long, "{condition} {sort}");
+        }
+    }
+    assert!(long.len() > 10, "{long:?}");
+    for (of, header) in [
+        ("cpus", "cpu from to duration_us tid status"),
+        ("threads", "tid from to duration_us state"),
+        ("disks", "dev disk from to duration_us waiting driver"),
+        ("irqs", "kind nr cpu from to duration_us"),
+    ] {
+        let table = lines(&format!("--clock-gmt --of {of}"));
+        assert_eq!(table[0].split_whitespace().collect::<Vec<_>>().join(" "), header);
+        let objects = lines(&format!("--format jsonl --of {of}"));
+        assert!(objects.iter().all(|object| object.contains(",\"duration_ns\":")), "{of}");
+    }
+}
+
+#[test]
 fn options_that_say_nothing_are_refused() {
     let folder = Folder::new();
     let trace = demo("../kernel/bakery");

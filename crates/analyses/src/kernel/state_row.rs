@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{CpuStatus, InterruptKind, Ns, ThreadState};
 
-use super::table::{Cell, Column};
+use super::table::{Cell, Column, shown_order};
 
 /// A row of `states`: what a CPU, thread, disk or interrupt did for some time.
 #[derive(Clone, Debug)]
@@ -70,6 +70,12 @@ impl StateRow {
         }
     }
 
+    /// Its duration in ns.
+    #[inline]
+    pub fn duration(&self) -> Ns {
+        self.to.saturating_sub(self.from)
+    }
+
     /// The value of a column.
     #[inline]
     pub fn value(&self, key: StateKey) -> StateValue<'_> {
@@ -78,6 +84,7 @@ impl StateRow {
             (StateKey::Machine, _) => StateValue::Machine(self.machine),
             (StateKey::From, _) => StateValue::Time(self.from),
             (StateKey::To, _) => StateValue::Time(self.to),
+            (StateKey::Duration, _) => StateValue::Duration(self.duration()),
             (StateKey::Cpu, StateOf::Cpu { .. }) => Unsigned(self.number as u64),
             (StateKey::Tid, StateOf::Cpu { tid, .. }) => tid.map_or(Null, Number),
             (StateKey::Status, StateOf::Cpu { status, .. }) => Name(status.name()),
@@ -124,18 +131,20 @@ tracemill_semantics::named! {
         Waiting = "waiting",
         /// Requests that are issued and not completed.
         Driver = "driver",
+        /// The time from its first ns to its end.
+        Duration = "duration_ns",
     }
 }
 
 /// For each kind of rows its columns; the one that stands by itself has a value in all rows of the kind, and in no
 /// others.
 const KEYS_OF: [(StateKey, &[StateKey]); STATE_KINDS] = {
-    use StateKey::{Cpu, Dev, Disk, Driver, From, Kind, Nr, State, Status, Tid, To, Waiting};
+    use StateKey::{Cpu, Dev, Disk, Driver, Duration, From, Kind, Nr, State, Status, Tid, To, Waiting};
     [
-        (Status, &[Cpu, From, To, Tid, Status]),
-        (State, &[Tid, From, To, State]),
-        (Waiting, &[Dev, Disk, From, To, Waiting, Driver]),
-        (Kind, &[Kind, Nr, Cpu, From, To]),
+        (Status, &[Cpu, From, To, Tid, Status, Duration]),
+        (State, &[Tid, From, To, State, Duration]),
+        (Waiting, &[Dev, Disk, From, To, Waiting, Driver, Duration]),
+        (Kind, &[Kind, Nr, Cpu, From, To, Duration]),
     ]
 };
 
@@ -152,6 +161,8 @@ pub enum StateValue<'r> {
     Unsigned(u64),
     /// A time in ns.
     Time(Ns),
+    /// A duration in ns.
+    Duration(Ns),
     /// A word of the program.
     Name(&'static str),
     /// A text out of the trace.
@@ -196,6 +207,11 @@ impl RowForm {
         &self.keys
     }
 
+    /// The columns in the order of tables for people.
+    pub fn shown_keys(&self) -> Vec<StateKey> {
+        shown_order(self.keys.iter().map(|key| key.name())).into_iter().map(|at| self.keys[at]).collect()
+    }
+
     /// The columns that rows of a kind have.
     pub fn keys_of(&self, kind: usize) -> impl Iterator<Item = StateKey> {
         let is_of_kind = move |key: &StateKey| *key == StateKey::Machine || keys_of(kind).contains(key);
@@ -218,7 +234,7 @@ impl RowForm {
             StateValue::Missing | StateValue::Null => Cell::Null,
             StateValue::Number(number) => number.into(),
             StateValue::Unsigned(number) => number.into(),
-            StateValue::Time(ns) => Cell::Integer(ns),
+            StateValue::Time(ns) | StateValue::Duration(ns) => Cell::Integer(ns),
             StateValue::Name(name) => Cell::name(name),
             StateValue::Text(text) => Cell::text(Some(text)),
             StateValue::Machine(machine) => Cell::text(self.machine_name(machine)),

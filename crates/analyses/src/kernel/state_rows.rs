@@ -254,7 +254,7 @@ impl StateRows {
 
     /// Looks for the smallest and the largest numbers.
     fn measure(&mut self) {
-        let mut times: [Range<u64>; 2] = Default::default();
+        let (mut times, mut durations): ([Range<u64>; 2], Range<u64>) = Default::default();
         // By the kinds of rows that are packed: those that the rows are about, and the others.
         let (mut numbers, mut others): ([Range<i64>; STATE_KINDS], [Range<i64>; STATE_KINDS]) = Default::default();
         let (mut statuses, mut states) = (0, 0);
@@ -268,12 +268,13 @@ impl StateRows {
             let kind = what.kind().unwrap_or_default();
             times[0].widen(from);
             times[1].widen(to);
+            durations.widen(to.saturating_sub(from));
             numbers[kind].widen(number);
             others[kind].widen(other);
         }
         // Places are many. Times of beginnings are in their order.
-        let (mut of_cpus, mut of_threads, mut tids, mut ends) =
-            ([u32::MAX, 0], [u32::MAX, 0], [u32::MAX, 0], [u64::MAX, 0]);
+        let [mut of_cpus, mut of_threads, mut tids, mut lengths] = [[u32::MAX, 0]; 4];
+        let mut ends = [u64::MAX, 0];
         let widened = |edges: &mut [u32; 2], number: u32| *edges = [edges[0].min(number), edges[1].max(number)];
         let (mut from, mut begins) = (0, None);
         for place in &self.places {
@@ -291,6 +292,7 @@ impl StateRows {
                     widened(&mut of_threads, place.thread());
                 }
             }
+            widened(&mut lengths, place.length);
             let to = from + u64::from(place.length);
             ends = [ends[0].min(to), ends[1].max(to)];
             begins = Some((begins.map_or(from, |(first, _)| first), from));
@@ -298,6 +300,7 @@ impl StateRows {
         if let Some((first, last)) = begins {
             [first, last].iter().for_each(|from| times[0].widen(*from));
             ends.iter().for_each(|to| times[1].widen(*to));
+            lengths.iter().for_each(|length| durations.widen((*length).into()));
         }
         for (is_other, kind, [low, high]) in [(false, CPU, of_cpus), (true, CPU, tids), (false, THREAD, of_threads)] {
             let range = if is_other { &mut others[kind] } else { &mut numbers[kind] };
@@ -310,13 +313,14 @@ impl StateRows {
         for (key, times) in [StateKey::From, StateKey::To].into_iter().zip(times) {
             found.extend(times.edges().map(|since| (key, self.time(since))));
         }
+        found.extend(durations.edges().map(|length| (StateKey::Duration, length.into())));
         // Numbers of CPUs have no sign.
         found.extend(numbers[CPU].edges().map(|cpu| (StateKey::Cpu, (cpu as u64).into())));
         found.extend(others[IRQ].edges().map(|cpu| (StateKey::Cpu, (cpu as u64).into())));
         found.extend(others[CPU].edges().chain(numbers[THREAD].edges()).map(|tid| (StateKey::Tid, tid.into())));
         found.extend(numbers[IRQ].edges().map(|number| (StateKey::Nr, number.into())));
         for row in &self.others {
-            found.extend([(StateKey::From, row.from), (StateKey::To, row.to)]);
+            found.extend([(StateKey::From, row.from), (StateKey::To, row.to), (StateKey::Duration, row.duration())]);
             match &row.of {
                 StateOf::Cpu { tid, status } => {
                     let cpu = (row.number as u64).into();
@@ -623,9 +627,10 @@ mod tests {
         assert_eq!(shown(&rows), shown(&late));
         assert_eq!((rows.len(), late.len(), rows.placed), (12, 12, 4));
         assert_eq!(size_of::<Place>(), 12);
-        for key in [StateKey::From, StateKey::To, StateKey::Cpu, StateKey::Tid, StateKey::Nr] {
-            assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
+        for key in StateKey::ALL {
+            assert_eq!(rows.extent(*key), late.extent(*key), "{key:?}");
         }
+        assert_eq!(rows.extent(StateKey::Duration), Some((1, 1 << 40)));
     }
 
     #[test]
@@ -657,8 +662,8 @@ mod tests {
         rows.sort();
         late.sort();
         assert_eq!(shown(&rows), shown(&late));
-        for key in [StateKey::From, StateKey::To, StateKey::Tid, StateKey::Cpu] {
-            assert_eq!(rows.extent(key), late.extent(key), "{key:?}");
+        for key in StateKey::ALL {
+            assert_eq!(rows.extent(*key), late.extent(*key), "{key:?}");
         }
     }
 

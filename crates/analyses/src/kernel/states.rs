@@ -12,7 +12,7 @@ use tracemill_semantics::{Concept, Field};
 use super::forms::{CPU_ROWS, DISK_ROWS, Form, THREAD_ROWS};
 use super::latest::Latest;
 use super::rows::{Rows, Value};
-use super::state_row::{RowForm, StateOf, StateRow, keys_of};
+use super::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use super::state_rows::{NO_PLACE, StateRows, What};
 use super::table::{Cell, Column, Order, Table, Unit};
 use super::{Analysis, Asked, Known, Needs, Report};
@@ -220,12 +220,15 @@ impl States {
         let kinds = [self.of_irqs, self.of_cpus, self.of_threads, self.of_disks].into_iter().zip([3, 0, 1, 2]);
         let mut names = Vec::new();
         for key in kinds.filter(|(is_shown, _)| *is_shown).flat_map(|(_, kind)| keys_of(kind)) {
-            if !names.contains(&key.name()) {
+            if *key != StateKey::Duration && !names.contains(&key.name()) {
                 names.push(key.name());
             }
         }
+        // It came after the others: in CSV, it does not move them.
+        names.push(StateKey::Duration.name());
         let unit = |name: &&'static str| match *name {
             "from" | "to" => Unit::Time,
+            "duration_ns" => Unit::Duration,
             "waiting" | "driver" => Unit::Count,
             _ => Unit::Name,
         };
@@ -257,7 +260,7 @@ impl States {
             StateOf::Disk { .. } | StateOf::Irq { .. } => None,
         };
         if let Some(of) = of {
-            self.add(row.machine, row.number, of, row.to - row.from);
+            self.add(row.machine, row.number, of, row.duration());
         }
         self.rows.push(row, place);
     }
@@ -564,6 +567,35 @@ mod tests {
         }
         let cut = Asked { begin: Some(180), end: Some(220), ..Asked::default() };
         assert_eq!(totals(&cut), ["0 - idle 20 0.5", "0 - user 20 0.5", "- 5 RUN/user 20 0.5", "- 5 WAIT 20 0.5"]);
+    }
+
+    #[test]
+    fn rows_of_all_kinds_end_with_their_duration() {
+        let stream = "100 0 switch prev=0 next=5
+            110 0 irq_entry nr=1
+            130 0 irq_exit nr=1
+            140 0 rq_insert dev=8 sector=1 nr_sector=8
+            200 0 switch prev=5 next=0 state=1
+            300 0 -";
+        let words = ["cpus", "threads", "disks", "irqs"].map(str::to_string);
+        let of = |words: &[String]| Asked { words: words.to_vec(), ..Asked::default() };
+        for asked in words.chunks(1).chain([&words[..]]).map(of) {
+            for (begin, end) in [(None, None), (Some(120), Some(180))] {
+                let table = played(&KNOWN, &Asked { begin, end, ..asked.clone() }, stream);
+                let last = table.columns.last().map(|column| (&*column.name, column.unit));
+                assert_eq!(last, Some(("duration_ns", Unit::Duration)), "{:?}", asked.words);
+                let found = rows(&table, &["from", "to", "duration_ns"]);
+                assert!(!found.is_empty(), "{:?}", asked.words);
+                for row in found {
+                    let numbers: Vec<i64> = row.split(' ').map(|number| number.parse().unwrap()).collect();
+                    assert_eq!(numbers[2], numbers[1] - numbers[0], "{:?}: {row}", asked.words);
+                }
+            }
+        }
+        // People see it next to the end.
+        let table = played(&KNOWN, &of(&words[..2]), stream);
+        let shown: Vec<&str> = table.shown_columns().map(|(_, column)| &*column.name).collect();
+        assert_eq!(shown, ["cpu", "from", "to", "duration_ns", "tid", "status", "state"]);
     }
 
     #[test]

@@ -117,6 +117,20 @@ impl Column {
     }
 }
 
+/// The order in which tables for people show columns with these keys: a duration stands next to its end. Scripts find columns
+/// of CSV by their places, so one that came later is the last one there.
+pub(crate) fn shown_order<'n>(keys: impl Iterator<Item = &'n str>) -> Vec<usize> {
+    let keys: Vec<&str> = keys.collect();
+    let at = |key: &str| keys.iter().position(|own| *own == key);
+    let mut order: Vec<usize> = (0..keys.len()).collect();
+    if let (Some(to), Some(duration)) = (at("to"), at("duration_ns"))
+        && duration > to
+    {
+        order[to + 1..=duration].rotate_right(1);
+    }
+    order
+}
+
 /// Names of columns in their order, each unit with those that have it.
 pub(crate) type Listed<'a> = &'a [(Unit, &'a [&'static str])];
 
@@ -206,6 +220,12 @@ impl Table {
     /// Index of a column.
     pub fn column(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
+    }
+
+    /// The columns in the order in which people see them, each with its index.
+    pub fn shown_columns(&self) -> impl Iterator<Item = (usize, &Column)> {
+        let order = shown_order(self.columns.iter().map(|column| &*column.name));
+        order.into_iter().map(|at| (at, &self.columns[at]))
     }
 
     /// Sorts the rows in their order.

@@ -88,8 +88,7 @@ fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, look: &Look) {
 fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     // People see the depth of a tree by its indentation.
     let depth = table.column("depth");
-    let columns: Vec<(usize, &Column)> =
-        table.columns.iter().enumerate().filter(|(_, column)| column.name != "depth").collect();
+    let columns: Vec<(usize, &Column)> = table.shown_columns().filter(|(_, column)| column.name != "depth").collect();
     let mut lines = Lines::new(page, columns.clone(), depth, look);
     lines.widen(|column| look.title(column));
     match &table.states {
@@ -118,7 +117,7 @@ fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
         if total(&lines.widths) + 2 + BAR > most {
             bars.clear();
         }
-        left_out = lines.fit(table, most);
+        left_out = lines.fit(most);
     }
     if look.is_colored {
         lines.page.out.put(b"\x1b[1m");
@@ -287,13 +286,11 @@ impl<'t> Lines<'t> {
 
     /// Makes columns narrower until a line of them is not wider than `most`: long texts first, then columns are left out,
     /// whose titles it gives.
-    fn fit(&mut self, table: &Table, most: usize) -> Vec<String> {
+    fn fit(&mut self, most: usize) -> Vec<String> {
         let Lines { columns, widths, is_text, look, .. } = self;
         let is_text: Vec<bool> =
             columns.iter().zip(is_text.iter()).map(|((_, of), is)| *is && of.unit == Unit::Name).collect();
-        // Rows of states and pieces of a path have no duration beside.
-        let needs_ends = matches!(table.analysis, "states" | "path");
-        let is_dispensable = |name: &str| DISPENSABLE.contains(&name) && !(needs_ends && name == "to");
+        let is_dispensable = |name: &str| DISPENSABLE.contains(&name);
         let mut kept: Vec<usize> = (0..widths.len()).collect();
         let mut narrow = widths.clone();
         let of_kept = |kept: &[usize], narrow: &[usize]| total(&kept.iter().map(|&at| narrow[at]).collect::<Vec<_>>());

@@ -6,8 +6,9 @@ use tracemill_codec::text::strings::put_json;
 use tracemill_codec::text::{escaped, put_three_threes};
 
 use super::clock::TableClock;
+use super::values::{put_shown, quick_width};
 use super::widths::{count, digits, put_blanks};
-use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue};
+use crate::kernel::{RowForm, STATE_KINDS, StateKey, StateOf, StateRow, StateRows, StateValue, Unit, Value};
 
 /// Characters between two columns of a table.
 const BETWEEN: usize = 2;
@@ -109,7 +110,10 @@ fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_
         (StateValue::Unsigned(number), ..) => text.put_u64(number),
         (StateValue::Number(number), ..) => text.put_i64(number),
         (StateValue::Time(ns), _, Style::Table(_, clock)) => clock.put(text, ns),
-        (StateValue::Time(ns), ..) => text.put_ns(ns),
+        (StateValue::Duration(ns), _, Style::Table(_, clock)) => {
+            put_shown(text, Value::Integer(ns), Unit::Duration, clock);
+        }
+        (StateValue::Time(ns) | StateValue::Duration(ns), ..) => text.put_ns(ns),
         (_, None, style) => text.put(nothing(style).as_bytes()),
     }
 }
@@ -118,7 +122,8 @@ fn put_value(text: &mut Out, form: &RowForm, style: &Style, value: StateValue<'_
 fn columns(kind: usize, form: &RowForm, style: &Style) -> Vec<StateKey> {
     match style {
         Style::Json => form.keys_of(kind).collect(),
-        Style::Csv | Style::Table(..) => form.keys().to_vec(),
+        Style::Csv => form.keys().to_vec(),
+        Style::Table(..) => form.shown_keys(),
     }
 }
 
@@ -155,18 +160,20 @@ fn end(style: &Style) -> &'static str {
 
 /// Do its values end at the right border of its column?
 fn is_right(key: StateKey) -> bool {
-    matches!(key, StateKey::From | StateKey::To | StateKey::Waiting | StateKey::Driver)
+    matches!(key, StateKey::From | StateKey::To | StateKey::Duration | StateKey::Waiting | StateKey::Driver)
 }
 
-/// Lines of CPUs or threads. What stands before, between and behind their two times is one of a few texts, which are kept:
-/// most lines are copied from three of them and the fractions of two seconds.
+/// Lines of CPUs or threads. What stands before, between and after their two times and their duration is one of a few texts,
+/// which are kept: most lines are copied from four of them, the fractions of two seconds, and a duration.
 struct Template {
     before: Vec<Part>,
     /// The text between the times.
     between: String,
-    behind: Vec<Part>,
-    /// Widths of the columns of the times, 0 for none.
-    widths: [usize; 2],
+    /// What stands between the times and the duration, and after it.
+    before_duration: Vec<Part>,
+    after_duration: Vec<Part>,
+    /// Widths of the columns of the times and of the duration, 0 for none.
+    widths: [usize; 3],
     style: Look,
     /// The clock of a table.
     clock: Option<TableClock>,
@@ -174,6 +181,8 @@ struct Template {
     has_one_head: bool,
     heads: Texts,
     middles: Texts,
+    /// Texts before the duration and after it.
+    leads: Texts,
     tails: Texts,
     /// Storage of a text on its way.
     text: Out,
@@ -200,7 +209,7 @@ enum Look {
 
 /// Bytes of a text that is copied as one block, at most.
 const TEXT: usize = 64;
-/// The room that is looked for once for all of a line.
+/// The room that is looked for once for all of a line up to its duration.
 const LINE: usize = 3 * TEXT + 2 * FRACTION;
 /// Digits of the fraction of a second.
 const FRACTION: usize = 9;
@@ -258,15 +267,15 @@ impl Template {
             return None;
         }
         let width = |at: usize| if let Style::Table(widths, _) = style { widths[at] } else { 0 };
-        let mut parts: [Vec<Part>; 3] = Default::default();
-        let (mut times, mut widths) = (0, [0; 2]);
+        let mut parts: [Vec<Part>; 4] = Default::default();
+        let (mut times, mut widths) = (0, [0; 3]);
         for (at, key) in columns(kind, form, style).into_iter().enumerate() {
             let width = width(at);
             let part = &mut parts[times];
             part.push(Part::Text(before(at, key, style)));
             part.push(match key {
-                StateKey::From | StateKey::To => {
-                    // They stand one behind the other.
+                StateKey::From | StateKey::To | StateKey::Duration => {
+                    // They stand in this order.
                     *widths.get_mut(times)? = width;
                     times += 1;
                     continue;
@@ -292,20 +301,33 @@ impl Template {
             Style::Csv => (Look::Csv, None),
             Style::Table(_, clock) => (Look::Table, Some(clock.clone())),
         };
-        let [before, between, behind] = parts;
+        let [before, between, before_duration, after_duration] = parts;
         let between = match between.as_slice() {
-            [Part::Text(text)] if times == 2 => text.clone(),
+            [Part::Text(text)] if times == widths.len() => text.clone(),
             _ => return None,
         };
-        // Texts before the times are known by what the row is about, those behind by a thread and a word.
+        // Texts before the times are known by what the row is about, those after them by a thread and a word.
         let is_known = before.iter().all(|part| !matches!(part, Part::Word(_)))
             && (!is_cpu || before.iter().all(|part| !matches!(part, Part::Tid(_))))
-            && behind.iter().all(|part| !matches!(part, Part::Cpu(_)));
+            && before_duration.iter().chain(&after_duration).all(|part| !matches!(part, Part::Cpu(_)));
         let has_one_head = before.iter().all(|part| matches!(part, Part::Text(_)));
-        let [heads, middles, tails] = std::array::from_fn(|_| Texts::new());
+        let [heads, middles, leads, tails] = std::array::from_fn(|_| Texts::new());
         let (style, text) = (look, Out::default());
-        let template =
-            Template { before, between, behind, widths, style, clock, has_one_head, heads, middles, tails, text };
+        let template = Template {
+            before,
+            between,
+            before_duration,
+            after_duration,
+            widths,
+            style,
+            clock,
+            has_one_head,
+            heads,
+            middles,
+            leads,
+            tails,
+            text,
+        };
         is_known.then_some(template)
     }
 
@@ -321,8 +343,9 @@ impl Template {
         let (Some((from_second, from)), Some((to_second, to))) = (seconds(row.from), seconds(row.to)) else {
             return false;
         };
-        let Template { before, between, behind, widths, style, clock, has_one_head, heads, middles, tails, text } =
-            self;
+        let Ok(duration) = u64::try_from(row.duration()) else { return false };
+        let Template { before, between, before_duration, after_duration, widths, style, clock, .. } = self;
+        let Template { has_one_head, heads, middles, leads, tails, text, .. } = self;
         let number = row.number;
         let head = heads.find((if *has_one_head { 0 } else { number }, from_second), text, |text| {
             put_parts(text, before, number, tid, "", *style);
@@ -334,23 +357,25 @@ impl Template {
         });
         // A CPU of which the thread is not known has no number to be found by.
         let key = word << 1 | u64::from(tid.is_some());
-        let tail = tails.find((tid.unwrap_or(0), key), text, |text| {
-            let name = match row.of {
-                StateOf::Cpu { status, .. } => status.name(),
-                StateOf::Thread(state) => state.name(),
-                _ => "",
-            };
-            put_parts(text, behind, number, tid, name, *style);
+        let word = match row.of {
+            StateOf::Cpu { status, .. } => status.name(),
+            StateOf::Thread(state) => state.name(),
+            _ => "",
+        };
+        let key = (tid.unwrap_or(0), key);
+        let lead = leads.find(key, text, |text| put_parts(text, before_duration, number, tid, word, *style));
+        let tail = tails.find(key, text, |text| {
+            put_parts(text, after_duration, number, tid, word, *style);
             if *style == Look::Table {
                 let blanks = text.written().iter().rev().take_while(|byte| **byte == b' ').count();
                 text.truncate(text.len() - blanks);
             }
             text.put(if *style == Look::Json { b"}\n" } else { b"\n" });
         });
-        let (Some(head), Some(middle), Some(tail)) = (head, middle, tail) else { return false };
+        let (Some(head), Some(middle), Some(lead), Some(tail)) = (head, middle, lead, tail) else { return false };
         let line: &mut [u8; LINE] = out.room();
         let mut at = 0;
-        for (text, fraction) in [(head, Some(from)), (middle, Some(to)), (tail, None)] {
+        for (text, fraction) in [(head, Some(from)), (middle, Some(to)), (lead, None)] {
             if let Some(to) = line.get_mut(at..).and_then(|line| line.first_chunk_mut()) {
                 *to = text.bytes;
             }
@@ -363,6 +388,17 @@ impl Template {
             }
         }
         out.advance(at);
+        match clock {
+            Some(clock) => {
+                let value = Value::Integer(duration.into());
+                let chars = quick_width(value, Unit::Duration, clock).unwrap_or_default();
+                put_blanks(out, widths[2].saturating_sub(chars));
+                put_shown(out, value, Unit::Duration, clock);
+            }
+            None => out.put_u64(duration),
+        }
+        *out.room() = tail.bytes;
+        out.advance(tail.len);
         true
     }
 }
@@ -418,19 +454,24 @@ fn seconds(ns: i128) -> Option<(u64, u32)> {
 
 const NANOS: u64 = 1_000_000_000;
 
-/// Widths of the columns of a table without their titles.
+/// Widths of the columns of a table without their titles, in the order of the table.
 pub fn widths(rows: &StateRows, clock: &TableClock) -> Vec<usize> {
     let width = |key: &StateKey| {
         let mut widest = 1;
         rows.for_each_text(*key, |text| widest = widest.max(escaped(text).chars().count()));
         let of_number = |number: i128| match key {
             StateKey::From | StateKey::To => clock.width(number),
+            StateKey::Duration => {
+                let mut text = Out::default();
+                put_shown(&mut text, Value::Integer(number), Unit::Duration, clock);
+                text.len()
+            }
             _ => digits_of(number) + usize::from(number < 0),
         };
         // Of numbers, the smallest or the largest is the widest.
         rows.extent(*key).map_or(widest, |(low, high)| widest.max(of_number(low)).max(of_number(high)))
     };
-    rows.form.keys().iter().map(width).collect()
+    rows.form.shown_keys().iter().map(width).collect()
 }
 
 fn digits_of(number: i128) -> usize {
@@ -446,12 +487,12 @@ mod tests {
 
     use super::super::clock::TimeWriter;
     use super::*;
-    use crate::kernel::{Column, Unit};
+    use crate::kernel::Column;
 
     #[test]
     fn lines_out_of_texts_are_those_of_their_values() {
-        let columns =
-            ["trace", "cpu", "from", "to", "tid", "status", "state"].map(|name| Column::new(name, Unit::Name));
+        let columns = ["trace", "cpu", "from", "to", "tid", "status", "state", "duration_ns"]
+            .map(|name| Column::new(name, Unit::Name));
         let machines = Rc::new(vec!["one".to_string(), "a \"long\" name".to_string()]);
         let numbers = [0, 7, 12_345_678, 99_999_999, 1 << 40, -1, i64::MIN];
         let times: [Ns; 6] = [0, 999_999_999, 1_000_000_000, 1_700_000_000_123_456_789, -5, 1 << 70];
@@ -467,11 +508,11 @@ mod tests {
         }
         for columns in [&columns[..], &columns[1..], &columns[2..]] {
             let form = RowForm::new(columns, machines.clone());
-            let table = |form| StateLines::table(form, &[40; 7], TableClock::seconds());
+            let table = |form| StateLines::table(form, &[40; 8], TableClock::seconds());
             let wall: TimeWriter = Rc::new(RefCell::new(|out: &mut Out, ns: Ns| {
                 out.put_fmt(format_args!("{}th {:09}", ns.div_euclid(1_000_000_000), ns.rem_euclid(1_000_000_000)));
             }));
-            let wall = move |form| StateLines::table(form, &[40; 7], TableClock::written_by(wall.clone()));
+            let wall = move |form| StateLines::table(form, &[40; 8], TableClock::written_by(wall.clone()));
             let all: [&dyn Fn(RowForm) -> StateLines; 4] = [&StateLines::json, &StateLines::csv, &table, &wall];
             for lines in all {
                 let mut lines = lines(form.clone());
