@@ -99,7 +99,7 @@ fn put_columns(page: &mut String, heading: &str, known: &Known, columns: Vec<Col
         page.push_str(heading);
     }
     for column in &new {
-        let _ = writeln!(page, "    {:width$}  {}", title(column), known.meaning(column));
+        put_wrapped(page, &format!("    {:width$}  ", title(column)), known.meaning(column));
     }
     shown.extend(new);
 }
