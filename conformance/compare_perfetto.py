@@ -72,6 +72,7 @@ class Reader:
         self.open = {}
         self.events = []
         self.counters = 0
+        self.spans = 0
         self.snapshots = 0
         for number, packet in enumerate(read_packets(path)):
             if has_unknown(packet):
@@ -133,6 +134,11 @@ class Reader:
         for annotation in event.debug_annotations:
             key, value = self.value(annotation)
             arguments[key] = value
+        is_begin = event.type == pb.TrackEvent.TYPE_SLICE_BEGIN
+        if is_begin and not track.HasField("thread") and track.name == name and "span_id" in (arguments.get("payload") or {}):
+            # A span from its first entry to its close, beside the event on its thread.
+            self.spans += 1
+            return
         self.events.append((packet.timestamp, event.type, name, arguments, track))
 
     def value(self, of):
@@ -215,7 +221,7 @@ def main():
             kinds = [kind for _, kind, _, _, _ in reader.events]
             threads = sum(track.HasField("thread") for track in reader.tracks.values())
             print(
-                f"{trace}: {len(kinds)} events, {kinds.count(1)} begin, {kinds.count(2)} end, {reader.counters} counted; "
+                f"{trace}: {len(kinds)} events, {kinds.count(1)} begin, {kinds.count(2)} end, {reader.counters} counted, {reader.spans} spans; "
                 f"{len(reader.tracks)} tracks, {threads} threads; {reader.snapshots} snapshots of clocks"
             )
     print(f"{len(traces) - failed} passed, {failed} failed")

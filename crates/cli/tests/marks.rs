@@ -65,13 +65,15 @@ fn exports_have_the_calls_the_counters_and_what_ends_elsewhere() {
         ["B", "bake|rye", 0.0],
         ["B", "knead", 0.002],
         ["E", "knead", 0.01],
-        ["B", "order", 0.011],
-        ["B", "order", 0.012],
-        ["E", "order", 0.015],
+        ["b", "order", 0.011],
+        ["b", "order", 0.012],
+        ["e", "order", 0.015],
         ["E", "bake|rye", 0.02],
-        ["E", "order", 0.03]
+        ["e", "order", 0.03]
     ]);
-    assert_eq!(json!(of("BE")), slices);
+    assert_eq!(json!(of("BEbe")), slices);
+    let ids = events.clone().filter(|event| event["name"] == "order").map(|event| event["id"].clone());
+    assert_eq!(json!(ids.collect::<Vec<_>>()), json!(["0x0", "0x1", "0x0", "0x1"]));
     assert_eq!(json!(of("C")), json!([["C", "loaves", 0.004], ["C", "loaves", 0.005]]));
     let values = events.clone().filter(|event| event["ph"] == "C").map(|event| event["args"]["value"].clone());
     assert_eq!(json!(values.collect::<Vec<_>>()), json!([3, -2]));

@@ -107,10 +107,20 @@ struct TrackDescriptor {
     uuid: u64,
     #[prost(string, tag = "2")]
     name: String,
+    #[prost(message, optional, tag = "3")]
+    process: Option<Process>,
     #[prost(message, optional, tag = "4")]
     thread: Option<Thread>,
+    #[prost(uint64, tag = "5")]
+    parent: u64,
     #[prost(message, optional, tag = "8")]
     counter: Option<Counter>,
+}
+
+#[derive(Message)]
+struct Process {
+    #[prost(int32, tag = "1")]
+    pid: i32,
 }
 
 #[derive(Message)]
@@ -326,4 +336,107 @@ fn what_is_left_without_an_end_does_not_take_ends_of_others() {
     folder.run_with("convert --to folded", &["-q", "-o", "folded", "t"]).ends(0, &[]);
     let text = fs::read_to_string(folder.path("folded")).expect("it was written");
     assert!(text.contains(";0x1;0x9 1\n") && text.contains(";0x1;0x3;0x3 1\n"), "{text}");
+}
+
+/// Times, phases and names of the slices of one track.
+type SlicesOfTrack = Vec<(u64, u32, String)>;
+
+/// An async program: two tasks, 1 and 2, are polled in turns by threads 5 and 6; each has a child `read`, and 2 is not over
+/// at the end. A span that is closed and was never entered, 9, is none of them.
+fn spans_of_tasks(folder: &Folder) {
+    let classes = "
+        event { name = \"app:task_entry\"; id = 0; fields := struct { u8 span_id; u8 parent_span_id; u8 n; }; };
+        event { name = \"app:task_exit\"; id = 1; fields := struct { u8 span_id; }; };
+        event { name = \"app:task_close\"; id = 2; fields := struct { u8 span_id; }; };
+        event { name = \"app:read_entry\"; id = 3; fields := struct { u8 span_id; u8 parent_span_id; }; };
+        event { name = \"app:read_exit\"; id = 4; fields := struct { u8 span_id; }; };
+        event { name = \"app:read_close\"; id = 5; fields := struct { u8 span_id; }; };";
+    // Id, time, thread, process, fields.
+    let events: [&[u8]; 18] = [
+        &[0, 10, 5, 4, 1, 0, 70],
+        &[3, 11, 5, 4, 3, 1],
+        &[0, 12, 6, 4, 2, 0, 71],
+        &[4, 13, 5, 4, 3],
+        &[1, 14, 5, 4, 1],
+        &[3, 15, 6, 4, 4, 2],
+        &[4, 16, 6, 4, 4],
+        &[1, 17, 6, 4, 2],
+        &[0, 20, 6, 4, 1, 0, 70],
+        &[3, 21, 6, 4, 3, 1],
+        &[4, 22, 6, 4, 3],
+        &[5, 23, 6, 4, 3],
+        &[1, 24, 6, 4, 1],
+        &[2, 25, 6, 4, 1],
+        &[2, 26, 6, 4, 9],
+        &[0, 30, 5, 4, 2, 0, 71],
+        &[1, 31, 5, 4, 2],
+        &[5, 32, 5, 4, 4],
+    ];
+    plain_trace(folder, "t", classes, &events.concat());
+}
+
+#[test]
+fn spans_are_async_slices_from_the_first_entry_to_the_close() {
+    let folder = Folder::new();
+    spans_of_tasks(&folder);
+    let run = folder.run_with("convert --to perfetto", &["-o", "out", "t"]);
+    run.ends(0, &["slices that have not ended", "(1)"]);
+    let shown = shown(&folder.path("out"));
+    let mut lanes: Vec<(u64, SlicesOfTrack)> = Vec::new();
+    for (ns, event) in &shown.events {
+        if shown.tracks[&event.track].thread.is_some() {
+            continue;
+        }
+        let name = shown.names.get(&event.name_iid).cloned().unwrap_or_default();
+        let slice = (*ns, event.kind, name);
+        match lanes.iter_mut().find(|(track, _)| *track == event.track) {
+            Some((_, slices)) => slices.push(slice),
+            None => lanes.push((event.track, vec![slice])),
+        }
+    }
+    let of = |name: &str, begin, end| vec![(begin, 1, name.to_string()), (end, 2, String::new())];
+    let (task, read) = ("app:task", "app:read");
+    let expected = [of(task, 10, 25), of(read, 11, 23), of(task, 12, 32), of(read, 15, 32)];
+    assert_eq!(lanes.iter().map(|(_, slices)| slices.clone()).collect::<Vec<_>>(), expected);
+    // Tasks are below the process, what they do below them.
+    let track = |at: usize| &shown.tracks[&lanes[at].0];
+    assert_eq!((&*track(0).name, &*track(1).name), (task, read));
+    let is_process = |track: &&TrackDescriptor| track.process.as_ref().is_some_and(|process| process.pid == 4);
+    let process = shown.tracks.values().find(is_process).expect("a process");
+    assert_eq!((track(0).parent, track(2).parent), (process.uuid, process.uuid));
+    assert_eq!((track(1).parent, track(3).parent), (lanes[0].0, lanes[2].0));
+    // The slice has the fields of the span; polls are slices of threads as ever.
+    let begin = shown.events.iter().find(|(_, event)| event.track == lanes[0].0).expect("it begins");
+    let fields = &begin.1.annotations.last().expect("a payload").entries;
+    assert_eq!(fields.iter().map(|field| field.unsigned).collect::<Vec<_>>(), [Some(1), Some(0), Some(70)]);
+    let polls = shown.events.iter().filter(|(_, event)| shown.tracks[&event.track].thread.is_some() && event.kind == 1);
+    assert_eq!(polls.count(), 7);
+}
+
+#[test]
+fn chrome_has_async_events_of_spans() {
+    let folder = Folder::new();
+    spans_of_tasks(&folder);
+    folder.run_with("convert -q --to chrome", &["-o", "chrome", "t"]).ends(0, &[]);
+    let text = fs::read_to_string(folder.path("chrome")).expect("it was written");
+    let file: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    let events = file["traceEvents"].as_array().expect("events").iter();
+    let of_spans = events.filter(|event| event.get("id").is_some());
+    let short = |event: &serde_json::Value| {
+        assert_eq!((event["pid"].as_i64(), event["cat"].as_str()), (Some(4), Some("async")));
+        let text = |key: &str| event[key].as_str().expect("a text").to_string();
+        (text("ph"), text("id"), text("name"), (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64 + 10)
+    };
+    let event = |phase: &str, id: &str, name: &str, ns| (phase.into(), id.into(), format!("app:{name}"), ns);
+    let expected = [
+        event("b", "0x0", "task", 10),
+        event("b", "0x1", "read", 11),
+        event("b", "0x2", "task", 12),
+        event("b", "0x3", "read", 15),
+        event("e", "0x1", "read", 23),
+        event("e", "0x0", "task", 25),
+        event("e", "0x3", "read", 32),
+        event("e", "0x2", "task", 32),
+    ];
+    assert_eq!(of_spans.map(short).collect::<Vec<(String, String, String, u64)>>(), expected);
 }

@@ -75,6 +75,8 @@ struct Writer {
 
 /// A thread of the file, on which events stand.
 struct Thread {
+    /// The lane that it is, when it is no thread.
+    lane: Option<u32>,
     process: i64,
     id: i64,
     name: Vec<u8>,
@@ -227,15 +229,36 @@ impl Writer {
             }
         }
         // An earlier thread of the same number, in the same process.
-        let is_taken = |known: &Thread| (known.process, known.id) == (process, id);
+        let is_taken = |known: &Thread| known.lane.is_none() && (known.process, known.id) == (process, id);
         if id < FIRST_ID && matches!(track, Track::Thread(_, _, 1..)) && self.threads.iter().any(is_taken) {
             id = FIRST_ID + at as i64;
+        }
+        let lane = if let Track::Lane(lane) = track { Some(lane) } else { None };
+        if let Some(lane) = lane {
+            let of = self.tracks.process(stream, track);
+            let of = of.filter(|of| (0..FIRST_ID).contains(of) && self.tracks.lane_machine(lane) == 0);
+            process = of.unwrap_or(process);
+            id = process;
+            if let Some(of) = of {
+                let known = self.tracks.process_name(stream, 0, of);
+                process_name = known.map_or_else(|| format!("process {of}"), str::to_string);
+            }
         }
         if self.named.insert(process) {
             self.put_name("process", process, 0, process_name.as_bytes());
         }
-        self.put_name("thread", process, id, &name);
-        self.threads.push(Thread { process, id, name, stream, open: OpenCalls::new(MAX_DEPTH), last_ns: i128::MIN });
+        if lane.is_none() {
+            self.put_name("thread", process, id, &name);
+        }
+        self.threads.push(Thread {
+            lane,
+            process,
+            id,
+            name,
+            stream,
+            open: OpenCalls::new(MAX_DEPTH),
+            last_ns: i128::MIN,
+        });
         self.of_track.insert(track, at);
         at
     }
@@ -256,11 +279,14 @@ impl Writer {
         let ns = ns - self.base_ns.unwrap_or(0);
         let sign = if ns < 0 { "-" } else { "" };
         let size = ns.unsigned_abs();
-        let phase = match phase {
-            Phase::Begin => "\"B\"",
-            Phase::End => "\"E\"",
-            Phase::Instant => "\"i\",\"s\":\"t\"",
-            Phase::Counter => "\"C\"",
+        let phase = match (phase, of.lane) {
+            (Phase::Begin, None) => "\"B\"",
+            (Phase::End, None) => "\"E\"",
+            (Phase::Instant, None) => "\"i\",\"s\":\"t\"",
+            (Phase::Begin, Some(_)) => "\"b\"",
+            (Phase::End, Some(_)) => "\"e\"",
+            (Phase::Instant, Some(_)) => "\"n\"",
+            (Phase::Counter, _) => "\"C\"",
         };
         self.out.put_fmt(format_args!(
             ",\"ph\":{phase},\"pid\":{},\"tid\":{},\"ts\":{sign}{}.{:03}",
@@ -269,6 +295,27 @@ impl Writer {
             size / 1000,
             size % 1000
         ));
+        if let Some(lane) = of.lane {
+            self.out.put_fmt(format_args!(",\"cat\":\"async\",\"id\":\"{lane:#x}\""));
+        }
+    }
+
+    /// A span begins or ends by the last event, which stands on `track`: a slice of its own.
+    fn put_span(&mut self, stream: usize, track: Track, rules: &ClassRules, ns: i128) {
+        let Some(span) = self.tracks.span(stream, track, rules) else { return };
+        let lane = self.thread(stream, span.track);
+        self.threads[lane].last_ns = ns.max(self.threads[lane].last_ns);
+        if span.is_end {
+            return self.end_slices(lane, ns, self.threads[lane].open.len());
+        }
+        self.threads[lane].open.begin(None, rules.title.as_bytes().into());
+        self.separate();
+        self.out.put(b"{\"name\":");
+        strings::put_json(&mut self.out, rules.title.as_bytes());
+        self.place(lane, ns, Phase::Begin);
+        self.out.put(b",\"args\":{");
+        self.out.put(self.arguments.written());
+        self.out.put(b"}}");
     }
 
     /// Puts the value of a counter that a program has marked.
@@ -354,6 +401,7 @@ impl TraceWriter for Writer {
         self.out.put(self.arguments.written());
         self.out.put(b"}}");
         self.put_mark_counter(at, ns);
+        self.put_span(stream, track, &rules, ns);
         if self.out.len() >= FLUSH { self.flush() } else { Ok(()) }
     }
 
@@ -383,6 +431,7 @@ impl TraceWriter for Writer {
             let end_ns = self.tracks.end_of(track, last_ns);
             self.end_slices(at, end_ns, count);
         }
+        self.losses.add(Lost::AsyncSlices, self.tracks.refused_slices());
         if self.base_ns.is_none() {
             self.put_head(0, "unknown");
         }

@@ -3,6 +3,7 @@
 //! The meaning of a class is asked once ([`Semantics`]); of an event only the few fields that matter are looked
 //! at, while it is visited.
 
+mod lanes;
 mod marks;
 mod tasks;
 mod watch;
@@ -18,10 +19,11 @@ use tracemill_model::clock::ClockMap;
 use tracemill_model::packet::Gap;
 use tracemill_model::schema::{EventClassId, Schema, Scope};
 use tracemill_semantics::{
-    Concepts, Counter, FieldPath, Origin, Place, Recording, Running, Said, Semantics, Tie, Who, cpu, node_of,
+    Concepts, Counter, FieldPath, Origin, Place, Recording, Running, Said, Semantics, SpanStep, Tie, Who, cpu, node_of,
 };
 
-use marks::{AsyncMarks, Marked};
+use lanes::{LaneGroup, Lanes, SliceKey};
+use marks::Marked;
 use tasks::{LifeEnd, Tasks};
 
 pub(super) use tracemill_semantics::Shape;
@@ -38,6 +40,8 @@ pub(super) enum Track {
     Running(u32, u32),
     /// On a track of a trace that its format numbers itself.
     Own(u32, i64),
+    /// On a lane: a slice that may begin and end on different threads.
+    Lane(u32),
     /// On its stream: nothing else is known.
     Stream(u32),
 }
@@ -67,6 +71,17 @@ pub(super) struct ClassRules {
     packet: Option<Vec<Wanted>>,
     /// What its events say of threads.
     tie: Option<Box<Tie>>,
+    /// What its events do to spans that have a number.
+    span: Option<SpanStep>,
+}
+
+/// A span that begins or ends by an event that stands on a thread as well.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SpanSlice {
+    /// Does it end?
+    pub(super) is_end: bool,
+    /// Its lane.
+    pub(super) track: Track,
 }
 
 /// A stream of all traces that are shown.
@@ -90,6 +105,8 @@ pub(super) struct TraceOf {
     schema: Arc<Schema>,
     semantics: Semantics,
     classes: Vec<Option<Arc<ClassRules>>>,
+    /// Do its spans last until they are closed?
+    has_span_closes: bool,
 }
 
 /// The tracks of some traces.
@@ -102,7 +119,7 @@ pub(super) struct Tracks {
     tasks: Tasks,
     /// What the last event is, when its text is a mark.
     marked: Marked,
-    marks: AsyncMarks,
+    lanes: Lanes,
     latest_ns: i128,
     /// Fields of the last event.
     pub(super) seen: Seen,
@@ -119,10 +136,12 @@ impl Tracks {
                 machines.push(host);
                 machines.len() - 1
             });
+            let semantics = Semantics::new(&source.schema);
             traces.push(TraceOf {
                 name: source.name.clone(),
                 machine: machine as u32,
-                semantics: Semantics::new(&source.schema),
+                has_span_closes: semantics.has_span_closes(),
+                semantics,
                 classes: vec![None; source.schema.events().len()],
                 schema: source.schema.clone(),
             });
@@ -133,8 +152,8 @@ impl Tracks {
         }
         let tasks = Tasks::new(sources, machines.len() as u32);
         let (running, seen) = (Running::default(), Seen::default());
-        let (marked, marks) = (Marked::default(), AsyncMarks::default());
-        Tracks { traces, streams, running, tasks, marked, marks, latest_ns: i128::MIN, seen }
+        let (marked, lanes) = (Marked::default(), Lanes::default());
+        Tracks { traces, streams, running, tasks, marked, lanes, latest_ns: i128::MIN, seen }
     }
 
     /// Does any class begin or end something?
@@ -192,14 +211,13 @@ impl Tracks {
         self.latest_ns = ns.max(self.latest_ns);
         self.marked = match seen.mark.is_empty() {
             true => Marked::default(),
-            false => Marked::of(&seen.mark, of.trace, &mut self.marks),
+            false => Marked::of(&seen.mark, of.trace, machine, &mut self.lanes),
         };
         if !self.marked.name.is_empty() {
             self.seen.title.clone_from(&self.marked.name);
         }
-        if let Some(number) = self.marked.track {
-            self.seen.name.clone_from(&self.marked.name);
-            return Track::Own(of.trace as u32, number);
+        if let Some(lane) = self.marked.lane {
+            return Track::Lane(lane);
         }
         let seen = &self.seen;
         if let Some(tie) = &rules.tie {
@@ -222,6 +240,40 @@ impl Tracks {
         self.marked.shape.unwrap_or(rules.shape)
     }
 
+    /// The span that begins or ends by the event that was placed on `track`: from its first entry to its close it is on a
+    /// lane below that of its parent.
+    pub(super) fn span(&mut self, stream: usize, track: Track, rules: &ClassRules) -> Option<SpanSlice> {
+        let (step, id) = (rules.span?, self.seen.span?);
+        let trace = self.streams[stream].trace;
+        let key = SliceKey::Span(trace, id);
+        match step {
+            SpanStep::Entry if self.lanes.find(&key).is_none() => {
+                let parent = self.seen.parent_span.and_then(|parent| self.lanes.find(&SliceKey::Span(trace, parent)));
+                let (machine, process) = (self.traces[trace].machine, self.process(stream, track));
+                let group = LaneGroup { trace, machine, process, parent, name: rules.title.as_bytes().to_vec() };
+                let lane = self.lanes.begin(key, group)?;
+                Some(SpanSlice { is_end: false, track: Track::Lane(lane) })
+            }
+            SpanStep::Entry | SpanStep::Exit => None,
+            SpanStep::Close => Some(SpanSlice { is_end: true, track: Track::Lane(self.lanes.end(&key)?) }),
+        }
+    }
+
+    /// The lane that a lane is below.
+    pub(super) fn parent_lane(&self, lane: u32) -> Option<Track> {
+        self.lanes.group(lane).parent.map(Track::Lane)
+    }
+
+    /// Machine of a lane.
+    pub(super) fn lane_machine(&self, lane: u32) -> u32 {
+        self.lanes.group(lane).machine
+    }
+
+    /// Slices that may begin and end on different threads and that are not shown, because too many were open.
+    pub(super) fn refused_slices(&self) -> u64 {
+        self.lanes.refused
+    }
+
     /// The counter that the event states that was placed, when its text is a mark, and its value.
     pub(super) fn mark_counter(&self) -> Option<(&[u8], i64)> {
         self.marked.counter.as_ref().map(|(name, value)| (name.as_slice(), *value))
@@ -238,6 +290,9 @@ impl Tracks {
 
     /// Process of a track on which the last event stands.
     pub(super) fn process(&self, stream: usize, track: Track) -> Option<i64> {
+        if let Track::Lane(lane) = track {
+            return self.lanes.group(lane).process;
+        }
         self.seen.process.or_else(|| match track {
             Track::Thread(machine, thread, _) => self.tasks.process(self.streams[stream].trace, machine, thread),
             _ => None,
@@ -262,6 +317,7 @@ impl Tracks {
             Track::Own(_, number) => format!("track {number}").into_bytes(),
             Track::Cpu(_, cpu) => format!("CPU {cpu}").into_bytes(),
             Track::Running(_, cpu) => format!("CPU {cpu} runs").into_bytes(),
+            Track::Lane(lane) => self.lanes.group(lane).name.clone(),
             Track::Stream(stream) => self.streams[stream as usize].name.clone().into_bytes(),
         })
     }
@@ -287,11 +343,11 @@ impl Tracks {
     /// The time at which slices of a track end that are open at the end of all events. The last event of the track was at
     /// `last_ns`.
     ///
-    /// A CPU goes on, and so does a thread that is known to live; one that died ended then. Of others nothing is known behind
+    /// A CPU goes on, a slice of any threads as well, and so does a thread that is known to live; one that died ended then. Of others nothing is known behind
     /// their last event.
     pub(super) fn end_of(&self, track: Track, last_ns: i128) -> i128 {
         match track {
-            Track::Cpu(..) | Track::Running(..) => self.latest_ns.max(last_ns),
+            Track::Cpu(..) | Track::Running(..) | Track::Lane(_) => self.latest_ns.max(last_ns),
             Track::Thread(machine, thread, life) => match self.tasks.end(machine, thread, life) {
                 Some(LifeEnd::Lives) => self.latest_ns.max(last_ns),
                 Some(LifeEnd::Died(ns)) => ns.max(last_ns),
@@ -379,9 +435,13 @@ impl TraceOf {
         take(who.id.as_ref(), if who.is_track { Take::Track } else { Take::Thread });
         take(who.process.as_ref(), Take::Process);
         take(who.name.as_ref(), Take::Name);
+        let span = semantics.span(id).filter(|_| self.has_span_closes);
         for (name, path) in semantics.flows(id) {
-            take(Some(&path), Take::Flow(hash(0xcbf2_9ce4_8422_2325, name.as_bytes())));
+            let seed = hash(0xcbf2_9ce4_8422_2325, name.as_bytes());
+            let is_span = span.as_ref().is_some_and(|span| span.id == path);
+            take(Some(&path), if is_span { Take::Span(seed) } else { Take::Flow(seed) });
         }
+        take(span.as_ref().and_then(|span| span.parent.as_ref()), Take::ParentSpan);
         take(semantics.title(id).as_ref(), Take::Title);
         take(semantics.mark(id).as_ref(), Take::Mark);
         let call = semantics.call(id).filter(|_| shape != Shape::Instant);
@@ -411,6 +471,7 @@ impl TraceOf {
             wants_header,
             packet,
             tie,
+            span: span.map(|span| span.step),
         }
     }
 }

@@ -170,6 +170,7 @@ kinds! {
     OpenCalls = "calls whose end is missing (they end where other calls show that they are over)",
     OpenSlices = "slices whose end is missing (they end where others show that they are over)",
     UnendedCalls = "calls that have not ended (they end with their thread, or with its last event)",
+    AsyncSlices = "slices that begin and end on different threads, beyond 32,768 at once",
     UnendedSlices = "slices that have not ended (they end with their thread, or with the last event of their track)",
     DeepCalls(limit: usize) = "calls inside of {limit} others",
     DeepSlices(limit: usize) = "slices inside of {limit} others (they are instants)",

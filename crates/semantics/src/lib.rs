@@ -15,6 +15,7 @@
 //! | thread that a CPU turns to | [`Semantics::switch`] |
 //! | counted numbers | [`Semantics::counters`] |
 //! | texts of programs that are calls and counters | [`Semantics::mark`], [`Mark`] |
+//! | spans with a number, from their first entry to their close | [`Semantics::span`] |
 //! | links between events | [`Semantics::flows`] |
 //! | a known event of a kernel, whatever the tracer calls it | [`Concepts`] |
 //!

@@ -132,6 +132,9 @@ pub const CLOSE: &str = "close";
 /// Number of a span.
 pub const SPAN: &str = "span_id";
 
+/// Number of the span that a span is in, 0 for none.
+pub const PARENT_SPAN: &str = "parent_span_id";
+
 /// Fields whose equal values link events.
 pub const FLOWS: &[&str] = &["flow_id", "correlation_id", "request_id", "transaction_id", "message_id", SPAN];
 

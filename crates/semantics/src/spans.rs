@@ -26,6 +26,8 @@ pub struct SpanEvent {
     pub name: String,
     /// The number of the span, which no other one of the trace has.
     pub id: FieldPath,
+    /// The number of the span that it is in, 0 for none.
+    pub parent: Option<FieldPath>,
 }
 
 impl Semantics {
@@ -38,6 +40,14 @@ impl Semantics {
             words.into_iter().find_map(|(word, step)| Some((name.strip_suffix(word)?.strip_suffix('_')?, step)));
         let (span, step) = found.filter(|(span, _)| !span.is_empty())?;
         let id = self.payload(class, names::SPAN, is_integer)?;
-        Some(SpanEvent { step, name: span.to_string(), id })
+        let parent = self.payload(class, names::PARENT_SPAN, is_integer);
+        Some(SpanEvent { step, name: span.to_string(), id, parent })
+    }
+
+    /// Do spans of the trace end by a close? Of a program that was killed early none has ended yet: there the parents of
+    /// spans say so.
+    pub fn has_span_closes(&self) -> bool {
+        let mut spans = (0..self.schema.events().len() as u32).filter_map(|class| self.span(EventClassId(class)));
+        spans.any(|event| event.step == SpanStep::Close || event.parent.is_some())
     }
 }

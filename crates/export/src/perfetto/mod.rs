@@ -198,7 +198,27 @@ impl Writer {
         if !self.timeline.tracks.seen.counters.is_empty() {
             self.put_counters(stream, rules, track, ns);
         }
+        self.put_span(stream, track, class, ns);
         self.put_switch(stream, ns);
+    }
+
+    /// A span begins or ends by the last event, which stands on `track`: a slice of its own.
+    fn put_span(&mut self, stream: usize, track: Track, class: &ClassOut, ns: u64) {
+        let Some(span) = self.timeline.tracks.span(stream, track, &class.rules) else { return };
+        let lane = self.timeline.track(stream, span.track);
+        let Timeline { packets, list, .. } = &mut self.timeline;
+        let lane = &mut list[lane];
+        if span.is_end {
+            lane.open.pop();
+            packets.event(ns, &mut self.interned, SLICE_END, lane.uuid, |_| {});
+            return;
+        }
+        lane.open.begin(None, 0);
+        packets.event(ns, &mut self.interned, SLICE_BEGIN, lane.uuid, |out| {
+            out.unsigned(3, class.category);
+            put_title(out, class.title, class.rules.title.as_bytes());
+            out.put(self.args.written());
+        });
     }
 
     /// The kind of the last event, after the ends of the slices that it shows to be over.
@@ -338,6 +358,8 @@ impl TraceWriter for Writer {
                 packets.event(end_ns, &mut self.interned, SLICE_END, list[at].uuid, |_| {});
             }
         }
+        let refused = self.timeline.tracks.refused_slices();
+        self.timeline.losses.add(Lost::AsyncSlices, refused);
         self.timeline.packets.flush()?;
         Ok(self.timeline.losses)
     }

@@ -63,7 +63,7 @@ fn late_place(track: Track) -> usize {
         Track::Thread(_, number, _) | Track::Own(_, number) => (0, number as usize),
         Track::Cpu(_, number) => (1, number as usize),
         Track::Running(_, number) => (2, number as usize),
-        Track::Stream(number) => (3, number as usize),
+        Track::Stream(number) | Track::Lane(number) => (3, number as usize),
     };
     number.wrapping_mul(4).wrapping_add(kind) % LATE
 }
@@ -146,7 +146,7 @@ impl Timeline {
 
     #[cold]
     fn new_track(&mut self, stream: usize, mut track: Track) -> usize {
-        if self.list.len() >= MAX_TRACKS && matches!(track, Track::Thread(..) | Track::Own(..)) {
+        if self.list.len() >= MAX_TRACKS && matches!(track, Track::Thread(..) | Track::Own(..) | Track::Lane(_)) {
             self.losses.add(Lost::MoreTracks(MAX_TRACKS), 1);
             track = Track::Stream(stream as u32);
             if let Some(&at) = self.known.get(&track) {
@@ -200,6 +200,10 @@ impl Timeline {
                 let parent = self.trace_track(trace);
                 self.packets.announce(uuid, Some(parent), &title, |_| {});
             }
+            (Track::Lane(lane), _) => {
+                let parent = self.parent_of_lane(stream, lane, process);
+                self.packets.announce(uuid, Some(parent), &name, |_| {});
+            }
             _ => {
                 let parent = self.trace_track(trace);
                 self.packets.announce(uuid, Some(parent), &name, |_| {});
@@ -207,16 +211,30 @@ impl Timeline {
         }
     }
 
+    /// The track below which a lane stands: another lane, its process, or its trace. Lanes of one name below the same track
+    /// are shown as one.
+    fn parent_of_lane(&mut self, stream: usize, lane: u32, process: Option<i64>) -> u64 {
+        let above = self.tracks.parent_lane(lane).and_then(|above| self.known.get(&above));
+        if let Some(&above) = above {
+            return self.list[above].uuid;
+        }
+        match process.filter(|process| is_small(*process) && self.tracks.lane_machine(lane) == 0) {
+            Some(process) => self.announce_process(stream, process, None),
+            None => self.trace_track(self.tracks.streams[stream].trace),
+        }
+    }
+
     /// Announces a process of the first machine. Of several names trace_processor keeps the first one: where programs may
     /// change it is announced in the end.
-    fn announce_process(&mut self, stream: usize, process: i64, main: Option<&[u8]>) {
-        if self.processes.contains_key(&process) {
-            return;
+    fn announce_process(&mut self, stream: usize, process: i64, main: Option<&[u8]>) -> u64 {
+        if let Some((uuid, _)) = self.processes.get(&process) {
+            return *uuid;
         }
         let uuid = self.packets.uuid();
         self.processes.insert(process, (uuid, stream));
         let is_final = !self.tracks.has_states();
         self.describe_process(uuid, process, stream, main.filter(|_| is_final), is_final);
+        uuid
     }
 
     fn describe_process(&mut self, uuid: u64, process: i64, stream: usize, main: Option<&[u8]>, with_name: bool) {

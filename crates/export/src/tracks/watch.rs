@@ -21,6 +21,9 @@ pub(crate) enum Take {
     /// A text that may be a mark.
     Mark,
     Flow(u64),
+    /// The number of a span, which is that of a flow, too.
+    Span(u64),
+    ParentSpan,
     Counter(u16),
 }
 
@@ -74,6 +77,10 @@ pub(crate) struct Seen {
     pub(super) cpu: Option<u32>,
     /// Id of the flow that links it with others.
     pub(crate) flow: Option<u64>,
+    /// Number of the span.
+    pub(super) span: Option<u64>,
+    /// Number of the span that it is in.
+    pub(super) parent_span: Option<u64>,
     /// Counters and their values.
     pub(crate) counters: Vec<(u16, Number)>,
     /// Fields of its concept.
@@ -86,6 +93,7 @@ impl Seen {
     pub(super) fn clear(&mut self) {
         (self.thread, self.process, self.address, self.next_thread) = (None, None, None, None);
         (self.cpu, self.flow, self.track, self.depth) = (None, None, None, None);
+        (self.span, self.parent_span) = (None, None);
         self.name.clear();
         self.title.clear();
         self.next_name.clear();
@@ -109,6 +117,11 @@ impl Seen {
             Take::Address => self.address = Some(bits),
             Take::Depth => self.depth = u64::try_from(value).ok(),
             Take::Flow(seed) => self.flow = Some(hash(seed, &bits.to_le_bytes())),
+            Take::Span(seed) => {
+                self.span = Some(bits);
+                self.flow = Some(hash(seed, &bits.to_le_bytes()));
+            }
+            Take::ParentSpan => self.parent_span = Some(bits),
             Take::Counter(at) => {
                 let number = small.map_or(Number::Real(value as f64), Number::Whole);
                 self.counters.push((at, number));
