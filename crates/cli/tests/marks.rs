@@ -72,7 +72,7 @@ fn exports_have_the_calls_the_counters_and_what_ends_elsewhere() {
         ["e", "order", 0.03]
     ]);
     assert_eq!(json!(of("BEbe")), slices);
-    let ids = events.clone().filter(|event| event["name"] == "order").map(|event| event["id"].clone());
+    let ids = events.clone().filter(|event| event["name"] == "order").map(|event| event["id2"]["local"].clone());
     assert_eq!(json!(ids.collect::<Vec<_>>()), json!(["0x0", "0x1", "0x0", "0x1"]));
     assert_eq!(json!(of("C")), json!([["C", "loaves", 0.004], ["C", "loaves", 0.005]]));
     let values = events.clone().filter(|event| event["ph"] == "C").map(|event| event["args"]["value"].clone());

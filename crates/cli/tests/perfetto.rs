@@ -421,11 +421,17 @@ fn chrome_has_async_events_of_spans() {
     let text = fs::read_to_string(folder.path("chrome")).expect("it was written");
     let file: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     let events = file["traceEvents"].as_array().expect("events").iter();
-    let of_spans = events.filter(|event| event.get("id").is_some());
+    let of_spans = events.filter(|event| event.get("id2").is_some());
     let short = |event: &serde_json::Value| {
         assert_eq!((event["pid"].as_i64(), event["cat"].as_str()), (Some(4), Some("async")));
-        let text = |key: &str| event[key].as_str().expect("a text").to_string();
-        (text("ph"), text("id"), text("name"), (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64 + 10)
+        let text = |of: &serde_json::Value| of.as_str().expect("a text").to_string();
+        let id = text(&event["id2"]["local"]);
+        (
+            text(&event["ph"]),
+            id,
+            text(&event["name"]),
+            (event["ts"].as_f64().expect("a time") * 1000.0).round() as u64 + 10,
+        )
     };
     let event = |phase: &str, id: &str, name: &str, ns| (phase.into(), id.into(), format!("app:{name}"), ns);
     let expected = [

@@ -296,7 +296,7 @@ impl Writer {
             size % 1000
         ));
         if let Some(lane) = of.lane {
-            self.out.put_fmt(format_args!(",\"cat\":\"async\",\"id\":\"{lane:#x}\""));
+            self.out.put_fmt(format_args!(",\"cat\":\"async\",\"id2\":{{\"local\":\"{lane:#x}\"}}"));
         }
     }
 
