@@ -9,10 +9,11 @@ use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
 use super::periods::BoundPeriods;
-use super::rows::{Rows, Value};
+use super::rows::Rows;
 use super::spans::More;
 use super::state_row::StateRow;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
+use super::value::Value;
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
 pub const MAX_STEPS: i64 = 1 << 17;

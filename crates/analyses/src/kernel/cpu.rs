@@ -9,10 +9,11 @@ use tracemill_semantics::states::{
 
 use super::forms::{Form, SUMS};
 use super::ledger::{Account, Describe, Key, Ledger, rows_of};
-use super::rows::{Rows, Value};
+use super::rows::Rows;
 use super::spans::{More, NO_KEY};
 use super::states::is_system;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Report, key_cell};
 
 pub(super) const KNOWN: Known = Known {

@@ -12,11 +12,12 @@ use super::files::Files;
 use super::forms::{Form, SPANS, SUMS};
 use super::latest::Latest;
 use super::ledger::Account;
-use super::rows::{Rows, Value};
+use super::rows::Rows;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::states::MAX_REQUESTS;
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Part, Report, View, duration, key_value, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {

@@ -10,10 +10,11 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Map, Ns};
 
 use super::asked::Asked;
-use super::rows::{Rows, Source, Value};
+use super::rows::{Rows, Source};
 use super::spans::More;
 use super::states::FEW;
 use super::table::Cell;
+use super::value::Value;
 
 /// An account.
 pub(super) trait Account: More + Clone {

@@ -12,10 +12,10 @@ use tracemill_semantics::{Concept, Field};
 use super::asked::View;
 use super::forms::{Form, SPANS};
 use super::ledger::Account;
-use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Naming, Spans};
 use super::syscalls::error_of;
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Part, Report, duration, key_value, thread_of, thread_values};
 use crate::durations::Durations;
 

@@ -9,9 +9,9 @@ use tracemill_semantics::{Concept, Field};
 use super::forms::{Form, SUMS};
 use super::latest::Latest;
 use super::ledger::{Account, Describe, Key, Ledger, rows_of};
-use super::rows::Value;
 use super::spans::More;
 use super::table::{Cell, Column, Order, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Part, Report, thread_of};
 
 pub(super) const KNOWN: Known = Known {

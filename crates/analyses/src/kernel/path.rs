@@ -11,8 +11,8 @@ use tracemill_semantics::states::{
 use tracemill_semantics::{Concept, Field};
 
 use super::forms::{Form, PATH};
-use super::rows::Value;
 use super::table::{Cell, Column, Order, Table, Unit};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Part, Report, thread_values};
 
 pub(super) const KNOWN: Known = Known {

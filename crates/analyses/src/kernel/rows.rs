@@ -1,12 +1,12 @@
 //! Rows of a table as bytes: a cell takes one to nine of them, where a [`Cell`] takes 32 and what it owns.
 
-use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
 use tracemill_codec::bits::{leb128_len, leb128_u64, put_leb};
 
 use super::table::Cell;
+use super::value::{Counts, Value};
 
 /// The rows of a table, in their order.
 #[derive(Clone, Default)]
@@ -387,138 +387,6 @@ impl From<Vec<Vec<Cell>>> for Rows {
     }
 }
 
-/// A value of a row: as a [`Cell`] that owns nothing.
-#[derive(Clone, Copy)]
-pub enum Value<'r> {
-    /// Not known.
-    Null,
-    /// A truth.
-    Bool(bool),
-    /// An integer.
-    Integer(i128),
-    /// A number with a fraction.
-    Real(f64),
-    /// A text.
-    Text(&'r str),
-    /// A word of the program, as [`Cell::name`] makes it.
-    Word(&'static str),
-    /// Names, and how often each of them occurred.
-    Counts(Counts<'r>),
-}
-
-/// Names, and how often each of them occurred.
-#[derive(Clone, Copy)]
-pub struct Counts<'r>(CountsAs<'r>);
-
-#[derive(Clone, Copy)]
-enum CountsAs<'r> {
-    /// Their number, and what follows.
-    Bytes(u64, &'r [u8]),
-    Cell(&'r [(String, u64)]),
-}
-
-impl<'r> Counts<'r> {
-    /// No names.
-    pub(super) const NONE: Counts<'static> = Counts(CountsAs::Cell(&[]));
-
-    /// Shows each name with its count.
-    pub fn for_each(self, mut each: impl FnMut(&'r str, u64)) {
-        match self.0 {
-            CountsAs::Cell(counts) => counts.iter().for_each(|(name, count)| each(name, *count)),
-            CountsAs::Bytes(number, mut bytes) => {
-                for _ in 0..number {
-                    let name = take_text(&mut bytes);
-                    each(name, take_leb(&mut bytes));
-                }
-            }
-        }
-    }
-
-    fn len(self) -> u64 {
-        match self.0 {
-            CountsAs::Cell(counts) => counts.len() as u64,
-            CountsAs::Bytes(number, _) => number,
-        }
-    }
-
-    /// Is there none?
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-}
-
-impl<'r> From<&'r Cell> for Value<'r> {
-    #[inline]
-    fn from(cell: &'r Cell) -> Self {
-        match cell {
-            Cell::Null => Value::Null,
-            Cell::Bool(value) => Value::Bool(*value),
-            Cell::Integer(value) => Value::Integer(*value),
-            Cell::Real(value) => Value::Real(*value),
-            Cell::Text(Cow::Borrowed(word)) => Value::Word(word),
-            Cell::Text(text) => Value::Text(text),
-            Cell::Counts(counts) => Value::Counts(Counts(CountsAs::Cell(counts))),
-        }
-    }
-}
-
-impl<'r> Value<'r> {
-    /// An integer, or nothing.
-    #[inline]
-    pub fn integer(value: Option<impl Into<i128>>) -> Value<'r> {
-        value.map_or(Value::Null, |value| Value::Integer(value.into()))
-    }
-
-    /// A text, or nothing.
-    #[inline]
-    pub fn text(value: Option<&'r str>) -> Value<'r> {
-        value.map_or(Value::Null, Value::Text)
-    }
-
-    /// The order of values in rows: nothing first. Counts are all alike.
-    pub fn order(&self, other: &Self) -> Ordering {
-        use Value::{Bool, Counts, Integer, Null, Real, Text, Word};
-        let rank = |value: &Value<'_>| match value {
-            Null => 0,
-            Bool(_) => 1,
-            Integer(_) | Real(_) => 2,
-            Text(_) | Word(_) => 3,
-            Counts(..) => 4,
-        };
-        match (self, other) {
-            (Integer(a), Integer(b)) => a.cmp(b),
-            (Real(a), Real(b)) => a.total_cmp(b),
-            (Integer(a), Real(b)) => (*a as f64).total_cmp(b),
-            (Real(a), Integer(b)) => a.total_cmp(&(*b as f64)),
-            (Text(a) | Word(a), Text(b) | Word(b)) => (*a).cmp(*b),
-            (Bool(a), Bool(b)) => a.cmp(b),
-            _ => rank(self).cmp(&rank(other)),
-        }
-    }
-}
-
-impl From<Value<'_>> for Cell {
-    #[inline]
-    fn from(value: Value<'_>) -> Self {
-        match value {
-            Value::Null => Cell::Null,
-            Value::Bool(value) => Cell::Bool(value),
-            Value::Integer(value) => Cell::Integer(value),
-            Value::Real(value) => Cell::Real(value),
-            Value::Text(text) => Cell::Text(Cow::Owned(text.to_string())),
-            Value::Word(word) => Cell::name(word),
-            Value::Counts(counts) => Cell::Counts(owned(counts)),
-        }
-    }
-}
-
-#[cold]
-fn owned(counts: Counts<'_>) -> Vec<(String, u64)> {
-    let mut found = Vec::new();
-    counts.for_each(|name, count| found.push((name.to_string(), count)));
-    found
-}
-
 /// The values of a row, from the first on.
 pub(super) struct Values<'r> {
     rows: &'r Rows,
@@ -551,7 +419,7 @@ impl<'r> Iterator for Values<'r> {
                 let count = take_leb(bytes);
                 let all = *bytes;
                 skip_counts(bytes, count);
-                Value::Counts(Counts(CountsAs::Bytes(count, all)))
+                Value::Counts(Counts::written(count, all))
             }
             INTEGER..FROM_BASE => Value::Integer(take_integer(bytes, kind - INTEGER).into()),
             FROM_BASE..SMALL => {
@@ -590,13 +458,13 @@ fn take_integer(bytes: &mut &[u8], more: u8) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 
-fn take_leb(bytes: &mut &[u8]) -> u64 {
+pub(super) fn take_leb(bytes: &mut &[u8]) -> u64 {
     let (number, rest) = bytes.split_at(leb128_len(bytes).unwrap_or(0));
     *bytes = rest;
     leb128_u64(number, false).unwrap_or(0)
 }
 
-fn take_text<'r>(bytes: &mut &'r [u8]) -> &'r str {
+pub(super) fn take_text<'r>(bytes: &mut &'r [u8]) -> &'r str {
     let len = take_leb(bytes) as usize;
     let (text, rest) = bytes.split_at(len);
     *bytes = rest;

@@ -9,9 +9,9 @@ use tracemill_semantics::states::{
 
 use super::forms::{Form, SPANS, SUMS, SUMS_OF_THREADS};
 use super::ledger::{Account, Describe, Ledger, rows_of};
-use super::rows::Value;
 use super::spans::{self, More, NO_KEY, Naming, Spans};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Report, duration, key_value, thread_key, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {

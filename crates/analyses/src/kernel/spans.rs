@@ -8,8 +8,9 @@ use tracemill_semantics::states::{Map, Ns};
 use super::asked::{Asked, View};
 use super::duration;
 use super::ledger::{Account, Closed, Ledger};
-use super::rows::{Counts, Rows, Source, Value};
+use super::rows::{Rows, Source};
 use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
+use super::value::{Counts, Value};
 use crate::durations::Durations;
 
 /// The percentiles of all statistics.

@@ -11,10 +11,11 @@ use tracemill_semantics::{Concept, Field};
 
 use super::forms::{CPU_ROWS, DISK_ROWS, Form, THREAD_ROWS};
 use super::latest::Latest;
-use super::rows::{Rows, Value};
+use super::rows::Rows;
 use super::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use super::state_rows::{NO_PLACE, StateRows, What};
 use super::table::{Cell, Column, Order, Table, Unit};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Report};
 
 pub(super) const KNOWN: Known = Known {

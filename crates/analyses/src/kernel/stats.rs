@@ -8,9 +8,10 @@ use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machin
 
 use super::forms::{Form, SUMS};
 use super::ledger::{self, Account, Closed, Ledger};
-use super::rows::{Rows, Source, Value};
+use super::rows::{Rows, Source};
 use super::spans::{More, NO_KEY, Names};
 use super::table::{Cell, Column, Order, Table, Unit};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Report, key_value};
 
 pub(super) const KNOWN: Known = Known {

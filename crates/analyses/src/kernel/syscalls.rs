@@ -9,9 +9,9 @@ use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
 use super::forms::{Form, SPANS};
 use super::ledger::Account;
-use super::rows::Value;
 use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thread_values};
 
 pub(super) const KNOWN: Known = Known {

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Ns;
 
-use super::rows::{Rows, Value};
+use super::rows::Rows;
 use super::state_rows::StateRows;
+use super::value::Value;
 
 /// A value of a table.
 #[derive(Clone, PartialEq, Debug)]

@@ -20,9 +20,9 @@ pub use definitions::{Definition, Definitions, Written};
 
 use super::forms::{Form, PERIODS};
 use super::ledger::Account;
-use super::rows::Value;
 use super::spans::{Extra, Key, More, Naming, Spans};
 use super::table::{Cell, Column, Listed, Table, Unit, listed};
+use super::value::Value;
 use super::{Analysis, Asked, Known, Needs, Report, duration};
 use definitions::{Bound, End, Part, Periods};
 
