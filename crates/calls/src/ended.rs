@@ -1,10 +1,10 @@
-//! Calls one by one, each when it has ended or cannot end any more.
+//! Calls one by one, each when it has ended or cannot end any more. Times without processor are calls too.
 //!
 //! For those who want a row of each call: what is kept of it is what stands on the stacks.
 
 use tracemill_format::calls::{CallKind, CallRecord};
 
-use crate::follow::{FastStep, Follower};
+use crate::follow::{CallChange, FastStep, Follower};
 
 /// A call that is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +29,8 @@ pub struct Ended {
     pub taken: Option<u64>,
     /// The ns that calls made from it took whose ends are there.
     pub inside: u64,
+    /// Is it a time without processor?
+    pub is_wait: bool,
     /// Texts of its records, where some were made.
     pub texts: Option<Box<Texts>>,
 }
@@ -52,8 +54,11 @@ impl Ended {
 
 /// Decides which records are wanted.
 pub trait Wanted {
-    /// Are all of them, and have they no texts?
+    /// Are all of them?
     fn is_everything(&self) -> bool;
+
+    /// May some of them have texts?
+    fn has_texts(&self) -> bool;
 
     /// The text of a record, where there is one; `None` when the record is not wanted.
     fn take(&mut self, record: &CallRecord) -> Option<Option<String>>;
@@ -66,6 +71,10 @@ pub struct Everything;
 impl Wanted for Everything {
     fn is_everything(&self) -> bool {
         true
+    }
+
+    fn has_texts(&self) -> bool {
+        false
     }
 
     fn take(&mut self, _: &CallRecord) -> Option<Option<String>> {
@@ -90,6 +99,7 @@ struct Open {
     inside: u64,
     symbol: u32,
     cpu: Option<u16>,
+    is_wait: bool,
     around: Around,
     texts: Option<Box<Texts>>,
 }
@@ -126,8 +136,9 @@ fn around(stack: &[Option<Open>]) -> Around {
 impl Open {
     #[inline]
     fn ended(self, task: u32, taken: Option<u64>) -> Ended {
-        let Open { number, address, begin, inside, symbol, cpu, around: Around { parent, depth, .. }, texts } = self;
-        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, texts }
+        let Open { number, address, begin, inside, symbol, cpu, is_wait, around, texts } = self;
+        let Around { parent, depth, .. } = around;
+        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside, is_wait, texts }
     }
 }
 
@@ -153,8 +164,9 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         }
         let around = around(stack);
         let &CallRecord { symbol, address, cpu, time: begin, .. } = record;
+        let is_wait = record.kind == CallKind::Event;
         let texts = entry.map(|entry| Box::new(Texts { entry: Some(entry), exit: None }));
-        stack.push(Some(Open { number, address, begin, inside: 0, symbol, cpu, around, texts }));
+        stack.push(Some(Open { number, address, begin, inside: 0, symbol, cpu, is_wait, around, texts }));
     }
 
     /// A call that makes none itself, and whose end follows it.
@@ -166,8 +178,13 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         let stack = &mut self.tasks[task as usize];
         let Around { below, parent, depth } = around(stack);
         add_inside(stack, below, taken);
-        let (taken, texts) = (Some(taken), None);
-        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, texts }
+        let (taken, is_wait, texts) = (Some(taken), false, None);
+        Ended { number, parent, depth, task, symbol, address, cpu, begin, taken, inside: 0, is_wait, texts }
+    }
+
+    /// Is a call of a task open?
+    fn is_in_call(&self, task: u32) -> bool {
+        self.tasks[task as usize].iter().any(Option::is_some)
     }
 
     /// Ends what stands at a place and above it, without a word of it.
@@ -186,7 +203,8 @@ impl<N: Fn(u64) -> i128> Stacks<N> {
         let stack = &mut self.tasks[task as usize];
         let ended = if stack.len() > place { stack.pop().flatten() } else { None };
         let Some(mut open) = ended else { return };
-        if open.address != record.address && open.symbol != record.symbol {
+        let is_other_function = open.address != record.address && open.symbol != record.symbol;
+        if open.is_wait != (record.kind == CallKind::Event) || is_other_function {
             return see(open.ended(task, None));
         }
         let taken = self.taken(open.begin, record.time);
@@ -219,7 +237,8 @@ pub fn follow(
 ) -> Option<u64> {
     let tasks = follower.source.tasks().len();
     let mut stacks = Stacks { tasks: (0..tasks).map(|_| Vec::new()).collect(), next: 0, ns };
-    let has_fast_path = wanted.is_everything() && follower.has_fast_path();
+    let is_whole = wanted.is_everything();
+    let has_fast_path = is_whole && !wanted.has_texts() && follower.has_fast_path();
     let mut is_over = false;
     while !is_over {
         for _ in 0..STEPS {
@@ -234,13 +253,15 @@ pub fn follow(
             let Some(text) = wanted.take(&record) else { continue };
             let (task, place) = (record.task, shown.place.max(0) as usize);
             let mut see = |call| to.take(call);
-            let is_exit = record.kind == CallKind::Exit;
+            let change = CallChange::of(&record);
             // What is above has ended without a word.
-            stacks.abandon(task, place + usize::from(is_exit), &mut see);
-            match record.kind {
-                CallKind::Exit => stacks.end(&record, place, text, &mut see),
-                CallKind::Entry => stacks.begin(&record, place, text),
-                CallKind::Event | CallKind::Lost => {}
+            stacks.abandon(task, place + usize::from(matches!(change, Some(CallChange::End(_)))), &mut see);
+            match change {
+                Some(CallChange::End(_)) => stacks.end(&record, place, text, &mut see),
+                Some(CallChange::Call(_)) => stacks.begin(&record, place, text),
+                // Where calls are left out, so are the times without processor inside of them.
+                Some(CallChange::Wait(..)) if is_whole || stacks.is_in_call(task) => stacks.begin(&record, place, text),
+                Some(CallChange::Wait(..)) | None => {}
             }
         }
         if !to.goes_on(follower) {

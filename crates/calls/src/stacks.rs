@@ -5,10 +5,10 @@
 
 use std::collections::HashMap;
 
-use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, CallSource, Findings, event_id};
+use tracemill_format::calls::{CallKind, CallRecord, CallSource, Findings};
 use tracemill_format::open_calls::{Level, OpenCalls};
 
-use crate::follow::{Follower, PREEMPTED, SCHEDULE, Special, special};
+use crate::follow::{CallChange, Follower, Special, special};
 use crate::graph::is_forked;
 use crate::names::Names;
 use crate::parts::{self, Moment};
@@ -85,7 +85,7 @@ impl Stacks {
             stacks.record(&mut follower, &record, is_shown);
         }
         for at in 0..stacks.tasks.len() {
-            stacks.count(at, follower.last_of(at));
+            stacks.count(at, follower.end_of(at));
         }
         let findings = follower.take_findings();
         (stacks, findings)
@@ -121,34 +121,27 @@ impl Stacks {
     fn record(&mut self, follower: &mut Follower<'_>, record: &CallRecord, is_shown: bool) {
         let at = record.task as usize;
         let met = follower.moment(at, record.time);
-        let is_kernel = record.origin == CallOrigin::Kernel;
-        let of_call = Level { is_kernel, depth: record.depth.into() };
-        // Nothing is called while a task has no processor.
-        let of_wait = Level { is_kernel: true, depth: u64::MAX };
-        match (record.kind, record.address) {
-            (CallKind::Entry, address) => {
-                let is_shown = is_shown && !follower.is_skipped_library_call(record.symbol, address);
-                let name = self.names.of_symbol(follower, record.symbol, address);
-                let stack = self.begin(at, met, of_call, name, is_shown);
+        let Some(change) = CallChange::of(record) else { return };
+        let level = change.level();
+        match change {
+            CallChange::Call(_) => {
+                let is_shown = is_shown && !follower.is_skipped_library_call(record.symbol, record.address);
+                let name = self.names.of_symbol(follower, record.symbol, record.address);
+                let stack = self.begin(at, met, level, name, is_shown);
                 if is_shown && special(&self.names[name]) == Special::Fork {
-                    self.forks.push((stack, address, follower.source.tasks()[at].pid));
+                    self.forks.push((stack, record.address, follower.source.tasks()[at].pid));
                 }
             }
-            (CallKind::Exit, address) => {
-                if !self.end(at, record.time, of_call) {
-                    self.end_of_parent(at, address, follower.source.tasks()[at].parent);
-                }
-            }
-            (CallKind::Event, event_id::SCHED_OUT | event_id::SCHED_OUT_PREEMPTED) => {
-                let is_preempted = record.address == event_id::SCHED_OUT_PREEMPTED;
-                let name = self.names.number(if is_preempted { PREEMPTED } else { SCHEDULE });
-                let stack = self.begin(at, met, of_wait, name, is_shown);
+            CallChange::Wait(_, name) => {
+                let name = self.names.number(name);
+                let stack = self.begin(at, met, level, name, is_shown);
                 self.list[stack].is_wait |= is_shown;
             }
-            (CallKind::Event, event_id::SCHED_IN) => {
-                self.end(at, record.time, of_wait);
+            CallChange::End(_) => {
+                if !self.end(at, record.time, level) && record.kind == CallKind::Exit {
+                    self.end_of_parent(at, record.address, follower.source.tasks()[at].parent);
+                }
             }
-            (CallKind::Event | CallKind::Lost, _) => {}
         }
     }
 

@@ -368,7 +368,11 @@ struct WithTexts;
 
 impl Wanted for WithTexts {
     fn is_everything(&self) -> bool {
-        false
+        true
+    }
+
+    fn has_texts(&self) -> bool {
+        true
     }
 
     fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {

@@ -83,7 +83,7 @@ fn strict_gives_the_events_before_a_bad_header() {
 #[test]
 fn options_of_the_drafts_are_checked() {
     let folder = trace();
-    folder.run("print t --key-file nothing").ends(2, &["--key-file nothing cannot be read"]);
+    folder.run("print t --key-file nothing").ends(2, &["--key-file names `nothing`: there is no such file or folder"]);
     folder.run("print t --max-expanded much").ends(2, &["`much` is no number for --max-expanded"]);
     let run = folder.run("print t --no-verify --clock-frequency 1000 --clock-offset 1 --format jsonl").ends(0, &[]);
     assert!(run.stdout.starts_with("{\"ns\":1010000000,\"cycles\":10,"), "{}", run.stdout);

@@ -29,7 +29,7 @@ fn lines_answer_commands() {
     let (status, out, err) = tui(&["--plain", "--clock-gmt", &demo("../calls/tasting")], "3\ns\nq\n");
     assert_eq!((status, &*err), (Some(0), ""));
     assert!(out.starts_with("events: 1 of 201 events\n"), "{out}");
-    let reports: Vec<&str> = out.split("report: 25 names\n").skip(1).collect();
+    let reports: Vec<&str> = out.split("report: 27 names\n").skip(1).collect();
     let functions = |report: &str| -> Vec<String> {
         report.lines().skip(1).filter_map(|line| line.split("  ").last().map(str::to_string)).collect()
     };

@@ -135,8 +135,14 @@ impl<'a> TraceCalls<'a> {
         let has_all_classes = self.selection.classes.get(self.trace).is_none_or(Option::is_none);
         let is_whole = self.streams.len() == all && has_all_classes && self.filter.is_none();
         // Records that are made of events are those of the wanted ones.
-        let needs_events = values.is_some() || matches!(self.source, Source::Records(_)) && !is_whole;
-        WantedRecords { calls: self, halves: needs_events.then(|| Halves::new(self, values)) }
+        let has_all = matches!(self.source, Source::Events(_)) || is_whole;
+        let has_texts = values.is_some();
+        WantedRecords {
+            calls: self,
+            has_all,
+            has_texts,
+            halves: (has_texts || !has_all).then(|| Halves::new(self, values)),
+        }
     }
 }
 
@@ -146,14 +152,23 @@ pub type Values<'v> = Box<dyn FnMut(&Event<'_>) -> Option<String> + 'v>;
 /// Decides which records of calls are wanted: they are asked for in their order.
 pub struct WantedRecords<'a> {
     calls: &'a TraceCalls<'a>,
+    /// Is every record of the wanted times wanted?
+    has_all: bool,
+    /// Are texts made of records?
+    has_texts: bool,
     /// The wanted events, where records do not come of these alone.
     halves: Option<Halves<'a>>,
 }
 
 impl WantedRecords<'_> {
-    /// Are all records wanted, and are no texts made of them?
+    /// Are all records wanted?
     pub fn is_everything(&self) -> bool {
-        self.halves.is_none() && self.calls.between == (i128::MIN, i128::MAX)
+        self.has_all && self.calls.between == (i128::MIN, i128::MAX)
+    }
+
+    /// Are texts made of some records?
+    pub fn has_texts(&self) -> bool {
+        self.has_texts
     }
 
     /// Is a record wanted? Only calls are left out.

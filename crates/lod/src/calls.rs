@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use tracemill_calls::CallOptions;
-use tracemill_calls::follow::Follower;
+use tracemill_calls::follow::{CallChange, Follower};
 use tracemill_engine::collector::Collector;
 use tracemill_engine::session::Session;
 use tracemill_engine::trace_calls::TraceCalls;
-use tracemill_format::calls::{CallKind, CallOrigin};
-use tracemill_format::open_calls::{Level, OpenCalls};
+use tracemill_format::open_calls::OpenCalls;
 use tracemill_model::error::Error;
 
 use crate::lane::{End, Frame, Kept, Lane, Step};
@@ -39,6 +38,42 @@ pub struct Task {
     pub calls: u64,
     /// Most calls that are open at once.
     pub depth: u64,
+    /// When it ends: calls without an end last until then.
+    pub end: i64,
+}
+
+/// What says how a call is named: an address only where there is no symbol.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum NameKey {
+    Symbol(u32),
+    Address(u64),
+    Wait(&'static str),
+}
+
+/// The numbers of names.
+struct NumbersOfNames(HashMap<String, u32>);
+
+impl NumbersOfNames {
+    /// The number of a name in a list beside that of modules. Functions of one name stand together.
+    fn number(
+        &mut self,
+        (names, modules): (&mut Vec<String>, &mut Vec<Option<String>>),
+        name: String,
+        module: Option<String>,
+    ) -> u32 {
+        if let Some(&at) = self.0.get(&name) {
+            let own = &mut modules[at as usize];
+            if *own != module {
+                *own = None;
+            }
+            return at;
+        }
+        let at = names.len() as u32;
+        names.push(name.clone());
+        modules.push(module);
+        self.0.insert(name, at);
+        at
+    }
 }
 
 /// The calls of a session. They take some five bytes each, most of them in a file when there are many, and what shows them from
@@ -53,7 +88,7 @@ pub struct Calls {
     pub modules: Vec<Option<String>>,
     /// The time of the first call.
     pub begin: i64,
-    /// The time of the last record: calls without an end last until then.
+    /// The time of the last begin or end of a call.
     pub end: i64,
     /// Errors of reading while calls were followed.
     pub faults: Vec<Error>,
@@ -65,7 +100,8 @@ pub struct Calls {
     levels: Vec<Option<Levels>>,
 }
 
-/// Follows the calls of all traces: those that a format offers as such, and those of events. `None` when there are none, or
+/// Follows the calls of all traces: those that a format offers as such, and those of events. Times without processor are calls,
+/// as they are for all commands that follow calls. `None` when there are none, or
 /// when [`Progress::stop`] was set. Begins and ends that are not within the times of the selection are as if they were not
 /// there, but for the begins of calls that are open when it begins; so are those of other streams, and of events that do not
 /// match the filter. Wide buckets are counted from `origin`.
@@ -114,7 +150,7 @@ impl Calls {
         let names = source.last_names();
         self.tasks.extend(source.tasks().iter().zip(&names).map(|(task, name)| {
             let name = String::from_utf8_lossy(name).into_owned();
-            Task { trace, tid: task.tid, name, calls: 0, depth: 0 }
+            Task { trace, tid: task.tid, name, calls: 0, depth: 0, end: i64::MIN }
         }));
         self.lanes.resize_with(self.tasks.len(), Lane::default);
         // Of each open call, whether it is shown.
@@ -123,9 +159,9 @@ impl Calls {
         let mut depths: Vec<u64> = vec![0; open.len()];
         // Those that began before all that is wanted.
         let mut early: Vec<Vec<(i64, u32)>> = vec![Vec::new(); open.len()];
-        let mut of_symbol: HashMap<(u32, u64), u32> = HashMap::new();
-        let mut of_name: HashMap<String, u32> =
-            self.names.iter().zip(0..).map(|(name, at)| (name.clone(), at)).collect();
+        let mut of_symbol: HashMap<NameKey, u32> = HashMap::new();
+        let is_whole = wanted.is_everything();
+        let mut of_name = NumbersOfNames(self.names.iter().zip(0..).map(|(name, at)| (name.clone(), at)).collect());
         let mut follower = Follower::new(source, CallOptions::default());
         let mut count = 0u64;
         while let Some(record) = follower.next() {
@@ -138,10 +174,11 @@ impl Calls {
             }
             let is_shown = follower.step(&record).is_some();
             let at = record.task as usize;
-            let Some(of_task) = open.get_mut(at).filter(|_| record.is_call() && wanted.has(&record)) else { continue };
+            let Some(change) = CallChange::of(&record).filter(|_| wanted.has(&record)) else { continue };
+            let Some(of_task) = open.get_mut(at) else { continue };
             let (lane, task) = (&mut self.lanes[first_task + at], &mut self.tasks[first_task + at]);
             let segments = &mut self.segments;
-            let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
+            let level = change.level();
             let time = of.ns(record.time);
             if time > last {
                 continue;
@@ -160,25 +197,26 @@ impl Calls {
                     }
                 }
             }
-            if record.kind == CallKind::Exit || !of_task.begin(Some(level), is_shown) || !is_shown {
+            let key = match change {
+                CallChange::End(_) => continue,
+                // Where calls are left out, so are the times without processor inside of them.
+                CallChange::Wait(..) if !is_whole && of_task.is_empty() => continue,
+                CallChange::Wait(_, name) => NameKey::Wait(name),
+                CallChange::Call(_) if record.symbol == 0 => NameKey::Address(record.address),
+                CallChange::Call(_) => NameKey::Symbol(record.symbol),
+            };
+            if !of_task.begin(Some(level), is_shown) || !is_shown {
                 continue;
             }
-            // A name of its own says what the address is only without a symbol.
-            let key = (record.symbol, if record.symbol == 0 { record.address } else { 0 });
             let name = *of_symbol.entry(key).or_insert_with(|| {
-                let symbol = source.symbol(record.symbol, record.address);
-                let known = self.names.len();
-                let name = *of_name.entry(symbol.name).or_insert_with_key(|name| {
-                    self.names.push(name.clone());
-                    self.modules.push(symbol.module.clone());
-                    self.names.len() as u32 - 1
-                });
-                // Functions of one name stand together.
-                let module = &mut self.modules[name as usize];
-                if (name as usize) < known && *module != symbol.module {
-                    *module = None;
-                }
-                name
+                let (name, module) = match key {
+                    NameKey::Wait(name) => (name.to_string(), None),
+                    NameKey::Address(_) | NameKey::Symbol(_) => {
+                        let symbol = source.symbol(record.symbol, record.address);
+                        (symbol.name, symbol.module)
+                    }
+                };
+                of_name.number((&mut self.names, &mut self.modules), name, module)
             });
             depths[at] += 1;
             if is_early {
@@ -189,6 +227,8 @@ impl Calls {
             }
         }
         for (at, early) in early.into_iter().enumerate() {
+            let end = of.ns(follower.end_of(at)).min(last);
+            self.tasks[first_task + at].end = end.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
             let depth = early.len() as u64;
             let lane = &mut self.lanes[first_task + at];
             early.into_iter().for_each(|(begin, name)| lane.begin(begin, name, &mut self.segments));
@@ -212,12 +252,13 @@ impl Calls {
         to.step(self.begin);
         to.step(self.end);
         to.size(self.tasks.len());
-        for (at, Task { trace, tid, name, calls, depth }) in self.tasks.iter().enumerate() {
+        for (at, Task { trace, tid, name, calls, depth, end }) in self.tasks.iter().enumerate() {
             to.size(*trace);
             to.step(*tid);
             to.bytes(name.as_bytes())?;
             to.number(*calls);
             to.number(*depth);
+            to.step(*end);
             self.lanes[at].write(&self.segments, to)?;
             to.number(self.levels[at].is_some().into());
             self.levels[at].iter().try_for_each(|levels| levels.write(to))?;
@@ -235,7 +276,8 @@ impl Calls {
         (calls.begin, calls.end) = (from.step()?, from.step()?);
         for _ in 0..from.count()? {
             let (trace, tid, name) = (from.below(source.session.traces.len())?, from.step()?, from.text()?);
-            calls.tasks.push(Task { trace, tid, name, calls: from.number()?, depth: from.number()? });
+            let (of_task, depth, end) = (from.number()?, from.number()?, from.step()?);
+            calls.tasks.push(Task { trace, tid, name, calls: of_task, depth, end });
             calls.lanes.push(Lane::read(from, calls.names.len(), &mut calls.segments, file)?);
             calls.levels.push(if from.flag()? { Some(Levels::read(from, calls.names.len())?) } else { None });
         }
@@ -285,11 +327,11 @@ impl Calls {
     }
 
     /// The ns of a call inside of a range; `None` when it does not overlap that.
-    fn inside(&self, frame: &Frame, end: End, (begin, last): (i64, i64)) -> Option<i64> {
+    fn inside(&self, task: usize, frame: &Frame, end: End, (begin, last): (i64, i64)) -> Option<i64> {
         let end = match end {
             End::At(time) => time,
             End::Later => i64::MAX,
-            End::Never => self.end.max(frame.begin),
+            End::Never => self.tasks[task].end.max(frame.begin),
         };
         (frame.begin <= last && end >= begin).then(|| end.min(last).saturating_sub(frame.begin.max(begin)).max(0))
     }
@@ -306,11 +348,11 @@ impl Calls {
             (0..self.names.len()).map(|name| OfFunction { name: name as u32, ..OfFunction::default() }).collect();
         // Of each open call, the ns of the calls that it made inside of the range.
         let mut inner: Vec<i64> = Vec::new();
-        self.each(range, tasks, is_over, |_, step| match step {
+        self.each(range, tasks, is_over, |task, step| match step {
             Step::Begin(_) => inner.push(0),
             Step::End(frame, _, end) => {
                 let of_inner = inner.pop().unwrap_or(0);
-                let Some(inside) = self.inside(&frame, end, range) else { return };
+                let Some(inside) = self.inside(task, &frame, end, range) else { return };
                 inner.last_mut().into_iter().for_each(|around| *around += inside);
                 let row = &mut rows[frame.name as usize];
                 row.calls += 1;
@@ -367,10 +409,10 @@ impl Calls {
         let mut known: HashMap<(usize, u32), usize> = HashMap::new();
         // Of each open call: its name, its stack when that is known, and the ns of the calls that it made.
         let mut open: Vec<(u32, Option<usize>, i64)> = Vec::new();
-        self.each(range, tasks, is_over, |_, step| match step {
+        self.each(range, tasks, is_over, |task, step| match step {
             Step::Begin(frame) => open.push((frame.name, None, 0)),
             Step::End(frame, depth, end) => {
-                if let Some(inside) = self.inside(&frame, end, range) {
+                if let Some(inside) = self.inside(task, &frame, end, range) {
                     // What it stands on overlaps the range too.
                     let first = open.iter().rposition(|(_, stack, _)| stack.is_some()).map_or(0, |place| place + 1);
                     for place in first..open.len() {

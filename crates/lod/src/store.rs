@@ -23,7 +23,7 @@ use crate::states::States;
 use crate::timeline::{Source, Timeline};
 
 /// The bytes begin with this; the number changes with the form of the rest.
-const MAGIC: &[u8] = b"tracemill index 4\n";
+const MAGIC: &[u8] = b"tracemill index 5\n";
 
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 1 << 16;

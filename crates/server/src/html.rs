@@ -177,16 +177,19 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
         }
     }
     let index = shared.index();
+    let origin = shared.timeline().origin;
+    let since = |time: i64| answers::ns(i128::from(time) - origin);
     let modules = shared.calls().map_or(&[][..], |calls| &calls.modules);
     let (functions, tasks) = match shared.calls() {
         Some(calls) => {
-            let task = |at: usize| json!({ "trace": calls.tasks[at].trace, "of": base_of(shared, calls, at) });
+            let task = |at: usize| {
+                let task = &calls.tasks[at];
+                json!({ "trace": task.trace, "of": base_of(shared, calls, at), "end": since(task.end) })
+            };
             (calls.names.clone(), (0..calls.tasks.len()).map(task).collect())
         }
         None => (Vec::new(), Vec::new()),
     };
-    let origin = shared.timeline().origin;
-    let since = |time: Option<i64>| time.map(|time| answers::ns(i128::from(time) - origin));
     let of_states = shared.states();
     json!({
         "session": session,
@@ -198,7 +201,6 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
         "functions": functions,
         "modules": modules,
         "tasks": tasks,
-        "calls_end": since(shared.calls().map(|calls| calls.end)),
         "states": of_states.map_or(Vec::new(), |of| (0..of.states.tracks.len()).map(|at| of.id(at)).collect()),
         "state_names": of_states.map_or(&[][..], |of| &of.states.names),
     })

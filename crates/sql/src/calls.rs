@@ -217,6 +217,10 @@ impl Wanted for Chosen<'_> {
         self.0.is_everything()
     }
 
+    fn has_texts(&self) -> bool {
+        self.0.has_texts()
+    }
+
     fn take(&mut self, record: &CallRecord) -> Option<Option<String>> {
         self.0.take(record)
     }
@@ -339,7 +343,8 @@ impl OfTrace<'_> {
                     cells.put(call.task + 1, || Some(String::from_utf8_lossy(&task(call).name).into_owned()));
                 }),
                 Column::Symbol => calls.for_each(|call| {
-                    cells.put(call.symbol, || Some(source.symbol(call.symbol, call.address).name));
+                    let symbol = || source.symbol(call.symbol, call.address).name;
+                    cells.put(call.symbol, || (!call.is_wait).then(symbol));
                 }),
                 Column::Lib => calls.for_each(|call| {
                     cells.put(call.symbol, || follower.known(call.symbol, call.address).symbol.module.clone());

@@ -24,7 +24,8 @@ export class Answers {
   private readonly ofBase: number[][];
   /** Of each call, by task: the call that made it, or -1, and ns of the calls that it made. */
   private readonly inner: { parent: Int32Array; inner: Float64Array }[];
-  private readonly callsEnd: number;
+  /** By task. */
+  private readonly callsEnd: number[];
 
   constructor(private readonly pack: Pack) {
     const { head, kinds, times } = pack;
@@ -35,7 +36,7 @@ export class Answers {
     for (const own of this.ofBase) if (own.some((event, i) => i > 0 && times[own[i - 1]!]! > times[event]!)) own.sort((a, b) => times[a]! - times[b]! || a - b);
     const relative = (ns: string | null): number => (ns === null ? 0 : Number(BigInt(ns) - pack.origin));
     [this.first, this.last] = [relative(head.session.begin), relative(head.session.end)];
-    this.callsEnd = head.calls_end === null ? 0 : Number(head.calls_end);
+    this.callsEnd = head.tasks.map((task) => Number(task.end));
     this.inner = pack.calls.map((calls) => nested(calls));
   }
 
@@ -366,8 +367,8 @@ export class Answers {
   }
 
   /** Ns of a call inside of a range; null when it does not overlap it. */
-  private inside(begin: number, end: number, [from, to]: Range): number | null {
-    const until = Number.isFinite(end) ? end : Math.max(this.callsEnd, begin);
+  private inside(task: number, begin: number, end: number, [from, to]: Range): number | null {
+    const until = Number.isFinite(end) ? end : Math.max(this.callsEnd[task]!, begin);
     return begin <= to && until >= from ? Math.max(Math.min(until, to) - Math.max(begin, from), 0) : null;
   }
 
@@ -379,7 +380,7 @@ export class Answers {
       const { parent } = this.inner[task]!;
       for (let i = 0; i < calls.count; i++) {
         const [begin, end] = [calls.begin[i]!, calls.end[i]!];
-        const inside = this.inside(begin, end, range);
+        const inside = this.inside(task, begin, end, range);
         if (inside === null) continue;
         const row = rows[calls.name[i]!]!;
         row.calls++;
@@ -425,7 +426,7 @@ export class Answers {
         return (nodeOf[call] = at);
       };
       for (let i = 0; i < calls.count; i++) {
-        const inside = this.inside(calls.begin[i]!, calls.end[i]!, range);
+        const inside = this.inside(task, calls.begin[i]!, calls.end[i]!, range);
         if (inside === null) continue;
         const at = node(i), below = nodes[nodes[at]!.parent]!;
         nodes[at]!.calls++;

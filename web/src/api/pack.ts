@@ -13,8 +13,8 @@ export interface Head {
   functions: string[];
   /** Of each function, where it is from. */
   modules: (string | null)[];
-  tasks: { trace: number; of: number | null }[];
-  calls_end: string | null;
+  /** Calls without an end last until the end of their task. */
+  tasks: { trace: number; of: number | null; end: string }[];
   states: string[];
   state_names: string[];
 }

@@ -36,7 +36,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("share", "part of the range"),
     ("status", "idle, user, syscall, trap, kernel, irq, softirq or unknown"),
     ("state", "WAIT_FORK, WAIT_CPU, WAIT, RUN/.., INTERRUPTED, EXIT or ZOMBIE"),
-    ("path.state", "running, wait_cpu, blocked, .. or what ended the wait: disk, network, timer, .."),
+    ("path.state", "running, wait_cpu, blocked, .. or what ended the wait: disk, timer"),
     ("dev", "number of the disk"),
     ("disk", "name of the disk"),
     ("waiting", "requests that wait to be issued"),

@@ -5,6 +5,7 @@
 //! says the depth. A time without processor counts as a call on the stack.
 
 mod begin;
+mod change;
 mod fast;
 mod names;
 mod order;
@@ -21,6 +22,7 @@ pub(crate) use begin::{between, between_of_all};
 pub(crate) use fast::FastStep;
 pub(crate) use names::{PREEMPTED, SCHEDULE, Special, special};
 
+pub use change::CallChange;
 pub use names::Known;
 pub use stack::{Frame, TaskState};
 pub use step::Shown;

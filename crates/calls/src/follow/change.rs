@@ -1,0 +1,43 @@
+//! The effect of records on the open calls of their task, for all that nest calls by the depths that records state.
+
+use tracemill_format::calls::{CallKind, CallOrigin, CallRecord, event_id};
+use tracemill_format::open_calls::Level;
+
+use super::names::{PREEMPTED, SCHEDULE};
+
+/// The effect of a record on the open calls of its task.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CallChange {
+    /// A function is called.
+    Call(Level),
+    /// A time without processor begins. It counts as a call of what has this name.
+    Wait(Level, &'static str),
+    /// The calls at a level and above it end.
+    End(Level),
+}
+
+/// Nothing is called while a task has no processor.
+const OF_WAIT: Level = Level { is_kernel: true, depth: u64::MAX };
+
+impl CallChange {
+    /// The effect of a record; `None` when calls stay open as they are.
+    #[inline]
+    pub fn of(record: &CallRecord) -> Option<CallChange> {
+        let level = Level { is_kernel: record.origin == CallOrigin::Kernel, depth: record.depth.into() };
+        match (record.kind, record.address) {
+            (CallKind::Entry, _) => Some(CallChange::Call(level)),
+            (CallKind::Exit, _) => Some(CallChange::End(level)),
+            (CallKind::Event, event_id::SCHED_OUT) => Some(CallChange::Wait(OF_WAIT, SCHEDULE)),
+            (CallKind::Event, event_id::SCHED_OUT_PREEMPTED) => Some(CallChange::Wait(OF_WAIT, PREEMPTED)),
+            (CallKind::Event, event_id::SCHED_IN) => Some(CallChange::End(OF_WAIT)),
+            (CallKind::Event | CallKind::Lost, _) => None,
+        }
+    }
+
+    /// The level at which open calls are over.
+    #[inline]
+    pub fn level(self) -> Level {
+        let (CallChange::Call(level) | CallChange::Wait(level, _) | CallChange::End(level)) = self;
+        level
+    }
+}
