@@ -304,17 +304,6 @@ fn counted(folder: &Folder) -> u64 {
     bytes.first_chunk().map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
-    // Ten minutes: a machine may be slow.
-    for _ in 0..120_000 {
-        if is_there() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    panic!("{what} did not happen");
-}
-
 #[test]
 fn calls_survive_a_kill_of_the_program() {
     let rounds = if std::env::var_os("TRACEMILL_LONG").is_some() { 100 } else { 4 };

@@ -65,6 +65,21 @@ fn processes_that_outlive_the_program_are_recorded_however_they_are_made() {
     }
 }
 
+/// With `--keep-pid` the recorder is no ancestor of them: it finds them by their environment.
+#[test]
+fn processes_that_outlive_a_program_that_keeps_its_id_are_recorded() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "outlives.c", "-pg -O1", "program") else { return };
+    for way in ["fork", "raw", "clone", "vfork", "spawn", "daemon", "chain", "closed"] {
+        let _ = fs::remove_dir_all(folder.path("o"));
+        let mut recorder = command();
+        recorder.current_dir(folder.path("")).args(["record", "--keep-pid", "-o", "o", "./program", way]);
+        assert_eq!(recorder.status().expect("it runs").code(), Some(0));
+        wait_for("the end of the recording", || folder.path("o/info").is_file() && !folder.path("o/.ring").exists());
+        assert_eq!(entries(&folder, "fib"), 1973, "{way}");
+    }
+}
+
 /// A child that this process has from before it became the recorder is nobody's descendant: recording does not wait for it.
 #[test]
 fn children_of_a_shell_that_becomes_the_recorder_are_not_waited_for() {

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::Duration;
 
 use crate::util::{Folder, command};
 
@@ -83,4 +84,15 @@ pub(crate) fn nesting(folder: &Folder, data: &str) -> String {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{data}");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     text.lines().filter(|line| !line.starts_with("task:")).flat_map(|line| [line, "\n"]).collect()
+}
+
+pub(crate) fn wait_for(what: &str, mut is_there: impl FnMut() -> bool) {
+    // Ten minutes: a machine may be slow.
+    for _ in 0..120_000 {
+        if is_there() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    panic!("{what} did not happen");
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tracemill_record::Bell;
 
-use crate::descendants::{self, Descendants, FollowedProcesses, RemainingProcess};
+use crate::descendants::{Descendants, FollowedProcesses, Heirs, RemainingProcess};
 use crate::folder::{self, Run};
 use crate::left_rings;
 use crate::rings::Rings;
@@ -204,7 +204,8 @@ pub fn record_beside(pid: u32, program: &Path, arguments: &[OsString], options: 
     let begin = Instant::now();
     let recording = Recording { program, folder, rings, library, begin, rate, _rings_lock: rings_lock };
     // How it ended only its parent knows.
-    recording.follow(arguments, FollowedProcesses::Process { pid, is_over: false }, options)
+    let heirs = Heirs::of(pid, FOLDER_VARIABLE, recording.folder.as_os_str());
+    recording.follow(arguments, FollowedProcesses::Process(heirs), options)
 }
 
 /// Runs a program that finds the library, and records nothing.
@@ -344,7 +345,7 @@ impl Recording {
     /// The program with what the library needs to know.
     fn command(&self, arguments: &[OsString], options: &Options, recorder: u32) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(arguments).env("TRACEMILL_CALLS", &self.folder).env("TRACEMILL_CALLS_RINGS", &self.rings);
+        command.args(arguments).env(FOLDER_VARIABLE, &self.folder).env("TRACEMILL_CALLS_RINGS", &self.rings);
         let slot = options.slot_bytes.next_power_of_two().clamp(4096, 16 << 20);
         let mut set = |name: &str, value: u64| {
             command.env(format!("TRACEMILL_CALLS_{name}"), value.to_string());
@@ -406,7 +407,7 @@ impl Recording {
             followed.look()?;
             // Before the rings: what a process wrote before it ended is there then.
             let were_over = followed.are_over();
-            let is_stopped = followed.is_program_over() && waiting.is_stopped(options);
+            let is_stopped = followed.is_program_over() && waiting.is_stopped(&followed, options);
             let rung = watch.rings.bell().map_or(0, Bell::rung);
             let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
                 // The program is to run to its end, and waits for nobody: the next look may succeed.
@@ -417,7 +418,7 @@ impl Recording {
                 break;
             }
             if is_stopped {
-                remaining = descendants::remaining();
+                remaining = followed.remaining();
                 watch.take_all();
                 break;
             }
@@ -438,6 +439,9 @@ impl Recording {
     }
 }
 
+/// The variable that tells programs the folder of their recording.
+const FOLDER_VARIABLE: &str = "TRACEMILL_CALLS";
+
 /// The time after the end of the program, while other processes go on.
 #[derive(Default)]
 struct WaitForOthers {
@@ -447,7 +451,7 @@ struct WaitForOthers {
 
 impl WaitForOthers {
     /// Is recording to end before them? Whoever runs the program is told of them after a while.
-    fn is_stopped(&mut self, options: &Options) -> bool {
+    fn is_stopped(&mut self, followed: &FollowedProcesses, options: &Options) -> bool {
         let Some(since) = self.since else {
             // An interrupt until now was for the program.
             options.stop.inspect(|stop| stop.store(false, Ordering::SeqCst));
@@ -456,7 +460,7 @@ impl WaitForOthers {
         };
         if !self.is_told && since.elapsed() >= TELL {
             self.is_told = true;
-            let remaining = descendants::remaining();
+            let remaining = followed.remaining();
             options.waits_for.filter(|_| !remaining.is_empty()).inspect(|tell| tell(&options.folder, &remaining));
         }
         options.stop.is_some_and(|stop| stop.load(Ordering::SeqCst))

@@ -5,10 +5,13 @@
 //! the kernel says when the last one has ended (`ECHILD`). This holds for raw system calls, for processes that close all
 //! descriptors, and for programs that do not load the library.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use rustix::process::{WaitId, WaitIdOptions, WaitOptions, set_child_subreaper, wait, waitid};
@@ -36,8 +39,8 @@ pub fn has_children() -> bool {
 pub(crate) enum FollowedProcesses {
     /// The program that this process started, and whatever came from it.
     Descendants(Descendants),
-    /// A process that is not this one's child.
-    Process { pid: u32, is_over: bool },
+    /// A process that is not this one's child, and those that have its environment.
+    Process(Heirs),
 }
 
 impl FollowedProcesses {
@@ -45,8 +48,8 @@ impl FollowedProcesses {
     pub(crate) fn look(&mut self) -> io::Result<()> {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.reap(),
-            FollowedProcesses::Process { pid, is_over } => {
-                *is_over = *is_over || crate::command::is_dead(*pid);
+            FollowedProcesses::Process(heirs) => {
+                heirs.look();
                 Ok(())
             }
         }
@@ -56,7 +59,7 @@ impl FollowedProcesses {
     pub(crate) fn status(&self) -> Option<ExitStatus> {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.status,
-            FollowedProcesses::Process { .. } => None,
+            FollowedProcesses::Process(_) => None,
         }
     }
 
@@ -64,7 +67,7 @@ impl FollowedProcesses {
     pub(crate) fn is_program_over(&self) -> bool {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.status.is_some() || descendants.are_over,
-            FollowedProcesses::Process { is_over, .. } => *is_over,
+            FollowedProcesses::Process(heirs) => heirs.is_program_over,
         }
     }
 
@@ -72,7 +75,7 @@ impl FollowedProcesses {
     pub(crate) fn killed_by_filter(&self) -> u32 {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.killed_by_filter,
-            FollowedProcesses::Process { .. } => 0,
+            FollowedProcesses::Process(_) => 0,
         }
     }
 
@@ -80,8 +83,73 @@ impl FollowedProcesses {
     pub(crate) fn are_over(&self) -> bool {
         match self {
             FollowedProcesses::Descendants(descendants) => descendants.are_over,
-            FollowedProcesses::Process { is_over, .. } => *is_over,
+            FollowedProcesses::Process(heirs) => heirs.are_over,
         }
+    }
+
+    /// Those that live, as far as the system lists them.
+    pub(crate) fn remaining(&self) -> Vec<RemainingProcess> {
+        match self {
+            FollowedProcesses::Descendants(_) => remaining(),
+            FollowedProcesses::Process(heirs) => heirs.remaining(),
+        }
+    }
+}
+
+/// A program that is not a child of this process, and the processes that have inherited its environment. Those that run with
+/// another one cannot be recorded: they do not load the library.
+pub(crate) struct Heirs {
+    program: u32,
+    /// A variable that only this recording sets.
+    variable: Vec<u8>,
+    looked: Option<Instant>,
+    /// Were there none at the last look?
+    are_none: bool,
+    is_program_over: bool,
+    are_over: bool,
+}
+
+/// Time between two looks at the environments of all processes.
+const LOOK_AT_HEIRS: Duration = Duration::from_millis(20);
+
+impl Heirs {
+    /// Those of a program in whose environment a variable has this value.
+    pub(crate) fn of(program: u32, name: &str, value: &OsStr) -> Heirs {
+        let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
+        Heirs { program, variable, looked: None, are_none: false, is_program_over: false, are_over: false }
+    }
+
+    fn look(&mut self) {
+        self.is_program_over = self.is_program_over || crate::command::is_dead(self.program);
+        if !self.is_program_over || self.are_over || self.looked.is_some_and(|at| at.elapsed() < LOOK_AT_HEIRS) {
+            return;
+        }
+        // A process may be made behind the place that a look has reached, and the one that made it end: look twice.
+        let are_none = self.remaining().is_empty();
+        self.are_over = self.are_none && are_none;
+        self.are_none = are_none;
+        self.looked = Some(Instant::now());
+    }
+
+    fn remaining(&self) -> Vec<RemainingProcess> {
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let numbers = processes.filter_map(|process| process.file_name().to_str()?.parse::<u32>().ok());
+        let has_it = |pid: &u32| {
+            let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            environment.split(|byte| *byte == 0).any(|variable| variable == self.variable)
+        };
+        let own = std::process::id();
+        let mut found: Vec<u32> =
+            numbers.filter(|pid| *pid != own && has_it(pid) && !crate::command::is_dead(*pid)).collect();
+        found.sort_unstable();
+        found.into_iter().map(RemainingProcess::of).collect()
+    }
+}
+
+impl RemainingProcess {
+    fn of(pid: u32) -> RemainingProcess {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        RemainingProcess { pid, name: name.trim_end_matches('\n').to_string() }
     }
 }
 
@@ -126,7 +194,7 @@ impl Descendants {
 }
 
 /// All descendants of this process that live, as far as the system lists them.
-pub(crate) fn remaining() -> Vec<RemainingProcess> {
+fn remaining() -> Vec<RemainingProcess> {
     let (mut found, mut parents) = (Vec::new(), vec![std::process::id()]);
     while let Some(parent) = parents.pop() {
         for pid in children(parent) {
@@ -134,8 +202,7 @@ pub(crate) fn remaining() -> Vec<RemainingProcess> {
             if crate::command::is_dead(pid) || found.iter().any(|known: &RemainingProcess| known.pid == pid) {
                 continue;
             }
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            found.push(RemainingProcess { pid, name: name.trim_end_matches('\n').to_string() });
+            found.push(RemainingProcess::of(pid));
             parents.push(pid);
         }
     }
