@@ -1,15 +1,8 @@
 //! Which form of a symbol's name is shown.
 
-use std::fmt;
-
-use cpp_demangle::{DemangleOptions, Symbol};
-
 use tracemill_format::Demangle;
 
-use super::demangle::{Parameter, end_of_templated_constructor, parameters_of_template, simple_name};
-
-/// Bytes of a name that is shown: substitutions could make a short symbol as long as anything.
-const MAX_NAME: usize = 64 << 10;
+use super::demangle::{full_cpp_name, simple_name};
 
 /// The name of a symbol in a form; one that is not mangled, or not understood, as it is.
 pub(super) fn shown(symbol: &str, form: Demangle) -> String {
@@ -21,201 +14,31 @@ pub(super) fn shown(symbol: &str, form: Demangle) -> String {
 }
 
 fn full_name(symbol: &str) -> Option<String> {
-    if symbol.starts_with("_R") {
+    if symbol.starts_with("_R") || is_legacy_rust(symbol) {
         return rustc_demangle::try_demangle(symbol).ok().map(|name| name.to_string());
     }
     if !symbol.starts_with("_Z") {
         return None;
     }
-    // The library takes the first parameter of a templated constructor for what it returns.
-    let with_return = end_of_templated_constructor(symbol).map(|end| {
-        let (name, parameters) = symbol.split_at(end);
-        format!("{name}v{parameters}")
-    });
-    let mut out = Limited(String::new());
-    let parsed = Symbol::new(with_return.as_deref().unwrap_or(symbol)).ok()?;
-    let options = DemangleOptions::default();
-    // Names inside of functions are shown without what those return.
-    let options = if symbol.starts_with("_ZZ") { options.no_return_type() } else { options };
-    parsed.structured_demangle(&mut out, &options).ok()?;
-    let text =
-        parameters_of_template(symbol).and_then(|parameters| with_references(&out.0, &parameters)).unwrap_or(out.0);
-    let text = text.replace("std::nullptr_t", "decltype(nullptr)").replace(" complex", " _Complex");
-    Some(without_empty_packs(&literals(&literal_operators(&text))))
+    full_cpp_name(symbol)
 }
 
-/// The library leaves out what stands behind each type of a pack of parameters, or writes it behind the last one only, or
-/// alone where the pack is empty. It leaves it out behind a type, too, that is a lambda with a reference among its own
-/// parameters.
-fn with_references(text: &str, parameters: &[Parameter]) -> Option<String> {
-    let end = text.rfind(')').filter(|&end| {
-        text[end + 1..].chars().all(|letter| letter == ' ' || letter == '&' || letter.is_alphabetic())
-    })?;
-    // Where the top level is left, from behind.
-    let (mut depth, mut begin, mut commas) = (0, None, Vec::new());
-    for (at, byte) in text.bytes().enumerate().take(end + 1).collect::<Vec<_>>().into_iter().rev() {
-        match byte {
-            b')' | b'>' | b']' | b'}' => depth += 1,
-            b'(' | b'<' | b'[' | b'{' => depth -= 1,
-            b',' if depth == 1 => commas.push(at),
-            _ => {}
-        }
-        if depth == 0 {
-            begin = Some(at).filter(|_| byte == b'(');
-            break;
-        }
-    }
-    let begin = begin?;
-    commas.reverse();
-    let mut pieces = Vec::new();
-    let mut from = begin + 1;
-    for at in commas.into_iter().chain([end]) {
-        pieces.push(text[from..at].trim_start_matches(' '));
-        from = at + 1;
-    }
-    let count = |parameter: &Parameter| match parameter {
-        Parameter::One(_) => 1,
-        Parameter::Pack(len, _) => (*len).max(1),
+/// Is it a name of Rust in the form of those of C++, with a hash last? LLVM may have put `.llvm.123` behind it.
+fn is_legacy_rust(symbol: &str) -> bool {
+    let name = symbol.split_once(".llvm.").map_or(symbol, |(name, _)| name);
+    let Some(hash) = name.strip_suffix('E').and_then(|name| name.get(name.len().checked_sub(19)?..)) else {
+        return false;
     };
-    if parameters.iter().map(count).sum::<usize>() != pieces.len() {
-        return None;
-    }
-    let (mut out, mut at) = (Vec::new(), 0);
-    for parameter in parameters {
-        let of = &pieces[at..at + count(parameter)];
-        at += of.len();
-        match *parameter {
-            Parameter::One(behind) => out.push(followed(of[0], behind)),
-            Parameter::Pack(0, _) => {}
-            Parameter::Pack(_, behind) => out.extend(of.iter().map(|one| followed(one, behind))),
-        }
-    }
-    Some(text[..=begin].to_string() + &out.join(", ") + &text[end..])
-}
-
-/// A type with what makes it a reference: one that is a reference stays one.
-fn followed(one: &str, behind: &str) -> String {
-    let behind = if one.ends_with(" const") { behind.trim_start_matches(" const") } else { behind };
-    // Of arrays and functions it stands inside.
-    let inside = ["&)(", "&) ["].iter().any(|reference| one.contains(reference)) && one.ends_with([']', ')']);
-    match behind {
-        _ if inside => one.to_string(),
-        "&&" if one.ends_with('&') => one.to_string(),
-        "&" | " const&" if one.ends_with("&&") => one[..one.len() - 1].to_string(),
-        "&" | " const&" if one.ends_with('&') => one.to_string(),
-        _ => one.to_string() + behind,
-    }
-}
-
-/// The library writes the operator of a literal as if its suffix were a scope: `operator_km::operator ""`.
-fn literal_operators(text: &str) -> String {
-    const SCOPE: &str = "::operator \"\"";
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find(SCOPE) {
-        let before = &rest[..at];
-        let start = before.rfind(|letter: char| !letter.is_alphanumeric() && letter != '_').map_or(0, |at| at + 1);
-        match before[start..].strip_prefix("operator") {
-            Some(suffix) => out = out + &before[..start] + "operator\"\" " + suffix,
-            None => out = out + before + SCOPE,
-        }
-        rest = &rest[at + SCOPE.len()..];
-    }
-    out + rest
-}
-
-/// Numbers of template arguments with the letters of their types: `(unsigned long)0` as `0ul`.
-fn literals(text: &str) -> String {
-    const TYPES: [(&str, &str); 5] = [
-        ("(unsigned long)", "ul"),
-        ("(long)", "l"),
-        ("(unsigned int)", "u"),
-        ("(long long)", "ll"),
-        ("(unsigned long long)", "ull"),
-    ];
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
-    while let Some(at) = rest.find('(') {
-        let (before, from) = rest.split_at(at);
-        out += before;
-        let number = TYPES.iter().find_map(|(name, suffix)| {
-            let behind = from.strip_prefix(name)?;
-            let sign = usize::from(behind.starts_with('-'));
-            let digits = behind[sign..].bytes().take_while(u8::is_ascii_digit).count();
-            (digits > 0).then(|| (&behind[..sign + digits], *suffix, &behind[sign + digits..]))
-        });
-        match number {
-            Some((digits, suffix, behind)) => {
-                out += digits;
-                out += suffix;
-                rest = behind;
-            }
-            None => {
-                out.push('(');
-                rest = &from[1..];
-            }
-        }
-    }
-    out + rest
-}
-
-/// The library writes what stands around an empty pack of template arguments, and the form of a pack of numbers.
-fn without_empty_packs(text: &str) -> String {
-    let is_odd = [", >", "&)", "...", "<, ", ", )", ">(*)"].iter().any(|part| text.contains(part));
-    if !is_odd {
-        return text.to_string();
-    }
-    let mut text = text.replace("()...", "");
-    while let Some(end) = text.find(")...") {
-        let start = text[..end].rfind('(').map_or(end, |start| start + 1);
-        let is_number =
-            start < end && text[start..end].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-, ".contains(&byte));
-        if !is_number {
-            break;
-        }
-        text.replace_range(end..end + 4, "");
-        text.replace_range(start - 1..start, "");
-    }
-    // Innermost first: what is left of one may stand beside the next.
-    for (odd, even) in [
-        (", &&)", ")"),
-        (", &)", ")"),
-        (", &&,", ","),
-        (", , ", ", "),
-        (", , ", ", "),
-        ("<, ", "<"),
-        (", )", ")"),
-        ("( const&)", "()"),
-        (">(*)", ">()"),
-    ] {
-        text = text.replace(odd, even);
-    }
-    text = text.replace(", >", ">");
-    // A reference to a function has a blank before it.
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.as_str();
-    while let Some(at) = rest.find("(&&)") {
-        out += &rest[..at];
-        out += if out.ends_with(' ') { "(&&)" } else { "()" };
-        rest = &rest[at + 4..];
-    }
-    out + rest
-}
-
-/// Text that does not become longer than a name may.
-struct Limited(String);
-
-impl fmt::Write for Limited {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        if self.0.len() + text.len() > MAX_NAME {
-            return Err(fmt::Error);
-        }
-        self.0.push_str(text);
-        Ok(())
-    }
+    symbol.starts_with("_ZN")
+        && hash.strip_prefix("17h").is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bytes of the longest name that is not the symbol itself.
+    const MAX_SHOWN: usize = 64 << 10;
 
     #[test]
     fn names_have_three_forms() {
@@ -269,12 +92,128 @@ mod tests {
     }
 
     #[test]
+    fn packs_have_what_stands_around_of_each_element() {
+        for (symbol, want) in [
+            (
+                "_Z3logIJN2io4FileES1_iEEvDpRKT_",
+                "void log<io::File, io::File, int>(io::File const&, io::File const&, int const&)",
+            ),
+            ("_Z3logIJPcA4_cEEvDpPKT_", "void log<char*, char [4]>(char* const*, char const (*) [4])"),
+            ("_Z3logIJPciEEvDpRKPKT_", "void log<char*, int>(char* const* const&, int const* const&)"),
+            ("_Z3logIJciEEvDpRVKT_", "void log<char, int>(char const volatile&, int const volatile&)"),
+            ("_Z3logIJRiOcEEvDpOT_", "void log<int&, char&&>(int&, char&&)"),
+            (
+                "_Z3logIJciEEvDpRKSt6vectorIT_SaIS1_EE",
+                "void log<char, int>(std::vector<char, std::allocator<char> > const&, std::vector<int, std::allocator<int> > const&)",
+            ),
+            ("_Z3logIJciEEvRKSt5tupleIJDpRKT_EE", "void log<char, int>(std::tuple<char const&, int const&> const&)"),
+            (
+                "_Z3logIJciEEvSt8functionIFvDpRKT_EE",
+                "void log<char, int>(std::function<void (char const&, int const&)>)",
+            ),
+            ("_Z3logIJEEvSt8functionIFvDpRKT_EE", "void log<>(std::function<void ()>)"),
+            ("_Z3logIJciEEvDpPFT_iE", "void log<char, int>(char (*)(int), int (*)(int))"),
+            (
+                "_ZN3SetIicEC1IJS_IcEiEEEcDpRKT_",
+                "Set<int, char>::Set<Set<char>, int>(char, Set<char> const&, int const&)",
+            ),
+            ("_ZNK3Set3addIJN1a1BEEEEvDpRKT_DpS3_", "void Set::add<a::B>(a::B const&, a::B) const"),
+            (
+                "_Z3logIJciEEvDpRKT_.constprop.0.isra.1",
+                "void log<char, int>(char const&, int const&) [clone .constprop.0] [clone .isra.1]",
+            ),
+            ("_Z4sizeIJciEESt17integral_constantIiXsZT_EEv", "std::integral_constant<int, 2> size<char, int>()"),
+        ] {
+            assert_eq!(shown(symbol, Demangle::Full), want, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn declarators_stand_around_of_what_they_are_of() {
+        for (symbol, want) in [
+            (
+                "_ZN2io4Disk4sendEPKNS_4FileEPNS1_5BlockEm",
+                "io::Disk::send(io::File const*, io::File::Block*, unsigned long)",
+            ),
+            ("_Z4readRKN2io4FileERKNS0_5BlockE", "read(io::File const&, io::File::Block const&)"),
+            ("_Z3runSt8functionIFN2io4FileEiEE", "run(std::function<io::File (int)>)"),
+            ("_Z3runPFPFviEPA3_KcE", "run(void (*(*)(char const (*) [3]))(int))"),
+            ("_Z3runRA2_A3_PFivE", "run(int (* (&) [2][3])())"),
+            ("_Z3runM2ioFivEM2ioKFvRS_EMS_i", "run(int (io::*)(), void (io::*)(io&) const, int io::*)"),
+            ("_Z3runIFviEEPFvT_ES1_", "void (*run<void (int)>(void (int)))(void (int))"),
+            ("_ZNKR2io3getEv", "io::get() const &"),
+            ("_ZNK2iocvPT_IcEEv", "io::operator char*<char>() const"),
+            ("_ZZ4mainENKUlT_E_clIiEEDaS_", "auto main::{lambda(auto:1)#1}::operator()<int>(int) const"),
+            ("_ZZ4mainE3str_0", "main::str"),
+            ("_ZN2io12_GLOBAL__N_14openEv", "io::(anonymous namespace)::open()"),
+            ("_Z4openB3abiv", "open[abi:abi]()"),
+            ("_ZTCN2io1DE8_NS_1BE", "construction vtable for io::B-in-io::D"),
+            ("_ZThn16_N2io1D5closeEv", "non-virtual thunk to io::D::close()"),
+            ("_ZGVZ4mainE1x", "guard variable for main::x"),
+            (
+                "_Z4pickIiENSt9enable_ifIXgtstT_Li2EET_E4typeES2_",
+                "std::enable_if<((sizeof (int))>(2)), int>::type pick<int>(int)",
+            ),
+            ("_Z3addIiEDTplfp_Li1EET_", "decltype ({parm#1}+(1)) add<int>(int)"),
+            ("_Z3addIJilEEDTfrplfp_EDpT_", "decltype (({parm#1}+...)) add<int, long>(int, long)"),
+            ("_Z4pickILb1ELc97ELin3EEvv", "void pick<true, (char)97, -3>()"),
+            ("_ZNSolsEi@@GLIBCXX_3.4", "std::ostream::operator<<(int)@@GLIBCXX_3.4"),
+            (
+                "_ZNSsC1Ev@GLIBCXX_3.4",
+                "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::basic_string()@GLIBCXX_3.4",
+            ),
+        ] {
+            assert_eq!(shown(symbol, Demangle::Full), want, "{symbol}");
+        }
+    }
+
+    #[test]
+    fn names_of_rust_have_no_suffix_of_llvm() {
+        let legacy = "_ZN4core3ptr13drop$LT$T$GT$17h0123456789abcdefE";
+        let v0 = "_RNvCs1234_7mycrate3foo";
+        for suffix in ["", ".llvm.1234567890123456789"] {
+            let both = |symbol: &str| {
+                let symbol = symbol.to_string() + suffix;
+                (shown(&symbol, Demangle::Simple), shown(&symbol, Demangle::Full))
+            };
+            let names = ("core::ptr::drop<T>".to_string(), "core::ptr::drop<T>::h0123456789abcdef".to_string());
+            assert_eq!(both(legacy), names);
+            assert_eq!(both(v0).0, "mycrate::foo");
+            assert!(both(v0).1.starts_with("mycrate[") && both(v0).1.ends_with("]::foo"));
+        }
+    }
+
+    /// What no compiler writes, nested or repeated without end, is neither deep nor long.
+    #[test]
+    fn nesting_without_end_has_an_end() {
+        for (before, part) in [
+            ("_Z1f", "P"),
+            ("_Z1f", "N1AI"),
+            ("_Z1f", "F"),
+            ("_Z1fIX", "ad"),
+            ("_Z", "Z1fvE"),
+            ("_ZN", "Ut_"),
+            ("_ZN1A", "B1a"),
+            ("_ZN", "K"),
+            ("_Z1f", "K"),
+            ("_Z1fI", "J"),
+            ("_Z1fDT", "cl"),
+            ("_ZN1A", "IiE"),
+        ] {
+            for behind in ["", "C1Ev", "1gEv", "i"] {
+                let symbol = before.to_string() + &part.repeat(20_000) + behind;
+                assert!(shown(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
+            }
+        }
+    }
+
+    #[test]
     fn names_do_not_grow_without_end() {
         // Each part names the one before twice.
         let mut symbol = "_ZN1a1bI".to_string() + "iiE1fE";
         for _ in 0..64 {
             symbol = format!("_Z1gI{}E{}", "S_".repeat(8), &symbol[2..]);
         }
-        assert!(shown(&symbol, Demangle::Full).len() <= MAX_NAME.max(symbol.len()));
+        assert!(shown(&symbol, Demangle::Full).len() <= MAX_SHOWN.max(symbol.len()));
     }
 }

@@ -5,10 +5,13 @@
 //! read and not only how names look; an ABI tag is one more part of the name (`make::cxx11`).
 
 mod expressions;
+mod full;
 mod names;
 mod operators;
 mod rust;
 mod types;
+
+pub(super) use full::full_cpp_name;
 
 /// The simple name of a symbol; a name that is not mangled, or not understood, as it is.
 pub fn simple_name(symbol: &str) -> String {
@@ -29,66 +32,6 @@ pub fn simple_name(symbol: &str) -> String {
     }
 }
 
-/// Where the name of a templated constructor ends in a symbol whose other parts follow: a function of a template says what
-/// it returns there, and a constructor does not.
-pub(super) fn end_of_templated_constructor(symbol: &str) -> Option<usize> {
-    let mut parser = Parser::new(symbol.strip_prefix("_Z")?);
-    parser.need(b"N")?;
-    let mut end = None;
-    while !parser.eat(b"E") {
-        let before = parser.pos;
-        match parser.peek()? {
-            b'r' | b'V' | b'K' => parser.pos += 1,
-            b'I' => {
-                parser.template_args()?;
-                end = (before == parser.structor_end && before > 0).then_some(parser.pos);
-            }
-            b'S' => parser.substitution()?,
-            _ => parser.unqualified_name()?,
-        }
-    }
-    (end == Some(parser.pos - 1)).then_some(parser.pos + 2)
-}
-
-/// A parameter of a function, as its symbol has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parameter {
-    /// One type, with this behind it where it is a type of the template.
-    One(&'static str),
-    /// A pack of so many types, each with this behind it.
-    Pack(usize, &'static str),
-}
-
-/// The parameters of a function template, `None` when the symbol is none or no type of the template is among them that has
-/// something behind it, and no pack.
-pub(super) fn parameters_of_template(symbol: &str) -> Option<Vec<Parameter>> {
-    let mut parser = Parser::new(symbol.strip_prefix("_Z")?);
-    parser.name()?;
-    let (args, args_end) = parser.last_args?;
-    let is_last = parser.pos - args_end <= usize::from(parser.text[0] == b'N');
-    if is_last && parser.structor_end != args {
-        parser.type_()?;
-    }
-    let mut parameters = Vec::new();
-    while !matches!(parser.peek(), None | Some(b'.' | b'@')) {
-        let is_pack = parser.eat(b"Dp");
-        let start = parser.pos;
-        parser.type_()?;
-        let pattern = std::str::from_utf8(&parser.text[start..parser.pos]).ok()?;
-        let of_template = [("RKT", " const&"), ("RT", "&"), ("OT", "&&"), ("T", "")]
-            .into_iter()
-            .find_map(|(code, behind)| Some((behind, pattern.strip_prefix(code)?.strip_suffix('_')?)));
-        if !is_pack {
-            parameters.push(Parameter::One(of_template.map_or("", |(behind, _)| behind)));
-            continue;
-        }
-        let (behind, number) = of_template?;
-        let place = if number.is_empty() { 0 } else { number.parse::<usize>().ok()?.checked_add(1)? };
-        parameters.push(Parameter::Pack(Parser { pos: args, ..Parser::new(&symbol[2..]) }.pack_len(place)?, behind));
-    }
-    parameters.iter().any(|parameter| *parameter != Parameter::One("")).then_some(parameters)
-}
-
 /// The prefix that compilers put before the name of a file's static constructors.
 const GLOBAL_CONSTRUCTOR: &str = "_GLOBAL__sub_I_";
 /// Nesting that no compiler writes.
@@ -105,10 +48,6 @@ struct Parser<'a> {
     /// Has a name been written, so that the next one needs `::` before it?
     has_name: bool,
     depth: u32,
-    /// Where the last name of a constructor or destructor ends.
-    structor_end: usize,
-    /// Where the last template arguments that are not inside of types begin and end.
-    last_args: Option<(usize, usize)>,
 }
 
 impl<'a> Parser<'a> {

@@ -268,7 +268,6 @@ impl Parser<'_> {
         if is_inheriting {
             self.type_()?;
         }
-        self.structor_end = self.pos;
         if self.quiet == 0 {
             let last = self.out.rfind(':').map_or(0, |at| at + 1);
             let class = self.out[last..].to_string();
@@ -313,28 +312,8 @@ impl Parser<'_> {
     }
 
     pub(super) fn template_args(&mut self) -> Option<()> {
-        let start = self.pos;
         self.need(b"I")?;
-        self.quietly(|parser| parser.follow(b"*A"))?;
-        if self.quiet == 0 {
-            self.last_args = Some((start, self.pos));
-        }
-        Some(())
-    }
-
-    /// How many arguments the pack has that stands at a place of the template arguments that begin here.
-    pub(super) fn pack_len(mut self, place: usize) -> Option<usize> {
-        self.need(b"I")?;
-        for _ in 0..place {
-            self.template_arg()?;
-        }
-        self.need(b"J")?;
-        let mut len = 0;
-        while !self.eat(b"E") {
-            self.template_arg()?;
-            len += 1;
-        }
-        Some(len)
+        self.quietly(|parser| parser.follow(b"*A"))
     }
 
     pub(super) fn template_arg(&mut self) -> Option<()> {
