@@ -1,4 +1,5 @@
-//! Conversions of CTF traces whose packets do not say how large they are: each one is a file.
+//! Conversions of CTF traces whose packets do not say how large they are: each one is a file. Files that say they are much
+//! larger than what was written to them.
 
 mod util;
 
@@ -178,4 +179,32 @@ fn bits_behind_the_last_field_are_no_content() {
         assert_eq!(found, Some(total - loose), "{event:?}: {bytes:?}");
     }
     folder.run("check -q out").ends(0, &[]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_sparse_file_of_one_tebibyte_is_refused_by_name_at_once() {
+    let folder = Folder::new();
+    folder.file("t/metadata", TRACE);
+    folder.file("t/a", [1, 10, 20, 0, 15, 7, b'x', 0]);
+    folder.file("t/b", [1, 30, 40, 0, 35, 8, 0, 0]);
+    folder.file("lone.bin", [1, 2, 3]);
+    folder.file("log.cpel", [0x81, 0, 0, 1, 0, 0, 0, 0]);
+    for name in ["t/b", "lone.bin", "log.cpel"] {
+        let file = std::fs::OpenOptions::new().write(true).open(folder.path(name)).expect("it was just written");
+        if file.set_len(1 << 40).is_err() {
+            return; // The file system holds no file of that size.
+        }
+    }
+    let sentence = "claims 1099511627776 bytes";
+    for command in ["info --count t", "print t", "convert --to ctf2 -o out t"] {
+        folder.run(command).ends(3, &["t/b", sentence]);
+    }
+    // Damage is what `check` prints.
+    let check = folder.run("check t").ends(3, &[]).stdout;
+    assert!(check.contains("t/b") && check.contains(sentence), "{check}");
+    assert_eq!(lines(&folder, "t", 3).len(), 1, "the other stream is read");
+    for name in ["lone.bin", "log.cpel"] {
+        folder.run(&format!("print {name}")).ends(1, &[name, sentence]);
+    }
 }

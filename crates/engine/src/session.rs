@@ -450,6 +450,10 @@ fn nothing_found(
                 let message = format!("this is {}, not a trace that can be read", kind.description);
                 return Error::new(ErrorKind::NotThisFormat, message).in_file(path).with_help(kind.way_in);
             }
+            // Formats that could not look into it did not know it.
+            if let Err(error) = storage.open(path) {
+                return error;
+            }
             let error = Error::new(ErrorKind::NotThisFormat, "the file is no trace of a known format").in_file(path);
             let folder =
                 path.parent().map(|folder| if folder.as_os_str().is_empty() { Path::new(".") } else { folder });

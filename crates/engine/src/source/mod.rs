@@ -3,6 +3,7 @@
 mod mmap;
 mod packed;
 mod sink;
+mod sparse;
 
 pub use self::mmap::refuse_large_files_by_error;
 pub use self::packed::Packed;
@@ -125,6 +126,7 @@ impl Storage for FileSystem {
     fn open(&self, file: &Path) -> Result<Arc<dyn Bytes>> {
         let failed = |error: std::io::Error| Error::io("read the file", file, &error);
         let (handle, meta) = open_regular(file).map_err(failed)?;
+        sparse::refuse_holes(&handle, file, &meta)?;
         let is_small = meta.len() < MAP_FROM_BYTES && READ_BYTES.load(Ordering::Relaxed) < MAX_READ_BYTES;
         if meta.len() > 0 && !is_small {
             // A file system that cannot map is no reason to fail; nor is a system that gives no more maps.
