@@ -304,7 +304,7 @@ pub(crate) fn value_at(
     (at, asker): (i128, &Asker),
 ) -> Answer<Option<Value>> {
     let Some(field) = Field::of_id(shared, id) else { return Ok(None) };
-    let Ok(time) = u64::try_from(at - shared.timeline().origin) else { return Ok(None) };
+    let Ok(time) = u64::try_from(at.saturating_sub(shared.timeline().origin)) else { return Ok(None) };
     let tile = time >> tiles::BUCKET_BITS;
     let (points, _) = self::tiles(shared, (id, &field), filter, (0, tile, tile), (true, asker))?;
     let bucket = (time - (tile << tiles::BUCKET_BITS)) as i64;

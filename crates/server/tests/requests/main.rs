@@ -4,6 +4,7 @@ mod calls;
 mod counters;
 mod export;
 mod many;
+mod pointed;
 
 use std::collections::HashMap;
 use std::io::{Read as _, Write as _};
