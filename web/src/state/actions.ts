@@ -346,7 +346,6 @@ export function chooseEvent(event: number, how: 'move' | 'jump' = 'move'): void 
   change({ ...NOTHING_CHOSEN, event }, how);
 }
 
-/** Chooses what is at a time of a track, or nothing. */
 /** Chooses what was located; the view goes there unless it is under the pointer. */
 export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; depth?: number | null; begin: string | null; ns?: string | null }, goes = true): void {
   const at = found.begin ?? found.ns ?? null;
