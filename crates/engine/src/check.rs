@@ -1,5 +1,7 @@
 //! Integrity and conformance of traces: everything that `print` would meet, and what it passes over.
 
+use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::sync::{Mutex, PoisonError};
@@ -206,12 +208,14 @@ fn packets_in_order(stream: &Stream) -> Vec<Error> {
 /// Bytes at the end of files that no packet reaches. Errors that opening has reported are not repeated.
 fn unreached(trace: &OpenTrace) -> Vec<Error> {
     let mut ends: Vec<(&DataFile, u64)> = Vec::new();
+    let mut places: HashMap<&Path, usize> = HashMap::new();
     for stream in &trace.streams {
         for (number, file) in stream.files.iter().enumerate() {
             let of_file = stream.packets.iter().filter(|packet| packet.file as usize == number);
             let end = of_file.map(|packet| packet.offset_bytes + packet.total_bits.div_ceil(8)).max().unwrap_or(0);
             // Several streams may share a file.
-            match ends.iter_mut().find(|(known, _)| known.path == file.path) {
+            let place = *places.entry(&file.path).or_insert(ends.len());
+            match ends.get_mut(place) {
                 Some((_, known)) => *known = end.max(*known),
                 None => ends.push((file, end)),
             }

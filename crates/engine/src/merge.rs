@@ -110,9 +110,12 @@ pub(crate) enum Sources {
 }
 
 impl Sources {
-    /// The streams of these readers. With more than one job, threads read ahead; `max_events` is the size of their chunks.
+    /// The streams of these readers. With more than one job, threads read ahead; `max_events` is the size of their chunks. Of very
+    /// many streams none is read ahead: looking for the next one to read would take longer than to read it.
     pub(crate) fn new(readers: Vec<StreamReader>, jobs: usize, max_events: usize) -> Sources {
+        const MAX_READ_AHEAD: usize = 2048;
         match jobs {
+            _ if readers.len() > MAX_READ_AHEAD => Sources::Own(readers),
             0 | 1 => Sources::Own(readers),
             jobs => Sources::Ahead(Ahead::new(readers, jobs - 1, max_events)),
         }
