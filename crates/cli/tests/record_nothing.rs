@@ -95,6 +95,36 @@ fn programs_that_no_library_can_be_loaded_into_are_refused_with_the_reason() {
     assert_eq!(calls(&folder, "open/o"), 4);
 }
 
+/// A child that never appears in the recording has its sentence, whoever started it and how.
+#[test]
+fn children_that_cannot_be_recorded_are_named() {
+    let folder = Folder::new();
+    let Some(_) = compile(&folder, "starts.c", "-pg", "starts") else { return };
+    compile(&folder, "counter.c", "-pg", "program");
+    compile(&folder, "counter.c", "-pg -static", "static");
+    let said = format!(
+        "o: nothing of {}, which was started, can be recorded: it is linked statically, so the library of the recorder cannot \
+         be loaded into it; link it without -static (and -static-pie)\n",
+        folder.path("static").display()
+    );
+    for way in ["exec", "vfork", "spawn", "file"] {
+        let _ = fs::remove_file(folder.path("c"));
+        let run = folder.run(&format!("record -o o ./starts {way} ./static")).ends(0, &[]);
+        assert_eq!(run.stderr, said, "{way}");
+        fs::remove_file(folder.path("c")).expect("it ran");
+        let run = folder.run(&format!("record -o o ./starts {way} ./program")).ends(0, &[]);
+        assert_eq!((&*run.stderr, entries(&folder, "leaf")), ("", 3), "{way}");
+    }
+    // One that is not there was not started.
+    let run = folder.run("record -o o ./starts exec ./none").ends(0, &[]);
+    assert_eq!(run.stderr, "");
+    let _ = fs::remove_file(folder.path("c"));
+    let output = ours(&folder, &["record", "-o", "o", "sh", "-c", "./static c 3; ./static c 3; true"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.starts_with(&said) && stderr.matches("./static").count() == 0, "{stderr}");
+    assert!(stderr.matches("linked statically").count() == 1 && !stderr.contains("compile"), "{stderr}");
+}
+
 #[test]
 fn functions_without_room_for_a_patch_are_counted() {
     let folder = Folder::new();

@@ -39,6 +39,7 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
             let _ =
                 writeln!(std::io::stderr(), "{}: {} records were in rings{lost}", folder.display(), recorded.records);
             notes::tell_left_out(folder, &recorded);
+            notes::tell_unrecordable(folder, &recorded);
         }
         if has_kernel {
             let kernel =
@@ -241,6 +242,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
         let _ = writeln!(std::io::stderr(), "{}: {} records{lost}", how.folder.display(), recorded.records);
     }
     notes::tell_left_out(&how.folder, &recorded);
+    notes::tell_unrecordable(&how.folder, &recorded);
     notes::tell_remaining(&how.folder, &recorded.remaining);
     notes::tell_nothing(path, &how, &recorded);
     if !options.refused.no_libcall && std::io::stderr().is_terminal() {

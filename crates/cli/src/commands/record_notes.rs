@@ -118,9 +118,40 @@ pub(crate) fn tell_swept(left: &LeftRings) {
     };
 }
 
+/// Programs that could not be recorded, of which each is named, at most.
+const MOST_NAMED: usize = 10;
+
+/// Tells which programs that were started could not be recorded, and why.
+pub(crate) fn tell_unrecordable(folder: &Path, recorded: &Recorded) {
+    // Of one without names something was recorded, which is said elsewhere.
+    let is_silent = |path: &Path| recorded.unreadable.iter().all(|(known, _)| known != path);
+    let all: Vec<_> = recorded.unrecordable.iter().filter(|(path, _)| is_silent(path)).collect();
+    let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
+    for (path, file) in all.iter().take(MOST_NAMED) {
+        let (what, help) = reason(file);
+        let help = help.split("--force").next().unwrap_or_default().trim_end_matches("; ");
+        let help = if help.is_empty() { String::new() } else { format!("; {help}") };
+        // Nobody may read it.
+        let _ = writeln!(
+            stderr,
+            "{folder}: nothing of {}, which was started, can be recorded: {what}{help}",
+            path.display()
+        );
+    }
+    if let more @ 1.. = all.len().saturating_sub(MOST_NAMED) {
+        let _ = writeln!(stderr, "{folder}: and {more} more programs that were started cannot be recorded");
+    }
+}
+
 /// Why a program is not run: nothing of it would be recorded.
 pub(crate) fn refusal(path: &Path, file: &ProgramFile) -> Error {
-    let (what, help) = match &file.obstacle {
+    let (what, help) = reason(file);
+    Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(path).with_help(help)
+}
+
+/// Why nothing of a program can be recorded, and what to do.
+fn reason(file: &ProgramFile) -> (String, &'static str) {
+    match &file.obstacle {
         Some(Obstacle::Unreadable(why)) => (
             format!("its file cannot be read ({why}), so it is not known whether it tells its calls"),
             "make it readable (`chmod +r`); --force records it without names of functions",
@@ -148,8 +179,7 @@ pub(crate) fn refusal(path: &Path, file: &ProgramFile) -> Error {
             "compile it with -pg, -pg -mfentry or -finstrument-functions; --force runs it all the same, and records the \
              programs that it runs",
         ),
-    };
-    Error::unsupported(format!("nothing of the program can be recorded: {what}")).in_file(path).with_help(help)
+    }
 }
 
 /// Tells why a recording is empty.
@@ -168,6 +198,9 @@ pub(crate) fn tell_nothing(path: &Path, how: &tracemill_run::Options, recorded: 
         _ if selection.decide.is_some() && selection.only_patches && recorded.patches.0 == 0 => {
             "no function was patched; -P names functions of a program that was compiled with -fpatchable-function-entry=5"
                 .to_string()
+        }
+        _ if !recorded.unrecordable.is_empty() => {
+            "no program that could be recorded tells its calls; those that cannot be are named above".to_string()
         }
         count if file.runs_others || file.built == Built::Plain => format!(
             "{} with the library of the recorder, and none of them tells its calls: compile what they run with -pg, -pg \

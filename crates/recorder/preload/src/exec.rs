@@ -36,6 +36,8 @@ struct Kept {
     shared: [Shared; 2],
     /// The library, and the folder of rings: both are there until the recording is finished.
     files: [CString; 2],
+    /// The file in the folder of rings that lists the programs that are started.
+    list: CString,
 }
 
 /// A variable that others have a use for, too.
@@ -72,7 +74,8 @@ pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
     let is_in = |path: &[u8], folder| path.strip_prefix(folder).is_some_and(|name| name.starts_with(b"/"));
     let is_ours = |path: &&[u8]| is_in(path, folder) || is_in(path, rings);
     let Some(library) = preload.and_then(|paths| parts(paths).find(is_ours)) else { return };
-    let (Ok(file), Ok(rings)) = (CString::new(library), CString::new(rings)) else { return };
+    let list = CString::new([rings, b"/execs"].concat());
+    let (Ok(file), Ok(rings), Ok(list)) = (CString::new(library), CString::new(rings), list) else { return };
     let kept = Kept {
         own: all.filter(|text| text.to_bytes().starts_with(OURS)).map(CStr::to_owned).collect(),
         shared: [
@@ -81,6 +84,7 @@ pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
             Shared { name: b"GLIBC_TUNABLES=", part: b"glibc.cpu.x86_shstk=off".to_vec(), is_last: true },
         ],
         files: [file, rings],
+        list,
     };
     KEPT.store(Box::into_raw(Box::new(kept)), Ordering::Release);
 }
@@ -260,6 +264,63 @@ unsafe fn make(given: List) -> Option<*mut Room> {
     }
 }
 
+/// Bytes of a path that is listed, at most.
+const LONGEST: usize = 4096;
+/// Bytes of the list, at most.
+const LONGEST_LIST: i64 = 1 << 20;
+
+/// Lists a program that is about to be started, for the recorder: nothing else tells of one that the library is not loaded
+/// into. An entry is the working folder, which is empty where the path needs none, and the path, each with a 0 behind it.
+unsafe fn list_program(path: *const c_char) {
+    system::keeping_errno(|| {
+        // SAFETY: what stands there was leaked; the caller's path is a whole text. The buffer has room for two paths, and is in
+        // nobody's memory: stacks of signal handlers are small.
+        unsafe {
+            let Some(kept) = KEPT.load(Ordering::Acquire).as_ref().filter(|_| process::is_on() && !path.is_null())
+            else {
+                return;
+            };
+            let text = CStr::from_ptr(path).to_bytes_with_nul();
+            if text.len() > LONGEST || text.len() == 1 {
+                return;
+            }
+            let (protection, flags) = (system::PROT_READ_WRITE, system::MAP_PRIVATE_ANONYMOUS);
+            let room = system::mmap(std::ptr::null_mut(), 2 * LONGEST, protection, flags, -1, 0);
+            if room as isize == -1 {
+                return;
+            }
+            let len = write_entry(std::slice::from_raw_parts_mut(room.cast(), 2 * LONGEST), path, text);
+            let file = system::open(kept.list.as_ptr(), system::O_WRONLY_CREAT_APPEND_CLOEXEC, 0o600);
+            if file >= 0 {
+                if system::end_of(file) < LONGEST_LIST {
+                    system::write(file, room, len);
+                }
+                system::close(file);
+            }
+            system::munmap(room, 2 * LONGEST);
+        }
+    });
+}
+
+/// Writes an entry of the list, and gives its length.
+unsafe fn write_entry(room: &mut [u8], path: *const c_char, text: &[u8]) -> usize {
+    // In the recorder such a path leads elsewhere.
+    if text.starts_with(b"/proc/self/") {
+        // SAFETY: the caller's path is a whole text.
+        let len = unsafe { system::read_link(path, &mut room[1..LONGEST]) };
+        return len.map_or(0, |len| len + 2);
+    }
+    let mut len = 1;
+    if text[0] != b'/' && text.contains(&b'/') {
+        match system::working_folder(&mut room[..LONGEST]) {
+            Some(with_end) => len = with_end,
+            None => return 0,
+        }
+    }
+    room[len..len + text.len()].copy_from_slice(text);
+    len + text.len()
+}
+
 /// Calls a function that takes an environment.
 unsafe fn with_ours(given: List, call: impl FnOnce(List) -> c_int) -> c_int {
     // SAFETY: the caller's list is whole; the room is this call's until it is given back.
@@ -291,6 +352,7 @@ unsafe fn become_program(path: *const c_char, arguments: List, environment: List
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Exec>(real);
         thread::before_exec();
+        list_program(path);
         with_ours(environment, |environment| real(path, arguments, environment))
     }
 }
@@ -331,6 +393,9 @@ pub unsafe extern "C" fn fexecve(file: c_int, arguments: List, environment: List
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Exec>(real(FEXECVE));
         thread::before_exec();
+        if file >= 0 {
+            list_program(system::Text::new().add(b"/proc/self/fd/").number(file as u64, 1).as_ptr());
+        }
         with_ours(environment, |environment| real(file, arguments, environment))
     }
 }
@@ -404,6 +469,7 @@ pub unsafe extern "C" fn posix_spawn(
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Spawn>(real(SPAWN));
+        list_program(path);
         with_ours(environment, |environment| real(pid, path, actions, attributes, arguments, environment))
     }
 }
@@ -421,6 +487,7 @@ pub unsafe extern "C" fn posix_spawnp(
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Spawn>(real(SPAWN_IN_PATH));
+        list_program(file);
         with_ours(environment, |environment| real(pid, file, actions, attributes, arguments, environment))
     }
 }

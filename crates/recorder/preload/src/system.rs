@@ -74,6 +74,10 @@ pub(crate) const RTLD_NOLOAD: c_int = 4;
 pub(crate) const LOCK_SHARED_NOW: c_int = 1 | 4;
 const EPERM: c_int = 1;
 const SYS_GETTID: c_long = 186;
+const SYS_LSEEK: c_long = 8;
+const SYS_GETCWD: c_long = 79;
+const SYS_READLINK: c_long = 89;
+const SEEK_END: c_int = 2;
 const SYS_FUTEX: c_long = 202;
 const FUTEX_WAIT: c_int = 0;
 const FUTEX_WAKE: c_int = 1;
@@ -81,6 +85,26 @@ const FUTEX_WAKE: c_int = 1;
 pub(crate) fn gettid() -> u32 {
     // SAFETY: the call takes nothing.
     unsafe { syscall(SYS_GETTID) as u32 }
+}
+
+/// The size of an open file.
+pub(crate) fn end_of(file: c_int) -> i64 {
+    // SAFETY: the call takes numbers.
+    unsafe { syscall(SYS_LSEEK, file, 0_i64, SEEK_END) }
+}
+
+/// Writes the path of the working folder and a 0 behind it; gives the length of both.
+pub(crate) fn working_folder(room: &mut [u8]) -> Option<usize> {
+    // SAFETY: the room is as long as is said.
+    let len = unsafe { syscall(SYS_GETCWD, room.as_mut_ptr(), room.len()) };
+    usize::try_from(len).ok().filter(|&len| len > 0)
+}
+
+/// Writes what a link leads to, and gives its length.
+pub(crate) unsafe fn read_link(path: *const c_char, room: &mut [u8]) -> Option<usize> {
+    // SAFETY: the caller's path is a whole text; the room is as long as is said.
+    let len = unsafe { syscall(SYS_READLINK, path, room.as_mut_ptr(), room.len()) };
+    usize::try_from(len).ok().filter(|&len| len > 0)
 }
 
 /// Is there such a process? One that may not be asked is there, too.

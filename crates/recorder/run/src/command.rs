@@ -14,9 +14,11 @@ use tracemill_record::Bell;
 use crate::descendants::{Descendants, FollowedProcesses, Heirs, RemainingProcess};
 use crate::folder::{self, Run};
 use crate::left_rings;
+use crate::program::ProgramFile;
 use crate::rings::Rings;
 use crate::rules::{self, Describe, Selection, Tables};
 use crate::times::Times;
+use crate::unrecordable::unrecordable;
 
 /// The library that is loaded before those of the program.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libtracemill_calls.so"));
@@ -144,6 +146,8 @@ pub struct Recorded {
     pub patches: (u64, u64),
     /// Processes that the system killed for a call that their seccomp filter forbids.
     pub killed_by_filter: u32,
+    /// Programs that were started and could not be recorded.
+    pub unrecordable: Vec<(PathBuf, ProgramFile)>,
     /// Files of programs and libraries whose symbols could not be read, and why.
     pub unreadable: Vec<(PathBuf, String)>,
 }
@@ -576,6 +580,7 @@ impl Watch {
             strict_calls: bell.map_or(0, Bell::strict_calls),
             patches: bell.map_or((0, 0), Bell::patches),
             killed_by_filter: 0,
+            unrecordable: unrecordable(&folder.join(tracemill_ring::FOLDER)),
             unreadable: Vec::new(),
         };
         let error = finished.map(|unreadable| recorded.unreadable = unreadable).err();

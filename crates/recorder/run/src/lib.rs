@@ -11,6 +11,7 @@
 //! | `records` | the records of a slot |
 //! | `rules` | what is done at the calls of which functions |
 //! | `times` | clock values to times |
+//! | `unrecordable` | programs that were started and that the library could not be loaded into |
 //! | `elf` | symbols and build ids |
 //! | `folder` | the other files of the folder |
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod rules;
 #[path = "../../preload/src/table.rs"]
 mod table;
 mod times;
+mod unrecordable;
 
 pub use command::{
     Clock, Options, Recorded, WhenFull, become_program, is_finished, is_left, record, record_beside, record_started,
