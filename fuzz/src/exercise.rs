@@ -110,15 +110,17 @@ fn print_lines(session: &Session, format: LineFormat) -> u64 {
     lines
 }
 
-/// Runs all analyses of kernel traces.
+/// Runs all analyses of kernel traces, in all their forms.
 pub(crate) fn analyze(session: &Session, concepts: &Concepts) {
     let streams = streams(session, &[]).expect("all streams are wanted");
-    for by in 0..2 {
+    let most = ANALYSES.iter().map(|known| known.forms.len()).max().expect("there are analyses");
+    for at in 0..most {
         let input = Input { session, streams: &streams, selection: Selection::default(), concepts, same_host: false };
         let reading = Reading::new(input);
         let make = |known: &Known| {
-            let by = known.by.get(by).map(|by| by.to_string());
-            (known.make)(&Asked { by, ..Asked::default() })
+            let form = &known.forms[at.min(known.forms.len() - 1)];
+            let words = Some(form.word).filter(|word| !word.is_empty()).map(String::from).into_iter().collect();
+            (known.make)(&Asked { by: form.keys.last().map(|key| key.to_string()), words, ..Asked::default() })
         };
         // Without events that have a time there is nothing to say.
         let _ = reading.run(ANALYSES.iter().map(make).collect(), &mut |_| Flow::Continue);
