@@ -164,7 +164,7 @@ fn on_whole(trace: &str) -> bool {
 }
 
 /// Something that happens in a thread.
-enum Step {
+enum TaskStep {
     In(u64),
     Out(u64),
     /// Records were lost.
@@ -176,7 +176,7 @@ enum Step {
     Wake,
 }
 
-use Step::{In, Lost, Out, Preempted, Sleep, Wake};
+use TaskStep::{In, Lost, Out, Preempted, Sleep, Wake};
 
 const MAIN: u64 = 0x1000;
 const WORK: u64 = 0x1100;
@@ -195,7 +195,7 @@ const SYMBOLS: &str = "\
 ";
 
 /// Time in us since the beginning, depth, what happens.
-type Timed = (u64, u64, Step);
+type Timed = (u64, u64, TaskStep);
 
 /// A recording of two threads.
 fn recording(folder: &Folder, name: &str, threads: [&[Timed]; 2]) -> String {

@@ -27,7 +27,7 @@ use marks::Marked;
 use tasks::{LifeEnd, Tasks};
 
 pub(super) use tracemill_semantics::Shape;
-pub(super) use watch::{Number, Seen, Take, Wanted, Watch, hash};
+pub(super) use watch::{Number, Seen, Take, WantedField, Watch, hash};
 
 /// Where an event stands.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -62,13 +62,13 @@ pub(super) struct ClassRules {
     /// Its counters.
     pub(super) counters: Vec<Counter>,
     /// By node of the plan of its fields.
-    pub(super) takes: Vec<Wanted>,
+    pub(super) takes: Vec<WantedField>,
     /// By node of the plan of its header, when that says more than id and time.
-    pub(super) header: Option<Vec<Wanted>>,
+    pub(super) header: Option<Vec<WantedField>>,
     /// Is anything of the header wanted?
     wants_header: bool,
     /// By node of the plan of the packet context, when that says who.
-    packet: Option<Vec<Wanted>>,
+    packet: Option<Vec<WantedField>>,
     /// What its events say of threads.
     tie: Option<Box<Tie>>,
     /// What its events do to spans that have a number.
@@ -399,15 +399,15 @@ impl TraceOf {
         let class = schema.event(id);
         let (shape, title) = semantics.shape(id);
         let plan = plans.event_rows(id);
-        let (mut takes, mut packet) = (vec![Wanted::NOTHING; plan.nodes.len()], None);
+        let (mut takes, mut packet) = (vec![WantedField::NOTHING; plan.nodes.len()], None);
         let header = schema.stream(class.stream).event_header.filter(|root| schema.says_more(*root));
-        let mut header = header.map(|_| vec![Wanted::NOTHING; plans.header_rows(class.stream).nodes.len()]);
+        let mut header = header.map(|_| vec![WantedField::NOTHING; plans.header_rows(class.stream).nodes.len()]);
         let mut wants_header = false;
-        let mut want = |path: &FieldPath, want: &dyn Fn(&mut Wanted)| {
+        let mut want = |path: &FieldPath, want: &dyn Fn(&mut WantedField)| {
             let (plan, takes) = match path.scope {
                 Scope::PacketContext => {
                     let plan = plans.packet_context_rows(class.stream);
-                    (plan, packet.get_or_insert_with(|| vec![Wanted::NOTHING; plan.nodes.len()]))
+                    (plan, packet.get_or_insert_with(|| vec![WantedField::NOTHING; plan.nodes.len()]))
                 }
                 Scope::EventHeader => {
                     wants_header = true;

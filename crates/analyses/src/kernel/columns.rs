@@ -1,4 +1,4 @@
-//! What the columns of tables mean, by their keys: the help of an analysis, which is made of its forms.
+//! The meanings of table columns, by key, and the help of an analysis, which is built from its forms.
 
 use std::rc::Rc;
 
@@ -6,7 +6,7 @@ use tracemill_semantics::states::Machines;
 
 use super::{AnalysisOption, Asked, Column, Form, Known, View};
 
-/// What columns of a key mean, and for some analyses, what they mean there.
+/// The meaning of a column, by its key; `ANALYSIS.KEY` overrides it for one analysis.
 const MEANINGS: &[(&str, &str)] = &[
     ("tid", "number of the thread; 0 is the idle one"),
     ("cpu.tid", "number of the thread, a row for each life"),
@@ -123,7 +123,7 @@ const MEANINGS: &[(&str, &str)] = &[
 ];
 
 impl Known {
-    /// What a column of its tables means; empty when nothing is said of it.
+    /// The meaning of a column of its tables; empty when there is none.
     pub fn meaning(&self, column: &Column) -> &'static str {
         let own = [self.name, &column.name].join(".");
         let of = |key: &str| MEANINGS.iter().find(|(known, _)| *known == key).map(|(_, meaning)| *meaning);

@@ -56,7 +56,7 @@ struct Covered {
     has_open_end: bool,
 }
 
-/// What is known of the CPUs of a machine.
+/// The CPUs of a machine, as far as its streams tell.
 #[derive(Default)]
 struct OfMachine {
     covered: BTreeMap<u64, Covered>,

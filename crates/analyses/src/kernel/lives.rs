@@ -40,7 +40,7 @@ impl Lives {
         Lives { accounts, next, order, times: Vec::new() }
     }
 
-    /// Those of which many periods ask.
+    /// As [`new`](Self::new), with the times of all lives computed once, for callers that ask for many periods.
     pub(super) fn of_many(machines: &Machines, accounts: Closed<2, OfLife>) -> Self {
         let lives = Lives::new(machines, accounts);
         let times = machines.threads().map(|(life, _)| lives.time(machines, life)).collect();
@@ -253,7 +253,7 @@ impl Spent {
             self.numbers();
         let told = |time: Ns, by: &[Concept]| match tells(by) && tells(TELL_RUNS) {
             true => Value::Integer(time),
-            // What other events show of it is no sum.
+            // Other events show only a part of the time: that is not a sum.
             false => Value::Null,
         };
         let modes = [told(user, TELL_MODES), told(system, TELL_MODES), told(irq, TELL_INTERRUPTS)];

@@ -23,7 +23,7 @@ const TRACES: [&str; 6] = ["traces", "trace", "data", "diff", "snapshot", "recov
 const UNREAD: [&str; 6] = ["loc", "location", "cache_dir", "ring_dir", "allow", "dir"];
 
 /// A path of the command line.
-struct Named<'a> {
+struct TypedPath<'a> {
     /// The option, as it is typed, or the name of the argument.
     option: String,
     id: &'a str,
@@ -45,8 +45,8 @@ pub(crate) fn check(program: &Command, matches: &ArgMatches) -> Result<(), Error
         let Some(next) = command.find_subcommand(name) else { break };
         (command, matches) = (next, below);
     }
-    let written = |of: &Named| WRITTEN.iter().find(|(id, _)| *id == of.id).map(|(_, what)| *what);
-    let outputs: Vec<(&str, &Named)> = named.iter().filter_map(|of| Some((written(of)?, of))).collect();
+    let written = |of: &TypedPath| WRITTEN.iter().find(|(id, _)| *id == of.id).map(|(_, what)| *what);
+    let outputs: Vec<(&str, &TypedPath)> = named.iter().filter_map(|of| Some((written(of)?, of))).collect();
     for (at, (what, output)) in outputs.iter().enumerate() {
         if is_flow(&output.path) {
             continue;
@@ -77,14 +77,14 @@ pub(super) fn names_path(arg: &Arg) -> bool {
     (is_path || is_file) && !UNREAD.contains(&arg.get_id().as_str())
 }
 
-fn add<'a>(arg: &'a Arg, matches: &ArgMatches, named: &mut Vec<Named<'a>>) {
+fn add<'a>(arg: &'a Arg, matches: &ArgMatches, named: &mut Vec<TypedPath<'a>>) {
     let id = arg.get_id().as_str();
     if !matches!(matches.try_contains_id(id), Ok(true)) || matches.value_source(id) != Some(ValueSource::CommandLine) {
         return;
     }
     let option = arg.get_long().map_or_else(|| id.to_string(), |long| format!("--{long}"));
     for value in matches.get_raw(id).into_iter().flatten().filter(|value| !value.is_empty()) {
-        named.push(Named { option: option.clone(), id, path: PathBuf::from(value) });
+        named.push(TypedPath { option: option.clone(), id, path: PathBuf::from(value) });
     }
 }
 

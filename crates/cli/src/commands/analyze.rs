@@ -23,7 +23,7 @@ use tracemill_model::error::Error;
 use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::{CONCEPTS, Concept, Concepts};
 
-use super::analyze_options::{self as choices, Named};
+use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
 use super::losses::report_note;
 use super::open::open;
@@ -149,7 +149,7 @@ fn concepts_of(options: &AnalyzeOptions) -> Result<Concepts, Error> {
 /// The question of the options, before the traces are known.
 struct Question<'o> {
     options: &'o AnalyzeOptions,
-    named: Named,
+    named: NamedAnalyses,
     asked: Asked,
     definitions: Option<Definitions>,
     condition: Option<Expression>,

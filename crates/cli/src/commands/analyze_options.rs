@@ -13,7 +13,7 @@ const ALL: &str = "all";
 const LISTING: &str = "states";
 
 /// The analyses that were named.
-pub(super) struct Named {
+pub(super) struct NamedAnalyses {
     pub(super) analyses: Vec<&'static Known>,
     /// Was one analysis named, not several or `all`? Then the output is that of one, whatever the traces have.
     pub(super) is_single: bool,
@@ -27,7 +27,7 @@ pub(super) struct Named {
 ///
 /// # Errors
 /// When there is no trace, or the first word is neither a name nor a file.
-pub(super) fn named(options: &AnalyzeOptions) -> Result<Named, Error> {
+pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
     let mut input = options.input.clone();
     let first = input.traces.first().and_then(|first| first.to_str()).unwrap_or_default().to_string();
     let parts: Vec<&str> = first.split(',').collect();
@@ -60,7 +60,7 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<Named, Error> {
         return Err(Error::misuse("an analysis needs a TRACE").with_help("tracemill analyze cpu TRACE"));
     }
     let is_single = parts.len() == 1 && parts[0] != ALL && analyses.len() == 1;
-    Ok(Named { analyses, is_single, input, left_out })
+    Ok(NamedAnalyses { analyses, is_single, input, left_out })
 }
 
 /// Is an analysis one of `all`? Those that are about something that the options do not name are not.
@@ -113,7 +113,11 @@ fn unknown_kind(word: &str) -> Error {
 ///
 /// # Errors
 /// When none is left: why the first one was left out.
-pub(super) fn keep_those_that_take(options: &AnalyzeOptions, words: &[String], named: &mut Named) -> Result<(), Error> {
+pub(super) fn keep_those_that_take(
+    options: &AnalyzeOptions,
+    words: &[String],
+    named: &mut NamedAnalyses,
+) -> Result<(), Error> {
     let mut refused = Vec::new();
     named.analyses.retain(|known| check(options, words, known).map_err(|error| refused.push(error)).is_ok());
     for known in &named.analyses {

@@ -33,30 +33,30 @@ pub struct UnknownName {
 }
 
 /// A name to look for.
-enum Wanted<'a> {
+enum SoughtName<'a> {
     Text(&'a TextLiteral),
     Regex(&'a Regex),
 }
 
-impl Wanted<'_> {
+impl SoughtName<'_> {
     fn matches(&self, name: &str) -> bool {
         match self {
-            Wanted::Text(text) => text.equals(name.as_bytes()),
-            Wanted::Regex(regex) => regex.is_match(name.as_bytes()),
+            SoughtName::Text(text) => text.equals(name.as_bytes()),
+            SoughtName::Regex(regex) => regex.is_match(name.as_bytes()),
         }
     }
 
     fn is_pattern(&self) -> bool {
         match self {
-            Wanted::Text(text) => text.is_glob(),
-            Wanted::Regex(_) => true,
+            SoughtName::Text(text) => text.is_glob(),
+            SoughtName::Regex(_) => true,
         }
     }
 
     fn text(&self) -> String {
         match self {
-            Wanted::Text(text) => String::from_utf8_lossy(text.plain()).into_owned(),
-            Wanted::Regex(regex) => regex.as_str().to_string(),
+            SoughtName::Text(text) => String::from_utf8_lossy(text.plain()).into_owned(),
+            SoughtName::Regex(regex) => regex.as_str().to_string(),
         }
     }
 }
@@ -81,7 +81,7 @@ impl Expression {
         unknown
     }
 
-    fn each_wanted_name(&self, test: &Test, see: &mut impl FnMut(NameKind, Wanted<'_>)) {
+    fn each_wanted_name(&self, test: &Test, see: &mut impl FnMut(NameKind, SoughtName<'_>)) {
         match test {
             Test::All(tests) | Test::Any(tests) => tests.iter().for_each(|test| self.each_wanted_name(test, see)),
             Test::Compare(compare) => {
@@ -93,7 +93,7 @@ impl Expression {
         }
     }
 
-    fn wanted_name<'a>(&self, compare: &'a Compare) -> Option<(NameKind, Wanted<'a>)> {
+    fn wanted_name<'a>(&self, compare: &'a Compare) -> Option<(NameKind, SoughtName<'a>)> {
         let path = &self.paths[compare.left.path()?];
         let kind = match path.head {
             Head::Name => NameKind::EventClass,
@@ -102,8 +102,8 @@ impl Expression {
             _ => return None,
         };
         match (&compare.right, compare.op) {
-            (Right::Text(text), Op::Equal) => Some((kind, Wanted::Text(text))),
-            (Right::Regex(regex), Op::Match) => Some((kind, Wanted::Regex(regex))),
+            (Right::Text(text), Op::Equal) => Some((kind, SoughtName::Text(text))),
+            (Right::Regex(regex), Op::Match) => Some((kind, SoughtName::Regex(regex))),
             _ => None,
         }
     }

@@ -29,15 +29,15 @@ pub(crate) enum Take {
 
 /// What is wanted of the field of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct WantedField {
     /// Its meaning for the event's place and shape.
     pub(super) take: Take,
     /// The fields of the event's concept that it is.
     pub(super) fields: Vec<Field>,
 }
 
-impl Wanted {
-    pub(super) const NOTHING: Wanted = Wanted { take: Take::Nothing, fields: Vec::new() };
+impl WantedField {
+    pub(super) const NOTHING: WantedField = WantedField { take: Take::Nothing, fields: Vec::new() };
 
     #[inline]
     fn is_nothing(&self) -> bool {
@@ -150,7 +150,7 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
 /// Shows fields to another visitor, and keeps what rules want of them.
 pub(crate) struct Watch<'a, V> {
     pub(crate) inner: V,
-    pub(crate) takes: &'a [Wanted],
+    pub(crate) takes: &'a [WantedField],
     pub(crate) seen: &'a mut Seen,
 }
 

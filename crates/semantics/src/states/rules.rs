@@ -205,6 +205,19 @@ impl Machines {
             }
             self.turn_from(thread, cpu, happening, observer);
         }
+        self.give_cpu(cpu, next, happening, observer);
+    }
+
+    /// The thread that comes in a switch runs from now on; 0 is the idle one.
+    #[inline]
+    fn give_cpu(
+        &mut self,
+        cpu: CpuIndex,
+        next: i64,
+        happening: &Happening<'_, impl Values>,
+        observer: &mut (impl Observer + ?Sized),
+    ) {
+        let machine = self.cpu(cpu).machine;
         let current = if next == 0 {
             Current::Idle
         } else {
@@ -229,7 +242,6 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         self.clear_interrupts(cpu);
-        let machine = self.cpu(cpu).machine;
         if let Current::Thread(thread) = self.cpu(cpu).current {
             // It is no switch when the thread runs already.
             if self.thread(thread).tid == next {
@@ -237,19 +249,7 @@ impl Machines {
             }
             self.forget(thread, observer);
         }
-        let current = if next == 0 {
-            Current::Idle
-        } else {
-            let thread = self.alive(machine, next, observer);
-            if !self.is_placed_on(thread, cpu) {
-                self.forget_unsure(thread, observer);
-            }
-            self.leave_other_cpu(thread, cpu, observer);
-            self.turn_to(thread, cpu, happening, observer);
-            Current::Thread(thread)
-        };
-        self.set_current(cpu, current, observer);
-        observer.switched(self, cpu, current.thread(), self.now);
+        self.give_cpu(cpu, next, happening, observer);
     }
 
     /// A switch that names only who goes. Without its state, it is not known whether it waits or could run.
