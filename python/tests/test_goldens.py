@@ -5,6 +5,7 @@ import csv
 import importlib.util
 import io
 import json
+import os
 import re
 
 import pytest
@@ -15,6 +16,9 @@ import tracemill
 FOLDER = CORPUS / "sql"
 TOOL = TOOLS / "sql.py"
 CASES = sorted(FOLDER.glob("*.sql")) if TOOL.exists() else []
+
+# The names of cases whose rows are known to differ; `.ci/run` says which, and why.
+DIFFERENT = os.environ.get("EXPECTED_TO_DIFFER", "").split()
 
 if not CASES:
     pytest.skip(f"there are no cases at {FOLDER}, or no {TOOL}", allow_module_level=True)
@@ -61,7 +65,9 @@ def asked(case, monkeypatch):
 
 @pytest.mark.filterwarnings("default::tracemill.TraceWarning")
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
-def test_case(path, monkeypatch):
+def test_case(path, monkeypatch, request):
+    if path.stem in DIFFERENT:
+        request.applymarker(pytest.mark.xfail(strict=True))
     case = tool.Case(path)
     golden, errors, explain = (case.beside(end) for end in (".csv", ".error", ".explain"))
     assert golden is not None or errors is not None or explain is not None
