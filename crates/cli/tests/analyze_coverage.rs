@@ -151,7 +151,7 @@ fn what_no_event_tells_is_null() {
     }
     assert!(json.contains("\"wait_ns\":100") && json.contains("\"switches\":2"), "{json}");
     let csv = folder.run("analyze processes --format csv trace").ends(0, &[]).stdout;
-    assert!(csv.contains("\n7,0,,,,,,,,,,,,100,0,0,100,2,0,0\n"), "{csv}");
+    assert!(csv.contains("\n7,0,,,,,,,,,,,,100,0,0,100,2,0,0,0\n"), "{csv}");
     let table = folder.run("analyze processes trace").ends(0, &[]).stdout;
     assert!(!table.contains("no "), "{table}");
 }

@@ -35,7 +35,7 @@ const MAX_LEVELS: usize = 32;
 pub const UNKNOWN: u32 = 0;
 
 /// Words for states. Numbers of names begin with them.
-const WORDS: [&str; 12] = [
+const WORDS: [&str; 13] = [
     "unknown",
     "user",
     "system call",
@@ -48,6 +48,7 @@ const WORDS: [&str; 12] = [
     "new",
     "exiting",
     "zombie",
+    "suspended",
 ];
 
 fn word_of_status(status: CpuStatus) -> Option<u32> {
@@ -60,6 +61,7 @@ fn word_of_status(status: CpuStatus) -> Option<u32> {
         CpuStatus::Kernel => 4,
         CpuStatus::Irq => 5,
         CpuStatus::Softirq => 6,
+        CpuStatus::Suspended => 12,
     })
 }
 
@@ -77,6 +79,7 @@ fn word_of_state(state: ThreadState) -> Option<u32> {
         ThreadState::WaitFork => 9,
         ThreadState::Exit => 10,
         ThreadState::Zombie => 11,
+        ThreadState::Suspended => 12,
     })
 }
 
@@ -369,6 +372,10 @@ impl Builder {
         let unseen: Vec<u64> = machines.unseen_cpus().into_iter().map(|(_, cpu)| cpu).collect();
         if !unseen.is_empty() {
             self.states.left_out.push(missing_events(&unseen));
+        }
+        let suspensions = machines.suspensions();
+        if suspensions.count > 0 {
+            self.states.left_out.push(suspensions.sentence());
         }
         self.closed()
     }

@@ -105,6 +105,8 @@ crate::named! {
         SignalTake = "signal_take",
         /// The frequency of a CPU changes.
         Frequency = "frequency",
+        /// The machine is suspended, or goes on.
+        Suspend = "suspend",
         /// A function of a program is entered.
         CallEntry = "call_entry",
         /// A function of a program is left.
@@ -221,6 +223,10 @@ crate::named! {
         Baddr = "baddr",
         /// Which of several.
         Which = "which",
+        /// The part of suspending a machine that begins or ends.
+        Action = "action",
+        /// Does it begin?
+        Start = "start",
     }
 }
 

@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use tracemill_semantics::states::{
-    Counts, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, SystemCall, ThreadIndex,
-    ThreadPiece, Values, Woken,
+    Counts, CpuPiece, Credit, Happening, Interrupt, Machines, Ns, Observer, RunEnd, Scheduled, Suspensions, SystemCall,
+    ThreadIndex, ThreadPiece, Values, Woken,
 };
 use tracemill_semantics::{Concept, Field};
 
@@ -1055,4 +1055,162 @@ fn a_cpu_is_seen_again() {
     assert_eq!(seen.thread(5), "100-120 RUN/unknown, 180-200 WAIT, 200-400 WAIT_CPU");
     assert_eq!(seen.cpu(0), "100-120 unknown 5, 120-400 unknown 6, 400-500 unknown ?");
     assert_eq!(seen.cpu(1), "100-180 unknown ?, 180-500 idle 0");
+}
+
+// ---- Suspended machines ---------------------------------------------------------------------------------------------
+
+const SECOND: Ns = 1_000_000_000;
+
+#[test]
+fn a_suspended_machine_has_a_state_of_its_own() {
+    let seen = play(
+        "100 0 switch prev=0 next=5
+         110 0 sys_entry name=write
+         120 1 switch prev=6 next=0 state=1
+         150 0 suspend action=suspend_enter start=1
+         160 0 suspend action=machine_suspend start=1
+         165 1 suspend action=machine_suspend start=1
+         170 1 suspend action=timekeeping_freeze start=0
+         260 0 suspend action=machine_suspend start=0
+         265 0 suspend action=machine_suspend start=0
+         270 0 suspend action=suspend_enter start=0
+         280 0 sys_exit ret=1
+         300 0 switch prev=5 next=0 state=1
+         310 1 switch prev=0 next=6
+         400 0 -",
+    );
+    let rows = "100-110 RUN/unknown, 110-160 RUN/syscall, 160-260 SUSPENDED, 260-280 RUN/syscall, 280-300 RUN/user, 300-400 WAIT";
+    assert_eq!(seen.thread(5), rows);
+    assert_eq!(seen.thread(6), "120-160 WAIT, 160-260 SUSPENDED, 260-310 WAIT, 310-400 RUN/unknown");
+    let rows =
+        "100-110 unknown 5, 110-160 syscall 5, 160-260 suspended ?, 260-280 syscall 5, 280-300 user 5, 300-400 idle 0";
+    assert_eq!(seen.cpu(0), rows);
+    assert_eq!(
+        seen.cpu(1),
+        "100-120 unknown ?, 120-160 idle 0, 160-260 suspended ?, 260-310 idle 0, 310-400 unknown 6"
+    );
+    assert_eq!(seen.credits, ["6: 100-120"]);
+    let machines = seen.machines.expect("it was played");
+    assert_eq!(machines.length(0, 110, 280), 70);
+    assert_eq!(machines.suspensions(), Suspensions { count: 1, total: 100, inferred: 0 });
+}
+
+#[test]
+fn other_names_of_a_suspension() {
+    let suspended = |events: &str| play(&format!("100 0 switch prev=0 next=5\n{events}\n900 0 -")).thread(5);
+    // The event of older kernels.
+    let rows = "100-200 RUN/unknown, 200-700 SUSPENDED, 700-900 RUN/unknown";
+    assert_eq!(suspended("200 0 suspend state=3\n700 0 suspend state=4294967295"), rows);
+    assert_eq!(suspended("200 0 suspend state=3\n700 0 suspend state=-1"), rows);
+    // A name of which only the address is there: it is what nothing else happens in.
+    assert_eq!(suspended("200 0 suspend action=77 start=1\n700 0 suspend action=77 start=0"), rows);
+    for other in ["700 0 suspend action=78 start=0", "300 0 -\n700 0 suspend action=77 start=0", "700 0 -"] {
+        assert_eq!(suspended(&format!("200 0 suspend action=77 start=1\n{other}")), "100-900 RUN/unknown", "{other}");
+    }
+    // One that has not ended, one whose begin was not seen, one whose end may have been lost.
+    assert_eq!(suspended("200 0 suspend state=3"), "100-200 RUN/unknown, 200-900 SUSPENDED");
+    assert_eq!(suspended("700 0 suspend state=-1"), "100-900 RUN/unknown");
+    assert_eq!(
+        suspended("200 1 suspend state=3\n300 1 loss"),
+        "100-200 RUN/unknown, 200-300 SUSPENDED, 300-900 RUN/unknown"
+    );
+}
+
+#[test]
+fn a_jump_of_the_clock_while_there_is_work_is_a_suspension() {
+    let jump = |before: &str, seconds: Ns, after: &str| {
+        let after: String = after
+            .lines()
+            .map(|line| {
+                let (at, rest) = line.trim().split_once(' ').expect("a time");
+                format!("{} {rest}\n", at.parse::<Ns>().expect("a number") + seconds * SECOND)
+            })
+            .collect();
+        play(&format!("{before}\n{after}"))
+    };
+    let count = |seen: &Seen| seen.machines.as_ref().expect("it was played").suspensions().inferred;
+    let running = "100 0 switch prev=0 next=5\n150 1 switch prev=0 next=6";
+    let after = "200 0 switch prev=5 next=0 state=1\n300 1 -";
+    let seen = jump(running, 3600, after);
+    let end = 3600 * SECOND + 200;
+    assert_eq!(seen.thread(5), format!("100-150 RUN/unknown, 150-{end} SUSPENDED, {end}-{} WAIT", end + 100));
+    assert_eq!(count(&seen), 1);
+    // A wait to be run, an interrupt, and a thread that only its switch names.
+    assert_eq!(count(&jump("100 0 switch prev=5 next=0 state=1\n150 0 wake tid=5 cpu=0", 30, after)), 1);
+    assert_eq!(count(&jump("100 0 switch prev=5 next=0 state=1\n150 0 irq_entry nr=1", 30, "200 0 irq_exit nr=1")), 1);
+    let unnamed = jump("100 0 -\n110 0 -", 30, "200 0 switch prev=5 next=0 state=1\n300 0 -");
+    assert_eq!((count(&unnamed), unnamed.credits), (1, vec![format!("5: 100-110")]));
+    // All are idle; it is too short; such a time was there before; a CPU that is not seen or whose events were lost.
+    let idle = "100 0 switch prev=5 next=0 state=1\n150 1 switch prev=6 next=0 state=1";
+    assert_eq!(count(&jump(idle, 3600, "200 0 switch prev=0 next=5\n300 1 -")), 0);
+    assert_eq!(count(&jump(running, 19, after)), 0);
+    assert_eq!(count(&jump(&format!("{running}\n{} 0 -", 4 * SECOND), 40, after)), 0);
+    assert_eq!(count(&jump(&format!("0 3 missing\n{running}"), 3600, after)), 0);
+    let lost = jump("100 0 switch prev=0 next=5\n150 0 -\n160 0 loss", 3600, after);
+    assert!(count(&lost) == 0 && lost.thread(5).starts_with("100-160 RUN/unknown, 3600"), "{}", lost.thread(5));
+}
+
+/// A stream as it is, and as it would be with a machine that was suspended meanwhile.
+#[test]
+fn a_suspension_changes_nothing_else() {
+    let mut seed = 1u64;
+    let mut random = move |below: u64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % below
+    };
+    for _ in 0..300 {
+        let (mut plain, mut with, mut shift, mut now) = (String::new(), String::new(), 0, 100);
+        let mut suspended: Vec<(Ns, Ns)> = Vec::new();
+        for _ in 0..40 {
+            now += Ns::from(random(30));
+            if random(6) == 0 {
+                let (from, length) = (now + shift, 1 + Ns::from(random(1000)));
+                let cpu = random(2);
+                let _ = writeln!(with, "{from} {cpu} suspend action=machine_suspend start=1");
+                let _ = writeln!(with, "{} {cpu} suspend action=machine_suspend start=0", from + length);
+                // The first stream has the same events, so that the trace begins and ends with it.
+                let _ = writeln!(plain, "{now} {cpu} -\n{now} {cpu} -");
+                suspended.push((from, from + length));
+                shift += length;
+            }
+            let [cpu, one, two] = [2, 5, 5].map(&mut random);
+            let event = match random(10) {
+                0..4 => format!("switch prev={one} next={two} state={}", random(2)),
+                4 | 5 => format!("wake tid={} cpu={}", 1 + one, random(2)),
+                6 => format!("sys_entry name=call{one}"),
+                7 => "sys_exit ret=0".to_string(),
+                8 => format!("irq_entry nr={one}"),
+                _ => format!("irq_exit nr={one}"),
+            };
+            let _ = writeln!(plain, "{now} {cpu} {event}");
+            let _ = writeln!(with, "{} {cpu} {event}", now + shift);
+        }
+        let (plain, with) = (play(&plain), play(&with));
+        let awake = |at: Ns| -> Ns { at - suspended.iter().map(|(from, to)| (at.min(*to) - from).max(0)).sum::<Ns>() };
+        let joined = |pieces: &Pieces| {
+            let mut found = Pieces::new();
+            for (from, to, name) in pieces.iter().filter(|(.., name)| !name.to_lowercase().starts_with("suspended")) {
+                put(&mut found, awake(*from), awake(*to), name.clone());
+            }
+            found
+        };
+        let all = |pieces: &BTreeMap<_, Pieces>| pieces.values().map(joined).collect::<Vec<_>>();
+        assert_eq!(all(&with.threads), plain.threads.values().cloned().collect::<Vec<_>>());
+        let of_cpus = |seen: &Seen| seen.cpus.values().map(joined).collect::<Vec<_>>();
+        assert_eq!(of_cpus(&with), plain.cpus.values().cloned().collect::<Vec<_>>());
+        assert_eq!((&with.births.len(), &with.runs.len()), (&plain.births.len(), &plain.runs.len()));
+        let time = |seen: &Seen| -> Ns {
+            let length = |credit: &String| {
+                let (from, to) = credit.split_once(": ").and_then(|(_, times)| times.split_once('-')).expect("times");
+                to.parse::<Ns>().expect("a time") - from.parse::<Ns>().expect("a time")
+            };
+            seen.credits.iter().map(length).sum()
+        };
+        assert_eq!(time(&with), time(&plain));
+        assert_eq!(with.waits.len(), plain.waits.len());
+        let machines = with.machines.expect("it was played");
+        let total: Ns = suspended.iter().map(|(from, to)| to - from).sum();
+        assert_eq!(machines.suspensions().total, total);
+        assert_eq!(machines.length(0, 0, machines.now()), machines.now() - total);
+    }
 }

@@ -309,6 +309,7 @@ mod tests {
                 "WAIT_FORK" => "new",
                 "EXIT" => "exiting",
                 "ZOMBIE" => "zombie",
+                "SUSPENDED" => "suspended",
                 other => other.trim_start_matches("RUN/"),
             }
             .to_string();

@@ -54,6 +54,7 @@ struct OfCpu {
     softirq: Ns,
     idle: Ns,
     unknown: Ns,
+    suspended: Ns,
 }
 
 impl OfThread {
@@ -160,8 +161,10 @@ impl Cpu {
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
         let asked = &self.asked;
-        let durations: Listed<'_> =
-            &[(Unit::Duration, &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"])];
+        let durations: Listed<'_> = &[(
+            Unit::Duration,
+            &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "suspended_ns"],
+        )];
         let mut columns_of = asked.step_columns(&[(Unit::Name, &["cpu"])]);
         columns_of.extend(listed(durations).chain(listed(&[(Unit::Share, &["share"]), (Unit::Count, &["khz"])])));
         let mut all = OfCpu::default();
@@ -207,9 +210,9 @@ impl Describe<2, OfThread> for OfThreads {
 }
 
 impl OfCpu {
-    fn parts(&mut self) -> [&mut Ns; 7] {
-        let OfCpu { task, user, system, irq, softirq, idle, unknown } = self;
-        [task, user, system, irq, softirq, idle, unknown]
+    fn parts(&mut self) -> [&mut Ns; 8] {
+        let OfCpu { task, user, system, irq, softirq, idle, unknown, suspended } = self;
+        [task, user, system, irq, softirq, idle, unknown, suspended]
     }
 }
 
@@ -233,6 +236,7 @@ impl Observer for Cpu {
                 CpuStatus::Softirq => &mut of.softirq,
                 CpuStatus::User => &mut of.user,
                 CpuStatus::Idle => &mut of.idle,
+                CpuStatus::Suspended => &mut of.suspended,
                 status if is_system(status) => &mut of.system,
                 _ => &mut of.unknown,
             } += length;

@@ -157,7 +157,7 @@ impl Calls {
         let key = [i64::from(thread.machine), by, class as i64, 0];
         let moved =
             Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
-        self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), moved, |machine, put| {
+        self.spans.add(machines, (call.from, call.to), (thread.machine, key), moved, |machine, put| {
             let [tid, comm] = thread_values(machines, Some(call.thread));
             put(&[
                 machine,
@@ -169,7 +169,7 @@ impl Calls {
                 Value::Integer(machines.cpu(call.cpu).number.into()),
                 Value::Integer(call.from),
                 Value::Integer(call.to),
-                Value::Integer(duration(call.from, call.to).into()),
+                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
                 Value::integer(call.ret),
             ]);
         });
@@ -425,7 +425,7 @@ impl Disks {
         match (happening.concept, issue) {
             (Concept::RqInsert, _) => *dropped += u64::from(disk.inserted.put(sector, at).is_some()),
             (_, Some(mut issue)) => {
-                issue.queue = disk.inserted.take(&sector).map(|inserted| duration(inserted, at));
+                issue.queue = disk.inserted.take(&sector).map(|inserted| duration(machines, machine, inserted, at));
                 *dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
             }
             _ => *done = Some(Done { dev, sector, sectors, issue: disk.issued.take(&(sector, sectors)) }),
@@ -463,7 +463,7 @@ impl Disks {
         let queued =
             Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
         let names = &open.names;
-        self.spans.add(machines.begin(), (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
+        self.spans.add(machines, (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
             put(&[
                 of_machine,
                 Value::text(names.get(&(machine, dev)).map(|name| &**name)),
@@ -473,7 +473,7 @@ impl Disks {
                 Value::Word(op(issue.is_write)),
                 Value::Integer(issue.at),
                 Value::Integer(at),
-                Value::Integer(duration(issue.at, at).into()),
+                Value::Integer(duration(machines, machine, issue.at, at).into()),
                 Value::integer(issue.queue),
                 Value::integer(issue.tid),
                 Value::text(issue.comm.as_deref()),

@@ -87,10 +87,10 @@ impl Observer for Irq {
         let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
         let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
         let of_cpu = if self.spans.asked.by.as_deref() == Some("cpu") { i64::from(interrupt.cpu.0) } else { NO_KEY };
-        let wait = interrupt.raised.map(|raised| duration(raised, interrupt.from));
+        let wait = interrupt.raised.map(|raised| duration(machines, cpu.machine, raised, interrupt.from));
         let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
         let (key, Interrupt { from, to, .. }) = ([kind, interrupt.number, name_number, of_cpu], interrupt);
-        self.spans.add(machines.begin(), (*from, *to), (cpu.machine, key), more, |machine, put| {
+        self.spans.add(machines, (*from, *to), (cpu.machine, key), more, |machine, put| {
             put(&[
                 machine,
                 Value::Word(interrupt.kind.name()),
@@ -99,7 +99,7 @@ impl Observer for Irq {
                 Value::Integer(cpu.number.into()),
                 Value::Integer(*from),
                 Value::Integer(*to),
-                Value::Integer(duration(*from, *to).into()),
+                Value::Integer(duration(machines, cpu.machine, *from, *to).into()),
                 Value::integer(interrupt.raised),
             ]);
         });

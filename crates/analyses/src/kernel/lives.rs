@@ -186,6 +186,8 @@ pub(super) struct Spent {
     /// It ran, in a mode that nothing tells.
     pub(super) unknown: Ns,
     pub(super) dead: Ns,
+    /// Its machine was suspended.
+    pub(super) suspended: Ns,
     pub(super) switches: Ns,
     pub(super) preempted: Ns,
     pub(super) migrations: Ns,
@@ -198,6 +200,7 @@ pub(super) const AMOUNTS: Listed<'_> = &[
         &["user_ns", "system_ns", "irq_ns", "wait_cpu_ns", "wait_ns", "wait_fork_ns", "zombie_ns", "unknown_ns"],
     ),
     (Unit::Count, &["switches", "preempted", "migrations"]),
+    (Unit::Duration, &["suspended_ns"]),
 ];
 
 impl Spent {
@@ -214,11 +217,12 @@ impl Spent {
             ThreadState::Zombie => &mut self.zombie,
             ThreadState::RunUnknown | ThreadState::Unknown => &mut self.unknown,
             ThreadState::Dead => &mut self.dead,
+            ThreadState::Suspended => &mut self.suspended,
         }
     }
 
-    /// The values of [`AMOUNTS`], and behind them the time that is in none of them.
-    fn parts(&mut self) -> [&mut i128; 12] {
+    /// The values of [`AMOUNTS`] but the last one, the time that is in none of them, and the last one.
+    fn parts(&mut self) -> [&mut i128; 13] {
         let Spent {
             user,
             system,
@@ -229,28 +233,48 @@ impl Spent {
             zombie,
             unknown,
             dead,
+            suspended,
             switches,
             preempted,
             migrations,
         } = self;
-        [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead]
+        [
+            user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead,
+            suspended,
+        ]
     }
 
-    fn numbers(&self) -> [i128; 12] {
+    fn numbers(&self) -> [i128; 13] {
         let Spent { user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, .. } = *self;
-        let Spent { dead, switches, preempted, migrations, .. } = *self;
-        [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead]
+        let Spent { dead, suspended, switches, preempted, migrations, .. } = *self;
+        [
+            user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, dead,
+            suspended,
+        ]
     }
 
     pub(super) fn known(&self) -> Ns {
         let running = self.user + self.system + self.irq + self.unknown;
-        running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead
+        running + self.wait_cpu + self.wait + self.wait_fork + self.zombie + self.dead + self.suspended
     }
 
     /// The values of [`AMOUNTS`]; those of which no event tells are not known.
     pub(super) fn values<'v>(&self, tells: impl Fn(&[Concept]) -> bool) -> impl Iterator<Item = Value<'v>> {
-        let [user, system, irq, wait_cpu, wait, wait_fork, zombie, unknown, switches, preempted, migrations, _] =
-            self.numbers();
+        let [
+            user,
+            system,
+            irq,
+            wait_cpu,
+            wait,
+            wait_fork,
+            zombie,
+            unknown,
+            switches,
+            preempted,
+            migrations,
+            _,
+            suspended,
+        ] = self.numbers();
         let told = |time: Ns, by: &[Concept]| match tells(by) && tells(TELL_RUNS) {
             true => Value::Integer(time),
             // Other events show only a part of the time: that is not a sum.
@@ -259,13 +283,16 @@ impl Spent {
         let modes = [told(user, TELL_MODES), told(system, TELL_MODES), told(irq, TELL_INTERRUPTS)];
         let waits = [told(wait_cpu, &[Concept::Wake]), told(wait, TELL_RUNS), told(wait_fork, TELL_RUNS)];
         let rest = [zombie, unknown, switches, preempted, migrations].map(|amount| told(amount, TELL_RUNS));
-        modes.into_iter().chain(waits).chain(rest)
+        modes.into_iter().chain(waits).chain(rest).chain([Value::Integer(suspended)])
     }
 }
 
 impl Account for Spent {
     fn put(&self, cells: &mut Vec<Cell>) {
-        cells.extend(self.numbers().map(Cell::Integer));
+        let numbers = self.numbers();
+        // Few machines are ever suspended: the last number is left out where it is 0.
+        let kept = numbers.len() - usize::from(self.suspended == 0);
+        cells.extend(numbers.into_iter().take(kept).map(Cell::Integer));
     }
 
     fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {

@@ -226,7 +226,7 @@ impl Observer for Locks {
         let errors = u64::from(error_of(call.ret).is_some());
         let of = machines.thread(call.thread);
         let more = Waits { waiter: Some((of.machine, of.tid)), errors, ..Waits::default() };
-        self.spans.add(machines.begin(), (call.from, call.to), (thread.machine, key), more, |machine, put| {
+        self.spans.add(machines, (call.from, call.to), (thread.machine, key), more, |machine, put| {
             let operation = usize::try_from(operation).ok().and_then(|at| OPERATIONS.get(at).copied());
             let waker = waker.map(|waker| machines.thread(waker).tid);
             put(&[
@@ -238,7 +238,7 @@ impl Observer for Locks {
                 Value::text(thread.comm.as_deref()),
                 Value::Integer(call.from),
                 Value::Integer(call.to),
-                Value::Integer(duration(call.from, call.to).into()),
+                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
                 Value::integer(call.ret),
                 Value::integer(waker),
             ]);

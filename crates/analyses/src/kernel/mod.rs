@@ -397,6 +397,7 @@ impl<'a> Reading<'a> {
             table.notes = notes.iter().copied().chain(own).collect();
             table.lost_on = left.lost_on.iter().copied().collect();
             table.unseen = unseen.clone();
+            table.suspensions = machines.suspensions();
             table.sort();
             table
         };
@@ -469,7 +470,7 @@ impl State<'_> {
         self.reader.turn();
         self.reader.meet(shared, at, class);
         self.all.advance(self.machines.now(), ns);
-        self.machines.touch_time(ns, &mut self.all);
+        self.machines.touch_time(machine, ns, &mut self.all);
         let cpu = match (&class.running, shared.known_cpu.get()) {
             (None, known @ Some(_)) => known,
             _ => self.cpu_of(shared, at, class),
@@ -547,7 +548,7 @@ struct LeftOut {
 
 impl LeftOut {
     fn notes(&self, machines: &Machines) -> Vec<(&'static str, u64)> {
-        let counts = machines.counts();
+        let (counts, suspensions) = (machines.counts(), machines.suspensions());
         let always = [
             ("events", counts.events),
             ("losses", self.lost + self.lost_packets),
@@ -563,6 +564,8 @@ impl LeftOut {
             ("time_back", counts.time_back),
             ("too_deep", counts.too_deep),
             ("unseen_cpus", machines.unseen_cpus().len() as u64),
+            ("suspensions", suspensions.count),
+            ("suspended_ns", u64::try_from(suspensions.total).unwrap_or(u64::MAX)),
             ("untimed", self.untimed),
             ("assumed_cpus", self.has_assumed_cpu.into()),
         ];
@@ -575,9 +578,9 @@ const TELL_MODES: &[Concept] = &[Concept::SysEntry, Concept::SysExit];
 /// Concepts that tell when a thread is interrupted.
 const TELL_INTERRUPTS: &[Concept] = &[Concept::IrqEntry, Concept::SoftEntry];
 
-/// The time from one instant to another, in ns that fit 64 bits.
-fn duration(from: Ns, to: Ns) -> u64 {
-    u64::try_from(to - from).unwrap_or(if to < from { 0 } else { u64::MAX })
+/// The time of a machine from one instant to another, without that in which it was suspended, in ns that fit 64 bits.
+fn duration(machines: &Machines, machine: u32, from: Ns, to: Ns) -> u64 {
+    u64::try_from(machines.length(machine, from, to)).unwrap_or(if to < from { 0 } else { u64::MAX })
 }
 
 /// Number of a thread in a key: all its lives are one group.

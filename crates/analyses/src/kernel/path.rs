@@ -267,6 +267,7 @@ impl Pieces {
             ThreadState::WaitCpu => "wait_cpu",
             ThreadState::Unknown => "unknown",
             ThreadState::Zombie => "ended",
+            ThreadState::Suspended => "suspended",
             _ => "running",
         };
         (walk.pieces, walk.begin) = (rest, end);
@@ -348,7 +349,10 @@ impl Pieces {
 
     fn add(&mut self, machines: &Machines, piece: &ThreadPiece, asked: &Asked) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
-        let woken = if is_wait { self.woken.remove(&piece.thread) } else { None };
+        // A wait may be told in several parts, where the machine was suspended in it: the wake is that of the last one.
+        let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
+        let has_wake = is_wait && self.woken.get(&piece.thread).is_some_and(is_over);
+        let woken = if has_wake { self.woken.remove(&piece.thread) } else { None };
         if asked.begin.is_some_and(|begin| piece.to <= begin) || asked.end.is_some_and(|end| piece.from > end) {
             return;
         }
@@ -379,6 +383,20 @@ impl Pieces {
                 pieces.extend([unknown, piece]);
             }
         }
+        if is_wait {
+            explain_first_parts(pieces);
+        }
+    }
+}
+
+/// A wait in which the machine was suspended has one end, which explains its first parts too.
+fn explain_first_parts(pieces: &mut [Piece]) {
+    for at in (2..pieces.len()).rev().step_by(2) {
+        let [first, suspended, last] = [at - 2, at - 1, at].map(|at| pieces[at]);
+        if (first.state, suspended.state) != (last.state, ThreadState::Suspended) {
+            break;
+        }
+        pieces[at - 2] = Piece { to: first.to, ..last };
     }
 }
 
@@ -497,6 +515,45 @@ mod tests {
     fn time_before_a_birth_is_the_parents() {
         let stream = "100 0 switch prev=0 next=5\n150 0 fork parent=5 child=6\n200 0 -";
         assert_eq!(path(6, stream), ["100 150 5 running", "150 200 6 blocked"]);
+    }
+
+    #[test]
+    fn a_wait_through_a_suspension_is_explained_by_its_end() {
+        let stream = |wake: &str| {
+            format!(
+                "100 0 switch prev=0 next=5
+                 100 1 switch prev=0 next=7
+                 200 0 switch prev=5 next=0 state=1
+                 210 0 suspend action=machine_suspend start=1
+                 220 0 suspend action=machine_suspend start=0
+                 230 0 suspend action=machine_suspend start=1
+                 240 0 suspend action=machine_suspend start=0
+                 {wake}
+                 300 0 switch prev=0 next=5
+                 350 0 -"
+            )
+        };
+        let asleep = |state: &str, tid: i64| {
+            let parts = [
+                (200, 210, state),
+                (210, 220, "suspended"),
+                (220, 230, state),
+                (230, 240, "suspended"),
+                (240, 290, state),
+            ];
+            let mut rows = vec!["100 200 5 running".to_string()];
+            rows.extend(parts.map(|(from, to, state)| {
+                let of = if state == "suspended" { 5 } else { tid };
+                format!("{from} {to} {of} {state}")
+            }));
+            rows.extend(["290 300 5 wait_cpu", "300 350 5 running"].map(str::to_string));
+            rows
+        };
+        assert_eq!(
+            path(5, &stream("290 0 soft_entry nr=4\n290 0 wake tid=5 cpu=0\n291 0 soft_exit nr=4")),
+            asleep("disk", 5)
+        );
+        assert_eq!(path(5, &stream("290 1 wake tid=5 cpu=0")), asleep("running", 7));
     }
 
     #[test]

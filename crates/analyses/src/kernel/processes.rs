@@ -393,7 +393,7 @@ mod tests {
         assert_eq!(rows(&table, &columns)[1..], ["5 0 0 0 1 0 0", "5 1 30 30 2 1 1"]);
         let sums: Vec<Cell> = table.all.iter().map(|(_, cell)| cell.clone()).collect();
         assert_eq!(sums[..2], [Cell::Integer(0), Cell::Integer(140)]);
-        assert_eq!(sums[8..], [Cell::Integer(3), Cell::Integer(1), Cell::Integer(1)]);
+        assert_eq!(sums[8..11], [Cell::Integer(3), Cell::Integer(1), Cell::Integer(1)]);
         let late = Asked { begin: Some(400), ..Asked::default() };
         assert_eq!(rows(&played(&KNOWN, &late, stream), &["tid", "life"]), ["1 0", "5 1"]);
     }

@@ -50,10 +50,11 @@ impl Observer for Sched {
             Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
             _ => [machine, thread.tid, 0, 0],
         };
-        self.0.add(machines.begin(), (woken.at, at), (thread.machine, key), (), |machine, put| {
+        self.0.add(machines, (woken.at, at), (thread.machine, key), (), |machine, put| {
             let [tid, comm] = thread_values(machines, Some(woken.thread));
             let [waker, waker_comm] = thread_values(machines, woken.waker);
-            let (cpu, latency) = (machines.cpu(cpu).number.into(), duration(woken.at, at).into());
+            let (cpu, latency) =
+                (machines.cpu(cpu).number.into(), duration(machines, thread.machine, woken.at, at).into());
             put(&[
                 machine,
                 Value::Integer(woken.at),
@@ -296,6 +297,48 @@ mod tests {
         let by_thread = played(&KNOWN, &asked(Some("thread")), STREAM);
         let columns = ["from", "tid", "runs", "preempted", "blocked", "wait_cpu_ns"];
         assert_eq!(rows(&by_thread, &columns), ["100 5 1 0 0 0", "100 6 0 0 0 50", "200 5 1 1 0 50", "200 6 1 0 1 50"]);
+    }
+
+    #[test]
+    fn durations_leave_out_the_time_for_which_the_machine_was_suspended() {
+        let stream = "100 0 switch prev=0 next=5
+            110 0 sys_entry name=futex uaddr=64 op=0
+            120 0 wake tid=6 cpu=0
+            125 0 soft_raise nr=4
+            130 0 irq_entry nr=1
+            140 0 suspend action=machine_suspend start=1
+            940 0 suspend action=machine_suspend start=0
+            950 0 irq_exit nr=1
+            951 0 soft_entry nr=4
+            952 0 soft_exit nr=4
+            960 0 sys_exit ret=0
+            970 0 switch prev=5 next=6 state=0
+            990 0 switch prev=6 next=0 state=1";
+        let log = Asked { view: super::super::View::Log, ..Asked::default() };
+        let played = |name: &str, asked: &Asked| {
+            let known = super::super::ANALYSES.iter().find(|known| known.name == name).expect(name);
+            played(known, asked, stream)
+        };
+        let latency = played("sched", &log);
+        assert_eq!(rows(&latency, &["wake_ns", "run_ns", "latency_ns"]), ["120 970 50"]);
+        let all = played("sched", &Asked::default());
+        assert_eq!(rows(&all, &["count", "total_ns", "max_ns"]), ["1 50 50"]);
+        assert_eq!(rows(&played("syscalls", &log), &["from", "to", "duration_ns"]), ["110 960 50"]);
+        assert_eq!(rows(&played("locks", &log), &["duration_ns"]), ["50"]);
+        let columns = ["nr", "max_ns", "raise_max_ns"];
+        assert_eq!(rows(&played("irq", &Asked::default()), &columns), ["1 20 -", "4 1 26"]);
+        let columns = ["tid", "time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"];
+        assert_eq!(rows(&played("cpu", &Asked::default()), &columns), ["5 70 10 29 21 10", "6 20 0 0 0 20"]);
+        let by_cpu = Asked { by: Some("cpu".to_string()), ..Asked::default() };
+        let columns =
+            ["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "suspended_ns"];
+        assert_eq!(rows(&played("cpu", &by_cpu), &columns), ["90 10 29 20 1 0 30 800"]);
+        let columns = ["tid", "system_ns", "irq_ns", "wait_cpu_ns", "unknown_ns", "suspended_ns"];
+        let found = rows(&played("processes", &Asked::default()), &columns);
+        assert_eq!(found, ["5 29 21 20 10 800", "6 0 0 50 40 800"]);
+        let columns = ["tid", "mode", "cpu_ns"];
+        let found = rows(&played("stats", &Asked::default()), &columns);
+        assert!(found.contains(&"- suspended 800".to_string()), "{found:?}");
     }
 
     #[test]

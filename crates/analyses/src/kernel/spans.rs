@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use tracemill_semantics::states::{Map, Ns};
+use tracemill_semantics::states::{Machines, Map, Ns};
 
 use super::asked::{Asked, View};
 use super::duration;
@@ -155,24 +155,24 @@ impl<M: Extra> Spans<M> {
             && self.asked.max.is_none_or(|max| duration <= max)
     }
 
-    /// Adds a span of a group, from `from` to `to`, `begin` is the first time of the trace. `row` shows its row in lists to
+    /// Adds a span of a group, from `from` to `to`. `row` shows its row in lists to
     /// whoever takes it; the first value of that is the machine's, which it is given.
     #[inline]
     pub(crate) fn add(
         &mut self,
-        begin: Option<Ns>,
+        machines: &Machines,
         (from, end): (Ns, Ns),
         (machine, key): (u32, Key),
         more: M,
         row: impl FnOnce(Value<'_>, &mut dyn FnMut(&[Value<'_>])),
     ) {
-        let duration = duration(from, end);
+        let duration = duration(machines, machine, from, end);
         if !self.wants(end, duration) {
             return;
         }
         match self.asked.view {
             View::Statistics => {
-                let (durations, of) = self.group(begin, end, key);
+                let (durations, of) = self.group(machines.begin(), end, key);
                 durations.add(duration);
                 of.add(more);
             }

@@ -45,7 +45,7 @@ struct Place {
 }
 
 /// Bits of a place's word for a thread. No kernel has numbers of threads with more than 22.
-const THREAD_BITS: u32 = 27;
+const THREAD_BITS: u32 = 26;
 /// Codes of places without a row, and of gaps; behind them those of rows.
 const NO_ROW: u32 = 0;
 const GAP: u32 = 1;
@@ -638,7 +638,7 @@ mod tests {
         let (mut rows, mut late) = (StateRows::new(RowForm::default()), StateRows::new(RowForm::default()));
         let mut from = 1_700_000_000_000_000_000;
         for (at, gap) in
-            [0, 0, 1, 65_535, 65_536, 1u64 << 32, 0, (1 << 58) + 12_345, 7, 1 << 60, 3].into_iter().enumerate()
+            [0, 0, 1, 65_535, 65_536, 1u64 << 32, 0, (1 << 57) + 12_345, 7, 1 << 60, 3].into_iter().enumerate()
         {
             from += Ns::from(gap);
             let place = rows.reserve(from);

@@ -39,6 +39,7 @@ const MODES: [CpuStatus; CpuStatus::ALL.len()] = [
     CpuStatus::Irq,
     CpuStatus::Kernel,
     CpuStatus::Softirq,
+    CpuStatus::Suspended,
     CpuStatus::Syscall,
     CpuStatus::Trap,
     CpuStatus::Unknown,

@@ -109,7 +109,7 @@ impl Observer for Calls {
             _ => [machine, name, 0, 0],
         };
         let times = (call.from, call.to);
-        self.spans.add(machines.begin(), times, (thread.machine, key), Errors::of(call.ret), |machine, put| {
+        self.spans.add(machines, times, (thread.machine, key), Errors::of(call.ret), |machine, put| {
             let [tid, comm] = thread_values(machines, Some(call.thread));
             put(&[
                 machine,
@@ -119,7 +119,7 @@ impl Observer for Calls {
                 Value::Integer(machines.cpu(call.cpu).number.into()),
                 Value::Integer(call.from),
                 Value::Integer(call.to),
-                Value::Integer(duration(call.from, call.to).into()),
+                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
                 Value::integer(call.ret),
             ]);
         });

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use tracemill_semantics::states::Ns;
+use tracemill_semantics::states::{Ns, Suspensions};
 
 use super::rows::Rows;
 use super::state_rows::StateRows;
@@ -211,6 +211,8 @@ pub struct Table {
     pub lost_on: Vec<u64>,
     /// CPUs whose events are not there, or not for all of the time.
     pub unseen: Vec<u64>,
+    /// How often, and for how long, the machines were suspended.
+    pub suspensions: Suspensions,
     /// Columns of values and a bar of their sizes.
     pub is_histogram: bool,
     /// Are percentiles exact?

@@ -88,7 +88,9 @@ fn put_heading(out: &mut Out, table: &Table, period: &PeriodOf, look: &Look) {
 fn put_table(page: &mut Paged, table: &Table, found: usize, look: &Look) {
     // People see the depth of a tree by its indentation.
     let depth = table.column("depth");
-    let columns: Vec<(usize, &Column)> = table.shown_columns().filter(|(_, column)| column.name != "depth").collect();
+    // Few machines are ever suspended.
+    let is_empty = |name: &str| name == "depth" || name == "suspended_ns" && table.suspensions.count == 0;
+    let columns: Vec<(usize, &Column)> = table.shown_columns().filter(|(_, column)| !is_empty(&column.name)).collect();
     let mut lines = Lines::new(page, columns.clone(), depth, look);
     lines.widen(|column| look.title(column));
     match &table.states {
@@ -210,7 +212,8 @@ fn total(widths: &[usize]) -> usize {
 }
 
 /// Columns that a line can do without when there is no room for all of it, the first ones first; then the last ones go.
-const DISPENSABLE: [&str; 14] = [
+const DISPENSABLE: [&str; 15] = [
+    "suspended_ns",
     "waker_comm",
     "to",
     "run_ns",
@@ -257,6 +260,10 @@ fn put_notes(out: &mut Out, table: &Table, look: &Look) {
             out.put(b"no event says its CPU: all are taken to be of one, cpu 0\n");
         } else if *name == "unseen_cpus" {
             out.put_fmt(format_args!("{color}{}{plain}\n", missing_events(&table.unseen)));
+        } else if *name == "suspended_ns" {
+            // The line of the suspensions says it.
+        } else if *name == "suspensions" {
+            out.put_fmt(format_args!("{color}{}{plain}\n", table.suspensions.sentence()));
         } else {
             let words = name.replace('_', " ");
             let words = if *count == 1 { words.strip_suffix('s').unwrap_or(&words) } else { &words };

@@ -107,6 +107,11 @@ impl Machines {
         }
     }
 
+    /// Are events of a CPU of a machine not there now?
+    pub(super) fn has_unseen(&self, machine: u32) -> bool {
+        self.coverage.machines.get(machine as usize).is_some_and(|of| of.unseen > 0)
+    }
+
     /// A CPU that an event speaks of. One that was not recorded is unseen from the first event on.
     pub(super) fn named_cpu(&mut self, machine: u32, number: u64) -> CpuIndex {
         if let Some(known) = self.find_cpu(machine, number) {

@@ -44,6 +44,8 @@ crate::named! {
         Irq = "irq",
         /// It handles a soft interrupt.
         Softirq = "softirq",
+        /// Nothing: the machine is suspended.
+        Suspended = "suspended",
     }
 }
 

@@ -10,6 +10,7 @@ use super::coverage::Coverage;
 use super::cpu::{Cpu, CpuStatus, Current};
 use super::newest::Newest;
 use super::observer::{CpuPiece, Observer, ThreadPiece};
+use super::suspend::Suspended;
 use super::thread::{Base, Comm, Live, Thread, ThreadState};
 use crate::{Concept, Field};
 
@@ -195,8 +196,9 @@ pub struct Machines {
     pub(super) begin: Option<Ns>,
     pub(super) now: Ns,
     /// Losses that did not take effect yet.
-    losses: BinaryHeap<Reverse<Loss>>,
+    pub(super) losses: BinaryHeap<Reverse<Loss>>,
     pub(super) coverage: Coverage,
+    pub(super) suspended: Suspended,
     pub(super) counts: Counts,
     /// Concepts that the events of each machine can have; all of a machine that is not listed.
     told: Map<u32, HashSet<Concept>>,
@@ -220,6 +222,7 @@ impl Machines {
             now: 0,
             losses: BinaryHeap::new(),
             coverage: Coverage::default(),
+            suspended: Suspended::default(),
             counts: Counts::default(),
             told: Map::default(),
             count,
@@ -326,14 +329,17 @@ impl Machines {
         cpu: Option<u64>,
         observer: &mut (impl Observer + ?Sized),
     ) -> Option<CpuIndex> {
-        self.touch_time(ns, observer);
+        self.touch_time(machine, ns, observer);
         cpu.map(|number| self.cpu_or_new(machine, number))
     }
 
-    /// Takes the time of an event.
+    /// Takes the time of an event of a machine.
     #[inline]
-    pub fn touch_time(&mut self, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
+    pub fn touch_time(&mut self, machine: u32, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         self.counts.events += 1;
+        if self.suspended.is_long_silence(machine, ns) {
+            self.end_silence(machine, ns);
+        }
         if ns < self.now || self.begin.is_none() || !self.losses.is_empty() {
             self.touch_odd_time(ns, observer);
         } else {
@@ -512,6 +518,7 @@ impl Machines {
     }
 
     pub(super) fn lose_now(&mut self, cpu: CpuIndex, observer: &mut (impl Observer + ?Sized)) {
+        self.lose_suspension(cpu);
         let of = &mut self.cpus[cpu.0 as usize];
         of.stack.clear();
         of.raises.clear();
@@ -632,7 +639,7 @@ impl Machines {
                 Current::Idle => Some(None),
                 Current::Thread(thread) => Some(Some(thread)),
             };
-            observer.cpu_piece(self, &CpuPiece { cpu, from, to: self.now, thread, status });
+            self.tell_cpu_piece(CpuPiece { cpu, from, to: self.now, thread, status }, observer);
         }
     }
 
@@ -656,6 +663,6 @@ impl Machines {
         observer: &mut (impl Observer + ?Sized),
     ) {
         let Some(state) = state.filter(|state| *state != ThreadState::Unknown && from < to) else { return };
-        observer.thread_piece(self, &ThreadPiece { thread, from, to, state });
+        self.divide_thread_piece(ThreadPiece { thread, from, to, state }, observer);
     }
 }

@@ -50,6 +50,7 @@ mod machine;
 mod newest;
 mod observer;
 mod rules;
+mod suspend;
 mod thread;
 
 pub use coverage::{list_of_cpus, missing_events};
@@ -57,4 +58,5 @@ pub use cpu::{Cpu, CpuStatus, Current, InterruptKind};
 pub use machine::{Counts, CpuIndex, Happening, Machines, Map, Ns, ThreadIndex, Values};
 pub use observer::{CpuPiece, Credit, Interrupt, Observer, Reason, RunEnd, Scheduled, SystemCall, ThreadPiece, Woken};
 pub use rules::returns;
+pub use suspend::Suspensions;
 pub use thread::{Comm, Thread, ThreadState, thread_title};

@@ -89,6 +89,7 @@ impl Machines {
             (Concept::TrapEntry, Some(cpu)) => self.enter(cpu, InterruptKind::Trap, happening, observer),
             (Concept::TrapExit, Some(cpu)) => self.leave_trap(cpu, observer),
             (Concept::DumpTask, _) => self.dump_task(machine, happening, observer),
+            (Concept::Suspend, _) => self.suspend(machine, cpu, happening),
             (Concept::Frequency, _) => {
                 let number = happening.number(Field::Cpu).and_then(|number| u64::try_from(number).ok());
                 if let Some(cpu) = number.and_then(|number| self.spoken_cpu(machine, number)) {
@@ -200,7 +201,7 @@ impl Machines {
                 let named = self.live(thread).and_then(|live| live.named_at);
                 let from = named.map_or(since, |named| named.max(since));
                 if from < self.now {
-                    observer.credit(self, &Credit { cpu, thread, from, to: self.now });
+                    self.tell_credit(&Credit { cpu, thread, from, to: self.now }, observer);
                 }
             }
             self.turn_from(thread, cpu, happening, observer);
@@ -274,7 +275,7 @@ impl Machines {
             let thread = self.alive(machine, prev, observer);
             self.forget_unsure(thread, observer);
             if let Some(from) = unknown_since.filter(|from| current == Current::Unknown && *from < self.now) {
-                observer.credit(self, &Credit { cpu, thread, from, to: self.now });
+                self.tell_credit(&Credit { cpu, thread, from, to: self.now }, observer);
             }
             self.turn_from(thread, cpu, happening, observer);
         }

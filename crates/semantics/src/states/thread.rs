@@ -37,6 +37,8 @@ crate::named! {
         Zombie = "ZOMBIE",
         /// The kernel has forgotten it.
         Dead = "DEAD",
+        /// Its machine is suspended, whatever it was at.
+        Suspended = "SUSPENDED",
     }
 }
 

@@ -260,11 +260,11 @@ impl Found {
         };
         let key = [i64::from(*machine), *definition as i64, group, 0];
         let more = Incomplete(u64::from(!is_completed));
-        self.spans.add(machines.begin(), (open.from, to), (*machine, key), more, |of_machine, put| {
+        self.spans.add(machines, (open.from, to), (*machine, key), more, |of_machine, put| {
             let cells = value_cells(periods, *definition, values);
             let mut row = vec![of_machine, Value::Text(&periods.definitions[*definition].name)];
             row.extend(cells.iter().map(Value::from));
-            row.extend([open.from, to, duration(open.from, to).into()].map(Value::Integer));
+            row.extend([open.from, to, duration(machines, *machine, open.from, to).into()].map(Value::Integer));
             row.push(Value::Bool(is_completed));
             row.push(Value::text(open.parent_definition.map(|parent| &*periods.definitions[parent].name)));
             put(&row);
