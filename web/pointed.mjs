@@ -28,7 +28,7 @@ const [EDGE_PX, LANE_TOP_PX, LANE_PX, NEAR_EVENT_PX, NEAR_SLICE_PX] = [2, 3, 17,
 
 const printed = (...words) => execFileSync(bin, words, { cwd: root, maxBuffer: 1 << 28, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] }).trimEnd().split('\n');
 
-const STATES = { syscall: 'system call', 'RUN/syscall': 'system call', irq: 'interrupt', INTERRUPTED: 'interrupt', WAIT_CPU: 'runnable', WAIT: 'blocked', WAIT_FORK: 'new', EXIT: 'exiting', ZOMBIE: 'zombie' };
+const STATES = { syscall: 'system call', 'RUN/syscall': 'system call', irq: 'interrupt', INTERRUPTED: 'interrupt', WAIT_CPU: 'runnable', WAIT: 'blocked', WAIT_FORK: 'new', EXIT: 'exiting', ZOMBIE: 'zombie', SUSPENDED: 'suspended' };
 
 /** The states of each CPU, or of each thread, by track: ns, `to` behind the last one. */
 function statesOf(trace, ofCpus) {

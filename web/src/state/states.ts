@@ -8,7 +8,7 @@ export type Shape = (typeof SHAPES)[number];
 /** The order in which the colours of states follow those of names. */
 const LOOKS: readonly (readonly [string, Shape])[] = [
   ['user', 'full'], ['system call', 'full'], ['interrupt', 'full'], ['softirq', 'full'], ['runnable', 'hollow'], ['blocked', 'line'], ['kernel', 'full'],
-  ['unknown', 'dotted'],
+  ['unknown', 'dotted'], ['suspended', 'line'],
 ];
 
 /** States that look like another one. */
