@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use tracemill_engine::event;
 use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::merge::{Merger, Note};
-use tracemill_engine::selection::StreamOf;
+use tracemill_engine::request::SelectedEvents;
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::{Selection, merger};
+use tracemill_engine::timeline::merger;
 use tracemill_model::error::Error;
 
 use crate::errors::{Found, raised};
@@ -45,13 +45,13 @@ struct Source {
 impl Events {
     pub(crate) fn new(
         session: &Arc<Session>,
-        (streams, selection, filter): (Vec<StreamOf>, &Selection, Option<&Filter>),
+        SelectedEvents { streams, selection, filter }: SelectedEvents,
         found: Arc<Found>,
         limit: Option<u64>,
     ) -> Self {
         let source = Source {
-            merger: merger(session, &streams, selection),
-            matcher: filter.map(Filter::matcher),
+            merger: merger(session, &streams, &selection),
+            matcher: filter.as_ref().map(Filter::matcher),
             reading: Arc::new(Reading::new(session.clone(), streams)),
             size: BATCH.0,
         };

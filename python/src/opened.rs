@@ -1,6 +1,7 @@
 //! Opened traces.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "distributed")]
@@ -8,14 +9,11 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyList, PyString};
-use tracemill_engine::align::{Messages, align};
 use tracemill_engine::choice::Choice;
-use tracemill_engine::filter::Filter;
-use tracemill_engine::selection::streams;
+use tracemill_engine::request::{self, Correlation, EventQuery, OpenStep, Request, SelectedEvents};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::survey;
-use tracemill_engine::timeline::Selection;
 use tracemill_engine::typed::{Unit, clock_offset, default_jobs, default_query_memory, size};
 use tracemill_format::settings_of;
 use tracemill_formats::FORMATS;
@@ -39,15 +37,12 @@ pub(crate) struct Shared {
     elsewhere: Mutex<HashMap<String, Arc<Shared>>>,
 }
 
-/// Which events are wanted of all, and with what they are read.
+/// Wishes of opening that are used again.
 #[derive(Clone)]
 struct Wishes {
-    begin: Option<String>,
-    end: Option<String>,
+    query: EventQuery,
+    /// The condition of the query as text.
     filter: Option<String>,
-    streams: Vec<String>,
-    jobs: usize,
-    memory: Option<usize>,
     /// Facts that executors of a cluster must know, too: the paths, and options as words of the command line.
     #[cfg(feature = "distributed")]
     opened: (Vec<PathBuf>, Vec<String>),
@@ -57,31 +52,26 @@ struct Wishes {
 }
 
 impl Wishes {
-    /// The events of a session that all conditions leave; each condition has the name by which errors call it.
-    fn bind(&self, session: &Session, more: &[(&'static str, &str)]) -> Result<(Selection, Option<Filter>), Error> {
-        let mut choice = Choice::default();
-        self.begin.as_deref().map_or(Ok(()), |text| choice.set_begin("begin", text))?;
-        self.end.as_deref().map_or(Ok(()), |text| choice.set_end("end", text))?;
+    /// The events of a session that more conditions leave; each has the name by which errors call it.
+    fn select(&self, session: &Session, more: &[(&'static str, &str)]) -> Result<SelectedEvents, Error> {
+        let mut query = self.query.clone();
         let own = self.filter.as_deref().map(|text| ("filter", text));
         let conditions: Vec<(&'static str, &str)> = own.into_iter().chain(more.iter().copied()).collect();
-        if let [_, _, ..] = conditions[..] {
-            // Each alone first: an error is about what the user wrote.
-            for (name, text) in &conditions {
-                let mut alone = Choice::default();
-                alone.set_filter(name, text)?;
-                alone.bind(session, true)?;
-            }
-        }
-        let all: Vec<String> = conditions.iter().map(|(_, text)| format!("({text})")).collect();
         match conditions[..] {
             [] => {}
-            [(name, text)] => choice.set_filter(name, text)?,
-            [(name, _), ..] => choice.set_filter(name, &all.join(" and "))?,
+            [(name, text)] => query.choice.set_filter(name, text)?,
+            [(first, _), ..] => {
+                // Each alone first: an error is about what the user wrote.
+                for (name, text) in &conditions {
+                    let mut alone = Choice::default();
+                    alone.set_filter(name, text)?;
+                    alone.bind(session, true)?;
+                }
+                let all: Vec<String> = conditions.iter().map(|(_, text)| format!("({text})")).collect();
+                query.choice.set_filter(first, &all.join(" and "))?;
+            }
         }
-        let (mut selection, filter) = choice.bind(session, true)?;
-        selection.memory_bytes = self.memory.unwrap_or(0) / 2;
-        selection.jobs = self.jobs;
-        Ok((selection, filter))
+        query.bind(session)
     }
 }
 
@@ -120,10 +110,11 @@ impl Shared {
             return Err(error.with_help("leave `cluster` out, or the name of the trace"));
         }
         let named = tracemill_cluster::Named::new(session, paths, words.clone())?;
-        let cluster = crate::cluster::connect(address, &named, wishes.jobs)?;
-        let (selection, filter) = wishes.bind(session, &[])?;
-        let database = Database::new(session.clone(), &wishes.streams, selection, filter, wishes.jobs)?;
-        let memory_bytes = wishes.memory.unwrap_or_else(default_query_memory);
+        let EventQuery { jobs, memory_bytes, .. } = wishes.query;
+        let cluster = crate::cluster::connect(address, &named, jobs)?;
+        let SelectedEvents { streams, selection, filter } = wishes.query.bind(session)?;
+        let database = Database::of_streams(session.clone(), streams, selection, filter, jobs);
+        let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
         let mut queries = Queries::new(database, Limits { memory_bytes, spills: true })?;
         queries.run_elsewhere(cluster);
         let (found, wishes) = (self.found.clone(), wishes.clone());
@@ -217,13 +208,15 @@ impl Opened {
             };
             open.settings.0.insert(setting.name, value);
         }
+        let mut choice = Choice::default();
+        options.begin.as_deref().map_or(Ok(()), |text| choice.set_begin("begin", text))?;
+        options.end.as_deref().map_or(Ok(()), |text| choice.set_end("end", text))?;
+        options.filter.as_deref().map_or(Ok(()), |text| choice.set_filter("filter", text))?;
+        let jobs = options.jobs.unwrap_or_else(default_jobs).max(1);
+        let memory_bytes = bytes(&options.memory, "memory")?;
         let wishes = Wishes {
-            begin: options.begin,
-            end: options.end,
+            query: EventQuery { choice, streams: options.stream, gmt: true, jobs, memory_bytes },
             filter: options.filter,
-            streams: options.stream,
-            jobs: options.jobs.unwrap_or_else(default_jobs).max(1),
-            memory: bytes(&options.memory, "memory")?,
             #[cfg(feature = "distributed")]
             opened: (paths.to_vec(), {
                 let settings = tracemill_cluster::setting_words(FORMATS, &open.settings);
@@ -233,25 +226,33 @@ impl Opened {
             is_correlated: options.correlate.is_some(),
         };
         let found = Found::new(options.strict, options.quiet);
-        let mut session = match paths {
-            [] => Session::default(),
-            paths => Session::open(&FileSystem, paths, &open)?,
+        let request = Request {
+            inputs: paths.to_vec(),
+            open,
+            correlation: options.correlate.map(|events| Correlation { events, by: options.correlate_by }),
+            events: Some(wishes.query.clone()),
+            ..Request::default()
         };
-        if session.traces.is_empty() && !session.failures.is_empty() {
-            return Err(session.failures.swap_remove(0));
-        }
-        if let Some(text) = &options.correlate {
-            let messages = Messages::parse(text, options.correlate_by.as_deref())?;
-            let (_, others) = align(&mut session, &messages)?;
-            others.iter().for_each(|other| found.warning(other.to_string()));
-        }
+        let opened = request.open(&FileSystem, &mut |step| {
+            match step {
+                OpenStep::Opened(session) => {
+                    let failure = session.failures.first().filter(|_| session.traces.is_empty());
+                    failure.cloned().map_or(Ok(()), Err)?;
+                }
+                OpenStep::Correlated(_, _, others) => {
+                    others.iter().for_each(|other| found.warning(other.to_string()));
+                }
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        let opened = opened.ok_or_else(|| Error::misuse("the traces were not opened"))?;
+        let request::Opened { session, streams, selection, filter, .. } = opened;
         let of_traces = session.traces.iter().flat_map(|trace| &trace.warnings);
         session.warnings.iter().chain(of_traces).for_each(|warning| found.warning(warning.to_string()));
         let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
         faults.cloned().try_for_each(|fault| found.fault(fault))?;
-        let (selection, filter) = wishes.bind(&session, &[])?;
-        let database = Database::new(session, &wishes.streams, selection, filter, wishes.jobs)?;
-        let memory_bytes = wishes.memory.unwrap_or_else(default_query_memory);
+        let database = Database::of_streams(session.into(), streams, selection, filter, jobs);
+        let memory_bytes = memory_bytes.unwrap_or_else(default_query_memory);
         let queries = Queries::new(database, Limits { memory_bytes, spills: options.spill })?;
         Ok(Shared {
             queries,
@@ -313,9 +314,8 @@ impl Opened {
         let shared = &*self.0;
         let events = py.detach(|| {
             let session = shared.session();
-            let (selection, filter) = shared.wishes.bind(session, &more)?;
-            let streams = streams(session, &shared.wishes.streams)?;
-            Ok(Events::new(session, (streams, &selection, filter.as_ref()), shared.found.clone(), limit))
+            let selected = shared.wishes.select(session, &more)?;
+            Ok(Events::new(session, selected, shared.found.clone(), limit))
         });
         events.map_err(|error| raised(py, &error))
     }
@@ -330,7 +330,7 @@ impl Opened {
         let shared = &*self.0;
         let text = py.detach(|| {
             let session = shared.session();
-            let surveys = survey(session, count, shared.wishes.jobs);
+            let surveys = survey(session, count, shared.wishes.query.jobs);
             let faults = surveys.iter().flat_map(|survey| &survey.faults);
             faults.cloned().try_for_each(|fault| shared.found.fault(fault))?;
             let traces = surveys.iter().enumerate();

@@ -23,6 +23,7 @@ pub mod output;
 
 pub mod progress;
 pub mod redact;
+pub mod request;
 pub mod selection;
 pub mod session;
 pub mod source;

@@ -10,11 +10,61 @@ use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_model::schema::{FieldClassId, FieldKind, Origin, Schema};
 use tracemill_semantics::names::is_of_who;
 
+use crate::choice::misuse_of;
 use crate::cursor::Cursor;
-use crate::filter::{Filter, Matcher};
+use crate::filter::{ColumnList, Filter, Matcher};
 use crate::item::{Item, ReadyChunk};
 use crate::selection::StreamOf;
 use crate::session::Session;
+
+/// The fields of traces that must not be seen, as paths that a user typed.
+#[derive(Clone, Debug, Default)]
+pub struct RedactionQuery {
+    /// Fields whose values are replaced by others.
+    pub hidden: FieldPaths,
+    /// Fields that are left out.
+    pub dropped: FieldPaths,
+}
+
+/// Paths of fields, and how errors speak of them.
+#[derive(Clone, Debug, Default)]
+pub struct FieldPaths {
+    /// The paths.
+    pub paths: Vec<String>,
+    /// The option that names them, where one does.
+    pub option: Option<&'static str>,
+    /// The participle for what is done to the fields: `dropped`.
+    pub action: &'static str,
+}
+
+impl RedactionQuery {
+    /// Redacts a session. `None` when no field is named.
+    ///
+    /// # Errors
+    /// When no event has one of the fields, and the errors of [`Redactions::apply`].
+    pub fn apply(&self, session: &mut Session) -> Result<Option<Arc<Redactions>>> {
+        let (hidden, dropped) = (self.hidden.bind(session)?, self.dropped.bind(session)?);
+        if hidden.is_empty() && dropped.is_empty() {
+            return Ok(None);
+        }
+        Redactions::apply(session, &hidden, &dropped).map(Some)
+    }
+}
+
+impl FieldPaths {
+    /// The fields of each trace; none when there are no paths.
+    fn bind(&self, session: &Session) -> Result<Vec<Vec<FieldPlace>>> {
+        if self.paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let reported = |error| match self.option {
+            Some(option) => misuse_of(option, error),
+            None => error,
+        };
+        let columns = ColumnList::parse(&self.paths.join(",")).map_err(reported)?.bind(session).map_err(reported)?;
+        session.traces.iter().map(|trace| columns.fields(&trace.schema, self.action)).collect()
+    }
+}
 
 /// The redaction of each trace of a session.
 pub struct Redactions {

@@ -73,6 +73,17 @@ pub struct Session {
     pub progress: Arc<Progress>,
 }
 
+/// A correction of the clock of one trace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ClockMove {
+    /// The path of the trace.
+    pub path: PathBuf,
+    /// Its name.
+    pub name: String,
+    /// Ns that are added to its clock.
+    pub offset_ns: i64,
+}
+
 /// Refuses a trace that is of another format than the one that the user names, where one reader reads both.
 fn as_named(trace: OpenTrace, format: &Format, name: Option<&str>) -> Result<OpenTrace> {
     let is = trace.schema.format;
@@ -184,6 +195,14 @@ impl Session {
     /// How the clocks of a trace drift, when they do.
     pub fn drift(&self, trace: usize) -> Option<Drift> {
         self.drifts.get(trace).copied().flatten()
+    }
+
+    /// Corrects the clocks of traces, beside the corrections that they have.
+    pub fn move_clocks(&mut self, moves: &[ClockMove]) {
+        for (trace, correction) in self.traces.iter().zip(&mut self.corrections) {
+            let own = moves.iter().filter(|own| own.path == trace.path && own.name == trace.name);
+            own.for_each(|own| *correction = correction.saturating_add(own.offset_ns));
+        }
     }
 
     fn correct_clocks(&mut self, options: &OpenOptions) -> Result<()> {

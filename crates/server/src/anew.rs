@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
-use tracemill_engine::session::Session;
+use tracemill_engine::session::ClockMove;
 use tracemill_model::error::Result;
 
 use crate::answers::ns;
@@ -16,34 +16,13 @@ use crate::error::{Answer, ApiError};
 use crate::shared::{Input, Lasting, News, Shared, Stage, give_way};
 
 /// Opens the traces again, with clocks that were moved.
-pub type Reopener = Arc<dyn Fn(&[Move]) -> Result<Input> + Send + Sync>;
-
-/// A clock that was moved while the traces are shown.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Move {
-    /// Where its trace is.
-    pub path: PathBuf,
-    /// Its name.
-    pub name: String,
-    /// By how much, beside what the command line says.
-    pub offset_ns: i64,
-}
-
-impl Move {
-    /// Moves clocks of a session.
-    pub fn apply(moves: &[Move], session: &mut Session) {
-        for (at, trace) in session.traces.iter().enumerate() {
-            let own = moves.iter().filter(|own| own.path == trace.path && own.name == trace.name);
-            own.for_each(|own| session.corrections[at] = session.corrections[at].saturating_add(own.offset_ns));
-        }
-    }
-}
+pub type Reopener = Arc<dyn Fn(&[ClockMove]) -> Result<Input> + Send + Sync>;
 
 /// What is shown now.
 pub(crate) struct Current {
     pub(crate) lasting: Arc<Lasting>,
     shared: RwLock<Arc<Shared>>,
-    moves: Mutex<Vec<Move>>,
+    moves: Mutex<Vec<ClockMove>>,
 }
 
 /// How often files are looked at.
@@ -107,9 +86,9 @@ impl Current {
         let traces = &shared.input.traces.session.traces;
         let trace = body["trace"].as_u64().and_then(|at| traces.get(usize::try_from(at).ok()?));
         let trace = trace.ok_or_else(|| ApiError::request("`trace` is the index of a trace"))?;
-        let wanted = Move { path: trace.path.clone(), name: trace.name.clone(), offset_ns };
+        let wanted = ClockMove { path: trace.path.clone(), name: trace.name.clone(), offset_ns };
         let mut moves = self.moves.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut new: Vec<Move> =
+        let mut new: Vec<ClockMove> =
             moves.iter().filter(|own| (&own.path, &own.name) != (&wanted.path, &wanted.name)).cloned().collect();
         new.push(wanted);
         let input = reopen(&new).map_err(|error| ApiError::request(error.message()))?;
@@ -177,7 +156,7 @@ impl Current {
     }
 
     /// Shows the traces as they are now. False when a clock was moved meanwhile.
-    fn grow(&self, input: Input, moves: &[Move]) -> bool {
+    fn grow(&self, input: Input, moves: &[ClockMove]) -> bool {
         let old = self.shared();
         let new = Arc::new(Shared::next(input, &old));
         let is_beside = old.index().is_none_or(|index| index.events() <= BESIDE);

@@ -38,7 +38,7 @@ mod tiles;
 mod titles;
 mod web;
 
-pub use anew::{Move, Reopener};
+pub use anew::Reopener;
 pub use error::ApiError;
 pub use export::{Cut, Cutter};
 pub use html::{Page, page};

@@ -6,6 +6,7 @@ use tracemill_engine::convert::{ConvertOptions, convert, is_trace};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
 use tracemill_engine::output::{Pending, refuse_output};
+use tracemill_engine::request::SelectedEvents;
 use tracemill_engine::source::FileSystem;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::Target;
@@ -13,7 +14,7 @@ use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::GapKind;
 
-use crate::events::{Chosen, Events};
+use crate::events::Events;
 use crate::targets::target;
 
 pub use tracemill_engine::split::SplitBy;
@@ -152,7 +153,7 @@ impl Conversion<'_> {
     /// written.
     pub fn write(mut self, path: impl AsRef<Path>) -> Result<Converted> {
         let (path, traces) = (path.as_ref(), self.events.traces);
-        let Chosen { streams, selection, filter } = self.events.chosen()?;
+        let SelectedEvents { streams, selection, filter } = self.events.select()?;
         (self.options.selection, self.options.filter) = (selection, filter);
         let inputs: Vec<PathBuf> = traces.iter().map(|trace| trace.path().to_path_buf()).collect();
         let is_known =

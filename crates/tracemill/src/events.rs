@@ -3,12 +3,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_engine::choice::Choice;
 use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::item::ReadyChunk;
 use tracemill_engine::merge::{Merger, Note, Run, StreamIndex};
-use tracemill_engine::selection::{StreamOf, streams};
-use tracemill_engine::timeline::{Selection, merger};
+use tracemill_engine::request::{EventQuery, SelectedEvents};
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::timeline::merger;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 
@@ -39,21 +39,12 @@ const BATCH: (usize, usize) = (64, 4096);
 #[derive(Clone)]
 pub struct Events<'t> {
     pub(crate) traces: &'t Traces,
-    choice: Choice,
-    streams: Vec<String>,
-    utc: bool,
-}
-
-/// The events that are read, when all choices fit the traces.
-pub(crate) struct Chosen {
-    pub(crate) streams: Vec<StreamOf>,
-    pub(crate) selection: Selection,
-    pub(crate) filter: Option<Filter>,
+    query: EventQuery,
 }
 
 impl<'t> Events<'t> {
     pub(crate) fn new(traces: &'t Traces) -> Self {
-        Events { traces, choice: Choice::default(), streams: Vec::new(), utc: false }
+        Events { traces, query: EventQuery { jobs: traces.jobs, ..EventQuery::default() } }
     }
 
     /// Only events for which a condition is true, in the language of `--filter`: `name == "sched_*" and cpu == 0`.
@@ -61,8 +52,8 @@ impl<'t> Events<'t> {
     /// # Errors
     /// When the text is no condition, or no event class has one of its fields.
     pub fn filter(mut self, condition: &str) -> Result<Self> {
-        self.choice.set_filter("filter", condition)?;
-        self.chosen()?;
+        self.query.choice.set_filter("filter", condition)?;
+        self.select()?;
         Ok(self)
     }
 
@@ -72,7 +63,7 @@ impl<'t> Events<'t> {
     /// # Errors
     /// When the text is no time.
     pub fn begin(mut self, time: &str) -> Result<Self> {
-        self.choice.set_begin("begin", time)?;
+        self.query.choice.set_begin("begin", time)?;
         Ok(self)
     }
 
@@ -81,21 +72,21 @@ impl<'t> Events<'t> {
     /// # Errors
     /// When the text is no time.
     pub fn end(mut self, time: &str) -> Result<Self> {
-        self.choice.set_end("end", time)?;
+        self.query.choice.set_end("end", time)?;
         Ok(self)
     }
 
     /// Times without a zone are universal time, not local time.
     #[must_use]
     pub fn utc(mut self) -> Self {
-        self.utc = true;
+        self.query.gmt = true;
         self
     }
 
     /// Only events of these streams: their names, with `*` and `?`, or their ids.
     #[must_use]
     pub fn streams<S: Into<String>>(mut self, streams: impl IntoIterator<Item = S>) -> Self {
-        self.streams.extend(streams.into_iter().map(Into::into));
+        self.query.streams.extend(streams.into_iter().map(Into::into));
         self
     }
 
@@ -126,7 +117,7 @@ impl<'t> Events<'t> {
     /// # Errors
     /// When a choice does not fit the traces.
     pub fn steps(self) -> Result<Steps<'t>> {
-        let Chosen { streams, selection, filter } = self.chosen()?;
+        let SelectedEvents { streams, selection, filter } = self.select()?;
         Ok(Steps {
             merger: merger(&self.traces.session, &streams, &selection),
             matcher: filter.as_ref().map(Filter::matcher),
@@ -140,12 +131,10 @@ impl<'t> Events<'t> {
     }
 
     /// Binds the choices to the traces.
-    pub(crate) fn chosen(&self) -> Result<Chosen> {
-        let session = &self.traces.session;
-        let (mut selection, filter) = self.choice.bind(session, self.utc)?;
-        selection.jobs = self.traces.jobs;
-        selection.redactions = self.traces.redactions.clone();
-        Ok(Chosen { streams: streams(session, &self.streams)?, selection, filter })
+    pub(crate) fn select(&self) -> Result<SelectedEvents> {
+        let mut selected = self.query.bind(&self.traces.session)?;
+        selected.selection.redactions = self.traces.redactions.clone();
+        Ok(selected)
     }
 }
 

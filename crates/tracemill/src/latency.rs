@@ -7,10 +7,11 @@ use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::{ColumnList, KeyBy};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::request::SelectedEvents;
 use tracemill_model::error::{Error, Result};
 use tracemill_semantics::names;
 
-use crate::events::{Chosen, Events};
+use crate::events::Events;
 
 pub use tracemill_analyses::durations::{Durations, Moments};
 pub use tracemill_analyses::line::{Fit, Line};
@@ -66,7 +67,7 @@ impl<'t> Latency<'t> {
     /// be read.
     pub fn run(&self) -> Result<Report> {
         let session = &self.events.traces.session;
-        let Chosen { streams, selection, filter } = self.events.chosen()?;
+        let SelectedEvents { streams, selection, filter } = self.events.select()?;
         let by = match self.by.is_empty() {
             true => KeyBy::First(&[names::TRACK.0]),
             false => {

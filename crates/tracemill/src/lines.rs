@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
+use tracemill_engine::request::SelectedEvents;
 use tracemill_engine::timeline::merger;
 use tracemill_model::error::{Error, ErrorKind, Result};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{Output, print};
 
-use crate::events::{Chosen, Events};
+use crate::events::Events;
 
 /// A form of lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ impl Events<'_> {
     /// When a choice does not fit the traces, and when `out` takes no more.
     pub fn write_lines(&self, lines: Lines, out: &mut impl Write) -> Result<(u64, Vec<Error>)> {
         let session = &self.traces.session;
-        let Chosen { streams, selection, filter } = self.chosen()?;
+        let SelectedEvents { streams, selection, filter } = self.select()?;
         let mut merger = merger(session, &streams, &selection);
         let many_traces = session.traces.len() > 1;
         let format = match lines {

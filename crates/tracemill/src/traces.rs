@@ -1,16 +1,17 @@
 //! Opening traces, and the questions that are asked of them as a whole.
 
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tracemill_engine::check;
-use tracemill_engine::filter::{ColumnList, check_path};
-use tracemill_engine::redact::Redactions;
+use tracemill_engine::filter::check_path;
+use tracemill_engine::redact::{FieldPaths, RedactionQuery, Redactions};
+use tracemill_engine::request::{OpenStep, Opened, Request};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::survey::{TraceSurvey, survey};
 use tracemill_engine::typed::default_jobs;
-use tracemill_format::redact::FieldPlace;
 use tracemill_format::{Format, OpenTrace, Storage};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, Result};
@@ -142,15 +143,20 @@ impl Options {
             self.open.settings.0.insert(setting.name, value);
         }
         let paths: Vec<PathBuf> = paths.into_iter().map(Into::into).collect();
-        let mut session = Session::open(storage, &paths, &self.open)?;
-        let is_named = |failure: &Error| failure.place().file.as_ref().is_some_and(|file| paths.contains(file));
-        let fatal = session.failures.iter().position(is_named);
-        let fatal = fatal.or((session.traces.is_empty() && !session.failures.is_empty()).then_some(0));
-        match fatal {
-            Some(at) => Err(session.failures.swap_remove(at)),
-            None if session.traces.is_empty() => Err(Error::misuse("no paths to open")),
-            None => Ok(Traces { session, jobs: self.open.jobs, redactions: None }),
-        }
+        let jobs = self.open.jobs;
+        let request = Request { inputs: paths.clone(), open: self.open, ..Request::default() };
+        let opened = request.open(storage, &mut |step| {
+            let OpenStep::Opened(session) = step else { return Ok(ControlFlow::Continue(())) };
+            let is_named = |failure: &&Error| failure.place().file.as_ref().is_some_and(|file| paths.contains(file));
+            let fatal = session.failures.iter().find(is_named);
+            match fatal.or(session.failures.first().filter(|_| session.traces.is_empty())) {
+                Some(failure) => Err(failure.clone()),
+                None if session.traces.is_empty() => Ok(ControlFlow::Break(())),
+                None => Ok(ControlFlow::Continue(())),
+            }
+        })?;
+        let Opened { session, .. } = opened.ok_or_else(|| Error::misuse("no paths to open"))?;
+        Ok(Traces { session, jobs, redactions: None })
     }
 }
 
@@ -264,15 +270,12 @@ impl Traces {
         if self.redactions.is_some() {
             return Err(Error::misuse("the fields of these traces are redacted already"));
         }
-        let fields = |paths: &[&str], action: &str| -> Result<Vec<Vec<FieldPlace>>> {
-            if paths.is_empty() {
-                return Ok(Vec::new());
-            }
-            let columns = ColumnList::parse(&paths.join(","))?.bind(&self.session)?;
-            self.session.traces.iter().map(|trace| columns.fields(&trace.schema, action)).collect()
+        let fields = |paths: &[&str], action| {
+            let paths = paths.iter().map(|path| path.to_string()).collect();
+            FieldPaths { paths, option: None, action }
         };
-        let (hidden, dropped) = (fields(hidden, "hidden")?, fields(dropped, "dropped")?);
-        self.redactions = Some(Redactions::apply(&mut self.session, &hidden, &dropped)?);
+        let query = RedactionQuery { hidden: fields(hidden, "hidden"), dropped: fields(dropped, "dropped") };
+        self.redactions = query.apply(&mut self.session)?;
         Ok(())
     }
 

@@ -167,6 +167,18 @@ fn files_are_reached_from_the_engine_up() {
     assert!(!says("DefinitionFile::parse(text)", "File::") && !says("/// std::fs", "std::fs"));
 }
 
+#[test]
+fn sessions_are_opened_by_requests() {
+    let mut files = Vec::new();
+    add_sources(&root().join("crates"), &mut files);
+    add_sources(&root().join("python"), &mut files);
+    assert!(files.len() > 600, "{} files", files.len());
+    let opens = |line: &String| says(line, "Session::open");
+    let callers = files.iter().filter(|path| product(path).iter().any(|(_, line)| opens(line)));
+    let callers: Vec<_> = callers.map(|path| path.strip_prefix(root()).unwrap_or(path)).collect();
+    assert_eq!(callers, [Path::new("crates/engine/src/request.rs")]);
+}
+
 /// Crates that know no format and no event: all but the formats, the registry and `semantics`.
 const WITHOUT_NAMES: &[&str] = &[
     "model",

@@ -12,11 +12,11 @@ use tracemill_analyses::kernel::{
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_codec::text::suggest;
-use tracemill_engine::choice::Choice;
+use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::Expression;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection;
+use tracemill_engine::request::Opened;
 use tracemill_engine::session::Session;
 use tracemill_engine::survey::ends;
 use tracemill_model::error::Error;
@@ -26,9 +26,8 @@ use tracemill_semantics::{CONCEPTS, Concept, Concepts};
 use super::analyze_options::{self as choices, NamedAnalyses};
 use super::analyze_periods as periods;
 use super::losses::report_note;
-use super::open::open;
-use super::select;
-use super::{analyze_empty as empty, analyze_forms as forms, analyze_list as list, analyze_rows as rows};
+use super::request::{RequestOptions, parse_option};
+use super::{analyze_empty as empty, analyze_forms as forms, analyze_list as list, analyze_rows as rows, no_events};
 use crate::args::{AnalyzeFormat, AnalyzeOptions, EventOptions};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink};
@@ -40,25 +39,25 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     }
     let concepts = concepts_of(options)?;
     let mut question = Question::of(options)?;
-    let Some(mut opened) = open(&question.named.input)? else { return Ok(Outcome::Nothing) };
-    let session = &opened.session;
-    let wanted = select::bind(&question.choice, options.clock_gmt, &question.named.input, session)?;
-    let streams = selection::streams(session, &options.stream)?;
-    let what = Input {
-        session,
-        streams: &streams,
-        selection: wanted.selection,
-        concepts: &concepts,
-        same_host: options.same_host,
+    let events = EventOptions {
+        begin: options.begin.clone(),
+        end: options.end.clone(),
+        stream: options.stream.clone(),
+        ..EventOptions::default()
     };
+    let request = RequestOptions::events(&question.named.input, &events, options.clock_gmt);
+    let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+    let Opened { session, streams, selection, .. } = &opened;
+    let what =
+        Input { session, streams, selection: selection.clone(), concepts: &concepts, same_host: options.same_host };
     let mut reading = Reading::new(what.clone());
     let mut sink = Sink::open(options.output.as_deref(), &question.named.input.traces)?;
     if question.named.analyses.is_empty() {
         let text = list::list(&reading.concepts(), &concepts, format_of(options));
-        return sink.print(text.as_bytes(), opened.reporter.outcome());
+        return sink.print(text.as_bytes(), reporter.outcome());
     }
-    question.check(&reading, &concepts, &opened.reporter)?;
-    let is_explained = question.explain_times(&what, &opened.reporter);
+    question.check(&reading, &concepts, &reporter)?;
+    let is_explained = no_events::explain_if_certain(&opened, &reporter);
     let asked = question.bind(&what, &reading)?;
     let unmatched = reading.watch_options(&asked);
     let of_each = question.named.analyses.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
@@ -78,9 +77,9 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let mut stopped = false;
     let style = time_style(options, session);
     let mut wall = WallClock::new(style);
-    let reporter = &mut opened.reporter;
+    let reporter = &mut reporter;
     let mut note = |note: Note| {
-        let flow = report_note(note, reporter, &mut wall, session, &streams);
+        let flow = report_note(note, reporter, &mut wall, session, streams);
         stopped |= flow == Flow::Stop;
         flow
     };
@@ -94,18 +93,18 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
         return Ok(Outcome::Nothing);
     }
     check_steps(&asked, &tables)?;
-    let outcome = opened.reporter.outcome();
+    let outcome = reporter.outcome();
     let is_empty = |table: &Table| match &streamed {
         Some(streamed) => streamed.borrow().is_empty(),
         None => table.states.as_ref().map_or(table.rows.is_empty(), StateRows::is_empty),
     };
     for unmatched in unmatched.borrow().iter() {
-        opened.reporter.warning(&empty::sentence(options, unmatched));
+        reporter.warning(&empty::sentence(options, unmatched));
     }
     if !is_explained && unmatched.borrow().is_empty() && per.is_none() {
         let sentences = tables.iter().filter(|table| is_empty(table));
         let sentences = sentences.filter_map(|table| empty::nothing_fits(options, table.analysis));
-        sentences.for_each(|sentence| opened.reporter.warning(&sentence));
+        sentences.for_each(|sentence| reporter.warning(&sentence));
     }
     match streamed {
         Some(streamed) => streamed.borrow_mut().end(outcome),
@@ -153,7 +152,6 @@ struct Question<'o> {
     asked: Asked,
     definitions: Option<Definitions>,
     condition: Option<Expression>,
-    choice: Choice,
 }
 
 impl<'o> Question<'o> {
@@ -163,15 +161,8 @@ impl<'o> Question<'o> {
         choices::keep_those_that_take(options, &words, &mut named)?;
         let asked = asked(options, words)?;
         let definitions = periods::definitions(options, &named.analyses)?;
-        let condition = select::parse_option(&options.choice.condition, Expression::parse, "--where")?;
-        let events = EventOptions {
-            begin: options.begin.clone(),
-            end: options.end.clone(),
-            stream: options.stream.clone(),
-            ..EventOptions::default()
-        };
-        let choice = select::parse(&events)?;
-        Ok(Question { options, named, asked, definitions, condition, choice })
+        let condition = parse_option(&options.choice.condition, Expression::parse, "--where")?;
+        Ok(Question { options, named, asked, definitions, condition })
     }
 
     /// Leaves out the analyses that the traces cannot feed, and says so, as of all that cannot be told.
@@ -198,13 +189,6 @@ impl<'o> Question<'o> {
             );
         }
         Ok(())
-    }
-
-    /// Says of times that no event has that they choose nothing; false when they do.
-    fn explain_times(&self, what: &Input<'_>, reporter: &Reporter) -> bool {
-        let (choice, selection, gmt) = (&self.choice, &what.selection, self.options.clock_gmt);
-        let selected = select::Selected { choice, selection, session: what.session, streams: what.streams, gmt };
-        selected.explain_if_nothing(reporter)
     }
 
     /// The question to these traces.
@@ -335,7 +319,7 @@ fn asked(options: &AnalyzeOptions, mut words: Vec<String>) -> Result<Asked, Erro
 fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>) -> Result<(&'k Known, Asked), Error> {
     let mut asked = asked.clone();
     if let Some(condition) = condition {
-        let bound = Condition::new(condition, known, &asked).map_err(|error| select::misuse_of("--where", error))?;
+        let bound = Condition::new(condition, known, &asked).map_err(|error| misuse_of("--where", error))?;
         asked.test = Some(Rc::new(bound));
     }
     Ok((known, asked))

@@ -1,6 +1,7 @@
 //! Opening and options of the commands that follow calls.
 
 use std::io::{IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +12,7 @@ use tracemill_calls::{CallOptions, EventOptions, KernelOptions, TimeRange, no_ca
 use tracemill_codec::text::seconds;
 use tracemill_engine::calls::EventCalls;
 use tracemill_engine::output::refuse_input;
+use tracemill_engine::request::{OpenStep, Opened, Request};
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::spans::span_statistics;
@@ -19,7 +21,7 @@ use tracemill_format::{Settings, names_of};
 use tracemill_formats::FORMATS;
 use tracemill_model::error::{Error, ErrorKind};
 
-use super::open::jobs;
+use super::request::jobs;
 use crate::args::{CallArgs, When};
 use crate::report::{Outcome, Reporter, Sink, is_dumb_terminal, write_to};
 
@@ -51,7 +53,7 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
     }
     let mut settings = Settings::new();
     settings.0.extend(args.with_syms.clone().map(|folder| ("with-syms", folder)));
-    let options = OpenOptions {
+    let open = OpenOptions {
         settings,
         input_format: args.input_format.clone(),
         calls_only: true,
@@ -59,20 +61,15 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         demangle: args.demangle.form(),
         ..OpenOptions::new(FORMATS)
     };
-    let session = Session::open(&FileSystem, std::slice::from_ref(&path), &options)?;
+    let request = Request { inputs: vec![path.clone()], open, ..Request::default() };
     let mut reporter = Reporter::new(args.messages);
-    let faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
-    for fault in faults {
-        if reporter.fault(fault) {
-            return Ok(None);
-        }
-    }
-    for warning in session.warnings.iter().chain(session.traces.iter().flat_map(|trace| &trace.warnings)) {
-        reporter.warning(warning);
-    }
-    if session.traces.is_empty() {
-        return Ok(None);
-    }
+    let opened = request.open(&FileSystem, &mut |step| {
+        Ok(match step {
+            OpenStep::Opened(session) => report_opening(session, &mut reporter),
+            OpenStep::Correlated(..) => ControlFlow::Continue(()),
+        })
+    })?;
+    let Some(Opened { session, .. }) = opened else { return Ok(None) };
     let session = Arc::new(session);
     let with_calls = session.traces.iter().filter(|trace| trace.reader.calls().is_some()).count();
     let events = if with_calls == 0 { EventCalls::open(&session) } else { None };
@@ -91,6 +88,18 @@ pub(crate) fn open(args: &CallArgs) -> Result<Option<OpenCalls>, Error> {
         )));
     }
     Ok(Some(OpenCalls { session, events, reporter }))
+}
+
+/// Reports what opening found, errors first; ends the work when there is no trace.
+fn report_opening(session: &Session, reporter: &mut Reporter) -> ControlFlow<()> {
+    let mut faults = session.failures.iter().chain(session.traces.iter().flat_map(|trace| &trace.faults));
+    if faults.any(|fault| reporter.fault(fault)) {
+        return ControlFlow::Break(());
+    }
+    for warning in session.warnings.iter().chain(session.traces.iter().flat_map(|trace| &trace.warnings)) {
+        reporter.warning(warning);
+    }
+    if session.traces.is_empty() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
 }
 
 impl OpenCalls {

@@ -1,21 +1,25 @@
 //! `tracemill check`.
 
+use std::ops::ControlFlow;
+
 use serde_json::json;
 use tracemill_engine::check::{Finding, Severity, check};
-use tracemill_engine::session::Session;
+use tracemill_engine::request::{Opened, Request};
 use tracemill_engine::source::FileSystem;
 use tracemill_model::error::Error;
 use tracemill_render::info::add_exact;
 
-use super::open::{jobs, open_options};
+use super::request::{RequestOptions, jobs};
 use crate::args::CheckOptions;
 use crate::progress;
 use crate::report::{self, Outcome, Sink, counted, printable};
 
 /// Checks traces; the findings are the output.
 pub(crate) fn run(options: &CheckOptions) -> Result<Outcome, Error> {
-    let open_options = open_options(&options.input)?;
-    let session = Session::open(&FileSystem, &options.input.traces, &open_options)?;
+    // The findings say all that opening met, of clocks as they are.
+    let request = Request { correlation: None, ..RequestOptions::traces(&options.input).request()? };
+    let opened = request.open(&FileSystem, &mut |_| Ok(ControlFlow::Continue(())))?;
+    let Some(Opened { session, .. }) = opened else { return Ok(Outcome::Nothing) };
     if session.traces.is_empty() {
         session.failures.iter().for_each(report::error);
         return Ok(Outcome::Nothing);

@@ -26,12 +26,13 @@ pub(crate) fn run(_: &ClusterOptions) -> Result<Outcome, Error> {
 #[cfg(feature = "distributed")]
 mod parts {
     use std::collections::VecDeque;
+    use std::ops::ControlFlow;
     use std::path::{Path, PathBuf};
     use std::sync::{Arc, Mutex, PoisonError};
 
     use clap::Parser;
     use tracemill_cluster::{Allow, Cluster, Executor, Named, executor, names_file, scheduler, setting_words};
-    use tracemill_engine::choice::Choice;
+    use tracemill_engine::request::{EventQuery, OpenStep, Request, SelectedEvents};
     use tracemill_engine::session::Session;
     use tracemill_engine::source::FileSystem;
     use tracemill_engine::typed::{default_jobs, default_query_memory};
@@ -42,8 +43,7 @@ mod parts {
     use tracemill_sql::elsewhere::Opens;
     use tracemill_sql::query::Queries;
 
-    use super::super::open::open_options;
-    use super::super::select;
+    use super::super::request::{RequestOptions, jobs};
     use crate::args::{Cli, ClusterOptions, ClusterPart, Command, SqlOptions};
     use crate::report::Outcome;
 
@@ -92,7 +92,7 @@ mod parts {
             place: "the cluster in this process".into(),
             ..Traces::default()
         };
-        let jobs = super::super::open::jobs(options.input.jobs);
+        let jobs = jobs(options.input.jobs);
         let cluster = Cluster::connect(address, &text, Arc::new(opens), jobs)?;
         queries.run_elsewhere(Arc::new(cluster));
         Ok(())
@@ -133,8 +133,7 @@ mod parts {
 
     struct Opened {
         session: Arc<Session>,
-        options: SqlOptions,
-        choice: Choice,
+        query: EventQuery,
     }
 
     impl std::fmt::Debug for Opened {
@@ -152,10 +151,10 @@ mod parts {
                 let place = &self.place;
                 Error::new(error.kind(), format!("{place}: {error}"))
             })?;
-            let Opened { session, options, choice } = &*opened;
+            let Opened { session, query } = &*opened;
             // Files that change while they are open are found by the next query.
-            let wanted = select::bind(choice, true, &options.input, session)?;
-            Database::new(session.clone(), &options.events.stream, wanted.selection, wanted.filter, 1)
+            let SelectedEvents { streams, selection, filter } = query.bind(session)?;
+            Ok(Database::of_streams(session.clone(), streams, selection, filter, 1))
         }
     }
 
@@ -189,11 +188,27 @@ mod parts {
             options.input.formats.0.0.retain(|name, _| !names_file(FORMATS, name));
             let own = self.settings.0.iter().filter(|(name, _)| names_file(FORMATS, name));
             options.input.formats.0.0.extend(own.map(|(name, value)| (*name, value.clone())));
-            let mut session = if paths.is_empty() {
-                Session::default()
-            } else {
-                Session::open(&FileSystem, &options.input.traces, &open_options(&options.input)?)?
-            };
+            // Messages of clocks were refused where the text was made.
+            let request = RequestOptions::events(&options.input, &options.events, true).request()?;
+            let request = Request { correlation: None, ..request };
+            let opened = request.open(&FileSystem, &mut |step| {
+                if let OpenStep::Opened(session) = step {
+                    self.compare(&known, session)?;
+                }
+                Ok(ControlFlow::Continue(()))
+            })?;
+            let opened = opened.ok_or_else(|| Error::unsupported("the traces were not opened"))?;
+            let opened = Arc::new(Opened { session: Arc::new(opened.session), query: opened.query });
+            kept.push_back((text.to_string(), opened.clone()));
+            if kept.len() > KEPT {
+                kept.pop_front();
+            }
+            Ok(opened)
+        }
+
+        /// Gives traces the names that they have where the query was asked, and checks that they are the same ones, from
+        /// files that may be read.
+        fn compare(&self, known: &Named, session: &mut Session) -> Result<(), Error> {
             let names = &known.names;
             if names.len() != session.traces.len() {
                 let error = format!("{} traces are here, and {} were meant", session.traces.len(), names.len());
@@ -203,19 +218,12 @@ mod parts {
                 trace.name.clone_from(name);
             }
             for file in session.traces.iter().flat_map(|trace| &trace.streams).flat_map(|stream| &stream.files) {
-                // What stands in an archive is where the archive is.
+                // An entry of an archive is where the archive is.
                 if file.path.exists() {
                     self.allow.check(&file.path)?;
                 }
             }
-            known.check(&session)?;
-            let choice = select::parse(&options.events)?;
-            let opened = Arc::new(Opened { session: Arc::new(session), options, choice });
-            kept.push_back((text.to_string(), opened.clone()));
-            if kept.len() > KEPT {
-                kept.pop_front();
-            }
-            Ok(opened)
+            known.check(session)
         }
     }
 }

@@ -9,7 +9,7 @@ use serde_json::json;
 use tracemill::target;
 use tracemill_engine::convert::{self, convert};
 use tracemill_engine::output::is_flow;
-use tracemill_engine::selection;
+use tracemill_engine::request::Opened;
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Target, WriteOptions};
 use tracemill_model::error::Error;
@@ -19,11 +19,9 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use super::formats::WRITTEN;
 use super::html::HTML;
 use super::losses::report_note;
-use super::open::open_in_place;
 use super::output::refuse;
-use super::print;
-use super::redact::Redact;
-use super::select::{self, Selected, Wanted};
+use super::request::{RedactionOptions, RequestOptions};
+use super::{no_events, print};
 use crate::args::{ConvertOptions, PrintFormat, PrintOptions, When, WrittenOrder};
 use crate::report::{Outcome, Reporter, Sink};
 use crate::{interrupt, progress};
@@ -43,25 +41,19 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let names: Vec<&str> = WRITTEN.iter().chain([&HTML]).map(|(name, _)| *name).collect();
     let target = target(&options.to, &names)?;
     refuse_settings(options, target)?;
-    let choice = select::parse(&options.select.events)?;
     refuse(options, target.is_folder || options.split.is_some())?;
     // Errors of packets are reported where they stand, so that the output can mark them there too.
-    let Some(mut opened) = open_in_place(&options.input, true)? else { return Ok(Outcome::Nothing) };
-    let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
-    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    redact.apply(&mut opened.session, &mut wanted)?;
-    let streams = selection::streams(&opened.session, &options.select.events.stream)?;
-    if opened.report_elsewhere(&streams) {
-        return Ok(Outcome::Nothing);
-    }
-    let wishes = wishes(options, wanted);
+    let request = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
+    let request = RequestOptions { redaction: redaction(options), faults_in_place: true, ..request };
+    let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+    let wishes = wishes(options, &opened);
     let mut pending = interrupt::begin(&options.output)?;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
-    let (reporter, session) = (&mut opened.reporter, &opened.session);
-    let mut take = |note| report_note(note, reporter, &mut wall, session, &streams);
+    let Opened { session, streams, .. } = &opened;
+    let mut take = |note| report_note(note, &mut reporter, &mut wall, session, streams);
     let converted = {
         let _shown = progress::show(&options.input, &session.progress, false);
-        convert(session, &streams, target, &mut pending, &wishes, &mut take)?
+        convert(session, streams, target, &mut pending, &wishes, &mut take)?
     };
     let pending = interrupt::end_if_stopped(pending);
     if converted.is_stopped {
@@ -69,23 +61,26 @@ pub(crate) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     }
     interrupt::commit(pending)?;
     if converted.events == 0 && options.select.limit != Some(0) {
-        let (selection, gmt) = (&wishes.selection, options.clock_gmt);
-        let selected = Selected { choice: &choice, selection, session, streams: &streams, gmt };
-        selected.explain_nothing(options.select.skip, reporter);
+        no_events::explain(&opened, options.select.skip, &reporter);
     }
-    report_losses(options, reporter, &converted.losses, converted.events)?;
-    Ok(opened.reporter.outcome())
+    report_losses(options, &reporter, &converted.losses, converted.events)?;
+    Ok(reporter.outcome())
+}
+
+/// The fields that must not be in the output.
+pub(super) fn redaction(options: &ConvertOptions) -> RedactionOptions<'_> {
+    RedactionOptions { anonymise: &options.anonymise, drop_field: &options.drop_field }
 }
 
 /// The options as the engine takes them.
-fn wishes(options: &ConvertOptions, wanted: Wanted) -> convert::ConvertOptions<'static> {
+fn wishes(options: &ConvertOptions, opened: &Opened) -> convert::ConvertOptions<'static> {
     let byte_order = options.byte_order.map(|order| match order {
         WrittenOrder::Little => ByteOrder::Little,
         WrittenOrder::Big => ByteOrder::Big,
     });
     convert::ConvertOptions {
-        selection: wanted.selection,
-        filter: wanted.filter,
+        selection: opened.selection.clone(),
+        filter: opened.filter.clone(),
         skip: options.select.skip,
         limit: options.select.limit,
         split: options.split,
@@ -122,8 +117,7 @@ fn lines(options: &ConvertOptions, format: PrintFormat) -> Result<Outcome, Error
         clock_gmt: options.clock_gmt,
         ..PrintOptions::default()
     };
-    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let (outcome, events) = print::run_redacted(&print_options, redact)?;
+    let (outcome, events) = print::run_redacted(&print_options, redaction(options))?;
     if matches!(outcome, Outcome::Done | Outcome::Partial) {
         write_report(options, &Losses::default(), events)?;
     }

@@ -21,7 +21,6 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     use tracemill_format::lost::Losses;
 
     use super::output::refuse;
-    use super::redact::Redact;
     use crate::report::Sink;
 
     let others = [
@@ -37,8 +36,8 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
         return Err(Error::misuse(format!("--{name} is no option of html")));
     }
     refuse(options, false)?;
-    let redact = Redact { anonymise: &options.anonymise, drop_field: &options.drop_field };
-    let opened = super::view::input(&options.input, &options.select.events, options.clock_gmt, redact)?;
+    let redaction = super::convert::redaction(options);
+    let opened = super::view::input(&options.input, &options.select.events, options.clock_gmt, redaction)?;
     let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };
     let page = tracemill_server::page(input, options.select.skip, options.select.limit)?;
     for fault in &page.faults {

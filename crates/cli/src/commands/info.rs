@@ -7,19 +7,21 @@ use tracemill_model::error::Error;
 use tracemill_render::info::Described;
 use tracemill_render::time::put_seconds;
 
-use super::open::open;
+use super::request::{RequestOptions, jobs};
 use crate::args::InfoOptions;
 use crate::progress;
 use crate::report::{Outcome, Sink, counted, printable};
 
 /// Describes traces.
 pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
-    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
+    let Some((opened, mut reporter)) = RequestOptions::traces(&options.input).open()? else {
+        return Ok(Outcome::Nothing);
+    };
     let shown = progress::show(&options.input, &opened.session.progress, false);
-    let surveys = survey(&opened.session, options.count, opened.jobs);
+    let surveys = survey(&opened.session, options.count, jobs(options.input.jobs));
     drop(shown);
     for fault in surveys.iter().flat_map(|survey| &survey.faults) {
-        if opened.reporter.fault(fault) {
+        if reporter.fault(fault) {
             return Ok(Outcome::Nothing);
         }
     }
@@ -43,7 +45,7 @@ pub(crate) fn run(options: &InfoOptions) -> Result<Outcome, Error> {
     if sink.is_closed {
         return Ok(Outcome::Done);
     }
-    Ok(opened.reporter.outcome())
+    Ok(reporter.outcome())
 }
 
 /// Writes the description for a program.

@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use tracemill_codec::text::out::Out;
+use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::ColumnList;
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection::{self, StreamOf};
+use tracemill_engine::selection::StreamOf;
 use tracemill_engine::timeline;
 use tracemill_model::error::Error;
 use tracemill_render::csv;
@@ -17,9 +18,8 @@ use tracemill_render::text::{Before, HeaderFields, Names, TextOptions};
 use tracemill_render::time::{TimeStyle, WallClock};
 
 use super::losses::report_note;
-use super::open::open_in_place;
-use super::redact::Redact;
-use super::select::{self, Selected, misuse_of, parse_option};
+use super::no_events;
+use super::request::{RedactionOptions, RequestOptions, parse_option};
 use crate::args::{HeaderField, NameGroup, PrintFormat, PrintOptions, When};
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink, has_no_color, is_dumb_terminal};
@@ -37,38 +37,33 @@ pub(crate) fn run(options: &PrintOptions) -> Result<Outcome, Error> {
         let (begin, end) = ends.ok_or_else(|| Error::misuse(format!("`{range}` is no BEGIN,END for --timerange")))?;
         (options.select.events.begin, options.select.events.end) = (Some(begin.into()), Some(end.into()));
     }
-    run_redacted(&options, Redact::default()).map(|(outcome, _)| outcome)
+    run_redacted(&options, RedactionOptions::default()).map(|(outcome, _)| outcome)
 }
 
 /// Prints events without the fields that are to be hidden; gives the number of lines, too.
-pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result<(Outcome, u64), Error> {
+pub(super) fn run_redacted(options: &PrintOptions, redaction: RedactionOptions<'_>) -> Result<(Outcome, u64), Error> {
     if options.columns.is_some() && options.format != PrintFormat::Csv {
         return Err(Error::misuse("--columns is for --format csv"));
     }
-    let choice = select::parse(&options.select.events)?;
     let columns = parse_option(&options.columns, ColumnList::parse, "--columns")?;
     // With --strict the events before the first error are printed: errors of packets are reported where they stand.
-    let in_place = options.input.messages.strict;
-    let Some(mut opened) = open_in_place(&options.input, in_place)? else { return Ok((Outcome::Nothing, 0)) };
-    let mut wanted = select::bind(&choice, options.clock_gmt, &options.input, &opened.session)?;
+    let faults_in_place = options.input.messages.strict;
+    let request = RequestOptions::events(&options.input, &options.select.events, options.clock_gmt);
+    let request = RequestOptions { redaction, faults_in_place, ..request };
+    let Some((mut opened, mut reporter)) = request.open()? else { return Ok((Outcome::Nothing, 0)) };
     let columns = columns.map(|columns| columns.bind(&opened.session)).transpose();
     let columns = columns.map_err(|error| misuse_of("--columns", error))?;
-    redact.apply(&mut opened.session, &mut wanted)?;
-    // What nobody wants is not merged.
-    wanted.selection.filter = wanted.selection.filter.or(wanted.filter.take());
-    let streams = selection::streams(&opened.session, &options.select.events.stream)?;
-    wanted.selection.faults_in_place = in_place;
+    // Events that are not wanted are not merged.
+    opened.selection.filter = opened.selection.filter.or(opened.filter.take());
+    opened.selection.faults_in_place = faults_in_place;
     if options.peer.stream_intersection {
-        wanted.selection.of_traces_ns = timeline::shared_times(&opened.session)?;
-    }
-    if in_place && opened.report_elsewhere(&streams) {
-        return Ok((Outcome::Nothing, 0));
+        opened.selection.of_traces_ns = timeline::shared_times(&opened.session)?;
     }
     let mut sink = Sink::open(options.output.as_deref(), &options.input.traces)?;
     #[cfg_attr(not(feature = "debug-info"), expect(unused_mut, reason = "nothing is added"))]
     let mut text = text_options(options);
     #[cfg(feature = "debug-info")]
-    debug_info::add(options, &opened, &mut text)?;
+    debug_info::add(options, &opened, &reporter, &mut text)?;
     let text = Arc::new(text);
     let many_traces = opened.session.traces.len() > 1;
     let plan = Arc::new(LinePlan {
@@ -77,7 +72,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
             PrintFormat::Jsonl => LineFormat::Jsonl,
             PrintFormat::Csv => LineFormat::Csv(columns.clone()),
         },
-        streams: streams.clone(),
+        streams: opened.streams.clone(),
         filter: None,
         many_traces,
         with_ends: options.select.skip > 0 || options.select.limit.is_some(),
@@ -87,7 +82,7 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
     }
     let mut printer = LinePrinter {
         sink: &mut sink,
-        reporter: &mut opened.reporter,
+        reporter: &mut reporter,
         text: (options.format == PrintFormat::Text).then_some(&*text),
         before: Before::Nothing,
         skip: options.select.skip,
@@ -96,14 +91,14 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
         failed: None,
         stopped: false,
         wall: WallClock::new(TimeStyle { date: true, ..text.time }),
-        streams: &streams,
+        streams: &opened.streams,
         traces: &opened.session,
     };
-    let mut merger = timeline::merger(&opened.session, &streams, &wanted.selection);
+    let mut merger = timeline::merger(&opened.session, &opened.streams, &opened.selection);
     if printer.left > 0 {
         let has_lines = options.output.is_none();
         let _shown = progress::show(&options.input, &opened.session.progress, has_lines);
-        print(&opened.session, &mut merger, &plan, opened.jobs, |output| printer.take(output));
+        print(&opened.session, &mut merger, &plan, opened.query.jobs, |output| printer.take(output));
     }
     let (failed, stopped, lines) = (printer.failed.take(), printer.stopped, printer.printed);
     if options.format == PrintFormat::Text && text.color {
@@ -118,11 +113,9 @@ pub(super) fn run_redacted(options: &PrintOptions, redact: Redact<'_>) -> Result
         None => sink.end()?,
     }
     if lines == 0 && options.select.limit != Some(0) {
-        let (selection, gmt) = (&wanted.selection, options.clock_gmt);
-        let selected = Selected { choice: &choice, selection, session: &opened.session, streams: &streams, gmt };
-        selected.explain_nothing(options.select.skip, &opened.reporter);
+        no_events::explain(&opened, options.select.skip, &reporter);
     }
-    Ok((opened.reporter.outcome(), lines))
+    Ok((reporter.outcome(), lines))
 }
 
 #[cfg(feature = "debug-info")]
@@ -130,12 +123,17 @@ mod debug_info {
     //! Functions and lines in the text.
 
     use tracemill_debug_info::{DebugInfo, Options};
+    use tracemill_engine::request::Opened;
 
-    use super::{Arc, Error, PrintFormat, PrintOptions, TextOptions};
-    use crate::commands::open::Opened;
+    use super::{Arc, Error, PrintFormat, PrintOptions, Reporter, TextOptions};
 
     /// Adds to the text what the programs' files say of addresses, when that is asked for.
-    pub(super) fn add(options: &PrintOptions, opened: &Opened, text: &mut TextOptions) -> Result<(), Error> {
+    pub(super) fn add(
+        options: &PrintOptions,
+        opened: &Opened,
+        reporter: &Reporter,
+        text: &mut TextOptions,
+    ) -> Result<(), Error> {
         let asked = &options.peer.debug_info;
         let (dir, target_prefix) = (asked.debug_info_dir.clone(), asked.debug_info_target_prefix.clone());
         let full_path = asked.debug_info_full_path;
@@ -148,10 +146,10 @@ mod debug_info {
         for (option, folder) in [("--debug-info-dir", &dir), ("--debug-info-target-prefix", &target_prefix)] {
             // A warning, as babeltrace2 takes any path.
             if let Some(folder) = folder.as_ref().filter(|folder| !folder.is_dir()) {
-                opened.reporter.warning(&format!("{option} names `{}`: there is no such folder", folder.display()));
+                reporter.warning(&format!("{option} names `{}`: there is no such folder", folder.display()));
             }
         }
-        let info = DebugInfo::of(&opened.session, Options { dir, target_prefix, full_path }, opened.jobs)?;
+        let info = DebugInfo::of(&opened.session, Options { dir, target_prefix, full_path }, opened.query.jobs)?;
         text.origins = Some(Arc::new(info));
         Ok(())
     }

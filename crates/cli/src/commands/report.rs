@@ -4,10 +4,11 @@ use tracemill_analyses::report::{Report, Sort};
 use tracemill_analyses::run::Input;
 use tracemill_analyses::target::Target;
 use tracemill_analyses::{nested, pairs, state};
+use tracemill_engine::choice::misuse_of;
 use tracemill_engine::filter::{ColumnList, KeyBy};
 use tracemill_engine::item::Flow;
 use tracemill_engine::merge::Note;
-use tracemill_engine::selection;
+use tracemill_engine::request::Opened;
 use tracemill_engine::session::Session;
 use tracemill_format::names_of;
 use tracemill_formats::FORMATS;
@@ -16,9 +17,9 @@ use tracemill_render::time::{TimeStyle, WallClock};
 use tracemill_semantics::names;
 
 use super::losses::report_note;
-use super::open::open;
+use super::no_events;
 use super::report_forms::{Form, render};
-use super::select::{self, Selected, misuse_of, parse_option};
+use super::request::{RequestOptions, parse_option};
 use crate::args::ReportOptions;
 use crate::progress;
 use crate::report::{Outcome, Reporter, Sink, counted};
@@ -32,21 +33,19 @@ const ABOUT: KeyBy = KeyBy::First(names::ABOUT);
 pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     let asked = Asked::of(options)?;
     let sort = sort(options.sort.as_deref())?;
-    let choice = select::parse(&options.events)?;
     let by = parse_option(&options.by, ColumnList::parse, "--by")?;
     let lane = parse_option(&options.lane, ColumnList::parse, "--lane")?;
-    let Some(mut opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-    let session = &opened.session;
-    let wanted = select::bind(&choice, options.clock_gmt, &options.input, session)?;
+    let request = RequestOptions::events(&options.input, &options.events, options.clock_gmt);
+    let Some((mut opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+    let filter = opened.filter.take();
+    let Opened { session, streams, selection, .. } = &opened;
     let by = bind(by, session, "--by")?;
     let lane = bind(lane, session, "--lane")?.unwrap_or(TRACK);
-    let streams = selection::streams(session, &options.events.stream)?;
-    let input = Input { session, streams: &streams, selection: wanted.selection, filter: wanted.filter };
+    let input = Input { session, streams, selection: selection.clone(), filter };
     let mut stopped = false;
-    let reporter = &mut opened.reporter;
     let mut wall = WallClock::new(TimeStyle { gmt: options.clock_gmt, date: true, ..TimeStyle::default() });
     let mut note = |note: Note| {
-        let flow = report_note(note, reporter, &mut wall, session, &streams);
+        let flow = report_note(note, &mut reporter, &mut wall, session, streams);
         stopped |= flow == Flow::Stop;
         flow
     };
@@ -68,13 +67,12 @@ pub(crate) fn run(options: &ReportOptions) -> Result<Outcome, Error> {
     if stopped {
         return Ok(Outcome::Nothing);
     }
-    warn(&found, reporter);
-    let (choice, selection) = (&choice, &input.selection);
-    Selected { choice, selection, session, streams: &streams, gmt: options.clock_gmt }.explain_if_nothing(reporter);
+    warn(&found, &reporter);
+    no_events::explain_if_certain(&opened, &reporter);
     found.sort(sort);
     let form = Form { format: options.format, title: asked.title(options), regress, model: &options.model };
     let text = render(&mut found, &form);
-    sink.print(text.as_bytes(), opened.reporter.outcome())
+    sink.print(text.as_bytes(), reporter.outcome())
 }
 
 /// The events that are asked about.

@@ -22,8 +22,7 @@ mod asked {
     use std::io::{BufWriter, IsTerminal, Read, Write};
     use std::path::Path;
 
-    use tracemill_engine::selection::streams;
-    use tracemill_engine::session::Session;
+    use tracemill_engine::request::Opened;
     use tracemill_engine::typed::default_query_memory;
     use tracemill_model::error::Error;
     use tracemill_sql::database::Database;
@@ -31,9 +30,8 @@ mod asked {
     use tracemill_sql::query::{Failure, Limits, Queries, Spilled};
     use tracemill_sql::saved;
 
-    use super::super::open::{jobs, open};
-    use super::super::select::{self, Selected};
-    use super::super::shell;
+    use super::super::request::RequestOptions;
+    use super::super::{no_events, shell};
     use crate::args::{SqlFormat, SqlOptions, Text};
     use crate::report::{Outcome, Reporter, Sink};
     use crate::{interrupt, progress};
@@ -74,22 +72,13 @@ mod asked {
             texts.push(read(Path::new("-"))?);
         }
         let form = form(options)?;
-        let choice = select::parse(&options.events)?;
-        let (session, mut reporter) = if options.input.traces.is_empty() {
-            (Session::default(), Reporter::new(options.input.messages))
-        } else {
-            let Some(opened) = open(&options.input)? else { return Ok(Outcome::Nothing) };
-            (opened.session, opened.reporter)
-        };
         // Times without a zone are universal time.
-        let wanted = select::bind(&choice, true, &options.input, &session)?;
-        let read = streams(&session, &options.events.stream)?;
-        let selection = &wanted.selection;
-        let selected = Selected { choice: &choice, selection, session: &session, streams: &read, gmt: true };
-        selected.explain_if_nothing(&reporter);
+        let request = RequestOptions::events(&options.input, &options.events, true);
+        let Some((opened, mut reporter)) = request.open()? else { return Ok(Outcome::Nothing) };
+        no_events::explain_if_certain(&opened, &reporter);
+        let Opened { session, streams, selection, filter, query } = opened;
         let shown = (!is_shell).then(|| progress::show(&options.input, &session.progress, options.output.is_none()));
-        let database =
-            Database::new(session, &options.events.stream, wanted.selection, wanted.filter, jobs(options.input.jobs))?;
+        let database = Database::of_streams(session.into(), streams, selection, filter, query.jobs);
         let limits = Limits {
             memory_bytes: options.input.memory.unwrap_or_else(default_query_memory),
             spills: options.spill.is_none(),

@@ -16,9 +16,10 @@ pub(crate) fn run(_: &TuiOptions) -> Result<Outcome, Error> {
 pub(crate) fn run(options: &TuiOptions) -> Result<Outcome, Error> {
     use crate::args::When;
 
-    use super::redact::Redact;
+    use super::request::RedactionOptions;
 
-    let opened = super::view::input(&options.input, &options.events, options.clock_gmt, Redact::default())?;
+    let redaction = RedactionOptions::default();
+    let opened = super::view::input(&options.input, &options.events, options.clock_gmt, redaction)?;
     let Some((mut input, reporter)) = opened else {
         return Ok(Outcome::Nothing);
     };

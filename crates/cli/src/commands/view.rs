@@ -1,7 +1,9 @@
 //! `tracemill view`: traces in the browser.
 
 #[cfg(feature = "viewer")]
-pub(crate) use shown::{input, kept, run};
+pub(super) use shown::input;
+#[cfg(feature = "viewer")]
+pub(crate) use shown::{kept, run};
 
 #[cfg(not(feature = "viewer"))]
 use tracemill_model::error::Error;
@@ -29,30 +31,29 @@ mod shown {
     use tracemill_engine::filter::Expression;
     use tracemill_engine::item::Flow;
     use tracemill_engine::output::Pending;
-    use tracemill_engine::selection::{StreamOf, streams};
-    use tracemill_engine::session::Session;
+    use tracemill_engine::request::Opened;
+    use tracemill_engine::selection::StreamOf;
+    use tracemill_engine::session::{ClockMove, Session};
     use tracemill_engine::timeline::Selection;
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::{Error, ErrorKind};
     use tracemill_server::cache::{self, Cache};
-    use tracemill_server::{Cutter, Input, Move, Querier, Reopener, Settings, Traces, listen};
+    use tracemill_server::{Cutter, Input, Querier, Reopener, Settings, Traces, listen};
 
-    use super::super::open;
-    use super::super::open::jobs;
-    use super::super::redact::Redact;
-    use super::super::select::{self, Selected};
+    use super::super::no_events;
+    use super::super::request::{RedactionOptions, RequestOptions};
     use crate::args::{CacheOptions, EventOptions, InputOptions, MessageOptions, ViewOptions};
     use crate::report::{Outcome, Reporter, shell_quoted};
 
     /// Opens traces for a viewer. `None` when there is none; that was told.
-    pub(crate) fn input(
+    pub(in super::super) fn input(
         input: &InputOptions,
         events: &EventOptions,
         gmt: bool,
-        redact: Redact<'_>,
+        redaction: RedactionOptions<'_>,
     ) -> Result<Option<(Input, Reporter)>, Error> {
-        opened(input, events, gmt, (&[], redact))
+        opened(input, events, gmt, (&[], redaction))
     }
 
     /// Opens traces, with clocks that were moved while they are shown, and without fields that are hidden.
@@ -60,34 +61,30 @@ mod shown {
         input: &InputOptions,
         events: &EventOptions,
         gmt: bool,
-        (moves, redact): (&[Move], Redact<'_>),
+        (clock_moves, redaction): (&[ClockMove], RedactionOptions<'_>),
     ) -> Result<Option<(Input, Reporter)>, Error> {
         let now = SystemTime::now();
-        let choice = select::parse(events)?;
-        let Some(opened) = open::open_aligned(input)? else { return Ok(None) };
-        let open::Opened { mut session, reporter, .. } = opened;
-        Move::apply(moves, &mut session);
-        let mut wanted = select::bind(&choice, gmt, input, &session)?;
-        redact.apply(&mut session, &mut wanted)?;
-        let streams = streams(&session, &events.stream)?;
+        let request = RequestOptions::events(input, events, gmt);
+        let request = RequestOptions { redaction, aligns_begins: true, clock_moves, ..request };
+        let Some((opened, reporter)) = request.open()? else { return Ok(None) };
+        let Opened { session, .. } = &opened;
         let of_opening = session.traces.iter().flat_map(|trace| &trace.faults).chain(&session.failures).cloned();
         let warnings = session.traces.iter().flat_map(|trace| &trace.warnings).chain(&session.warnings);
         let mut problems: (_, Vec<String>) =
             (of_opening.collect(), warnings.map(|warning| warning.message().to_string()).collect());
-        let selection = &wanted.selection;
-        let selected = Selected { choice: &choice, selection, session: &session, streams: &streams, gmt };
-        for sentence in selected.certain_sentences() {
+        for sentence in no_events::certain_sentences(&opened) {
             reporter.warning(&sentence);
             problems.1.push(sentence);
         }
-        if wanted.selection.redactions.is_some() {
+        if opened.selection.redactions.is_some() {
             problems.1.push("calls and states are left out: they would show fields that are hidden".to_string());
         }
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
-        let traces = Traces::new(session, streams, wanted.selection, wanted.filter);
+        let Opened { session, streams, selection, filter, query } = opened;
+        let traces = Traces::new(session, streams, selection, filter);
         let parts = (traces.session.clone(), traces.streams.clone(), traces.selection.clone());
         let cut = tracemill_formats::USUAL.map(|target| cutter(target, parts, events.filter.clone(), gmt));
-        let query = querier(&traces, jobs(input.jobs));
+        let query = querier(&traces, query.jobs);
         let shown = Input {
             traces,
             query,
@@ -168,8 +165,8 @@ mod shown {
         let mut input = input.clone();
         (input.messages.quiet, input.messages.verbose) = (true, false);
         let events = events.clone();
-        let reopen = move |moves: &[Move]| {
-            let (input, _) = opened(&input, &events, gmt, (moves, Redact::default()))?
+        let reopen = move |moves: &[ClockMove]| {
+            let (input, _) = opened(&input, &events, gmt, (moves, RedactionOptions::default()))?
                 .ok_or_else(|| Error::misuse("the traces cannot be opened any more"))?;
             Ok(input)
         };
@@ -252,7 +249,8 @@ mod shown {
 
     /// Serves a page about traces until it is asked to end.
     pub(crate) fn run(options: &ViewOptions) -> Result<Outcome, Error> {
-        let Some((mut input, reporter)) = input(&options.input, &options.events, false, Redact::default())? else {
+        let Some((mut input, reporter)) = input(&options.input, &options.events, false, RedactionOptions::default())?
+        else {
             return Ok(Outcome::Nothing);
         };
         input.cache = kept(&options.input, &options.events, &options.cache, input.opened);

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
 use tracemill_engine::selection::streams;
-use tracemill_engine::session::{OpenOptions, Session};
+use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_server::{Input, Move, Settings, Traces, listen};
+use tracemill_server::{Input, Settings, Traces, listen};
 
 /// A server, as its address and token.
 struct Served {
@@ -32,10 +32,10 @@ fn demo(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)
 }
 
-fn input_of(paths: &[PathBuf], moves: &[Move]) -> Input {
+fn input_of(paths: &[PathBuf], moves: &[ClockMove]) -> Input {
     let opened = SystemTime::now();
     let mut session = Session::open(&FileSystem, paths, &OpenOptions::new(FORMATS)).expect("the options are right");
-    Move::apply(moves, &mut session);
+    session.move_clocks(moves);
     let streams = streams(&session, &[]).expect("all streams");
     let own = paths.to_vec();
     Input {
@@ -45,7 +45,7 @@ fn input_of(paths: &[PathBuf], moves: &[Move]) -> Input {
         command: "tracemill view".to_string(),
         cut: None,
         query: None,
-        reopen: Some(Arc::new(move |moves: &[Move]| Ok(input_of(&own, moves)))),
+        reopen: Some(Arc::new(move |moves: &[ClockMove]| Ok(input_of(&own, moves)))),
         opened,
         cache: None,
     }
