@@ -13,7 +13,7 @@ pub(crate) fn bench_dir() -> PathBuf {
     run_by_cargo.unwrap_or_else(|| PathBuf::from("bench"))
 }
 
-/// What of a machine explains its figures; nothing that names it.
+/// The facts about a machine that explain its figures, none that identifies it.
 pub(crate) struct Host {
     /// Day of the run, UTC.
     pub(crate) date: String,

@@ -26,7 +26,7 @@ mod traces;
 
 use std::process::ExitCode;
 
-/// What goes wrong is said to a person who sits in front of it.
+/// Errors are messages for the person at the terminal.
 #[cfg(unix)]
 type Result<T> = std::result::Result<T, String>;
 

@@ -17,7 +17,7 @@ pub(crate) enum Target {
     AtLeast(f64),
     /// Less than this.
     Under(f64),
-    /// Nothing is asked for.
+    /// No target is set.
     None,
 }
 

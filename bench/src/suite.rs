@@ -374,7 +374,7 @@ fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()>
     }
     let output = output_in_memory();
     let clear = || {
-        // Nothing is there before the first run.
+        // The output does not exist before the first run.
         let _ = std::fs::remove_dir_all(&output);
     };
     let to = output.to_string_lossy().into_owned();
@@ -418,7 +418,7 @@ fn ctf_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()>
 fn export_rows(setup: &Setup, facts: &Facts<'_>, rows: &mut Vec<Row>) -> Result<()> {
     let output = output_in_memory();
     let clear = || {
-        // Nothing is there before the first run.
+        // The output does not exist before the first run.
         let _ = std::fs::remove_dir_all(&output).or_else(|_| std::fs::remove_file(&output));
     };
     let to = output.to_string_lossy().into_owned();

@@ -27,8 +27,8 @@
 //! | [`run_uftrace_kernel`] | `kernel_header`, a zero byte, `kallsyms`, a zero byte, then pages of the ring buffer |
 //! | [`run_uftrace_texts`] | the other files of a uftrace folder, a zero byte between two |
 //!
-//! What can be read is then read in every way that the program has: with every event counted, checked, and printed as
-//! text, JSON and CSV.
+//! A trace that can be read is then read in every way that the program has: with every event counted, checked, and
+//! printed as text, JSON and CSV.
 
 mod exercise;
 mod ftrace;
@@ -70,7 +70,7 @@ pub use lttng_legacy::{block_seeds, run_lttng_blocks, run_lttng_definitions};
 use generator::{Rng, random_schema};
 use storage::Folder;
 
-/// What the shared test code imports under these names; its random bytes are ours here.
+/// The names under which the shared test code imports its helpers; its random bytes are ours here.
 mod schemas {
     pub(crate) use crate::generator::Rng;
 
@@ -263,7 +263,7 @@ pub fn run_filter(data: &[u8]) {
     let mut matcher = filter.matcher();
     exercise::for_each_event(&session, |event| {
         let is_match = matcher.matches(&event);
-        // What the spine says may only leave out events that do not match.
+        // The filter on the spine may only leave out events that do not match.
         let has_class = classes.as_ref().is_none_or(|classes| classes.has(event.raw.class().0));
         let in_range = range.is_none_or(|(first, last)| event.ns.is_some_and(|ns| first <= ns && ns <= last));
         assert!(!is_match || (has_class && in_range), "`{text}` leaves out an event that matches");

@@ -26,7 +26,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // Nothing is there when nothing was written.
+        // There is no output when no event was written.
         let _ = std::fs::remove_dir_all(&self.0).or_else(|_| std::fs::remove_file(&self.0));
     }
 }
@@ -66,7 +66,7 @@ fn open(out: &Path) -> Session {
         .expect("the options are right")
 }
 
-/// What was written can be read without faults; CTF 2 and CTF 1.8 with as many events.
+/// The output can be read without faults; CTF 2 and CTF 1.8 with the same number of events.
 fn check(target: &Target, out: &Path, events: u64) {
     let (session, name) = (open(out), target.names[0]);
     if events == 0 {

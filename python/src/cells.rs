@@ -135,7 +135,7 @@ impl Cells {
             }
             Form::Duration => {
                 static DELTA: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-                // Those of Python end at the microsecond.
+                // Python's durations end at the microsecond.
                 let us = array.as_primitive::<DurationNanosecondType>().value(at).div_euclid(1000);
                 DELTA.import(py, "datetime", "timedelta")?.call1((0, 0, us))?.unbind()
             }

@@ -84,13 +84,13 @@ struct List {
 }
 
 impl Found {
-    /// Nothing so far.
+    /// An empty list.
     pub(crate) fn new(is_strict: bool, is_quiet: bool) -> Self {
         Found { list: Mutex::default(), is_strict, is_quiet }
     }
 
     fn list(&self) -> MutexGuard<'_, List> {
-        // What a thread that panicked left is whole.
+        // The list stays consistent when a thread panics.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -51,7 +51,7 @@ impl Reading {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What is in it stays right whatever broke off: paths, names, storage.
+        // The state stays consistent wherever a panic broke off: paths, names, storage.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

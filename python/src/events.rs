@@ -63,7 +63,7 @@ impl Events {
 /// A thing that a source gives.
 enum More {
     Events(Arc<Chunks>, Vec<(u32, u32)>, Option<Error>),
-    /// Nothing so far.
+    /// It was not read yet.
     Later,
     End,
 }

@@ -325,7 +325,7 @@ impl Opened {
         self.0.queries.database().tables().map(str::to_string).collect()
     }
 
-    /// What `tracemill info --json` prints, as text.
+    /// The output of `tracemill info --json`, as text.
     fn info(&self, py: Python<'_>, count: bool, packets: bool) -> PyResult<String> {
         let shared = &*self.0;
         let text = py.detach(|| {

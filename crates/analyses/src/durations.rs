@@ -348,7 +348,7 @@ mod tests {
         for (got, want) in got.into_iter().zip([10_000_000u64, 500_000_000, 900_000_000, 990_000_000, 5_000_000_000]) {
             assert!(got.abs_diff(want) * 100 <= want, "{got} for {want}");
         }
-        // What is added up stays exact.
+        // Sums stay exact.
         assert_eq!(above.moments.total_ns, u128::from((n - 1) * n / 2 * 1000 + 5_000_000_000));
         assert_eq!(above.moments.max_ns, 5_000_000_000);
     }

@@ -182,7 +182,7 @@ pub(crate) fn run_parts<P: Part>(
     let (roles, mut selection) = Roles::new(input, begins, ends)?;
     let mut filter = input.filter.as_ref();
     if selection.jobs > 1 {
-        // Whoever reads looks at the fields, and nobody else.
+        // The threads that read evaluate the filter, so that it runs only once for each event.
         if selection.filter.is_none() {
             selection.filter = filter.take().cloned();
         }

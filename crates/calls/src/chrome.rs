@@ -215,7 +215,7 @@ impl Chrome<'_> {
         let level = Some(Level { is_kernel: false, depth: place.cast_unsigned() as u64 ^ 1 << 63 });
         let open = &self.open[at];
         if is_entry {
-            // What stands there was left without an exit.
+            // A call that is still open at this level was left without an exit.
             self.close(at, time, open.abandoned_at(level));
             if !self.open[at].begin(level, name.clone()) {
                 return;

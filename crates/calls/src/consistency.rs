@@ -31,7 +31,7 @@ fn is_stream_consistent(mut stream: Box<dyn CallStream + '_>, functions: &mut Fu
             if record.kind == CallKind::Lost {
                 return false;
             }
-            // What the kernel does is shown inside of the calls of tasks only, and may begin anywhere.
+            // Kernel calls are shown only inside the calls of tasks, and may begin anywhere.
             if record.origin != CallOrigin::Task {
                 continue;
             }

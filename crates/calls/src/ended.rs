@@ -254,7 +254,7 @@ pub fn follow(
             let (task, place) = (record.task, shown.place.max(0) as usize);
             let mut see = |call| to.take(call);
             let change = CallChange::of(&record);
-            // What is above has ended without a word.
+            // Calls above this one have ended without an exit record.
             stacks.abandon(task, place + usize::from(matches!(change, Some(CallChange::End(_)))), &mut see);
             match change {
                 Some(CallChange::End(_)) => stacks.end(&record, place, text, &mut see),

@@ -107,7 +107,7 @@ pub fn write_replay(
             let (tid, address, begin) = (source.tasks()[at].tid, frame.address, frame.time);
             let text = list.item();
             let _ = write!(text, "{{\"tid\":{tid},\"depth\":{depth},\"name\":{name},\"address\":{address}");
-            // What was already open when the task began says no beginning of its own.
+            // A call that was already open when the task began has no begin time of its own.
             let _ = write!(text, ",\"begin_ns\":{begin}}}");
         }
     }

@@ -1,8 +1,8 @@
 //! Tasks that several threads follow.
 //!
-//! What a task does to a result hardly depends on the others, so the tasks are divided into parts, and each part has a
-//! follower of its own. What the parts found is joined as if one follower had met all records in the order of time: a
-//! [`Moment`] says when something was met. Where a task depends on another one after all, or where records stand in no
+//! A task's effect on a result hardly depends on other tasks, so the tasks are divided into parts, each with a follower
+//! of its own. The results of the parts are joined as if one follower had met all records in the order of time: a
+//! [`Moment`] says when something was met. Where a task depends on another one after all, or where records are in no
 //! order, all parts stop, and one follower reads everything.
 //!
 //! Every part reads all records of the system, which are mostly few: of those about tasks of other parts, only the time of

@@ -45,7 +45,7 @@ pub(crate) fn each(
         if want(record) && is_in_time {
             see(record);
         }
-        // Nothing of the text is needed.
+        // The text is not needed.
         false
     };
     source.dump(DumpOptions { between, between_of_all, tids: &tids, ..options }, &mut both, &mut io::sink())
@@ -59,7 +59,7 @@ fn chooser<'a>(
 ) -> impl FnMut(&CallRecord) -> bool + 'a {
     let mut follower = Follower::detached(source, calls);
     move |record: &CallRecord| {
-        // What system and kernel tell stands in files of their own, away from the functions that options name.
+        // Records of the system and the kernel are in files of their own, away from the functions that options name.
         if !follower.is_wanted(record) || matches!(record.origin, CallOrigin::System | CallOrigin::Kernel) {
             return follower.is_wanted(record);
         }

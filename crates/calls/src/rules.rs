@@ -458,7 +458,7 @@ mod tests {
         assert!(matches("^a.c", PatternKind::Regex, "abcd") && !matches("^a.c", PatternKind::Regex, "xabc"));
         assert!(matches("a*[!x]", PatternKind::Glob, "abc") && !matches("a*[!x]", PatternKind::Glob, "abx"));
         assert!(!matches("a?", PatternKind::Glob, "abc") && matches("a[", PatternKind::Glob, "a["));
-        // What is no expression is a name.
+        // A pattern that is not a valid expression is a name.
         assert!(matches("a(", PatternKind::Regex, "a("));
     }
 

@@ -62,7 +62,7 @@ pub struct EventOptions {
 pub struct KernelOptions {
     /// Calls outside of all functions too (`--kernel-full`).
     pub all: bool,
-    /// Nothing that is not the kernel's (`--kernel-only`).
+    /// Only the calls of the kernel (`--kernel-only`).
     pub only: bool,
 }
 
@@ -309,7 +309,7 @@ impl CallStream for TimeFilter<'_> {
                 return true;
             }
         }
-        // What nobody decided about is the last that is read, as in uftrace.
+        // The last undecided record counts as the last one that is read, as in uftrace.
         if let Some(last) = self.held.waiting.last() {
             note(&self.last_read, last);
         }

@@ -62,7 +62,7 @@ impl Task {
 impl Stacks {
     /// Gathers the stacks of a source; gives what was wrong with it.
     pub(crate) fn of(source: &dyn CallSource, calls: CallOptions) -> (Stacks, Findings) {
-        // What a process does ends calls of the one that forked it.
+        // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
         let parts = if is_forked(source) { None } else { parts::follow(source, &calls, Stacks::followed) };
         match parts {
             Some(parts) => (Stacks::joined(&parts), Findings::default()),

@@ -35,7 +35,7 @@ pub(crate) fn names(follower: &Follower<'_>) -> Vec<Vec<u8>> {
         while goes_on {
             records.clear();
             goes_on = stream.fill(&mut records);
-            // What tasks tell of themselves has no names.
+            // The streams of the tasks' own records hold no names.
             if records.first().is_some_and(|record| record.origin == CallOrigin::Task) {
                 break;
             }
@@ -317,7 +317,7 @@ pub fn tree(source: &dyn CallSource, mut options: CallOptions) -> (TaskTree, Fin
     for (place, &at) in order.iter().enumerate() {
         let CallTask { parent, pid, .. } = tasks[at];
         let by = if parent != 0 { parent } else { pid };
-        // Who is told of later began nobody before.
+        // A parent comes before its children: a task that is reported later cannot have started this one.
         if let Some(&by) = order[..place].iter().find(|&&before| tasks[before].tid == by) {
             children[by].push(at);
         }

@@ -1,4 +1,4 @@
-//! What is printed of calls that are written here one by one.
+//! The output for calls that these tests write one by one.
 
 use std::io;
 
@@ -392,7 +392,7 @@ fn chrome_traces_are_balanced_where_records_contradict_themselves() {
         records.remove(missing);
         assert!(events(&split(records)).is_ok(), "without {missing}");
     }
-    // What is open at the end is closed with the last record.
+    // Calls that are open at the end are closed with the last record.
     assert_eq!(events(&of(nested()[..2].to_vec())), Ok(4));
     let stretch = TimeRange { start: 212, ..TimeRange::default() };
     let options = CallOptions { range: stretch, ..CallOptions::default() };
@@ -432,7 +432,7 @@ fn calls_to_libraries_of_another_program_are_not_skipped() {
         let calls = Calls { programs, ..Calls::of(vec![own.clone(), other.clone()]) };
         replayed(&calls, options.clone(), &bare())
     };
-    // What stands between the begin of a call and its end is skipped when it is not shown, so that it is a leaf.
+    // Records between the begin of a call and its end are skipped when they are not shown, so that the call is a leaf.
     assert_eq!(shown(vec![program(7)]), "main();\n");
     assert_eq!(shown(vec![program(7), program(8), program(9)]), "main() {\n} /* main */\n");
 }
@@ -673,7 +673,7 @@ fn the_kernel_alone_is_shown_when_it_is_asked_for() {
     assert!(!functions.iter().any(|function| function.name == "work"));
     let (tree, _) = tasks::tree(&calls, only.clone());
     assert_eq!(tree.times[0], (200, 0));
-    // What the kernel does before and behind all functions does not count.
+    // Kernel time before and after all functions does not count.
     let (tree, _) = tasks::tree(&calls, CallOptions::default());
     assert_eq!(tree.times[0], (800, 0));
     let chrome = written(|out| {

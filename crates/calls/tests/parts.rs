@@ -1,4 +1,4 @@
-//! What is found does not depend on the number of threads that follow tasks.
+//! The results do not depend on the number of threads that follow tasks.
 
 use std::collections::HashSet;
 use std::io;
@@ -137,7 +137,7 @@ struct Kind {
     processors: u64,
 }
 
-/// What is usual: tasks call and return, some begin inside of calls, and some never end theirs.
+/// The usual case: tasks call and return, some begin inside of calls, and some never end theirs.
 const USUAL: Kind = Kind { symbols: 9, has_losses: false, goes_back: false, processors: 0 };
 
 fn made(seed: u64, tasks: u32, kind: Kind) -> Calls {

@@ -21,7 +21,7 @@ use crate::{interrupt, progress};
 pub(crate) enum Outcome {
     /// Everything was read and done.
     Done = 0,
-    /// Nothing useful could be done.
+    /// The command could not do anything useful.
     Nothing = 1,
     /// Wrong usage.
     WrongUsage = 2,
@@ -113,7 +113,7 @@ impl fmt::Display for Loss {
 impl Reporter {
     /// A reporter.
     pub(crate) fn new(options: MessageOptions) -> Self {
-        // Who wants it quiet has the last word.
+        // `--quiet` wins over `--verbose`.
         let options = MessageOptions { verbose: options.verbose && !options.quiet, ..options };
         let (more, losses) = (BTreeMap::new(), BTreeMap::new());
         Reporter { options, faults: 0, reported: HashSet::new(), more, losses }
@@ -262,7 +262,7 @@ pub(crate) fn shell_quoted(word: &str) -> String {
 fn say(word: &str, color: &str, text: &str) {
     let text = printable(text);
     if let Some(mut file) = LOG_FILE.get() {
-        // Nothing can be done about a full disk: there is no other place for messages.
+        // A full disk cannot be reported: there is no other place for messages.
         let _ = writeln!(file, "{word}: {text}");
         return;
     }
@@ -270,7 +270,7 @@ fn say(word: &str, color: &str, text: &str) {
     let colored = stderr.is_terminal() && !has_no_color();
     progress::aside(|| {
         let mut stderr = stderr.lock();
-        // Nothing can be done about a stderr that is closed.
+        // A closed stderr cannot be reported: there is no other place for messages.
         let _ = if colored {
             writeln!(stderr, "\x1b[1;{color}m{word}\x1b[0m: {text}")
         } else {

@@ -144,7 +144,7 @@ fn the_story_of_the_kernel_trace_is_told() {
     };
     assert!((30_900_000..31_100_000).contains(&of(212, "disk")), "{path}");
     assert!((13_000_000..14_000_000).contains(&of(641, "wait_cpu")), "{path}");
-    // Nothing contradicts anything but behind the loss.
+    // Events contradict each other only after the gap, where contradictions are not counted.
     let notes = &calls["notes"];
     assert_eq!((&notes["events"], &notes["losses"]), (&Value::from(4134), &Value::from(21)));
     for count in ["replaced_syscalls", "unmatched_irq_exits", "inconsistent_switches", "cleared_interrupts"] {

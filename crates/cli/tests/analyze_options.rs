@@ -353,7 +353,7 @@ fn a_choice_of_nothing_says_why() {
             folder.run(&format!("analyze {question} --format {format} {trace}")).ends(0, &[said]);
         }
     }
-    // What is there is not explained away.
+    // A question that has an answer gets no note about missing threads.
     for question in ["cpu --tid 99,641", "cpu --comm oven*", "states --tid 641", "sched --min 1us"] {
         let run = folder.run(&format!("analyze {question} --format jsonl {trace}")).ends(0, &[]);
         assert!(!run.stderr.contains("no thread") && !run.stderr.contains("found nothing"), "{}", run.stderr);

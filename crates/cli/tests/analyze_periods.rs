@@ -246,7 +246,7 @@ fn conditions_see_the_state_behind_the_event() {
     assert_eq!(of(&format!("{switch}tid == 11"), &format!("{switch}status == \"idle\"")), [(100, 510)]);
     assert_eq!(of(&format!("{switch}comm == \"wor*\""), "state.tid == 0"), [(100, 510)]);
     assert_eq!(of("name == \"syscall_entry_*\" and state.prio < 20", "state.status != \"syscall\""), [(450, 470)]);
-    // Nothing is known of processes: what is unknown is compared with nothing.
+    // Processes are unknown here, and a comparison with an unknown value never holds.
     assert_eq!(of("state.pid == 0 or state.pid == 11", "name == \"mark\""), [(510, 700)]);
 }
 

@@ -50,7 +50,7 @@ fn values_are_replaced_and_equal_ones_stay_equal() {
         }
         let different: std::collections::HashSet<_> = names.values().collect();
         assert!(different.len() > 3 && different.len() == names.len(), "{names:?}");
-        // Nothing of a name is left in the files.
+        // No part of a name is left in the files.
         for entry in std::fs::read_dir(folder.path("out")).expect("it is a folder").flatten() {
             let Ok(bytes) = std::fs::read(entry.path()) else { continue };
             let name = entry.file_name();

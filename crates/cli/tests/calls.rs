@@ -133,7 +133,7 @@ task: 8
 #[test]
 fn time_filters_keep_tasks_apart() {
     let run = folder().run("replay t -f none -t 1us").ends(0, &[]);
-    // What nobody leaves cannot be short.
+    // A call without an exit cannot be short.
     let expected = "} /* prog+0xf0 */\nprog+0x10() {\nprog+0x20();\nprog+0x40() {\n";
     assert!(run.stdout.starts_with(expected), "{}", run.stdout);
 }
@@ -228,7 +228,7 @@ fn options_about_the_looks_of_other_commands_change_nothing() {
     let folder = folder();
     let all = "--avg-self --column-offset 2 --diff-policy full --sample-time 1us --sort-column 1 --flat --libname \
         --no-args --no-comment --no-merge --srcline --task-newline --column-view --sort call";
-    // What the commands have themselves is left out.
+    // Options that a command implements itself are left out.
     let own = [
         ("report", vec!["--avg-self", "--srcline", "--sort call"]),
         ("graph", vec!["--srcline"]),
@@ -247,7 +247,7 @@ fn options_about_the_looks_of_other_commands_change_nothing() {
     for option in ["--chrome", "--diff t", "--flame-graph", "--graphviz", "--mermaid", "--task", "--debug"] {
         assert_eq!(folder.run(&format!("replay t {option}")).ends(0, &[]).stdout, plain, "{option}");
     }
-    // Who wants something else is told.
+    // An option that would give another result is refused.
     folder.run("replay t --script x").ends(2, &["--script"]);
     assert_eq!(folder.run("replay t --output-fields none").stdout, folder.run("replay t -f none").stdout);
     assert_eq!(folder.run("dump t -f none").stdout, folder.run("dump t").stdout);
@@ -447,7 +447,7 @@ fn options_come_from_a_file_and_messages_go_to_one() {
     folder.file("opts", "# sorted by\n  -s call\n-f call --no-libcall\n");
     let plain = report("-s call -f call --no-libcall");
     assert_ne!(plain, report(""));
-    // Those of the file count, wherever it is named.
+    // The options of the file apply, wherever the file is named.
     for options in ["--opt-file opts", "--opt-file=opts -s total", "-f total --opt-file opts"] {
         assert_eq!(report(options), plain, "{options}");
     }

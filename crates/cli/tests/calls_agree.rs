@@ -141,7 +141,7 @@ fn agree_but_for(jumped: &[&str], trace: &str) -> Functions {
         assert_eq!(output.code, Some(0), "{}", output.stderr);
         let rows = output.stdout.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
         let name = |row: &Value| row["name"].as_str().expect("a name").to_string();
-        // What has no end has neither duration nor self time there.
+        // A call without an end has neither duration nor self time there.
         let found: Vec<(String, Value)> =
             rows.map(|row| (name(&row), row)).filter(|(name, _)| is_compared(name)).collect();
         assert_eq!(found.len(), expected.len(), "sql, {trace}: {found:?}");

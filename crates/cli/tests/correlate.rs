@@ -158,7 +158,7 @@ fn drifts_are_in_every_output() {
     let times = |arguments: &str| {
         let run = folder.run(&format!("print -q --format jsonl {arguments}")).ends(0, &[]);
         let lines = json_lines(&run.stdout).into_iter();
-        // What the format itself puts in is not ours.
+        // Events that the format itself adds are not part of the trace.
         let lines = lines.filter(|line| !line["name"].as_str().unwrap_or("").starts_with("core."));
         let mut times: Vec<i64> = lines.filter_map(|line| line["ns"].as_i64()).collect();
         times.sort_unstable();

@@ -93,7 +93,7 @@ fn packets_of_another_trace_become_packets_of_this_one() {
     for to in ["ctf1.8", "ctf2"] {
         folder.run(&format!("convert --to {to} -o {to} t")).ends(3, &["of another trace"]);
         assert_eq!(lines(&folder, to, 0), want);
-        // Nothing is missing.
+        // No events are lost.
         let run = folder.run(&format!("print --format jsonl {to}")).ends(0, &[]);
         assert!(!run.stderr.contains("lost"), "{}", run.stderr);
     }

@@ -48,7 +48,7 @@ fn holds(case: &str, sentences: &[Sentence]) {
         damaged.can_be_mended();
         let mut rest = why.as_str();
         for (sentence, hold) in sentences {
-            // What only one of the drafts says begins with its name.
+            // A sentence that holds for one of the drafts only begins with its name.
             let sentence = match sentence.split_once("| ") {
                 Some((only, _)) if !draft.contains(only) => continue,
                 Some((_, sentence)) => sentence,
@@ -232,7 +232,7 @@ fn a_sequence_beyond_its_packet() {
                 |damaged| {
                     let found = payloads(&damaged.lenient);
                     assert_eq!((found.len(), damaged.lenient.code), (2, Some(3)), "{}", damaged.lenient.stderr);
-                    // Nothing of the first packet is among them.
+                    // No event of the first packet is among them.
                     let times = json_lines(&damaged.lenient.stdout);
                     assert!(times.iter().all(|line| line["cycles"].as_u64() >= Some(100)), "{times:?}");
                     assert_eq!((&*damaged.strict.stdout, damaged.strict.code), ("", Some(1)));

@@ -151,7 +151,7 @@ fn other_traces_become_logs_and_what_is_lost_is_said() {
             assert!(!folder.path(&format!("strict.{to}")).exists());
         }
     }
-    // Nothing waits beside the outputs any more.
+    // No temporary file is left next to the outputs.
     let left: Vec<String> = fs::read_dir(folder.path("."))
         .expect("it is a folder")
         .flatten()

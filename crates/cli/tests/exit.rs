@@ -184,7 +184,7 @@ fn output_that_cannot_be_written_is_1() {
 #[cfg(unix)]
 fn an_interrupt_ends_with_130_between_lines() {
     for jobs in ["1", "3"] {
-        // Nobody reads, so the program waits in the middle of its output until the interrupt is there.
+        // The pipe is not read, so the program blocks in the middle of its output until the interrupt arrives.
         let mut child = command()
             .args(["print", "mill", "orders", "losses", "--format", "jsonl", "--quiet", "--jobs", jobs])
             .stdout(Stdio::piped())
@@ -245,7 +245,7 @@ fn files_of_other_tools_are_named_with_the_way_in() {
         run("d")
             .ends(1, &["d: no trace in this folder or below it", "`x.json` in it is a trace in Chrome's JSON format"]);
     }
-    // What the program writes and cannot read is known again.
+    // Outputs that the program writes and cannot read are recognized.
     let mill = util::demo("mill");
     for (target, is) in
         [("perfetto", "a trace of Perfetto"), ("chrome", "Chrome's JSON"), ("html", "a page that tracemill wrote")]

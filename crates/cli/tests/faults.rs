@@ -1,4 +1,5 @@
-//! What goes wrong while `tracemill convert` writes: the status and the message tell, and nothing half-written looks whole.
+//! Failures while `tracemill convert` writes: status and message report them, and a half-written output never looks
+//! whole.
 #![cfg(unix)]
 
 mod util;
@@ -45,7 +46,7 @@ fn a_disk_that_is_full_is_told() {
             .expect("sh starts");
         let run = Run::of(output);
         if run.code == Some(0) || run.stderr.contains("cannot hold") || run.stderr.contains("has no calls") {
-            // Nothing that is larger than a block, or nothing at all.
+            // An output of one block at most, or none at all, is not refused by the system.
             continue;
         }
         let run = run.ends(1, &["error: "]);
@@ -104,7 +105,7 @@ fn a_kill_at_any_moment_leaves_no_half_target() {
                 assert!(content(&folder.path("out")) == want, "{to}");
             }
         }
-        // What was left behind has a name of its own, and a folder is no trace.
+        // Leftovers have names of their own, and a leftover folder is not a trace.
         for name in names(&folder).iter().filter(|name| name.ends_with(".part")) {
             if folder.path(name).is_dir() && content(&folder.path(name)) != want {
                 folder.run_with("print -q", &[name]).ends(1, &[]);
@@ -185,7 +186,7 @@ fn what_is_lost_is_counted_and_refused_when_strict() {
                 assert!(content(&folder.path("out")) == written, "{trace} {to}");
                 whole += 1;
             } else {
-                // What is known before the first event is enough to refuse.
+                // A loss that is known before the first event is enough to refuse.
                 let strict = strict.ends(1, &["--strict forbids that"]);
                 let mut kinds = losses.iter().filter_map(|loss| loss["kind"].as_str());
                 assert!(kinds.any(|kind| strict.stderr.contains(kind)), "{trace} {to}: {}", strict.stderr);

@@ -1,4 +1,4 @@
-//! What the program says about itself: help, completions, manual pages, formats.
+//! The program's own descriptions: help, completions, manual pages, formats.
 
 mod util;
 

@@ -114,7 +114,7 @@ fn moment(seed: &mut u64, takes: Duration) -> Duration {
     takes.mul_f64((*seed >> 11) as f64 / (1u64 << 53) as f64 * 1.1)
 }
 
-/// Nothing that has the name of an output is half of one: it is the new one or the one before.
+/// A file with the name of an output is never half of one: it is the new one or the one before.
 fn is_whole(folder: &Folder, case: &Case, status: ExitStatus) {
     let out = folder.path("out");
     if out.exists() {
@@ -129,7 +129,7 @@ fn is_whole(folder: &Folder, case: &Case, status: ExitStatus) {
     assert!(content(&folder.path(&aside)) == case.before, "{}: {status}", case.options);
 }
 
-/// What a killed run left is no trace for any command.
+/// The leftovers of a killed run are not a trace for any command.
 fn is_no_trace(folder: &Folder, case: &Case) {
     for name in names(folder).iter().filter(|name| name.ends_with(".part")) {
         let run = folder.run_with("print -q", &[name]);

@@ -97,7 +97,7 @@ fn an_event_that_ends_early_does_not_move_those_behind_it() {
         let lines: Vec<&str> = run.stdout.lines().skip(2).map(|line| &line[line.find(',').unwrap_or(0)..]).collect();
         assert_eq!(lines, [",fs.open,3", ",fs.open,4", ",fs.open,0"], "{to}");
     }
-    // What is left out leaves the end where it is.
+    // A dropped field leaves the end of its event where it is.
     folder.run("convert -q --to jsonl -o lines --drop-field filename t").ends(3, &[]);
     let lines = std::fs::read_to_string(folder.path("lines")).expect("it was written");
     let payloads: Vec<&str> = lines.lines().skip(1).filter_map(|line| line.split("\"payload\":").nth(1)).collect();
@@ -324,7 +324,7 @@ const BLOCK: usize = 106 + 2 * 12;
 
 #[test]
 fn damage_is_told_with_its_place_and_what_is_sound_is_printed() {
-    // What each damaged trace of the issue is about: what is done to it, the values left, the status, what is told.
+    // The damaged traces of the issue: name, damage, the values left, the status, the message.
     type Case = (&'static str, fn(&Folder), &'static [u32], i32, &'static str);
     let cases: [Case; 11] = [
         ("sound", |_| {}, &[1, 2, 3, 4, 5, 6], 0, ""),

@@ -250,7 +250,8 @@ fn what_killed_runs_left_is_removed_by_the_next_one() {
     }
 }
 
-/// What a command reads beside its traces is no output: files of keys, of symbols, of options, and standard input.
+/// Other inputs of a command than its traces cannot be outputs: files of keys, of symbols, of options, and standard
+/// input.
 #[cfg(unix)]
 #[test]
 fn side_inputs_are_not_replaced() {

@@ -117,7 +117,7 @@ fn rings_that_grow_need_no_recorder_for_a_while() {
         assert!(Command::new("kill").args([name, &recorder.id().to_string()]).status().expect("it runs").success());
     };
     signal("-STOP");
-    // Nobody takes anything, and the program ends all the same: 6 MB are in its rings by then.
+    // The stopped recorder takes no records, and the program ends all the same: 6 MB are in its rings by then.
     wait_for("the end", || counted(&folder) == 200_000);
     signal("-CONT");
     assert_eq!(recorder.wait().expect("it ends").code(), Some(0));
@@ -338,7 +338,7 @@ fn a_recorder_that_is_killed_leaves_what_can_be_recovered() {
     // The program goes on without it, to its end.
     wait_for("the end", || counted(&folder) == 400_000);
     wait_for("recovery", || ours(&folder, &["record", "--recover", "o"]).status.success());
-    // What was in the rings is there: all up to some call, and none twice.
+    // The content of the rings is there: all calls up to some call, and none twice.
     let kept = entries(&folder, "leaf");
     assert!((20_000..=400_000).contains(&kept), "{kept}");
     is_read_alike(&folder, &["replay", "report", "graph", "dump"], "recovered");
@@ -355,7 +355,7 @@ fn folders_may_have_any_name() {
     assert_eq!((output.status.code(), &*String::from_utf8_lossy(&output.stderr)), (Some(0), ""));
     fs::rename(folder.path("a b:c/o"), folder.path("o")).expect("a folder");
     assert_eq!(entries(&folder, "leaf"), 3);
-    // What cannot be is said before the program runs.
+    // Impossible outputs are refused before the program runs.
     let long = format!("{0}/{0}", "long".repeat(60));
     fs::create_dir_all(folder.path(&long)).expect("a folder");
     let refused = |arguments: &[&str], why: &str| {
@@ -490,7 +490,8 @@ fn children_of_threads_without_a_ring_are_recorded() {
     }
 }
 
-/// Whoever the program becomes or starts is recorded, whatever environment it is given, and sees that one.
+/// Every program that the recorded one becomes or starts is recorded, regardless of the environment it is given, and
+/// sees that environment.
 #[test]
 fn programs_with_environments_of_their_own_are_recorded() {
     let folder = Folder::new();

@@ -145,7 +145,7 @@ fn rings_that_a_killed_recorder_left_are_gone_with_the_next_recording() {
     fs::create_dir(folder.path("rings")).expect("a folder");
     let rings = || fs::read_dir(folder.path("rings")).expect("the folder").count();
     let start = |output: &str, counter: &str| {
-        // What it says of processes is of this run.
+        // Removed, so that the processes it names are those of this run.
         let _ = fs::remove_dir_all(folder.path(output));
         let mut recorder = command();
         recorder.current_dir(folder.path("")).args([

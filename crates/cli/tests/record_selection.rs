@@ -232,7 +232,7 @@ fn types_come_from_debugging_information() {
         let lines = ours(&folder, &["replay", "-d", "o", "-f", "none", "--srcline", "-F", "nothing"]);
         let lines = String::from_utf8_lossy(&lines.stdout).into_owned();
         assert!(lines.contains("types.cc:30"), "{lines}");
-        // What is named wins, and the rest is as before.
+        // A specification by name wins over those of `--auto-args`, and the rest is as before.
         ours(&folder, &["record", "-o", "o", "--auto-args", "-A", "twice@arg1/x", "./program"]);
         is_read_alike(&folder, &["replay", "report"], way);
         let replay = ours(&folder, &["replay", "-d", "o", "-f", "none"]);
@@ -305,7 +305,7 @@ fn structures_are_recorded_by_value() {
         assert_eq!(truth.len(), 52, "{way}");
         for [function, place, bytes] in &truth {
             let known = recorded.get(&(function.to_string(), place.to_string()));
-            // What is behind the 10 bytes of a float is of no meaning.
+            // The bytes after the 10 of an extended float have no meaning.
             let known = known.map(|known| &known[..bytes.len().min(known.len())]);
             assert_eq!(known, Some(*bytes), "{way}: {function} {place}");
         }

@@ -44,7 +44,7 @@ fn files_of_one_stream_are_put_together() {
     converts(&folder, 0);
 }
 
-/// Those that are damaged too: they lose what cannot be read, and nothing else.
+/// Damaged packets, too: they lose only the events that cannot be read.
 #[test]
 fn each_packet_has_a_file_of_its_own() {
     let folder = Folder::new();

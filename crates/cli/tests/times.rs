@@ -221,6 +221,6 @@ fn the_intersection_of_streams_is_that_of_each_trace() {
     assert_eq!(numbers("--stream-intersection --end 49ns -j3 t u"), [30, 30, 45, 49]);
     assert_eq!(numbers("--stream-intersection --begin 0ns u"), [200, 300]);
     assert_eq!(numbers("--stream-intersection apart"), [0u64; 0]);
-    // What is left of a stream is still what counts for the others.
+    // A stream that `--stream` leaves out still counts for the intersection.
     assert_eq!(numbers("--stream-intersection --stream a t"), [30, 49, 50]);
 }

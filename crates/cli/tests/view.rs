@@ -33,7 +33,7 @@ impl Viewer {
     }
 
     fn of(mut command: Command, options: &[&str]) -> Viewer {
-        // What a test reads is not kept for the user.
+        // The indexes of a test are not kept for the user.
         let usual: &[&str] = if options.contains(&"--cache-dir") { &[] } else { &["--no-cache"] };
         command.args(["view", "--no-open"]).args(usual).args(options).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
@@ -144,7 +144,7 @@ fn a_part_comes_back_as_a_trace() {
         let message = answer["error"]["message"].as_str().unwrap_or_default();
         assert!((400..500).contains(&status) && message.contains(says), "{wrong}: {status} {answer}");
     }
-    // Nothing of it stays.
+    // No temporary file is left.
     let left = std::fs::read_dir(std::env::temp_dir()).expect("a folder").flatten();
     let own = format!("tracemill-{}-", viewer.child.id());
     assert_eq!(left.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own)).count(), 0);
@@ -244,7 +244,7 @@ fn traces_whose_clocks_cannot_be_compared_begin_together() {
     let problems = viewer.get("problems").to_string();
     assert!(problems.contains("cannot be compared") && problems.contains("aligned at their begins"), "{problems}");
     assert!(!problems.contains("merged by their ns"), "{problems}");
-    // What a selection shows is what it counts.
+    // A selection counts the events that it shows.
     let (_, begin, end, _) = traces.iter().find(|trace| trace.0 == "tasting").expect("it is there");
     let whole = viewer.get(&format!("select?begin={begin}&end={end}&tracks=g0"));
     assert_eq!(whole["events"], session["traces"][0]["events"]);

@@ -84,7 +84,7 @@ fn of_perfetto(folder: &Folder, trace: &str, tracks: &[&str]) -> Vec<(u64, Who)>
                 Some(thread) => On(thread.tid.into()),
                 None => named(&track.name, tracks),
             };
-            // What a CPU runs repeats what the events say.
+            // The slices of what a CPU runs only repeat the events.
             known.insert(track.uuid, (who, track.name.ends_with(" runs")));
         }
         let Some(event) = packet.track_event else { continue };
@@ -220,7 +220,7 @@ fn events_of_kernels_stand_on_threads_and_cpus() {
     let stream = format!("packet.context := struct {{ u8 cpu_id; }}; {HEADER}");
     let bytes = [&[2][..], &[2, 1, 7], &[0, 2, 150, 151], &[2, 3, 7], &[4, 4, 9], &[1, 5, 152], &[5, 6, 9], &[3, 7, 0]];
     trace(&folder, "kernel", &stream, &classes, &bytes.concat());
-    // Who runs is not known before the first switch; a thread that is woken does not do that itself.
+    // The running thread is unknown before the first switch; a thread that is woken does not wake itself.
     check(&folder, "kernel", &[Cpu(2), Cpu(2), On(151), Cpu(2), Cpu(2), Cpu(2), On(151)]);
     assert_eq!(column(&folder, "kernel", "cpu"), [Some(2); 7]);
 }

@@ -121,7 +121,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// What it may open.
+    /// The folders and files that it may open.
     ///
     /// # Errors
     /// When nothing was said, and somebody on another machine may ask.

@@ -40,7 +40,8 @@ pub(crate) struct Watch {
     server: Server,
     /// Executors that were there when it was last looked.
     known: HashMap<String, ExecutorMetadata>,
-    /// What happens to executors: some come and go between two looks. Nobody else has the lock, but tasks must be shared.
+    /// Changes of the executors: some come and go between two looks. The lock is never contended; it makes the stream
+    /// shareable between tasks.
     events: Option<Mutex<ClusterStateEventStream>>,
     /// Executors that were taken out here, and did not come again.
     stopped: HashSet<String>,

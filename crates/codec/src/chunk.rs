@@ -193,7 +193,7 @@ impl PacketData {
     pub fn visit_context<V: Visitor>(&self, visitor: &mut V) -> Result<(), Fault> {
         let plan = self.plans.packet_context_rows(self.packet.class);
         let mut pos = self.context_bits;
-        // What stood before it was checked when the packet was opened.
+        // The bits before the context were checked when the packet was opened.
         let mut state = State { order: None, ..self.state.clone() };
         plan.run(self.input(), &mut pos, &mut state, visitor)
     }

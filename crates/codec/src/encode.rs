@@ -12,9 +12,9 @@ use crate::plan::{NodeId, Visitor};
 /// How the field of a node is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Encode {
-    /// Nothing of its own: its parts are written.
+    /// No bytes of its own: its parts are written.
     Parts,
-    /// Nothing, and of its parts neither: the output does not have it.
+    /// No bytes, and none for its parts: the output does not have it.
     Nothing,
     /// An integer of at most 64 bits.
     Fixed {

@@ -80,7 +80,7 @@ enum Kind {
     Optional(usize),
     /// Integers of more than 64 bits that fit a decimal number.
     Decimal(Vec<i128>),
-    /// Nobody wants it.
+    /// The column is not requested.
     Passed,
 }
 
@@ -371,7 +371,7 @@ impl Columns {
         }
         self.pad(at);
         if self.cells[at].nulls.len() < len {
-            // What is inside may have been begun; it is made level below.
+            // Inner columns may have been begun; they are made level below.
             if inside.is_empty() { self.push_null(at) } else { self.cells[at].nulls.append_null() }
         }
         inside.into_iter().for_each(|at| self.level_of(at, len));

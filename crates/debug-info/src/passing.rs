@@ -210,7 +210,7 @@ fn structure<'a>(
     let Some(size) = size else { return Ok(None) };
     let mut own = Content { is_object: is_object(unit, entry)?, seen: content.seen, ..Content::default() };
     let mut is_packed = false;
-    // What is said holds for a packed one as well: of it, or of a member.
+    // A stated alignment holds for a packed structure as well: its own, or that of a member.
     let mut least = number(entry, gimli::DW_AT_alignment).unwrap_or(1);
     let mut align = least;
     let mut tree = unit.entries_tree(Some(entry.offset()))?;
@@ -364,7 +364,7 @@ fn array<'a>(
         content.add(begin, &leaf);
         return Ok(Some(Extent { size, align: size, least: size }));
     }
-    // What is beyond the registers is in memory, whatever it is.
+    // Elements beyond the registers are in memory, whatever their type.
     let mut at = 0;
     while element.size > 0 && at < size && begin.saturating_add(at) < IN_REGISTERS {
         if add(unit, kind, begin + at, levels, content)?.is_none() {

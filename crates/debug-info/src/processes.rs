@@ -118,7 +118,7 @@ impl DebugInfo {
                     let _ = info.learn(says, event);
                 }
             },
-            // Whoever shows the events reports what is wrong with them.
+            // Faults are reported where the events are shown.
             |_| Flow::Continue,
         );
         Ok(info)
@@ -140,7 +140,7 @@ impl DebugInfo {
             }
             Says::Load => {
                 let (begin, size, path) = (number("baddr")?, number("memsz")?, payload.member("path")?.bytes()?);
-                // What the kernel maps into each process has no file.
+                // Mappings that the kernel adds to each process have no file.
                 if size == 0 || live(mapped, begin).is_some() {
                     return None;
                 }

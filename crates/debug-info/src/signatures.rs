@@ -85,7 +85,7 @@ impl Signatures {
         let Some(name) = linked.or(name(unit, &entry, MOST_TYPES)?) else { return Ok(()) };
         let mut function = Function { name, line: line(unit, &entries)?, ..Function::default() };
         let result = first(gimli::DW_AT_type).map(|(_, value)| self.type_of(unit, value)).transpose()?;
-        // What returns a structure in memory is given its place as the first argument.
+        // A function that returns a structure in memory gets its address as the first argument.
         let is_in_memory = result.as_ref().is_some_and(Type::is_returned_in_memory);
         let mut places = Places { integers: u32::from(is_in_memory), ..Places::default() };
         if let Some(spec) = result.as_ref().and_then(Type::result) {
@@ -233,7 +233,7 @@ enum Type {
     Structure(Structure),
     /// As a result, it is at an address that the caller gives. Nobody knows how it is passed.
     Large,
-    /// Nobody knows how it is passed.
+    /// The way it is passed is unknown.
     Unknown,
 }
 

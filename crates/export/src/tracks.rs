@@ -69,9 +69,9 @@ pub(super) struct ClassRules {
     wants_header: bool,
     /// By node of the plan of the packet context, when that says who.
     packet: Option<Vec<WantedField>>,
-    /// What its events say of threads.
+    /// The ties of its events to threads.
     tie: Option<Box<Tie>>,
-    /// What its events do to spans that have a number.
+    /// The effect of its events on spans that have a number.
     span: Option<SpanStep>,
 }
 
@@ -117,7 +117,7 @@ pub(super) struct Tracks {
     pub(super) streams: Vec<StreamOf>,
     running: Running,
     tasks: Tasks,
-    /// What the last event is, when its text is a mark.
+    /// The kind of the last event, when its text is a mark.
     marked: Marked,
     lanes: Lanes,
     latest_ns: i128,

@@ -60,7 +60,7 @@ pub enum CallOrigin {
 /// The tasks whose records a stream of calls holds. Bytes say how much there is to read, about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StreamHolds {
-    /// Nothing but calls that a task made itself. A task has one such stream at most.
+    /// Only calls that a task made itself. A task has one such stream at most.
     Task {
         /// Its index.
         task: usize,

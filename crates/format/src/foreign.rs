@@ -3,9 +3,9 @@
 /// A kind of file that cannot be read as a trace.
 #[derive(Debug)]
 pub struct ForeignFormat {
-    /// What it is, with its article: `a recording of perf`.
+    /// Its description, with an article: `a recording of perf`.
     pub description: &'static str,
-    /// What its owner can do.
+    /// A way for its owner to make it readable.
     pub way_in: &'static str,
     /// Do these first bytes belong to such a file?
     is_it: fn(&[u8]) -> bool,

@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(ratio(1_000_003, 3).ns(1_000_003), 3 * NS_PER_SECOND);
         assert_eq!(ratio(1_000_003, 3).ns(1), 2999);
         assert_eq!(ratio(1, u32::MAX).ns(u64::MAX), i128::from(u64::MAX) * i128::from(u32::MAX) * NS_PER_SECOND);
-        // What is a whole number is one.
+        // A ratio that is a whole number is reduced to it.
         assert_eq!(ratio(30, 3), ratio(10, 1));
         assert!(ratio(2_000_000_000, 2).ticks_in_ns());
         assert!(ratio(3, 2).key(2) < ratio(5, 4).key(2));
@@ -409,7 +409,7 @@ mod tests {
                 for cycles in [0, 5, 999_999, hour - 1] {
                     assert!(moved.key(cycles) < moved.key(cycles + 1), "{per_1e15} {frequency} {cycles}");
                     assert_eq!(moved.first_cycles_from(moved.key(cycles)), Some(cycles));
-                    // What a ns leaves of a cycle drifts too.
+                    // The fraction of a cycle that rounding to ns drops drifts, too.
                     assert!((0..=1).contains(&(moved.ns(cycles) - drift.ns(map.ns(cycles)))));
                 }
             }

@@ -6,7 +6,7 @@ use tracemill_model::schema::{EventClassId, FieldPath};
 use crate::fields::is_integer;
 use crate::{Semantics, names};
 
-/// What happens to a span.
+/// A step in the life of a span.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SpanStep {
     /// A thread enters it.
@@ -20,7 +20,7 @@ pub enum SpanStep {
 /// The events of a class that say what happens to spans.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SpanEvent {
-    /// What happens.
+    /// The step that the event stands for.
     pub step: SpanStep,
     /// Name of the span.
     pub name: String,
@@ -31,7 +31,7 @@ pub struct SpanEvent {
 }
 
 impl Semantics {
-    /// What the events of a class say of spans that have numbers.
+    /// The step that the events of a class stand for, in spans that have numbers.
     pub fn span(&self, class: EventClassId) -> Option<SpanEvent> {
         let name = self.schema.event(class).name.as_deref()?;
         let (entry, exit) = names::PAIRS[0];

@@ -709,7 +709,7 @@ impl Naive {
         self.now = to;
     }
 
-    /// What was known of a thread is not known any more (2.5).
+    /// The state of a thread becomes unknown (`docs/kernel.md`, section 2.5).
     fn forget(&mut self, at: usize) {
         self.leave_others(at, None);
         let life = &mut self.lives[at];

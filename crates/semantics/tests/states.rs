@@ -248,7 +248,7 @@ fn a_thread_runs_on_one_cpu() {
     assert_eq!(seen.cpu(1), "100-200 unknown ?, 200-400 unknown 5");
     assert_eq!(seen.thread(5), "100-400 RUN/unknown");
     assert_eq!(seen.runs[1], "200 5 elsewhere");
-    // Nothing is wrong with the third switch: the thread of its CPU was not known.
+    // The third switch is not inconsistent: the thread of its CPU was unknown.
     assert_eq!(seen.counts.inconsistent_switches, 0);
 }
 
@@ -949,7 +949,7 @@ fn a_program_names_its_thread_as_its_namespace_calls_it() {
     assert_eq!(ran("vtid=6 vpid=7"), Some(70));
     // The process tells two threads of one number apart; without it nothing does.
     assert_eq!((ran("vtid=5"), ran("vtid=6")), (Some(50), None));
-    // Nothing was said of such a thread: numbers of namespaces are none of the kernel.
+    // No event named such a thread: numbers of namespaces are not numbers of the kernel.
     assert_eq!((ran("vtid=5 vpid=9"), ran("vtid=50")), (None, None));
     // The number of the kernel is there, too.
     assert_eq!(ran("tid=60 vtid=5 vpid=4"), Some(60));
@@ -1031,7 +1031,8 @@ fn a_thread_that_ran_unseen_has_no_wait() {
          180 1 fork parent=5 child=9
          190 0 -",
     );
-    // Nothing woke thread 5, and nobody knows when it went to run; 6 is in the queue, but may have been taken from it.
+    // No event woke thread 5, so the time at which it became runnable is unknown; 6 is in the queue, but may have been
+    // taken from it.
     assert_eq!(seen.thread(5), "100-120 RUN/unknown, 140-190 RUN/unknown");
     assert_eq!(seen.thread(6), "120-140 RUN/unknown");
     // A child is woken by its parent; what is open at the end may have ended unseen.

@@ -84,7 +84,7 @@ impl Shown<'_> {
         if !self.is_closed(row) {
             return self.row(task, call.number + 1);
         }
-        // Those inside of a call without an end are all that follow.
+        // A call without an end contains all calls that follow.
         let behind = self.calls.locate(task, call.end? - 1, Direction::Next);
         let mut next = match behind {
             Some(behind) if behind.number > call.number => Row { task, call: behind },

@@ -8,7 +8,7 @@ pub(crate) struct Work<T> {
 }
 
 enum State<T> {
-    /// Nobody asked.
+    /// No work is requested.
     None,
     Running(Receiver<T>),
     Done(T),
@@ -25,7 +25,7 @@ impl<T: Send + 'static> Work<T> {
     pub(crate) fn begin(&mut self, work: impl FnOnce() -> T + Send + 'static) {
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            // Nobody waits for it any more when something else was asked for.
+            // The receiver is gone when other work was requested meanwhile.
             let _ = sender.send(work());
         });
         self.state = State::Running(receiver);

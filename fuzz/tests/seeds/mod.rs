@@ -5,7 +5,7 @@ use std::path::Path;
 /// The seeds of a target, in a fixed order.
 pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    // What is read can be written.
+    // The seeds for reading traces serve for writing them, too.
     let target = if target == "writing" { "trace" } else { target };
     let mut seeds: Vec<Vec<u8>> =
         files(&root.join("corpus").join(target)).into_iter().map(|(_, bytes)| bytes).collect();

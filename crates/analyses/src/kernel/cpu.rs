@@ -1,4 +1,4 @@
-//! `cpu`: who used the CPUs (section 3.2).
+//! `cpu`: the threads that used the CPUs (`docs/kernel.md`, section 3.2).
 
 use std::rc::Rc;
 

@@ -1,4 +1,4 @@
-//! Open files of processes: what stands behind a file descriptor (section 3.6).
+//! Open files of processes: the file that each file descriptor refers to (`docs/kernel.md`, section 3.6).
 
 use std::collections::{BTreeMap, HashSet};
 use std::rc::Rc;
@@ -194,7 +194,7 @@ impl Observer for Files {
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
         let of = machines.thread(child);
         let (own, process) = ((of.machine, of.tid), (of.machine, of.pid().unwrap_or(of.tid)));
-        // What a thread of this number left behind.
+        // The files that an earlier thread of this number left.
         self.forget(own);
         let Some(parent) = parent.map(|parent| self.process(machines, parent)) else { return };
         if parent == process {
@@ -502,7 +502,7 @@ mod tests {
             scene.call("close", &[(Field::Fd, 9)], other);
         }
         scene.call("close", &[(Field::Fd, 3)], 0);
-        // Nothing tells what is copied.
+        // The file of descriptor 77 is unknown, so descriptor 10 names no file afterwards.
         scene.call("dup2", &[(Field::Fd, 77), (Field::New, 10)], 10);
         assert_eq!(scene.of(5), [(9, "/a")]);
         let numbers = &[(Field::Pid, 5), (Field::Fd, 1)];

@@ -1,4 +1,4 @@
-//! `io`: system calls that read and write, requests of disks, packets of the network (section 3.6).
+//! `io`: system calls that read and write, requests of disks, packets of the network (`docs/kernel.md`, section 3.6).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -446,7 +446,7 @@ impl Disks {
         let asked = &self.spans.asked;
         let is_wanted = match &issue {
             Some(issue) => issue.is_wanted,
-            // Nothing tells whose it was.
+            // The thread that issued the request is unknown.
             None => asked.wants_thread(machines, None) && asked.wants_cpu(machines, cpu),
         };
         if !is_wanted {

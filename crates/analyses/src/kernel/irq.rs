@@ -1,4 +1,4 @@
-//! `irq`: how long interrupts took, and how long soft interrupts waited (section 3.4).
+//! `irq`: how long interrupts took, and how long soft interrupts waited (`docs/kernel.md`, section 3.4).
 
 use std::rc::Rc;
 

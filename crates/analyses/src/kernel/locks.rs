@@ -1,4 +1,4 @@
-//! `locks`: how long threads waited for locks of programs (section 3.8).
+//! `locks`: how long threads waited for locks of programs (`docs/kernel.md`, section 3.8).
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -411,7 +411,7 @@ mod tests {
             assert_eq!(table.notes, [("unfinished", 1)]);
             rows(&table, &[columns, &["count", "total_ns", "waiters", "errors", "wakes"]].concat())
         };
-        // Nobody waited for 72; -4096 is no error.
+        // No thread waited for 72; -4096 is not an error.
         assert_eq!(by("", &["pid", "uaddr"]), ["4 64 2 20 2 1 2", "4 18446744073709551615 1 10 1 0 0"]);
         assert_eq!(by("process", &["pid"]), ["4 3 30 2 1 3"]);
         assert_eq!(by("thread", &["tid"]), ["5 2 20 1 1 2", "6 1 10 1 0 1"]);

@@ -1,4 +1,4 @@
-//! `memory`: pages and objects of the kernel that threads allocate and free (section 3.7).
+//! `memory`: pages and objects of the kernel that threads allocate and free (`docs/kernel.md`, section 3.7).
 
 use std::cell::RefCell;
 use std::rc::Rc;

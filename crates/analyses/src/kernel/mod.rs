@@ -401,7 +401,7 @@ impl<'a> Reading<'a> {
             table.sort();
             table
         };
-        // Those that lead have no tables.
+        // The leading analyses, whose state all periods share, have no tables.
         analyses.truncate(per.as_ref().map_or(usize::MAX, |per| per.periods.len() * per.each));
         Ok(analyses.into_iter().enumerate().map(finish).collect())
     }

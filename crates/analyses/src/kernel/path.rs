@@ -1,5 +1,6 @@
-//! `path`: the critical path of a thread (section 3.12), the bounded backward search of Fournier and Dagenais. It goes on
-//! at the sender of a segment that ended a wait, when that is another machine whose trace is read, too.
+//! `path`: the critical path of a thread (`docs/kernel.md`, section 3.12), the bounded backward search of Fournier and
+//! Dagenais. It goes on at the sender of a segment that ended a wait, when that is another machine whose trace is read,
+//! too.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -32,7 +33,7 @@ struct CriticalPath {
     known: Rc<RefCell<Pieces>>,
 }
 
-/// What all threads did, and who woke them.
+/// The states of all threads, and the wakers that ended their waits.
 #[derive(Default)]
 struct Pieces {
     /// By the index of the thread.
@@ -78,7 +79,7 @@ struct Sent {
 /// Segments on their way between machines.
 #[derive(Default)]
 struct Segments {
-    /// `None` for one that was sent again: nobody knows which of them arrived.
+    /// `None` for a segment that was sent again: which of them arrived is unknown.
     sent: Map<Segment, Option<Sent>>,
     /// The last one that arrived on a CPU in the soft interrupt that it handles.
     arrived: Map<CpuIndex, Segment>,
@@ -90,7 +91,7 @@ impl Segments {
     /// The sending, by another machine, of a segment that ended a wait.
     fn sender(&self, number: u32, machine: u32) -> Option<Sent> {
         let sent = self.sent.get(self.woke.get(number as usize)?).copied()??;
-        // What a machine sends itself is handled by the one that sends it.
+        // Only a segment from another machine leads there; a machine handles its own segments as it sends them.
         (sent.machine != machine).then_some(sent)
     }
 
@@ -275,7 +276,7 @@ impl Pieces {
     }
 }
 
-/// Those that follow are told nothing.
+/// An analysis that follows another one records nothing itself.
 impl Observer for CriticalPath {
     fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
         if self.part.looks() {
@@ -643,7 +644,7 @@ mod tests {
             300 1 -";
         let before = ["100 120 5 unknown", "120 130 5 running"];
         let behind = ["200 210 5 wait_cpu", "210 300 5 running"];
-        // What the waker did before the wait began cannot have prolonged it.
+        // Work that the waker did before the wait began cannot have prolonged it.
         let found = path(5, stream);
         assert_eq!((&found[..2], &found[3..]), (&before.map(String::from)[..], &behind.map(String::from)[..]));
         assert_eq!(found[2], "130 200 7 running");
@@ -659,7 +660,7 @@ mod tests {
             let woken = stream.replace("200 0 wake", &format!("199 0 {entry}\n200 0 wake"));
             assert_eq!(path(5, &woken)[2], format!("130 200 5 {state}"));
         }
-        // Nothing tells who will end a wait that the range cuts.
+        // The waker of a wait that the range cuts is unknown.
         let cut = Asked { tids: Numbers::parse("5"), end: Some(180), ..Asked::default() };
         assert_eq!(rows(&played(&KNOWN, &cut, stream), &["from", "to", "state"])[2], "130 180 blocked");
         // Nor who ended one when the waker is the thread itself.

@@ -1,4 +1,4 @@
-//! `processes`: the lives of threads, and how they spent their time (section 3.9).
+//! `processes`: the lives of threads, and how they spent their time (`docs/kernel.md`, section 3.9).
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -49,7 +49,7 @@ struct Processes {
     shared: Rc<RefCell<Shared>>,
 }
 
-/// What those that are about periods know of lives.
+/// The lives of threads that the analyses of all periods share.
 #[derive(Default)]
 struct Shared {
     accounts: Ledger<2, OfLife>,

@@ -360,7 +360,7 @@ impl Values for EventValues<'_> {
     #[inline]
     fn is_text(&self, field: Field, text: &str) -> bool {
         let Some(Place::FixedText(fixed)) = self.place(field) else { return false };
-        // What is no UTF-8 is not equal to a text that replaces it.
+        // Bytes that are not UTF-8 never equal the text with replacement characters.
         fixed.is_in(self.body, text.as_bytes())
     }
 

@@ -84,7 +84,7 @@ impl Starts {
         }
     }
 
-    /// Those at some places, in their order.
+    /// The starts of the rows at some places, in their order.
     fn at(&self, places: impl Iterator<Item = u32>) -> Starts {
         match self {
             Starts::Short(starts) => Starts::Short(places.map(|at| starts[at as usize]).collect()),

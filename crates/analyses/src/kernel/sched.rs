@@ -1,4 +1,4 @@
-//! `sched`: how long threads waited to be run (section 3.3).
+//! `sched`: how long threads waited to be run (`docs/kernel.md`, section 3.3).
 
 use std::rc::Rc;
 

@@ -105,7 +105,7 @@ impl<M: Account> Account for (Durations, M) {
     }
 }
 
-/// What the rows of groups say beside statistics.
+/// The values that rows of groups have next to the statistics: names before them, cells after them.
 pub(crate) trait Naming<M> {
     /// Appends the values that name a group.
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>);

@@ -55,7 +55,7 @@ const THREADS: u32 = UNKNOWN_CPUS + CpuStatus::ALL.len() as u32;
 const _: () = assert!(THREADS + ThreadState::ALL.len() as u32 <= 1 << (u32::BITS - THREAD_BITS));
 
 impl Place {
-    /// What it is.
+    /// The code of its kind.
     #[inline]
     fn code(self) -> u32 {
         self.word >> THREAD_BITS
@@ -87,7 +87,7 @@ impl Place {
         Some(Place { length, word: code << THREAD_BITS | thread, cpu, ..self })
     }
 
-    /// What its row is about; `None` without one.
+    /// The subject of its row; `None` without a row.
     #[inline]
     fn what(self) -> Option<What> {
         let at = |codes: u32| (self.code() - codes) as usize;

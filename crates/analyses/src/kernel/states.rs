@@ -1,4 +1,4 @@
-//! `states`: what CPUs, threads, disks and interrupts did, row by row (section 3.1).
+//! `states`: what CPUs, threads, disks and interrupts did, row by row (`docs/kernel.md`, section 3.1).
 
 use std::hash::Hash;
 use std::rc::Rc;
@@ -65,7 +65,7 @@ struct States {
 /// Machine, number and word of a CPU or thread.
 type TotalKey = (u32, i64, TotalOf);
 
-/// What a total is of, in the order of the rows.
+/// The subject of a total, in the order of the rows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum TotalOf {
     Cpu(&'static str),
@@ -441,7 +441,7 @@ impl Observer for States {
             self.put_thread(machines, &last);
         }
         if piece.state == ThreadState::Dead {
-            // Nothing follows in this life.
+            // A dead thread has no further states in this life.
             let last = self.threads.take(piece.thread);
             last.iter().for_each(|last| self.put_thread(machines, last));
         } else if self.threads.pieces.len() >= self.put_dead_at {

@@ -1,4 +1,4 @@
-//! `stats`: time and events of each CPU, thread and mode (section 3.11).
+//! `stats`: time and events of each CPU, thread and mode (`docs/kernel.md`, section 3.11).
 
 use std::rc::Rc;
 

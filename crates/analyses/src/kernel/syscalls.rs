@@ -1,4 +1,4 @@
-//! `syscalls`: how long system calls took, and how they failed (section 3.5).
+//! `syscalls`: how long system calls took, and how they failed (`docs/kernel.md`, section 3.5).
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;

@@ -16,7 +16,7 @@ pub enum CallChange {
     End(Level),
 }
 
-/// Nothing is called while a task has no processor.
+/// The level of a wait: a task without a processor calls nothing, so no call is deeper.
 const OF_WAIT: Level = Level { is_kernel: true, depth: u64::MAX };
 
 impl CallChange {

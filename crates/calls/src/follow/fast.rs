@@ -114,7 +114,8 @@ impl Follower<'_> {
         if !is_usual || !record.is_call() || task.out_count > 0 {
             return None;
         }
-        // What the kernel does outside of all calls may be left out; what it did not leave is over.
+        // Kernel calls outside of all calls may be left out, and kernel calls without an exit have ended: the slow path
+        // decides.
         let is_odd = match is_kernel {
             true => task.user_stack_count <= 0 || task.stack_count <= 0,
             false => task.is_in_kernel && task.stack_count != task.user_stack_count,

@@ -13,10 +13,10 @@ impl Follower<'_> {
         self.ahead.run.clear();
         self.ahead.at = 0;
         if self.is_estimated {
-            // What is next depends on the stacks, so nothing is taken before it is asked for.
+            // The next record depends on the stacks, so no record is taken before it is requested.
             return self.merged.peek().is_some();
         } else if self.has_kernel {
-            // Without the system nobody says that a task waits.
+            // Only records of the system say that a task waits.
             while !self.has_system && self.ahead.run.len() < RUN && self.merged.peek().is_some() {
                 self.merged.take_run(&mut self.ahead.run);
             }

@@ -220,7 +220,7 @@ impl Follower<'_> {
         }
         let task = &mut self.tasks[at];
         if task.is_in_kernel && record.origin == CallOrigin::Task && kind != CallKind::Lost {
-            // What the kernel did not leave is over.
+            // Kernel calls without an exit have ended.
             task.stack_count = task.user_stack_count;
             task.depth_left = self.options.depth - i32::try_from(task.stack_count).unwrap_or(0);
         }
@@ -309,7 +309,7 @@ impl Follower<'_> {
         task.is_display_depth_set = false;
         let mut lost_time = time;
         if time > 0 {
-            // What stands above the open calls is over.
+            // A call above the open ones has ended.
             let count = task.stack_count;
             if let Some(above) = task.frame(count) {
                 (above.time, above.child_time, above.is_open) = (time, 0, false);

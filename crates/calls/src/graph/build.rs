@@ -11,7 +11,7 @@ use crate::select::CallOptions;
 /// The trees of all programs of a source, and what was wrong with it.
 pub(super) fn trees(source: &dyn CallSource, calls: CallOptions, options: &GraphOptions) -> (Builder, Findings) {
     let built = |follower: Follower<'_>| Graph::built(follower, options);
-    // What a process does ends calls of the one that forked it.
+    // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
     let parts = if is_forked(source) { None } else { parts::follow(source, &calls, built) };
     let (mut builder, findings) = match parts {
         Some(parts) => (Builder::joined(&parts, source.programs().len()), Findings::default()),

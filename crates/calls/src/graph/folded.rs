@@ -103,7 +103,7 @@ pub fn write_mermaid(source: &dyn CallSource, calls: CallOptions, out: &mut dyn 
 /// The calls of all programs as one tree. The times of callees count in whole samples, when there are samples.
 fn joined(source: &dyn CallSource, calls: CallOptions, sample: u64) -> (Builder, Findings) {
     let folded = |follower: Follower<'_>| folded(follower, sample);
-    // What a process does ends calls of the one that forked it.
+    // Records of a process may end calls of the process that forked it, so forked tasks are followed together.
     let parts = if is_forked(source) { None } else { parts::follow(source, &calls, folded) };
     match parts {
         Some(parts) => (Builder::joined(&parts, 1), Findings::default()),

@@ -252,7 +252,7 @@ impl Builder {
     fn leave(&mut self, task: usize, frame: Option<Frame>, address: u64, parent: i64, sample: u64) {
         let place = &mut self.places[task];
         let (Some(tree), Some(at), Some(frame)) = (place.tree, place.node, frame) else { return };
-        // What the kernel still leaves was entered before records were lost.
+        // A kernel call that is left now was entered before records were lost.
         if place.has_lost && frame.is_kernel {
             return;
         }

@@ -212,7 +212,7 @@ impl Replay<'_> {
         let Some(&CallRecord { time, symbol, task, has_values, .. }) = self.follower.ready() else { return false };
         let at = task as usize;
         let Some(usual) = &self.usual[at] else { return false };
-        // What was learned is used the next time.
+        // The texts that are learned here serve the next call of the function.
         let Some(Some(texts)) = self.calls.get(symbol as usize) else { return self.learn() };
         if has_values || time < *before || time == 0 {
             return false;

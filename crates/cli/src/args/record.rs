@@ -85,8 +85,7 @@ pub(crate) struct RecordOptions {
     #[command(flatten)]
     pub(crate) calls: RecordCalls,
 
-    /// What happens when a thread's ring of events is full
-    #[arg(long, value_name = "MODE", help_heading = EVENTS)]
+    #[arg(long, value_name = "MODE", help_heading = EVENTS, help = "What happens when a thread's ring of events is full")]
     pub(crate) mode: Option<RecordMode>,
 
     /// Events to record: globs of their names, with a dash before those to leave out; the last one that matches decides
@@ -112,8 +111,12 @@ pub(crate) struct RingArgs {
     #[arg(long, short, value_name = "SIZE", default_value = "128K", value_parser = parse_size)]
     pub(crate) buffer: usize,
 
-    /// What happens when a thread's ring of calls is full
-    #[arg(long, value_name = "WHAT", default_value = "wait")]
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "wait",
+        help = "What happens when a thread's ring of calls is full"
+    )]
     pub(crate) when_full: WhenFull,
 
     /// With --when-full grow: size of the ring of a thread, at most

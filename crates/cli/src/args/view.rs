@@ -26,7 +26,7 @@ pub(crate) struct CacheCommand {
     pub(crate) action: CacheAction,
 }
 
-/// What to do with kept indexes.
+/// Actions on kept indexes.
 #[derive(Subcommand)]
 pub(crate) enum CacheAction {
     /// List the kept indexes: their traces, when they were used last, and how much room they take

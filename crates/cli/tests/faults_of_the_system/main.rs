@@ -48,7 +48,7 @@ impl Trial<'_> {
         shell.output().expect("it runs")
     }
 
-    /// What is in the folder of work.
+    /// The content of the working folder.
     fn work(&self) -> Vec<(String, Vec<u8>)> {
         content(&self.folder.path("work"))
     }
@@ -95,7 +95,7 @@ impl Trial<'_> {
                     wrong.push(format!("{name}: a false success"));
                 }
             } else {
-                // What `check` finds is its output.
+                // `check` prints its findings to stdout.
                 if stderr.trim().is_empty() && run.stdout.is_empty() {
                     wrong.push(format!("{name}: it says nothing"));
                 }

@@ -12,7 +12,7 @@ pub(crate) struct Short {
     /// End of the first section.
     first: u8,
     slots: u8,
-    /// Nothing but these instructions is needed to show an event of the class: neither its header nor what a shared
+    /// These instructions are enough to show an event of the class: they need neither its header nor what a shared
     /// context has saved.
     pub(crate) is_all: bool,
 }

@@ -119,7 +119,7 @@ pub fn put_from_base64(text: &[u8], out: &mut Vec<u8>) -> Option<()> {
             };
             bits = bits << 6 | u32::from(digit);
         }
-        // What padding leaves must be zeros, or the text would come back as another.
+        // The bits that padding leaves must be zeros, or the text would not round-trip.
         if pad > 0 && bits & ((1 << (8 * pad)) - 1) != 0 {
             return None;
         }

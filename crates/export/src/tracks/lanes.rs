@@ -10,7 +10,7 @@ const MAX_LANES: usize = 1 << 15;
 /// Lanes that may be nested; slices further inside are next to the innermost of these.
 const MAX_NESTED: u32 = 32;
 
-/// What tells a slice from others that are open.
+/// Distinguishes a slice from others that are open.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum SliceKey {
     /// Mark of a program: trace, process, name and cookie.

@@ -32,7 +32,7 @@ pub(super) struct Tasks {
     lives: OnceCell<HashMap<(u32, i64, u32), ThreadIndex>>,
 }
 
-/// Nobody follows the states.
+/// Observes no states.
 struct NoObserver;
 
 impl Observer for NoObserver {}

@@ -27,7 +27,7 @@ pub(crate) enum Take {
     Counter(u16),
 }
 
-/// What is wanted of the field of a node.
+/// The uses of the field of a node.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WantedField {
     /// Its meaning for the event's place and shape.

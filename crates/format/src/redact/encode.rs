@@ -23,7 +23,7 @@ enum Written {
     Bit { order: ByteOrder, is_hidden: bool },
     /// A text that a format synthesizes.
     Text { is_hidden: bool },
-    /// Nothing but its content.
+    /// Only its content.
     Optional,
 }
 
@@ -77,7 +77,7 @@ impl Table {
         let scopes = [Scope::CommonContext, Scope::SpecificContext, Scope::Payload];
         let table = Table::new(redaction, redaction.from.event_rows(class), owner, &scopes);
         let is_hidden = |node| matches!(table.written(node), Written::Field { is_hidden: true });
-        // Nothing stands before the fields of the input where the output has an id and a name.
+        // An id and a name that the output has before the fields have no counterpart in the input to be copied from.
         let has_lead = redaction.leads.get(owner.0 as usize) == Some(&true);
         let plan = (!has_lead).then(|| redaction.from.event_flat_rows(class));
         let copied = plan.and_then(|plan| plan.copied(&table.encodes, is_hidden));

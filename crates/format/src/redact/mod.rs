@@ -74,7 +74,7 @@ impl Redaction {
             |events: &HashMap<u64, EventClassId>| events.values().any(|class| schema.event(*class).open_ids.is_some());
         let leads: Vec<bool> = schema.streams().iter().map(|class| is_open(&class.events)).collect();
         let mut to = (**schema).clone();
-        // What it was before a conversion holds what is hidden, and a summary names members of payloads.
+        // The origin, the trace before a conversion, holds what is hidden, and a summary names members of payloads.
         to.origin = None;
         to.summary = to.summary.filter(|_| dropped.is_empty());
         to.environment.retain(|(key, _)| !hides_tasks || !is_of_who(key));

@@ -82,7 +82,7 @@ impl<'a> Builder<'a> {
         if scope >= Scope::CommonContext {
             return Some(made);
         }
-        // What follows a header begins at a whole byte, whatever stands there.
+        // The part after a header begins at a whole byte, whatever its class.
         let class = self.to.field_class(made).clone();
         let placement = Placement { end_align_bits: 8, ..class.placement };
         Some(self.to.add_field_class(class.with_placement(placement)))
@@ -107,7 +107,7 @@ impl<'a> Builder<'a> {
         let kind = self.kind(&class.kind);
         let made = remap::add(self.to, kind);
         let made = self.to.field_class(made).clone().with_roles(class.roles);
-        // What follows an array of single bits begins at a whole byte, and so does one that follows another.
+        // Fields after an array of single bits begin at a whole byte, and so does an array that follows another one.
         let align_bits =
             if matches!(made.kind, FieldKind::Array(_)) { made.align_bits.max(8) } else { made.align_bits };
         let made = self.to.add_field_class(FieldClass { align_bits, ..made });

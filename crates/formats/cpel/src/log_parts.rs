@@ -62,7 +62,7 @@ impl LogParts {
             };
             parts.push(part(format!("{EVENTS}{number}"), octets(at, at + EVENTS_HEAD)));
             let last = (records.first + records.count * RECORD_BYTES) as usize;
-            // What is left of a section that the file cuts is part of an event.
+            // The rest of a section that the file cuts is part of an event.
             if section.len == section.declared {
                 behind(&mut parts, number.to_string(), octets(last, end));
             }

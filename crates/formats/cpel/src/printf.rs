@@ -311,7 +311,7 @@ pub(super) fn pieces<P>(
     while let Some(found) = text.get(at..).and_then(|rest| memchr::memchr(b'%', rest)) {
         let percent = at + found;
         at = percent + 1;
-        // What is no conversion stays as it is.
+        // A `%` that does not begin a conversion stays as it is.
         let Some((len, piece)) = conversion(&text[at..]) else { continue };
         put(&mut pieces, from, percent);
         at += len;

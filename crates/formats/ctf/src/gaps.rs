@@ -39,7 +39,7 @@ pub(crate) fn count(packets: &mut PacketList, widths: &Widths) {
             }
             if let Some(now) = packet.sequence {
                 let step = sequence.and_then(|before| since(before, now, widths.sequence));
-                // What a ring has overwritten is known already.
+                // Packets that a ring has overwritten are counted already.
                 packet.lost_packets_before += step.map_or(0, |step| step.saturating_sub(1));
                 sequence = Some(now);
             }

@@ -90,7 +90,7 @@ struct BegunFile {
     widths: gaps::Widths,
     indexed: Option<PacketList>,
     scanned: Option<packets::Scanned>,
-    /// What is odd about its index and its packets.
+    /// Oddities of its index and its packets.
     warnings: Vec<Error>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) const BY_SEQUENCE: &str = "sequence numbers";
 /// The packets of a file in the order in which they were written.
 pub(crate) struct Ordered {
     pub(crate) packets: PacketList,
-    /// What says so.
+    /// The evidence for the order, in words.
     pub(crate) by: &'static str,
 }
 

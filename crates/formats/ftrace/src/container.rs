@@ -40,7 +40,7 @@ pub(crate) struct Container {
     pub(crate) layout: PageLayout,
     /// Formats of events with their systems; the ids differ.
     pub(crate) formats: Vec<(String, EventFormat)>,
-    /// What is wrong with formats that cannot be used, by the number of the event: it matters when such an event occurs.
+    /// Errors of formats that cannot be used, by the number of the event: they matter when such an event occurs.
     pub(crate) unusable: HashMap<u16, Error>,
     /// Format strings of the kernel's code.
     pub(crate) format_strings: FormatStrings,

@@ -117,7 +117,7 @@ enum Form {
     Number(u8, bool),
     /// A text with its zero.
     Text,
-    /// What a pointer points to: new kernels store its text, old ones the pointer.
+    /// The target of a pointer: new kernels store its text, old ones the pointer.
     Pointed,
 }
 

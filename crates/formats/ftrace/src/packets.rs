@@ -33,7 +33,7 @@ pub(crate) struct Reader {
     pub(crate) streams: HashMap<String, StreamInfo>,
     /// Stream classes.
     pub(crate) classes: HashMap<StreamClassId, Classes>,
-    /// What is odd about formats.
+    /// Oddities of formats.
     pub(crate) oddities: FormatOddities,
     /// The number of CPUs that the recorder found.
     pub(crate) cpus: Option<u64>,

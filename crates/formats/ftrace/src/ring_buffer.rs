@@ -71,9 +71,9 @@ pub struct Page<'p> {
 /// Events that were lost before a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missed {
-    /// Nobody knows how many.
+    /// Their number is unknown.
     Some,
-    /// So many.
+    /// This number.
     Count(u64),
 }
 

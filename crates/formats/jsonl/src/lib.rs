@@ -70,7 +70,7 @@ fn open_file(found: &Found, file: Arc<dyn Bytes>) -> Vec<Result<OpenTrace>> {
         opened.name = trace.name.unwrap_or(opened.name);
         opened.streams = trace.streams;
         opened.streams.iter_mut().for_each(|stream| stream.files.push(data.clone()));
-        // Those of the file are reported with its first trace.
+        // Faults and warnings of the file are reported with its first trace.
         (opened.faults, opened.warnings) = (std::mem::take(&mut faults), std::mem::take(&mut warnings));
         Ok(opened)
     };

@@ -130,7 +130,7 @@ impl Survey {
         for packet in &mut survey.packets {
             packet.bytes = packet.bytes.min(file.len() as u64 - packet.at);
         }
-        // What a trace without events prints is nothing, and that is what it is read as.
+        // A trace without events prints an empty file, so an empty file is read as such a trace.
         if survey.traces.is_empty() && file.trim_ascii().is_empty() {
             survey.traces.push(None);
             survey.ns.push(None);

@@ -73,7 +73,7 @@ pub(super) fn write(
 struct Dump<'a> {
     calls: &'a Calls,
     options: DumpOptions<'a>,
-    /// What is wrong with files of the kernel and of perf: opening has read those of tasks only.
+    /// Faults in files of the kernel and of perf: opening has read those of tasks only.
     findings: Findings,
     /// Lines that are complete, and those behind them.
     bytes: Vec<u8>,
@@ -188,7 +188,7 @@ impl Dump<'_> {
                 Step::Record { record, symbol, payload, next } => {
                     let has_values = !matches!(payload, Payload::None);
                     let is_wanted = (self.want)(&CallRecord { has_values, ..call(record, symbol, number) });
-                    // What was lost has no time: it happened behind the record before.
+                    // A loss has no time: it happened after the record before it.
                     let is_lost = record.kind() == Kind::Lost;
                     let is_late = is_lost && !self.is_in_time(time) && time > 0;
                     if !is_lost {

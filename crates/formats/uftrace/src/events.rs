@@ -242,7 +242,7 @@ impl Writer<'_> {
                 self.classes.event_call_site
             }
             _ => {
-                // What is not known is shown as hexadecimal digits.
+                // Data of unknown events is shown as hexadecimal digits.
                 self.events.put_hex(start, data);
                 self.classes.event_unknown
             }
@@ -372,7 +372,7 @@ impl OpenCalls {
             return false;
         }
         let is_open = self.depths[word] & bit != 0;
-        // What is deeper was left without an exit.
+        // Deeper calls were left without an exit.
         self.depths[word] &= bit - 1;
         while self.last > word {
             self.depths[self.last & 15] = 0;

@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// What no compiler writes, nested or repeated without end, is neither deep nor long.
+    /// Endless nesting and repetition, which no compiler writes, are cut in depth and length.
     #[test]
     fn nesting_without_end_has_an_end() {
         for (before, part) in [

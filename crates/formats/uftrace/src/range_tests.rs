@@ -132,7 +132,7 @@ fn a_stretch_has_what_reading_from_the_beginning_finds() {
                     _ => (from, to),
                 };
                 let some = collect(source.open_between(0, from, to));
-                // What damage gives another time is not in order, and not looked for.
+                // Records to which damage gives another time are not in order, and not compared.
                 let in_order = first - 40_000..=first + span;
                 let of = |mut records: Vec<CallRecord>| {
                     let mut is_known = true;

@@ -1,6 +1,6 @@
 //! Records of `TID.dat`: 16 bytes each, and a payload behind those that say so (`SPEC.md`, section 5).
 //!
-//! Nothing in the data says how long a payload is, so reading goes wrong where a specification is missing or wrong, and
+//! The data does not say how long a payload is, so reading goes wrong where a specification is missing or wrong, and
 //! where bytes are damaged. The next record is then searched ([`TaskBytes::resume`]).
 
 use super::arguments::{MAX_PAYLOAD, Signatures, payload_len};
@@ -103,7 +103,7 @@ impl Record {
 /// The payload of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Payload {
-    /// Nothing.
+    /// No payload.
     None,
     /// Values of a list of specifications, from this offset.
     Values { list: u32, from: usize, len: usize },

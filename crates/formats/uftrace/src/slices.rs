@@ -116,7 +116,7 @@ pub(super) fn search(
     (from, to): (u64, u64),
     mut boundary: impl FnMut(usize, usize, u64) -> Option<(usize, u64)>,
 ) -> (usize, usize) {
-    // What was found at the places that were looked at: the place, a boundary behind it, and its time.
+    // The results at the places that were looked at: the place, a boundary after it, and its time.
     let mut known: Vec<(usize, usize, u64)> = Vec::new();
     // The last known boundary with a time before `time`, and the first one behind it: `near` bytes apart.
     let mut halve = |time: u64| {
@@ -222,7 +222,7 @@ impl Chains {
     /// Comes to a place. `None` when it is too far away.
     fn add(&mut self, index: usize, (least, largest): (u64, u64)) -> Option<()> {
         if index >= self.places.len() {
-            // What is farther away than a record is long was searched for: no place to rely on.
+            // A place farther away than the length of a record was searched for: it is not reliable.
             if index >= SPAN / 8 {
                 return None;
             }
@@ -282,7 +282,7 @@ fn ordered(task: &mut TaskBytes<'_>, at: usize) -> Option<(usize, u64)> {
     let (mut at, mut after) = (at, 0);
     for _ in 0..MAX_STEPS {
         let Step::Record { record, next, .. } = task.step(at, after) else { return None };
-        // What was lost stays behind its predecessor.
+        // A loss stays after its predecessor.
         if record.kind() != Kind::Lost {
             chain.push_back((at, record.time));
             after = record.time;

@@ -59,7 +59,7 @@ fn put_value(
     // Writing to a string cannot fail.
     let _ = match &spec.form {
         Form::Auto => {
-            // What a word of 64 bits holds decides, shorter values are not extended.
+            // The word of 64 bits decides; shorter values are not extended.
             match number as i64 {
                 wide if wide.abs_diff(0) <= LARGE as u64 => write!(out, "{signed}"),
                 _ if (0xffff_0001..=0xffff_ffff).contains(&number) => write!(out, "{}", number as u32 as i32),

@@ -248,7 +248,7 @@ pub unsafe extern "C" fn tm_record_start_(wanted: *const COptions, len: usize) -
         Err(StartError::IsRecording) => -EBUSY,
         Err(StartError::Io(_, error)) => negative(&error),
         Err(error) => {
-            // Nobody may read it.
+            // Best effort: stderr may be closed.
             let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
             -EINVAL
         }

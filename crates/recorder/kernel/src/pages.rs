@@ -94,7 +94,7 @@ fn read_pages(from: &mut File, mut to: &File, page_bytes: usize) -> io::Result<u
         match from.read(&mut page) {
             Ok(0) => return Ok(moved),
             Ok(len) => {
-                // What is not said to be used is no part of a page.
+                // The kernel fills only `len` bytes; the rest of the page is unused.
                 page[len..].fill(0);
                 to.write_all(&page)?;
                 moved += page_bytes as u64;

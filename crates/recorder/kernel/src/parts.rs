@@ -56,7 +56,7 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
 pub(crate) fn finish(output: &Path) -> io::Result<Recorded> {
     let parts = folder(output);
     join(output, &parts).inspect_err(|_| {
-        // What there is of it takes room.
+        // An incomplete output only takes up room.
         let _ = fs::remove_file(parts.join("output"));
     })
 }

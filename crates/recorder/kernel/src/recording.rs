@@ -108,10 +108,10 @@ pub fn record(command: Option<Command>, options: &Options, must_stop: &(dyn Fn()
         (status, moved)
     });
     let status = status.inspect_err(|_| {
-        // Nothing half-done stays: what went wrong is told.
+        // A recording that could not start leaves no files: its error is reported.
         let _ = fs::remove_dir_all(&folder);
     })?;
-    // What was moved is kept, also when there is no room for the output.
+    // The data that was moved is kept, even when there is no room for the output.
     let known = describe_end(&folder, &tracefs, &instance, &cpus);
     let finished = moved.and(known).and_then(|lost| Ok(Recorded { lost, ..parts::finish(output)? }));
     Ok(match finished {

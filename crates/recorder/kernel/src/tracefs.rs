@@ -95,7 +95,7 @@ impl Tracefs {
         let mut instances = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let is_used = instances.any(|entry| entry.file_name().to_str().is_some_and(is_alive));
         if !is_used && self.read(DEPTH).trim_ascii() == made.as_bytes() {
-            // Who may not write it now could not then.
+            // A process that may not write it now could not have changed it before.
             let _ = fs::write(self.path(DEPTH), before);
         }
     }
@@ -258,7 +258,7 @@ impl<'a> Instance<'a> {
 }
 
 impl Instance<'_> {
-    /// What [`Tracefs::put_back_depth`] needs to know, when this one changes the greatest depth of functions.
+    /// The note for [`Tracefs::put_back_depth`], when this one changes the greatest depth of functions.
     pub(crate) fn changed_depth(&self) -> Option<String> {
         let before = self.depth_before.as_deref()?;
         Some(format!("{} {}", String::from_utf8_lossy(before).trim(), self.depth?))
@@ -277,7 +277,7 @@ impl Instance<'_> {
         for entry in fs::read_dir(&instances).into_iter().flatten().flatten() {
             let name = entry.file_name();
             if name.to_str().is_some_and(|name| maker(name).is_some() && !is_alive(name)) {
-                // Whoever else removes it at the same time does what is wanted.
+                // Another process that removes it at the same time does the same.
                 let _ = fs::remove_dir(entry.path());
             }
         }

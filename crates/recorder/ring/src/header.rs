@@ -38,7 +38,7 @@ pub struct Pair {
 pub struct Header {
     /// Contents of the slots.
     pub kind: Kind,
-    /// Who uses it: [`FREE`], [`WRITING`], [`ENDED`] or [`CLOSED`].
+    /// The state of its use: [`FREE`], [`WRITING`], [`ENDED`] or [`CLOSED`].
     pub state: u32,
     /// Size of a slot in bytes.
     pub slot_size: u64,

@@ -1,7 +1,8 @@
 //! The layout of the files into which tracemill records: a *ring* is a file of fixed size with slots, a slot of a ring of
 //! events is one CTF packet, complete at every instant. `docs/record.md` has the tables.
 //!
-//! Nothing here touches files or other memory than the bytes that it is given: writers map rings, readers copy them.
+//! This crate touches neither files nor other memory than the bytes that it is given: writers map rings, readers copy
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod header;

@@ -318,12 +318,12 @@ impl Recording {
         }
         folder::begin(&folder, options.depth, &options.selection, &words(&program, arguments))?;
         if options.selection.time_ns > 0 {
-            // What reads the folder leaves out the same calls.
+            // Readers of the folder leave out the same calls.
             fs::write(folder.join("default.opts"), format!("-t {}", short_time(options.selection.time_ns)))?;
         }
         let (rings, rings_lock) = ring_folder(&folder, options.rings.as_deref())?;
         let recording = Recording::with_rings(program, &folder, rings, rings_lock, options);
-        // Nothing is to be recovered of what never began.
+        // A recording that never began leaves no rings to recover.
         recording.inspect_err(|_| {
             let _ = remove_rings(&folder);
         })
@@ -544,7 +544,7 @@ impl Watch {
         if self.paired.elapsed() >= PAIRS {
             self.read_clocks();
         }
-        // What is known already must not wait for what cannot be opened.
+        // Rings that are known already must not wait for one that cannot be opened.
         let drained = self.rings.drain(&self.times, is_dead);
         found.and(drained)
     }

@@ -87,7 +87,7 @@ impl FollowedProcesses {
         }
     }
 
-    /// Those that live, as far as the system lists them.
+    /// The live processes, as far as the system lists them.
     pub(crate) fn remaining(&self) -> Vec<RemainingProcess> {
         match self {
             FollowedProcesses::Descendants(_) => remaining(),
@@ -113,7 +113,7 @@ pub(crate) struct Heirs {
 const LOOK_AT_HEIRS: Duration = Duration::from_millis(20);
 
 impl Heirs {
-    /// Those of a program in whose environment a variable has this value.
+    /// The processes of a program in whose environment a variable has this value.
     pub(crate) fn of(program: u32, name: &str, value: &OsStr) -> Heirs {
         let variable = [name.as_bytes(), b"=", value.as_bytes()].concat();
         Heirs { program, variable, looked: None, are_none: false, is_program_over: false, are_over: false }

@@ -241,7 +241,7 @@ struct Modules<'a> {
     /// By the names that their files here have.
     names: BTreeMap<String, PathBuf>,
     ids: BTreeMap<PathBuf, String>,
-    /// Those that cannot be read, and why.
+    /// Files that cannot be read, and why.
     unreadable: Vec<(PathBuf, String)>,
 }
 

@@ -24,7 +24,7 @@ const OWNER: &str = "folder";
 /// Where rings are when nobody says otherwise.
 pub(crate) const IN_MEMORY: &str = "/dev/shm";
 
-/// What became of rings that a recorder left.
+/// The outcome for rings that a recorder left.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum LeftRings {

@@ -1,4 +1,4 @@
-//! What a program is, and whether its calls can be recorded.
+//! The kind of a program, and whether its calls can be recorded.
 
 use std::fs::{self, File};
 use std::io::Read;

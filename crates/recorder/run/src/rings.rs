@@ -336,7 +336,7 @@ impl Rings {
             self.records.add(&self.slot, times, part == Part::OpenSlot, &mut ring.seen, &mut last);
         }
         if part != Part::Slot {
-            // What was lost since is counted in the header only.
+            // Losses since then are counted in the header only.
             let uncounted = Now::of(file)?.discarded.saturating_sub(ring.seen.lost);
             self.records.lose(uncounted);
             ring.seen.lost += uncounted;

@@ -190,7 +190,7 @@ impl Visitor for Printer<'_> {
 
     #[inline]
     fn unsigned_element(&mut self, array: NodeId, index: u64, value: u64) {
-        // Nothing stands between the index and the value.
+        // The value directly follows the index.
         if let Some((index, short)) = self.table.indexed(array, index) {
             match short {
                 Short::Decimal => return self.out.put_piece_u64(index, value),

@@ -41,7 +41,7 @@ pub struct LineTime {
 /// State of the line before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Before {
-    /// Nothing: it is printed by another thread. The time since it is left open.
+    /// Another thread prints it: the time since it is left open.
     Elsewhere,
     /// There is none.
     Nothing,
@@ -203,7 +203,7 @@ impl TextTrace {
             let plan = packet.plans.event_rows(class);
             let origin = OriginOf::new(&self.options, self.trace, class, plan);
             let context_bytes = packet.plans.event_flat_rows(class).first_section_bytes();
-            // What is known of an address may change from event to event.
+            // The names known for an address may change from event to event.
             let context_bytes = context_bytes.filter(|_| origin.is_none()).unwrap_or(0);
             let table = ClassTable { context_bytes, origin, ..self.class_table(class, plan) };
             self.classes[at] = Some(Box::new(table));

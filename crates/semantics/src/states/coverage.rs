@@ -162,7 +162,7 @@ impl Machines {
         if !std::mem::take(&mut of.is_unseen) {
             return;
         }
-        // Who ran before its first switch may have done so since now.
+        // The thread that runs until the CPU's first switch may have run since now.
         of.unknown_since = (of.current == Current::Unknown).then_some(now);
         let machine = of.machine;
         let of = self.coverage.of(machine);

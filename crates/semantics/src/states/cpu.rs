@@ -5,7 +5,7 @@ use super::{Ns, ThreadIndex, ThreadState};
 /// The thread that a CPU runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Current {
-    /// Nothing tells.
+    /// No event says which.
     #[default]
     Unknown,
     /// The idle one.
@@ -28,9 +28,9 @@ impl Current {
 crate::named! {
     /// State of a CPU.
     pub CpuStatus {
-        /// Nothing tells.
+        /// No event says what it does.
         Unknown = "unknown",
-        /// Nothing.
+        /// It runs no thread.
         Idle = "idle",
         /// It runs a program.
         User = "user",
@@ -44,7 +44,7 @@ crate::named! {
         Irq = "irq",
         /// It handles a soft interrupt.
         Softirq = "softirq",
-        /// Nothing: the machine is suspended.
+        /// It runs no thread, as the machine is suspended.
         Suspended = "suspended",
     }
 }

@@ -115,7 +115,7 @@ impl<'a, V: Values> Happening<'a, V> {
     }
 }
 
-/// Contradictions, counted: section 3, `notes`.
+/// Contradictions, counted (`docs/kernel.md`, section 3, `notes`).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Counts {
     /// Events that were taken or passed by.
@@ -154,7 +154,7 @@ impl Default for Visitors {
     }
 }
 
-/// What happens to the events of a CPU; at one time in this order.
+/// The ways in which the events of a CPU go missing and come back; at one time in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum LossKind {
     /// They are there from here on.

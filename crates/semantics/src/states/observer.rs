@@ -60,7 +60,7 @@ crate::named! {
         Disk = "disk",
         /// By another soft interrupt.
         Softirq = "softirq",
-        /// Nothing tells.
+        /// No event says.
         Unknown = "unknown",
     }
 }

@@ -1,4 +1,4 @@
-//! The rules of section 2.2: what an event of each concept changes.
+//! The rules of `docs/kernel.md`, section 2.2: what an event of each concept changes.
 
 use super::calls::{CallName, own_name};
 use super::cpu::{Current, Frame as CpuFrame, InterruptKind, MAX_FRAMES};

@@ -22,7 +22,7 @@ const SLEEP: &str = "machine_suspend";
 /// Resuming, as the state of `machine_suspend` says it: -1 in 32 bits.
 const RESUME: i64 = 0xffff_ffff;
 
-/// What a trace tells of suspensions.
+/// The suspensions of a trace, in figures.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Suspensions {
     /// How many there were, of all machines.
@@ -224,7 +224,7 @@ impl Machines {
                 of.unnamed = Some((action, now, events));
                 return;
             }
-            // Nothing happened between the two events, so that the action may be any.
+            // No event lies between the two, so that the action may be any.
             (Some(action), false) => {
                 let begun = of.unnamed.take().filter(|(begun, _, at)| (*begun, at + 1) == (action, events));
                 begun.map(|(_, since, _)| since)

@@ -11,7 +11,7 @@ use super::{CpuIndex, Ns, ThreadIndex};
 crate::named! {
     /// State of a thread.
     pub ThreadState {
-        /// Nothing tells.
+        /// No event says.
         Unknown = "UNKNOWN",
         /// It was made, and not yet woken.
         WaitFork = "WAIT_FORK",
@@ -172,7 +172,7 @@ pub(super) enum Stage {
     Wide(Box<Wide>),
 }
 
-/// What is kept of a thread with wide numbers that is dead or over.
+/// The state that is kept of a thread with wide numbers that is dead or over.
 #[derive(Clone, Debug)]
 pub(super) struct Wide {
     is_over: bool,

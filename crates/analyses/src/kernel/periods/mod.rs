@@ -1,4 +1,4 @@
-//! `periods`: spans between events that the user names (section 3.10).
+//! `periods`: spans between events that the user names (`docs/kernel.md`, section 3.10).
 //!
 //! A condition sees the event, and the state of its CPU *after* the event, as `stats` counts events: `state.tid` of a switch is
 //! the thread that begins to run. Of an event, ends are taken before beginnings, so that one event can end a period and begin

@@ -169,7 +169,7 @@ struct Template {
     before: Vec<Part>,
     /// The text between the times.
     between: String,
-    /// What stands between the times and the duration, and after it.
+    /// Parts of a line between the times and the duration, and after the duration.
     before_duration: Vec<Part>,
     after_duration: Vec<Part>,
     /// Widths of the columns of the times and of the duration, 0 for none.

@@ -18,7 +18,7 @@ pub struct Known {
 const MAX_LOG2: u8 = 16;
 
 impl Known {
-    /// Nothing is known.
+    /// An unknown position.
     pub const NOTHING: Known = Known { log2: 0, residue: 0 };
 
     /// The start of a packet.
@@ -85,7 +85,7 @@ impl SharedSlots {
                 if has_wide {
                     shared.fits.insert(path.clone(), shared.len() as u16);
                 }
-                // Who refers to it, and from where, is not known here: each step gets its mark.
+                // The fields that refer to it, and their places, are not known here: each step gets its mark.
                 for mark in marks(path, None) {
                     let next = shared.len() as u16;
                     shared.marks.entry(mark).or_insert(next);

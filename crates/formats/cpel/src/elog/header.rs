@@ -109,7 +109,7 @@ impl Header {
         let ring = reader.u32("the size of the ring")?;
         let saved = (reader.u64("the time of saving")?, reader.u64("the time of saving")?);
         let started = (reader.u64("the time of the start")?, reader.u64("the time of the start")?);
-        // What no event can name, its indexes having 16 bits, is not kept.
+        // Types beyond the reach of indexes of 16 bits are not kept: no event can name them.
         let (mut types, mut labels) = (Vec::new(), 0);
         for _ in 0..reader.u32("the number of event types")? {
             let of = EventType::read(&mut reader, &mut labels)?;

@@ -132,7 +132,7 @@ impl Class {
         let arg = |leaf| Self::arg(schema, leaf, &mut labels, &mut losses);
         let mut args: Vec<Arg> = leaves.into_iter().map(arg).collect();
         if args.iter().map(Arg::len).sum::<usize>() > MAX_ARGS {
-            // What has no room becomes a text, which needs room itself.
+            // Arguments without room become a text, which needs room itself.
             let (mut room, mut rest, mut typed) = (MAX_ARGS - TEXT_BYTES, Vec::new(), Vec::new());
             for arg in args {
                 match (room.checked_sub(arg.len()), arg) {

@@ -143,7 +143,7 @@ fn unchanged_head(octets: &[u8], from: ByteOrder, to: ByteOrder) -> Option<Vec<u
     if kind.record().is_some() || kind != Kind::STRINGS && from != to {
         return None;
     }
-    // What is there of a section that was truncated is all of it now.
+    // The declared length of a truncated section becomes that of the bytes that are there.
     Some(section_head(kind, u32::try_from(data.len()).ok()?.into(), to))
 }
 

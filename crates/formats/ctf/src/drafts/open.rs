@@ -119,7 +119,7 @@ fn is_stream_file(entry: &Entry) -> bool {
 fn byte_order(storage: &dyn Storage, loaded: &Loaded, entries: &[Entry]) -> ByteOrder {
     // A file that cannot be read is reported later.
     let of_file = |entry: &Entry| metadata::magic_order(&storage.read_start(&entry.path, 4).ok()?);
-    // Nothing depends on it when no file holds a packet.
+    // The order does not matter when no file holds a packet.
     loaded.order.or_else(|| entries.iter().find_map(of_file)).unwrap_or(ByteOrder::Little)
 }
 

@@ -431,7 +431,7 @@ impl<'a> Mapper<'a> {
         let Some(FieldKind::Integer(selector)) = self.kind_at(&class.selector) else { return None };
         let mappings = selector.mappings.as_ref()?;
         if self.is_tagged(&class.selector) && names::is_tag(mappings, &class.options) {
-            // What is no identifier is written in code.
+            // Labels that are not identifiers are written in code.
             return Some(mappings.iter().map(|mapping| mapping.label.clone()).collect());
         }
         let label = |option: &VariantOption| {
@@ -446,7 +446,7 @@ impl<'a> Mapper<'a> {
             })?;
             let same = mappings.iter().filter(|other| other.label == mapping.label);
             let ranges: Vec<Range> = same.flat_map(|other| other.ranges.clone()).collect();
-            // What looks like code would be read as code, and words of the language are no names.
+            // A label that looks like code would be read as code, and words of the language cannot be names.
             let is_plain = is_identifier(&mapping.label)
                 && names::coded(&mapping.label) == *mapping.label
                 && !is_word(&mapping.label)
@@ -548,7 +548,7 @@ impl<'a> Mapper<'a> {
                 return Ok(path);
             }
             Scope::CommonContext if self.dialect == Dialect::Ctf18 && self.moved.event_header.is_some() => {
-                // What is kept of the header stands before the context.
+                // The kept part of the header stands before the context.
                 if let Some(PathStep::Member(first)) = path.steps.first_mut() {
                     *first += 1;
                 }

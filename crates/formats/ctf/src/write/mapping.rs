@@ -274,7 +274,7 @@ fn kept(schema: &Schema, scope: Scope, root: Option<FieldClassId>, referenced: &
     use tracemill_model::schema::PathStep;
     let members = schema.members(root);
     let mut keep: Vec<bool> = members.iter().map(|member| plain && has_plain(schema, member.class)).collect();
-    // What is referred to from elsewhere; inside this scope only kept fields count.
+    // Members that fields of later scopes refer to; inside this scope only kept fields count.
     let outside = referenced.iter().filter(|path| path.scope == scope);
     for path in outside {
         if let Some(PathStep::Member(at)) = path.steps.first()

@@ -292,7 +292,7 @@ impl StreamWriter {
         let stream = &mapping.streams[input.packet.class.0 as usize];
         let input_begin = input.packet.begin_cycles.map(|cycles| stream.time(cycles));
         let begin = match input_begin {
-            // What follows inside a packet of the input begins with its own first event.
+            // A later part of an input packet begins with its own first event.
             Some(_) if self.is_part && self.counters.sequence == 0 => first,
             Some(begin) if self.latest <= begin || self.counters.sequence == 0 => begin.min(first),
             _ => first,

@@ -37,7 +37,7 @@ pub(super) fn metadata_of(source: &Source, origin: Option<Arc<Origin>>) -> Optio
     }
     let comment = super::comment(from);
     let text = metadata::write(&to, &marks, &comment);
-    // What a reader makes of it is what was meant.
+    // The translation counts only when a reader gets the same schema from it.
     let (back, _) = ctf2::parse(&text, true).ok()?;
     is_same(&to, &back).then_some(text)
 }
@@ -101,7 +101,7 @@ fn translated(class: &FieldClass, id: FieldClassId, marks: &mut Marks) -> Option
                     return None;
                 }
             }
-            // What no label names is never there.
+            // An option that no label names never occurs.
             variant.options.retain(|option| !option.ranges.is_empty());
             if variant.options.is_empty() {
                 return None;

@@ -1,4 +1,4 @@
-//! Block and trace headers (section 3), and the blocks of a file.
+//! Block and trace headers (`SPEC.md`, section 3), and the blocks of a file.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Which files belong to a trace (section 1), and what their names say.
+//! Which files belong to a trace (`SPEC.md`, section 1), and what their names say.
 
 use std::path::{Path, PathBuf};
 

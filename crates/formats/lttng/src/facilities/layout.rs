@@ -1,5 +1,5 @@
-//! Where the fields of an event are (section 6.1): sizes and alignment of types, once a facility load has said how large
-//! an `int` is.
+//! Where the fields of an event are (`SPEC.md`, section 6.1): sizes and alignment of types, once a facility load has
+//! said how large an `int` is.
 //!
 //! Offsets count from the first byte of the event's data. A layout is walked to find where an event ends and whether its
 //! fields fit, and copied from where plans cannot decode it in place.

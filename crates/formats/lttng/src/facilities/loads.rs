@@ -1,5 +1,5 @@
 //! Which facility ids mean what: the loads in `control/facilities_N`, and the definitions that belong to them
-//! (sections 4 and 6.2).
+//! (`SPEC.md`, sections 4 and 6.2).
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -266,7 +266,7 @@ pub(super) fn core_events(minor: u8) -> &'static [CoreEvent] {
     }
 }
 
-/// The facility that no file defines (section 4): its integers have 32 bits whatever an `int` has.
+/// The facility that no file defines (`SPEC.md`, section 4): its integers have 32 bits whatever an `int` has.
 pub(super) fn core_definition(minor: u8) -> FacilityDefinition {
     let load = || {
         let names = ["checksum", "id", "int_size", "long_size", "pointer_size", "size_t_size", "has_alignment"];

@@ -198,7 +198,7 @@ fn clock_file(files: &[File], messages: &mut Messages) -> usize {
     at
 }
 
-/// The clock (section 7).
+/// The clock (`SPEC.md`, section 7).
 fn clock_class(file: &File, divides: bool, messages: &mut Messages) -> ClockClass {
     let header = &file.header;
     let mut freq = header.start_freq;

@@ -1,4 +1,5 @@
-//! Finding the events of a block: headers, time, core events, and where the next one begins (sections 4 and 5).
+//! Finding the events of a block: headers, time, core events, and where the next one begins (`SPEC.md`, sections 4 and
+//! 5).
 
 use tracemill_codec::bits::{put_uint, read_uint};
 use tracemill_codec::spine::Spine;

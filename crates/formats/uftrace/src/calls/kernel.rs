@@ -212,7 +212,7 @@ impl<'a> KernelCalls<'a> {
                 cpu.held = Some(cpu.ready.split_off(from));
                 return;
             }
-            // What a judge decides depends on what others read meanwhile.
+            // A judge's decisions depend on records that others read meanwhile.
             if cpu.is_at_end || cpu.ready.len() >= BLOCK || self.judge.is_some() {
                 return;
             }
@@ -244,7 +244,7 @@ impl<'a> KernelCalls<'a> {
                 cpu.last_task = last.map_or(cpu.last_task, |tid| self.tasks.of(tid).map_or(0, |task| task + 1));
                 break;
             };
-            // What was lost before something earlier than the stretch of time lies before that too.
+            // A loss before a record that is earlier than the time range lies before the range, too.
             lost = next.lost.or(lost).filter(|_| next.time >= self.between.0);
             let task = self.tasks.of(next.tid);
             cpu.last_task = task.map_or(0, |task| task + 1);
@@ -287,12 +287,12 @@ impl<'a> KernelCalls<'a> {
                 (is_short || judgement.is_unwanted) && !judgement.is_shown
             };
             let entry = || cpu.ready.iter().rposition(CallRecord::is_call).filter(is_left_out);
-            // Who judges nothing leaves nothing out.
+            // Calls are left out only where there is a judge.
             if is_exit
                 && self.judge.is_some()
                 && let Some(entry) = entry()
             {
-                // What was lost before a call that is left out is told with the next one.
+                // A loss before a call that is left out is reported with the next one.
                 let has_lost = entry > 0 && cpu.ready[entry - 1].kind == CallKind::Lost;
                 let left_out = cpu.ready.drain(entry - usize::from(has_lost)..);
                 let (losses, left_out): (Vec<_>, Vec<_>) = left_out.partition(|record| record.kind == CallKind::Lost);

@@ -81,7 +81,7 @@ impl Rewriter {
             }
         });
         let header = parts.iter().find(|part| part.name == KERNEL_HEADER);
-        // What is wrong with it was told when it was read.
+        // Its faults were reported when it was read.
         let kernel = Kernel::read(header.map_or(&[], |part| &part.bytes), &mut Vec::new());
         Ok(Rewriter {
             kernel,

@@ -191,7 +191,7 @@ impl Foreign {
         for member in schema.members(of.payload) {
             let name = self.free_name(&member.name, &mut taken, |_| false);
             let class = match &schema.field_class(member.class).kind {
-                // What may be missing is marked in the header of the event.
+                // A field that may be missing is marked in the header of the event.
                 FieldKind::Optional(optional) if self.dialect == Dialect::V16 => self.class(optional.content)?,
                 _ => self.class(member.class)?,
             };

@@ -49,7 +49,7 @@ struct Part {
 }
 
 impl Part {
-    /// Nothing, which is enough where the layout has no fields.
+    /// An empty part, which is complete where the layout has no fields.
     fn new(layout: &Layout) -> Self {
         Part { bytes: Vec::new(), loose: LooseBits::default(), is_set: layout.is_empty() }
     }

@@ -1,4 +1,4 @@
-//! Checksums of facilities (section 6.3): a CRC-32 over names and types.
+//! Checksums of facilities (`SPEC.md`, section 6.3): a CRC-32 over names and types.
 
 use super::parser::NAMED;
 use super::{FacilityDefinition, FieldDefinition, Integer, Kind, Type};

@@ -495,7 +495,7 @@ fn system_and_bookmarks_are_shown() {
     folder.add("info/bookmarks.xml", b"<bookmarks><location name=one time=\"1".to_vec());
     let read = folder.read();
     assert!(read.warnings[0].contains("info/bookmarks.xml: byte 0: the file cannot be read to its end"));
-    // What is behind 1 MiB is not read, which is told, wherever the cut falls.
+    // The bytes after 1 MiB are not read, which is reported, wherever the cut falls.
     let long = [b"<bookmarks><location name=one time=1/>".to_vec(), vec![b' '; 1 << 20]].concat();
     folder.add("info/bookmarks.xml", long);
     assert!(folder.read().warnings[0].contains("info/bookmarks.xml: byte 0: the file cannot be read to its end"));

@@ -1,4 +1,4 @@
-//! The definition language (section 6).
+//! The definition language (`SPEC.md`, section 6).
 
 use std::path::Path;
 

@@ -292,7 +292,7 @@ impl Read {
         .collect()
     }
 
-    /// Nothing is wrong, and these are the payloads of `cpu_0`.
+    /// Reading reports no faults, and these are the payloads of `cpu_0`.
     pub(super) fn is(&self, expected: &[&str]) {
         assert_eq!(self.payloads("cpu_0"), expected, "{:?} {:?}", self.faults, self.warnings);
         assert_eq!(self.faults, [""; 0]);

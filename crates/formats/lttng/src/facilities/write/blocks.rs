@@ -1,4 +1,4 @@
-//! Writes tracefiles: blocks of events, and their headers (sections 3 and 5).
+//! Writes tracefiles: blocks of events, and their headers (`SPEC.md`, sections 3 and 5).
 
 use tracemill_codec::bits::{put_uint, read_uint, uint_bytes};
 use tracemill_format::{OutFile, OutPath};

@@ -1,4 +1,4 @@
-//! Kernel events of newer tracers that the facilities of section 9 have too.
+//! Kernel events of newer tracers that the facilities of `SPEC.md`, section 9, have too.
 
 use tracemill_model::schema::Scope;
 use tracemill_semantics::{Concept, Concepts, Field, Named};

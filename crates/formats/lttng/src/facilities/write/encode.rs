@@ -1,4 +1,4 @@
-//! From values to the bytes of an event (section 6.1): the other direction of `layout`.
+//! From values to the bytes of an event (`SPEC.md`, section 6.1): the other direction of `layout`.
 
 use std::ops::Range;
 

@@ -40,9 +40,9 @@ enum Node<'a> {
     Standard(&'static StandardName, bool),
     /// `scope::name`.
     Qualified(NodeId, NodeId),
-    /// What is inside of a function: the function and the name.
+    /// An entity inside of a function: the function and the name.
     Local(NodeId, NodeId),
-    /// What is inside of a default argument, which is counted from the last.
+    /// An entity inside of a default argument, which is counted from the last.
     DefaultArgument(usize, NodeId),
     Template(NodeId, NodeId),
     /// Template arguments, or a pack of them among others.
@@ -77,7 +77,7 @@ enum Node<'a> {
     TemplateParameter(usize),
     PackExpansion(NodeId),
     Decltype(NodeId),
-    /// What a compiler made for something: `vtable for `.
+    /// An entity that a compiler made for another one: `vtable for `.
     Special(&'static str, NodeId),
     ConstructionVtable(NodeId, NodeId),
     ReferenceTemporary(NodeId, usize),
@@ -228,7 +228,7 @@ impl<'a> TreeParser<'a> {
         value
     }
 
-    /// What is read again and again until the letter of an end.
+    /// Reads items up to the letter that ends them.
     fn until(&mut self, end: &str, read: impl Fn(&mut Self) -> Option<NodeId>) -> Option<Vec<NodeId>> {
         let mut all = Vec::new();
         while !self.eat(end) {
@@ -256,7 +256,7 @@ impl<'a> TreeParser<'a> {
         Some(number)
     }
 
-    /// What the compiler put behind the name of a copy of a function: `.isra.0`, as text.
+    /// The suffixes that the compiler put after the name of a copy of a function: `.isra.0`, as text.
     fn clone_suffixes(&mut self) -> Option<String> {
         let mut out = String::new();
         while self.peek().is_some() {

@@ -32,7 +32,7 @@ const STANDARD_NAMES: [StandardName; 6] = [
     },
 ];
 
-/// What stands behind `T` and `G`, and what it is.
+/// The letters after `T` and `G`, and their meanings.
 const SPECIAL_TYPES: [(&str, &str); 4] =
     [("TV", "vtable for "), ("TT", "VTT for "), ("TI", "typeinfo for "), ("TS", "typeinfo name for ")];
 const SPECIAL_NAMES: [(&str, &str); 4] = [
@@ -57,7 +57,7 @@ impl<'a> TreeParser<'a> {
             }
             let returns = if parser.has_return_type(name) { Some(parser.type_()?) } else { None };
             let parameters = parser.parameters()?;
-            // What a function inside of another returns would be taken for what the outer one returns.
+            // The return type of a function inside of another would be taken for that of the outer one.
             let returns = returns.filter(|_| is_whole || !matches!(parser.nodes[name], Node::Local(..)));
             let type_ = parser.add(Node::FunctionType(FunctionType { returns, parameters, behind: Vec::new() }));
             Some(parser.add(Node::Function(name, type_)))
@@ -401,7 +401,7 @@ impl<'a> TreeParser<'a> {
         }
     }
 
-    /// What stood before; in a scope the standard library's names are in full before a constructor.
+    /// An earlier component; in a scope the standard library's names are in full before a constructor.
     pub(super) fn substitution(&mut self, is_scope: bool) -> Option<NodeId> {
         self.need("S")?;
         let byte = self.peek()?;

@@ -18,7 +18,7 @@ pub(super) struct Printer<'p> {
     ends_with_empty_pack: bool,
 }
 
-/// What stands around of a type.
+/// The declarator around a type.
 #[derive(Default)]
 struct Declarator {
     /// `const` and `volatile`, which go to the elements of an array.
@@ -43,7 +43,7 @@ impl Declarator {
         self
     }
 
-    /// What is there so far, in parentheses where a function or an array is to follow pointers.
+    /// The text so far, in parentheses where a function or an array is to follow pointers.
     fn grouped(&self, before: &str) -> String {
         let marks = self.qualifiers.concat() + &self.marks;
         match marks.is_empty() {
@@ -144,7 +144,7 @@ impl<'p> Printer<'p> {
         }
     }
 
-    /// What a reference is of, with references to references made one: `&` with anything is `&`.
+    /// The target of a reference, with references to references made one: `&` with anything is `&`.
     fn collapsed(&mut self, node: NodeId, context: Context) -> Option<(NodeId, Context, &'static str)> {
         let (mut node, mut context, mut mark) = (node, context, "&&");
         loop {

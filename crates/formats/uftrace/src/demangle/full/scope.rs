@@ -1,4 +1,4 @@
-//! What the parameters of templates stand for.
+//! The arguments that the parameters of templates stand for.
 
 use super::print::Printer;
 use super::{Expression, Node, NodeId};

@@ -273,7 +273,7 @@ impl TraceWriter for Converter {
         let mut absent = 0;
         let fields = of.definition.fields.iter().zip(ordered);
         let ordered: Vec<Value> = fields.map(|(field, value)| shape(&field.class.kind, value, &mut absent)).collect();
-        // Nothing is absent now.
+        // No value is absent now, so this cannot fail.
         let _ = form.fields(&of.definition.fields, &ordered, &mut data);
         self.losses.add(Lost::AbsentFields, absent);
         self.first = Some(self.first.map_or(tsc, |first| first.min(tsc)));
