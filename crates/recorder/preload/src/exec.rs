@@ -6,10 +6,12 @@
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::system::{self, local};
-use crate::{fork, process, thread};
+use crate::local::local;
+use crate::same_thread::SameThread;
+use crate::thread::current;
+use crate::{fork, settings, system};
 
 /// A list of texts that ends with a null pointer.
 type List = *const *const c_char;
@@ -30,7 +32,7 @@ const OURS: &[u8] = b"TRACEMILL_CALLS";
 const FIRST: &[u8] = b"TRACEMILL_CALLS=";
 
 /// The parts of an environment that programs need to be recorded.
-struct Kept {
+struct Environment {
     /// The variables that are ours alone.
     own: Vec<CString>,
     shared: [Shared; 2],
@@ -58,7 +60,7 @@ enum Entry<'a> {
     Made([&'a [u8]; 4]),
 }
 
-static KEPT: AtomicPtr<Kept> = AtomicPtr::new(std::ptr::null_mut());
+static KEPT: AtomicPtr<Environment> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Keeps what programs need, and finds the functions: later there may be locks in the way.
 ///
@@ -76,7 +78,7 @@ pub(crate) unsafe fn keep(environment: List, folder: &[u8], rings: &[u8]) {
     let Some(library) = preload.and_then(|paths| parts(paths).find(is_ours)) else { return };
     let list = CString::new([rings, b"/execs"].concat());
     let (Ok(file), Ok(rings), Ok(list)) = (CString::new(library), CString::new(rings), list) else { return };
-    let kept = Kept {
+    let kept = Environment {
         own: all.filter(|text| text.to_bytes().starts_with(OURS)).map(CStr::to_owned).collect(),
         shared: [
             Shared { name: b"LD_PRELOAD=", part: library.to_vec(), is_last: false },
@@ -134,7 +136,7 @@ impl Shared {
     }
 }
 
-impl Kept {
+impl Environment {
     /// A text of theirs, with our part where it needs that.
     fn entry<'a>(&'a self, text: &'a CStr) -> Entry<'a> {
         let shared = self.shared.iter().find_map(|shared| Some((shared, text.to_bytes().strip_prefix(shared.name)?)));
@@ -176,19 +178,14 @@ struct Room {
     user: c_int,
 }
 
-/// The memory that children of `vfork` left to this thread.
-fn left() -> &'static AtomicUsize {
-    // SAFETY: the thread's own word, which its signal handlers and such children change as well.
-    unsafe { AtomicUsize::from_ptr(&raw mut (*local())[2]) }
-}
-
 /// Leaves memory for [`forget_left`].
 unsafe fn leave(room: *mut Room) {
-    let mut next = left().load(Ordering::Relaxed);
+    let left = &local().environments;
+    let mut next = left.load(Ordering::Relaxed);
     loop {
         // SAFETY: the caller's room is mapped, and in no list.
         unsafe { (*room).next = next };
-        match left().compare_exchange(next, room as usize, Ordering::Relaxed, Ordering::Relaxed) {
+        match left.compare_exchange(next, room as usize, Ordering::Relaxed, Ordering::Relaxed) {
             Ok(_) => return,
             Err(other) => next = other,
         }
@@ -197,7 +194,7 @@ unsafe fn leave(room: *mut Room) {
 
 /// Gives back the memory that children of `vfork` left, who became other programs: nobody else could do that.
 pub(crate) unsafe fn forget_left() {
-    let mut at = left().swap(0, Ordering::Relaxed) as *mut Room;
+    let mut at = local().environments.swap(0, Ordering::Relaxed) as *mut Room;
     // SAFETY: what was left is mapped, and was taken out by nobody else.
     unsafe {
         let alive = [system::getpid(), system::getppid()];
@@ -220,7 +217,7 @@ unsafe fn make(given: List) -> Option<*mut Room> {
     // SAFETY: what stands there was leaked, and is never written again; the caller's list is whole. The room is as long as
     // was computed, and what is written is compared with that.
     unsafe {
-        let kept = KEPT.load(Ordering::Acquire).as_ref().filter(|_| process::is_on())?;
+        let kept = KEPT.load(Ordering::Acquire).as_ref().filter(|_| settings::is_on())?;
         let entries = kept.environment(texts(given))?;
         if kept.files.iter().any(|file| system::access(file.as_ptr(), 0) != 0) {
             return None;
@@ -276,7 +273,7 @@ unsafe fn list_program(path: *const c_char) {
         // SAFETY: what stands there was leaked; the caller's path is a whole text. The buffer has room for two paths, and is in
         // nobody's memory: stacks of signal handlers are small.
         unsafe {
-            let Some(kept) = KEPT.load(Ordering::Acquire).as_ref().filter(|_| process::is_on() && !path.is_null())
+            let Some(kept) = KEPT.load(Ordering::Acquire).as_ref().filter(|_| settings::is_on() && !path.is_null())
             else {
                 return;
             };
@@ -344,6 +341,17 @@ unsafe extern "C" {
     static environ: List;
 }
 
+/// The thread becomes another program: what it has recorded is the recorder's. A child that has the ring of its parent must
+/// not end the slot in which that goes on.
+fn before_exec() {
+    if !fork::is_itself() {
+        return;
+    }
+    if let Some(thread) = current().filter(|thread| thread.busy.get() == 0 && thread.writing.get() == 0) {
+        thread.while_busy(|| thread.end_slot());
+    }
+}
+
 /// Becomes another program.
 unsafe fn become_program(path: *const c_char, arguments: List, environment: List, is_in_path: bool) -> c_int {
     type Exec = unsafe extern "C" fn(*const c_char, List, List) -> c_int;
@@ -351,7 +359,7 @@ unsafe fn become_program(path: *const c_char, arguments: List, environment: List
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Exec>(real);
-        thread::before_exec();
+        before_exec();
         list_program(path);
         with_ours(environment, |environment| real(path, arguments, environment))
     }
@@ -392,7 +400,7 @@ pub unsafe extern "C" fn fexecve(file: c_int, arguments: List, environment: List
     // SAFETY: what `dlsym` found has this type; the program's own arguments.
     unsafe {
         let real = std::mem::transmute::<*mut c_void, Exec>(real(FEXECVE));
-        thread::before_exec();
+        before_exec();
         if file >= 0 {
             list_program(system::Text::new().add(b"/proc/self/fd/").number(file as u64, 1).as_ptr());
         }

@@ -2,38 +2,18 @@
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
-use crate::bell;
-use crate::process::{self, SETTINGS};
+use crate::local::{State, local};
+use crate::record::RECORD;
 use crate::ring::{self, SLOTS};
-use crate::system::{self, Text, local};
-use crate::thread::{NEW, RECORD, RINGLESS, Thread, current};
+use crate::same_thread::SameThread;
+use crate::settings::{self, SETTINGS};
+use crate::system::{self, Text};
+use crate::thread::{Thread, current};
+use crate::{session, wakeup};
 
 const PAGE: usize = 4096;
 
-/// The beginning of a thread's data, a page that children do not get: they find zeros there, however they were made. So
-/// their next call goes the slow path, also where nobody told them that they are children, as `fork` does.
-#[repr(C)]
-pub(crate) struct Kept {
-    /// Where the open slot ends; 0 without one.
-    pub(crate) end: usize,
-    _rest: [usize; PAGE / size_of::<usize>() - 1],
-}
-
-const _: () = assert!(size_of::<Kept>() == PAGE);
-
-impl Kept {
-    pub(crate) const fn new() -> Kept {
-        Kept { end: 0, _rest: [0; PAGE / size_of::<usize>() - 1] }
-    }
-
-    /// Keeps it from children. It stands at the beginning of a page.
-    pub(crate) fn keep(&mut self) {
-        // SAFETY: the page stays as it is in this process.
-        unsafe { system::madvise((&raw mut *self).cast(), PAGE, system::MADV_WIPEONFORK) };
-    }
-}
-
-/// A number on such a page: 0 in processes that were made of this one without a word, as by the system call `clone`.
+/// A number on a page that children do not get: 0 in processes that were made of this one without a word, as by the system call `clone`.
 static MARK: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static PARENT: AtomicI32 = AtomicI32::new(0);
 /// The process; in children of `vfork`, and in those that do not know yet that they are some, still their parent.
@@ -66,8 +46,8 @@ fn is_copy() -> bool {
 }
 
 /// Becomes a child of its own, if this is one that does not know. Gives whether it was; the thread may have no ring then.
-pub(crate) fn notice(thread: Option<&mut Thread>) -> bool {
-    let is_copy = is_copy() && process::is_on();
+pub(crate) fn notice(thread: Option<&Thread>) -> bool {
+    let is_copy = is_copy() && settings::is_on();
     if is_copy {
         become_child(PROCESS.load(Ordering::Relaxed), thread);
     }
@@ -80,13 +60,13 @@ extern "C" fn before_fork() {
 }
 
 extern "C" fn after_fork() {
-    if process::is_on() {
-        // SAFETY: the child has one thread, and this is its data.
-        become_child(PARENT.load(Ordering::Relaxed), unsafe { current() });
+    if settings::is_on() {
+        // The child has one thread, and this is its data.
+        become_child(PARENT.load(Ordering::Relaxed), current());
     }
 }
 
-fn become_child(parent: i32, thread: Option<&mut Thread>) {
+fn become_child(parent: i32, thread: Option<&Thread>) {
     // SAFETY: it takes nothing and cannot fail.
     let pid = unsafe { system::getpid() };
     PROCESS.store(pid, Ordering::Relaxed);
@@ -99,43 +79,42 @@ fn become_child(parent: i32, thread: Option<&mut Thread>) {
         .time(system::clock_ns(SETTINGS.clock()))
         .add(b" pid=")
         .number(pid as u64, 1);
-    process::tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
+    session::tell(&line.add(b" ppid=").number(parent as u64, 1).add(b"\n"));
     ring::forget_kept();
-    // SAFETY: the child has one thread, and this is its data.
-    unsafe {
-        match thread {
-            Some(thread) => thread.go_on(),
-            None if (*local())[1] == RINGLESS => (*local())[1] = NEW,
-            None => {}
-        }
+    match thread {
+        Some(thread) => thread.go_on(),
+        None if local().state() == State::Ringless => local().set_state(State::New),
+        None => {}
     }
 }
 
 impl Thread {
     /// The thread of a child goes on with the calls that were open, in a ring of its own.
-    unsafe fn go_on(&mut self) {
+    fn go_on(&self) {
         // Without a ring the parent is busy already, and there is nothing to be unmapped.
-        if !std::mem::replace(&mut self.is_ringless, false) {
-            self.busy += 1;
-            // What a handler interrupted that made the child still writes there.
-            if self.writing == 0 {
-                // SAFETY: nothing of this process leads there any more.
-                unsafe { system::munmap(self.ring.base.cast(), self.ring.len) };
-            }
-            self.ring.base = std::ptr::null_mut();
-        }
-        self.limit = SETTINGS.depth.load(Ordering::Relaxed);
-        // SAFETY: it takes nothing and cannot fail.
-        self.own.pid = unsafe { system::getpid() } as usize;
-        if !self.make_ring(SLOTS) {
-            // Nothing is recorded any more; open calls return as before.
-            self.is_ringless = true;
-            bell::count_thread();
-            self.limit = 0;
-            self.kept.end = 0;
-            self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
+        if self.is_ringless.get() {
+            self.is_ringless.set(false);
         } else {
-            self.busy -= 1;
+            self.busy.change(|busy| busy + 1);
+            // What a handler interrupted that made the child still writes there.
+            if self.writing.get() == 0 {
+                // SAFETY: nothing of this process leads there any more.
+                unsafe { system::munmap(self.ring.base.get().cast(), self.ring.len.get()) };
+            }
+            self.ring.base.set(std::ptr::null_mut());
+        }
+        self.limit.set(SETTINGS.depth.get());
+        // SAFETY: it takes nothing and cannot fail.
+        self.pid.set(unsafe { system::getpid() } as usize);
+        if self.make_ring(SLOTS) {
+            self.busy.change(|busy| busy - 1);
+        } else {
+            // Nothing is recorded any more; open calls return as before.
+            self.is_ringless.set(true);
+            wakeup::count_thread();
+            self.limit.set(0);
+            self.not_in_children.end.set(0);
+            self.pos.set(usize::MAX - RECORD);
         }
     }
 }

@@ -8,31 +8,45 @@
 //! * All of it runs inside of a program that knows nothing of it. The stubs of `stubs` keep every register that a call may
 //!   not change, and the vector registers; what they call uses no vectors beyond SSE and no function of the C library,
 //!   until `xsave` has put all of them aside.
-//! * A thread's data is a private mapping, which the thread alone reaches: itself, and its signal handlers, which leave the
-//!   stack of calls as they found it. Records are claimed by `cmpxchg`, and a slot is changed only when no record is being
-//!   written.
+//! * A thread's data is a private mapping, which the thread alone reaches: itself, and its signal handlers. It changes by
+//!   atomics only, through shared references; `thread` says why that is enough.
 //! * The places of return addresses on the stack are written while their frames live: a frame is live as long as the stack
 //!   of the thread is at or below it. Frames that were left otherwise (`longjmp`, exceptions) are found before anything of
 //!   theirs is touched, since whatever calls or returns then stands above them.
+//!
+//! # Where things are
+//!
+//! `process` begins and ends with the program; `stubs` is what it calls. From there calls go through `enter` and `exit`
+//! (`selective`, when calls are selected) to `frames` and `record`, which change the `thread`. `lifetime` makes and ends
+//! a thread's data, `ring` its slots, `fork` what children have of them.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
 // What programs and the loader call is public for them, and not for other crates.
 #![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-mod bell;
+mod enter;
 mod exec;
+mod exit;
 mod fork;
-mod full;
+mod frames;
 #[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]
 mod layout;
 mod library;
+mod lifetime;
+mod local;
 mod patch;
 mod process;
+mod record;
 mod ring;
 mod rules;
+mod same_thread;
 mod sandbox;
+mod saved;
+mod selective;
+mod session;
+mod settings;
 mod stubs;
 mod system;
 #[allow(dead_code, reason = "the program that writes the table compiles it, too")]
@@ -40,3 +54,4 @@ mod table;
 mod thread;
 mod unwind;
 mod values;
+mod wakeup;

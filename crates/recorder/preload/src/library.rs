@@ -4,8 +4,8 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 
-use crate::process::{self, SETTINGS};
-use crate::system;
+use crate::settings::{self, SETTINGS};
+use crate::{session, system};
 
 type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
 
@@ -28,7 +28,7 @@ unsafe extern "C" fn open(name: *const c_char, flags: c_int, caller: *const c_vo
         let time = system::clock_ns(SETTINGS.clock());
         let path = find(open, name, caller);
         let library = open(path.as_ref().map_or(name, |path| path.as_ptr()), flags);
-        if process::is_on() && !library.is_null() && !name.is_null() {
+        if settings::is_on() && !library.is_null() && !name.is_null() {
             tell(library, name, time);
         }
         library
@@ -46,8 +46,8 @@ unsafe fn tell(library: *mut c_void, name: *const c_char, time: u64) {
     // As the recorder finds it, which may be in another folder.
     let path = std::fs::canonicalize(OsStr::from_bytes(known.to_bytes()));
     match &path {
-        Ok(path) => process::tell_library(time, base, path.as_os_str().as_bytes()),
-        Err(_) => process::tell_library(time, base, known.to_bytes()),
+        Ok(path) => session::tell_library(time, base, path.as_os_str().as_bytes()),
+        Err(_) => session::tell_library(time, base, known.to_bytes()),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use crate::{bell, rules, stubs, system, table};
+use crate::{rules, stubs, system, table, wakeup};
 
 const PAGE: usize = 4096;
 /// How far a call reaches, with some room for the module itself.
@@ -33,7 +33,7 @@ pub(crate) unsafe fn patch_all() {
         for address in entries.filter(|address| rules::of(*address).flags & table::PATCH != 0) {
             relay = relay.or_else(|| make_relay(address));
             // SAFETY: the address is that of a function's entry.
-            bell::count_patch(relay.is_some_and(|relay| unsafe { patch(address, relay) }));
+            wakeup::count_patch(relay.is_some_and(|relay| unsafe { patch(address, relay) }));
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use crate::process::{self, SETTINGS};
+use crate::record::{Kind, RECORD};
+use crate::same_thread::SameThread;
+use crate::settings::{self, SETTINGS};
 use crate::system::{self, Text};
-use crate::thread::{LOST, Mapped, RECORD, Thread};
-use crate::{bell, fork, layout};
+use crate::thread::Thread;
+use crate::{fork, layout, wakeup};
 
 /// Slots of a ring at first.
 pub(crate) const SLOTS: u64 = 8;
@@ -35,103 +37,104 @@ unsafe fn half(base: *mut u8, at: usize) -> &'static AtomicU32 {
 
 impl Thread {
     /// Counts records that are not there.
-    pub(crate) fn lose(&mut self, count: u64) {
-        self.lost += count;
+    pub(crate) fn lose(&self, count: u64) {
+        self.lost.change(|lost| lost + count);
         let known = self.number(layout::DISCARDED);
-        known.store(known.load(Ordering::Relaxed) + count, Ordering::Relaxed);
+        known.change(|known| known + count);
     }
 
-    pub(crate) fn number(&self, at: usize) -> &AtomicU64 {
+    fn number(&self, at: usize) -> &AtomicU64 {
         // SAFETY: offsets are those of the header.
-        unsafe { AtomicU64::from_ptr(self.ring.base.add(at).cast()) }
+        unsafe { AtomicU64::from_ptr(self.ring.base.get().add(at).cast()) }
     }
 
     /// Begins the next slot. `false` when records have to be dropped.
-    pub(crate) fn next_slot(&mut self) -> bool {
+    pub(crate) fn next_slot(&self) -> bool {
         if fork::notice(Some(self)) {
-            return self.kept.end != 0;
+            return self.not_in_children.end.get() != 0;
         }
         // A handler that interrupts the writing of a record must not take its slot away.
-        if self.writing > 0 {
+        if self.writing.get() > 0 {
             return false;
         }
-        self.busy += 1;
-        let is_ready = self.begin_slot();
-        self.busy -= 1;
-        is_ready
+        self.while_busy(|| self.begin_slot())
     }
 
-    fn begin_slot(&mut self) -> bool {
+    fn begin_slot(&self) -> bool {
         self.end_slot();
-        let done = self.number(layout::DONE).load(Ordering::Relaxed);
+        let done = self.number(layout::DONE).get();
         let mut waited = 0;
         loop {
             let taken = self.number(layout::TAKEN).load(Ordering::Acquire);
-            if done - taken < self.ring.slots {
+            if done - taken < self.ring.slots.get() {
                 break;
             }
-            if SETTINGS.largest.load(Ordering::Relaxed) > 0 && self.grow() {
+            if SETTINGS.largest.get() > 0 && self.grow() {
                 return true;
             }
             waited += 1;
             // The recorder may not be there any more.
-            if !SETTINGS.waits.load(Ordering::Relaxed) || waited % 100 == 0 && !process::has_recorder() {
-                SETTINGS.waits.store(false, Ordering::Relaxed);
+            if !SETTINGS.waits.get() || waited % 100 == 0 && !settings::has_recorder() {
+                SETTINGS.waits.set(false);
                 return false;
             }
-            bell::wait(self.number(layout::TAKEN), taken);
+            wakeup::wait(self.number(layout::TAKEN), taken);
         }
-        let at = layout::LEN as u64 + done % self.ring.slots * self.ring.slot_size;
+        let slot_size = self.ring.slot_size.get() as usize;
+        let at = layout::LEN + (done % self.ring.slots.get()) as usize * slot_size;
         // SAFETY: the slot lies in the ring, which has `slots` of them behind its header, and belongs to this thread until it is done.
-        unsafe {
-            let slot = self.ring.base.add(at as usize);
-            slot.write_bytes(0, self.ring.slot_size as usize);
-            self.pos.store(slot as usize, Ordering::Relaxed);
-            self.kept.end = slot as usize + self.ring.slot_size as usize;
-        }
-        if self.lost > 0 {
-            let lost = std::mem::take(&mut self.lost);
-            self.record(LOST, 0, lost as usize);
+        let slot = unsafe {
+            let slot = self.ring.base.get().add(at);
+            slot.write_bytes(0, slot_size);
+            slot as usize
+        };
+        self.pos.set(slot);
+        self.not_in_children.end.set(slot + slot_size);
+        let lost = self.lost.get();
+        if lost > 0 {
+            self.lost.set(0);
+            self.record(Kind::Lost, 0, lost as usize);
         }
         true
     }
 
     /// Ends the open slot, if there is one.
-    pub(crate) fn end_slot(&mut self) {
-        if self.kept.end == 0 {
+    pub(crate) fn end_slot(&self) {
+        if self.not_in_children.end.get() == 0 {
             return;
         }
-        let done = self.number(layout::DONE).load(Ordering::Relaxed) + 1;
+        let done = self.number(layout::DONE).get() + 1;
         self.number(layout::DONE).store(done, Ordering::Release);
-        self.kept.end = 0;
-        self.pos.store(usize::MAX - RECORD, Ordering::Relaxed);
-        if done - self.number(layout::TAKEN).load(Ordering::Relaxed) >= self.ring.slots / 2 {
-            bell::ring();
+        self.not_in_children.end.set(0);
+        self.pos.set(usize::MAX - RECORD);
+        if done - self.number(layout::TAKEN).get() >= self.ring.slots.get() / 2 {
+            wakeup::wake_recorder();
         }
     }
 
     /// Goes on in a ring of twice the size, when that is allowed and there is memory. The recorder takes what is in the old
     /// one, and removes it.
-    fn grow(&mut self) -> bool {
-        let largest = SETTINGS.largest.load(Ordering::Relaxed) as u64;
-        if self.ring.slots * 2 * self.ring.slot_size > largest {
+    fn grow(&self) -> bool {
+        let largest = SETTINGS.largest.get() as u64;
+        let slots = self.ring.slots.get() * 2;
+        if slots * self.ring.slot_size.get() > largest {
             return false;
         }
-        let has_grown = self.make_ring(self.ring.slots * 2);
+        let has_grown = self.make_ring(slots);
         if !has_grown {
             // There is no memory: from now on threads wait.
-            SETTINGS.largest.store(0, Ordering::Relaxed);
+            SETTINGS.largest.set(0);
         }
         has_grown
     }
 
     /// Gives a thread that begins a ring.
-    pub(crate) fn take_ring(&mut self) -> bool {
+    pub(crate) fn take_ring(&self) -> bool {
         self.take_kept() || self.make_ring(SLOTS)
     }
 
     /// Goes on in the ring of a thread that is over, if the recorder has taken everything out of one.
-    fn take_kept(&mut self) -> bool {
+    fn take_kept(&self) -> bool {
         for place in &KEPT {
             if place.load(Ordering::Relaxed) == 0 {
                 continue;
@@ -143,8 +146,7 @@ impl Thread {
             // SAFETY: the ring was taken out, so it is this thread's; what was kept is mapped.
             unsafe {
                 let number = |at: usize| AtomicU64::from_ptr(base.add(at).cast());
-                let slots = number(layout::SLOTS).load(Ordering::Relaxed);
-                let slot_size = number(layout::SLOT_SIZE).load(Ordering::Relaxed);
+                let (slots, slot_size) = (number(layout::SLOTS).get(), number(layout::SLOT_SIZE).get());
                 let len = layout::LEN + (slots * slot_size) as usize;
                 if half(base, layout::STATE).load(Ordering::Acquire) != layout::FREE {
                     if !keep(base as usize, len) {
@@ -153,14 +155,15 @@ impl Thread {
                     }
                     continue;
                 }
-                self.ring = Mapped { base, len, slots, slot_size };
+                self.ring.set(base, len, slots, slot_size);
             }
-            (self.kept.end, self.lost) = (0, 0);
-            self.number(layout::DISCARDED).store(0, Ordering::Relaxed);
+            self.not_in_children.end.set(0);
+            self.lost.set(0);
+            self.number(layout::DISCARDED).set(0);
             self.put_thread();
             let is_ready = self.begin_slot();
             // SAFETY: as above.
-            unsafe { half(self.ring.base, layout::STATE).store(layout::WRITING, Ordering::Release) };
+            unsafe { half(self.ring.base.get(), layout::STATE).store(layout::WRITING, Ordering::Release) };
             return is_ready;
         }
         false
@@ -170,14 +173,14 @@ impl Thread {
     fn put_thread(&self) {
         // SAFETY: it takes nothing and cannot fail.
         let pid = unsafe { system::getpid() } as u64;
-        self.number(layout::PID).store(pid | u64::from(system::gettid()) << 32, Ordering::Relaxed);
+        self.number(layout::PID).set(pid | u64::from(system::gettid()) << 32);
     }
 
     /// Makes a ring for this thread, and closes the one before it.
-    pub(crate) fn make_ring(&mut self, slots: u64) -> bool {
-        let slot_size = SETTINGS.slot_size.load(Ordering::Relaxed) as u64;
+    pub(crate) fn make_ring(&self, slots: u64) -> bool {
+        let slot_size = SETTINGS.slot_size.get() as u64;
         let len = layout::LEN + (slots * slot_size) as usize;
-        let rings = process::ring_folder();
+        let rings = settings::ring_folder();
         let mut number = system::clock_ns(1);
         // SAFETY: names are whole texts; a new file of `len` bytes is mapped, and every offset is one of its header.
         unsafe {
@@ -208,11 +211,11 @@ impl Thread {
             system::madvise(base, len, system::MADV_POPULATE_WRITE);
             // Before the new one has its name: the recorder takes what is in a ring until its thread has another one. Its
             // header counts what is lost.
-            if !self.ring.base.is_null() {
+            if !self.ring.base.get().is_null() {
                 self.close_ring();
             }
-            self.ring = Mapped { base: base.cast(), len, slots, slot_size };
-            let put = |at: usize, value: u64| self.number(at).store(value, Ordering::Relaxed);
+            self.ring.set(base.cast(), len, slots, slot_size);
+            let put = |at: usize, value: u64| self.number(at).set(value);
             put(0, u64::from_le_bytes(layout::MAGIC));
             put(layout::KIND, 2 | u64::from(layout::WRITING) << 32);
             put(layout::SLOT_SIZE, slot_size);
@@ -220,7 +223,8 @@ impl Thread {
             put(layout::MODE, 1);
             self.put_thread();
             let name = Text::new().add(rings).add(b"/").number(number, 1).add(b".ring");
-            (self.kept.end, self.lost) = (0, 0);
+            self.not_in_children.end.set(0);
+            self.lost.set(0);
             let is_ready = self.begin_slot();
             system::rename(made.as_ptr(), name.as_ptr());
             is_ready
@@ -228,25 +232,25 @@ impl Thread {
     }
 
     /// The thread is over: its ring is there for another one.
-    pub(crate) fn give_back_ring(&mut self) {
-        if self.ring.slots != SLOTS {
+    pub(crate) fn give_back_ring(&self) {
+        if self.ring.slots.get() != SLOTS {
             return self.close_ring();
         }
         self.end_slot();
         // SAFETY: the ring is mapped, and this thread's until it is kept.
-        unsafe { half(self.ring.base, layout::STATE).store(layout::ENDED, Ordering::Release) };
-        if !keep(self.ring.base as usize, self.ring.len) {
+        unsafe { half(self.ring.base.get(), layout::STATE).store(layout::ENDED, Ordering::Release) };
+        if !keep(self.ring.base.get() as usize, self.ring.len.get()) {
             self.close_ring();
         }
     }
 
-    /// Tells the recorder that nothing more comes, from nobody.
-    pub(crate) fn close_ring(&mut self) {
+    /// Tells the recorder that nothing more comes, from anyone.
+    fn close_ring(&self) {
         self.end_slot();
         // SAFETY: the ring was mapped by this thread, which uses it no more.
         unsafe {
-            half(self.ring.base, layout::STATE).store(layout::CLOSED, Ordering::Release);
-            system::munmap(self.ring.base.cast(), self.ring.len);
+            half(self.ring.base.get(), layout::STATE).store(layout::CLOSED, Ordering::Release);
+            system::munmap(self.ring.base.get().cast(), self.ring.len.get());
         }
     }
 }

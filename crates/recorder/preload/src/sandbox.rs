@@ -4,8 +4,9 @@
 use std::arch::{asm, naked_asm};
 use std::ffi::{c_int, c_long};
 
-use crate::system::{self, local};
-use crate::thread::{self, NEW, STRICT};
+use crate::local::{State, local};
+use crate::same_thread::SameThread;
+use crate::{system, thread};
 
 const SYS_PRCTL: c_long = 157;
 const SYS_SECCOMP: c_long = 317;
@@ -52,9 +53,9 @@ unsafe extern "C" fn guarded(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    // SAFETY: the program's own call; the thread's data is its own.
+    // SAFETY: the program's own call.
     unsafe {
-        let before = is_strict(number, a, b).then(|| enter());
+        let before = is_strict(number, a, b).then(enter);
         let result = call(number, [a, b, c, d, e, f]);
         if let Some(before) = before.filter(|_| result < 0) {
             leave(before);
@@ -68,33 +69,27 @@ unsafe extern "C" fn guarded(
 }
 
 /// Records nothing more of this thread. Gives its state.
-unsafe fn enter() -> usize {
-    // SAFETY: the thread's data is its own.
-    unsafe {
-        let state = (*local())[1];
-        match thread::current() {
-            Some(thread) => {
-                thread.busy += 1;
-                thread.is_strict = true;
-            }
-            None if state == NEW => (*local())[1] = STRICT,
-            None => {}
+fn enter() -> State {
+    let state = local().state();
+    match thread::current() {
+        Some(thread) => {
+            thread.busy.change(|busy| busy + 1);
+            thread.is_strict.set(true);
         }
-        state
+        None if state == State::New => local().set_state(State::Strict),
+        None => {}
     }
+    state
 }
 
 /// The call failed: all is as before.
-unsafe fn leave(state: usize) {
-    // SAFETY: the thread's data is its own.
-    unsafe {
-        match thread::current() {
-            Some(thread) => {
-                thread.busy -= 1;
-                thread.is_strict = false;
-            }
-            None => (*local())[1] = state,
+fn leave(state: State) {
+    match thread::current() {
+        Some(thread) => {
+            thread.busy.change(|busy| busy - 1);
+            thread.is_strict.set(false);
         }
+        None => local().set_state(state),
     }
 }
 

@@ -4,24 +4,11 @@ use std::arch::{global_asm, naked_asm};
 use std::mem::offset_of;
 use std::sync::atomic::AtomicUsize;
 
-use crate::full::{self, Extra, State};
 use crate::rules::CACHED;
-use crate::thread::{Thread, Way};
+use crate::selective;
+use crate::thread::{Extra, RecordPath, SelectionCell, Thread};
 
-// The thread's pointer, its state, and environments. Of the initial-exec model: reading it is two loads and no call.
-global_asm!(
-    ".section .tbss,\"awT\",@nobits",
-    ".balign 16",
-    ".globl tracemill_calls_thread",
-    ".hidden tracemill_calls_thread",
-    ".type tracemill_calls_thread, @object",
-    ".size tracemill_calls_thread, 32",
-    "tracemill_calls_thread:",
-    ".zero 32",
-    ".text",
-);
-
-/// Text that saves the integer registers that a call may change, in the order of [`Saved`] from its end.
+/// Text that saves the integer registers that a call may change, in the order of [`Saved`](crate::saved::Saved) from its end.
 macro_rules! push_registers {
     () => {
         "push rax
@@ -51,7 +38,7 @@ macro_rules! pop_registers {
     };
 }
 
-/// Saves the vector registers below `rsp`, which is aligned first, and leaves their place in [`Saved::vectors`].
+/// Saves the vector registers below `rsp`, which is aligned first, and leaves their place in [`Saved::vectors`](crate::saved::Saved::vectors).
 macro_rules! save_vectors {
     ($count:literal) => {
         concat!(
@@ -101,8 +88,8 @@ macro_rules! load_thread {
             "jz ",
             $other,
             "\n",
-            // The way, and that return addresses are not put back, and no slow path is at work.
-            "cmp qword ptr [rcx + {way}], {plain}\n",
+            // The path, and that return addresses are not put back, and no slow path is at work.
+            "cmp qword ptr [rcx + {path}], {plain}\n",
             "jne ",
             $selected,
         )
@@ -174,26 +161,6 @@ macro_rules! push_plain {
          push r8
          push r9"
     };
-}
-
-/// The state of the program that a stub saved on its stack.
-#[repr(C)]
-pub(crate) struct Saved {
-    /// The vector registers, from xmm0 on.
-    pub(crate) vectors: *const [f64; 2],
-    /// An address in the function; not of returns.
-    pub(crate) address: usize,
-    /// Where the return address stands.
-    pub(crate) place: usize,
-    _frame: usize,
-    _scratch: [usize; 2],
-    pub(crate) r9: usize,
-    pub(crate) r8: usize,
-    pub(crate) rdi: usize,
-    pub(crate) rsi: usize,
-    pub(crate) rdx: usize,
-    pub(crate) rcx: usize,
-    pub(crate) rax: usize,
 }
 
 /// Bytes that `xsave` needs; 0 when the processor has none.
@@ -292,7 +259,7 @@ macro_rules! entry {
                 "jmp 8f",
                 // Calls are selected: here are those of functions without an action.
                 "4:",
-                "cmp qword ptr [rcx + {way}], {selected}",
+                "cmp qword ptr [rcx + {path}], {selected}",
                 "jne 8f",
                 "mov r9, qword ptr [rcx + {depth}]",
                 "cmp r9, qword ptr [rcx + {limit}]",
@@ -386,26 +353,26 @@ macro_rules! entry {
                 "pop rbp",
                 pop_registers!(),
                 "ret",
-                entry = sym super::thread::entry,
-                slow = sym super::thread::slow_entry,
+                entry = sym crate::enter::entry,
+                slow = sym crate::enter::slow_entry,
                 aside = sym aside,
-                way = const offset_of!(Thread, way),
-                plain = const Way::Plain as u8,
-                selected = const Way::Selected as u8,
+                path = const offset_of!(Thread, path),
+                plain = const RecordPath::Plain as u8,
+                selected = const RecordPath::Selected as u8,
                 cache = const offset_of!(Thread, selected.cache),
                 cached = const CACHED,
                 skips = const offset_of!(Thread, selected.skips),
                 is_late = const offset_of!(Thread, selected.is_late),
-                recorded = const offset_of!(Thread, selected.state) + offset_of!(State, recorded),
+                recorded = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, recorded),
                 extras = const offset_of!(Thread, selected.extras),
                 extra = const size_of::<Extra>(),
                 clock = const offset_of!(Extra, clock),
                 flags = const offset_of!(Extra, flags),
-                written = const full::RECORDED | full::WRITTEN | full::SIMPLE,
-                waiting = const full::RECORDED | full::SIMPLE,
+                written = const selective::RECORDED | selective::WRITTEN | selective::SIMPLE,
+                waiting = const selective::RECORDED | selective::SIMPLE,
                 writing = const offset_of!(Thread, writing),
                 pos = const offset_of!(Thread, pos),
-                end = const offset_of!(Thread, kept),
+                end = const offset_of!(Thread, not_in_children),
                 depth = const offset_of!(Thread, depth),
                 limit = const offset_of!(Thread, limit),
                 tells_depth = const offset_of!(Thread, tells_depth),
@@ -467,7 +434,7 @@ global_asm!(
     "jmp [rsp - 8]",
     // A call that the stub began, or that is as if it had.
     "4:",
-    "cmp qword ptr [rcx + {way}], {selected}",
+    "cmp qword ptr [rcx + {path}], {selected}",
     "jne 8f",
     "mov rsi, qword ptr [rcx + {depth}]",
     "sub rsi, 1",
@@ -533,32 +500,27 @@ global_asm!(
     pop_registers!(),
     "add rsp, 8",
     "jmp [rsp - 8]",
-    exit = sym crate::thread::exit,
-    slow = sym crate::thread::slow_exit,
+    exit = sym crate::exit::exit,
+    slow = sym crate::exit::slow_exit,
     aside = sym aside,
-    way = const offset_of!(Thread, way),
-    plain = const Way::Plain as u8,
-    selected = const Way::Selected as u8,
+    path = const offset_of!(Thread, path),
+    plain = const RecordPath::Plain as u8,
+    selected = const RecordPath::Selected as u8,
     is_late = const offset_of!(Thread, selected.is_late),
-    recorded = const offset_of!(Thread, selected.state) + offset_of!(State, recorded),
-    time = const offset_of!(Thread, selected.state) + offset_of!(State, time),
+    recorded = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, recorded),
+    time = const offset_of!(Thread, selected.now) + offset_of!(SelectionCell, time),
     extras = const offset_of!(Thread, selected.extras),
     extra = const size_of::<Extra>(),
     clock = const offset_of!(Extra, clock),
     flags = const offset_of!(Extra, flags),
-    simple = const full::SIMPLE,
-    written = const full::WRITTEN,
+    simple = const selective::SIMPLE,
+    written = const selective::WRITTEN,
     writing = const offset_of!(Thread, writing),
     pos = const offset_of!(Thread, pos),
-    end = const offset_of!(Thread, kept),
+    end = const offset_of!(Thread, not_in_children),
     depth = const offset_of!(Thread, depth),
     frames = const size_of::<Thread>(),
 );
-
-unsafe extern "C" {
-    #[link_name = "tracemill_calls_returned"]
-    pub(crate) fn returned();
-}
 
 macro_rules! unwinding {
     ($($name:ident $number:literal)*) => {$(
@@ -588,7 +550,7 @@ macro_rules! unwinding {
                 "pop rsi",
                 "pop rdi",
                 "jmp rax",
-                prepare = sym super::unwind::prepare,
+                prepare = sym crate::unwind::prepare,
             )
         }
     )*};

@@ -166,22 +166,6 @@ pub(crate) fn now() -> u64 {
     if HAS_COUNTER.load(Ordering::Relaxed) == 1 { unsafe { core::arch::x86_64::_rdtsc() } } else { clock_ns(1) }
 }
 
-/// A thread's data, its state, and the environments that were left to it; the last word is free.
-#[inline(always)]
-pub(crate) fn local() -> *mut [usize; 4] {
-    let place: usize;
-    // SAFETY: the symbol is this library's, of 32 bytes for each thread; only its address is computed.
-    unsafe {
-        asm!(
-            "mov {place}, qword ptr [rip + tracemill_calls_thread@GOTTPOFF]",
-            "add {place}, qword ptr fs:[0]",
-            place = out(reg) place,
-            options(nostack, readonly),
-        );
-    }
-    place as *mut [usize; 4]
-}
-
 /// Replaces `old` in a number that only signal handlers of this thread change meanwhile: no lock prefix.
 #[inline(always)]
 pub(crate) fn replace(number: &AtomicUsize, old: usize, new: usize) -> bool {

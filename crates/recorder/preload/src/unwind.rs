@@ -3,8 +3,9 @@
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use crate::same_thread::SameThread;
 use crate::system;
-use crate::thread::{self, Thread};
+use crate::thread::{Hook, Thread, current};
 
 /// The functions that stand before those of the program's libraries, in the order of their numbers.
 const NAMES: [&CStr; 7] = [
@@ -23,22 +24,73 @@ static REAL: [AtomicPtr<c_void>; 7] = [const { AtomicPtr::new(std::ptr::null_mut
 
 /// Makes the stack one that function `number` can read, and gives its address. `stack` is where its return address stands.
 pub(crate) unsafe extern "C" fn prepare(stack: usize, number: usize) -> *mut c_void {
-    // SAFETY: the stub gives its own stack and the number of a name; what `dlsym` finds has that name.
-    system::keeping_errno(|| unsafe {
-        match thread::current() {
-            Some(thread) if number == CATCH => thread.with_room(Thread::take_again, stack),
-            Some(thread) => thread.with_room(Thread::put_back, stack),
+    system::keeping_errno(|| {
+        match current() {
+            Some(thread) if number == CATCH => thread.with_room(|| thread.take_again(stack)),
+            Some(thread) => thread.with_room(|| thread.put_back(stack)),
             None => {}
         }
         let known = REAL[number].load(Ordering::Relaxed);
         if !known.is_null() {
             return known;
         }
-        let real = system::dlsym(system::RTLD_NEXT, NAMES[number].as_ptr());
+        // SAFETY: the name is a whole text.
+        let real = unsafe { system::dlsym(system::RTLD_NEXT, NAMES[number].as_ptr()) };
         if real.is_null() {
             std::process::abort();
         }
         REAL[number].store(real, Ordering::Relaxed);
         real
     })
+}
+
+impl Thread {
+    /// Puts all return addresses back, for an unwinder that looks at them. Frames that are dead by now are forgotten: what
+    /// stands in their places belongs to others. `false` when there is no room for their ends.
+    fn put_back(&self, stack: usize) -> bool {
+        if !self.close_dead_above(stack) {
+            return false;
+        }
+        if self.is_put_back.get() {
+            return true;
+        }
+        self.is_put_back.set(true);
+        for frame in self.returning().rev() {
+            // SAFETY: dead frames were dropped.
+            unsafe { frame.put_back() };
+        }
+        true
+    }
+
+    /// Replaces return addresses again, those of frames above `stack`. `false` when there is no room for the ends of others.
+    pub(crate) fn take_again(&self, stack: usize) -> bool {
+        if !self.close_dead_above(stack) {
+            return false;
+        }
+        if !self.is_put_back.get() {
+            return true;
+        }
+        self.is_put_back.set(false);
+        for frame in self.returning() {
+            // SAFETY: dead frames were dropped.
+            unsafe { frame.take_again() };
+        }
+        true
+    }
+
+    fn close_dead_above(&self, stack: usize) -> bool {
+        // SAFETY: nothing is read there.
+        unsafe { self.close_dead(stack, Hook::Instrumented) }
+    }
+
+    /// Does something that needs room, and makes that. Where records are dropped, the ends of calls are not recorded.
+    fn with_room(&self, work: impl Fn() -> bool) {
+        while !work() {
+            if !self.next_slot() {
+                self.lose(1);
+                self.while_busy(work);
+                return;
+            }
+        }
+    }
 }

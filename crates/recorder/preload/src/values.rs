@@ -5,7 +5,7 @@
 
 use std::arch::asm;
 
-use crate::stubs::Saved;
+use crate::saved::Saved;
 use crate::table::{self, Value};
 
 /// Bytes of the values of a call, at most.

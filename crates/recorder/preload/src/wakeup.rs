@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::layout;
 use crate::system::{self, Text};
 
-static BELL: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
+static WORDS: AtomicPtr<u8> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Finds the bell in the folder of rings.
+/// Finds the file of words in the folder of rings.
 pub(crate) unsafe fn find(rings: &[u8]) {
     let name = Text::new().add(rings).add(b"/").add(layout::BELL.as_bytes());
     // SAFETY: the name is a whole text; a file of the recorder of this length is mapped.
@@ -23,13 +23,13 @@ pub(crate) unsafe fn find(rings: &[u8]) {
         let base = system::mmap(std::ptr::null_mut(), layout::BELL_LEN, protection, system::MAP_SHARED, file, 0);
         system::close(file);
         if base as isize != -1 {
-            BELL.store(base.cast(), Ordering::Release);
+            WORDS.store(base.cast(), Ordering::Release);
         }
     }
 }
 
 fn word(at: usize) -> Option<&'static AtomicU32> {
-    let base = BELL.load(Ordering::Acquire);
+    let base = WORDS.load(Ordering::Acquire);
     // SAFETY: the mapping is as long as the constants say, and stays.
     (!base.is_null()).then(|| unsafe { AtomicU32::from_ptr(base.add(at).cast()) })
 }
@@ -57,7 +57,7 @@ pub(crate) fn count_patch(is_patched: bool) {
 }
 
 fn count(at: usize) {
-    let base = BELL.load(Ordering::Acquire);
+    let base = WORDS.load(Ordering::Acquire);
     if !base.is_null() {
         // SAFETY: as in `word`.
         unsafe { AtomicU64::from_ptr(base.add(at).cast()) }.fetch_add(1, Ordering::Relaxed);
@@ -72,7 +72,7 @@ pub(crate) fn tell_depth() {
 }
 
 /// Has the recorder look at once.
-pub(crate) fn ring() {
+pub(crate) fn wake_recorder() {
     let (Some(rung), Some(sleeps)) = (word(layout::RUNG), word(layout::SLEEPS)) else { return };
     rung.fetch_add(1, Ordering::SeqCst);
     if sleeps.load(Ordering::SeqCst) != 0 {

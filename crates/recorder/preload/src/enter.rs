@@ -1,0 +1,145 @@
+//! The beginnings of calls.
+
+use crate::local::{State, local};
+use crate::record::{Kind, RECORD};
+use crate::same_thread::SameThread;
+use crate::saved::Saved;
+use crate::settings::{self, SETTINGS};
+use crate::thread::{Call, Hook, Thread, current};
+use crate::{lifetime, selective, system, wakeup};
+
+/// A function was entered: where its return address stands, and an address in it. Not 0 when the slow path is needed.
+pub(crate) unsafe extern "C" fn entry(saved: &Saved) -> usize {
+    let call = Call { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    // SAFETY: the stub's caller is a function that has just begun, and its return address stands there.
+    usize::from(unsafe { !enter(call) })
+}
+
+/// As [`entry`], after vector registers were put aside.
+pub(crate) unsafe extern "C" fn slow_entry(saved: &Saved) -> usize {
+    let call = Call { place: saved.place, address: saved.address, hook: Hook::Returns, saved: Some(saved) };
+    // SAFETY: as in `entry`.
+    unsafe { slow_enter(call) };
+    0
+}
+
+/// A function built with `-finstrument-functions` was entered.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cyg_profile_func_enter(function: usize, _call_site: usize) {
+    let here = 0_usize;
+    let place = &raw const here as usize;
+    let call = Call { place, address: function, hook: Hook::Instrumented, saved: None };
+    // SAFETY: the place is on this stack.
+    unsafe {
+        if !enter(call) {
+            slow_enter(call);
+        }
+    }
+}
+
+/// Begins a call. `false` when the slow path is needed: the thread begins, or there is no room.
+///
+/// # Safety
+/// The call is live: its place, and with [`Hook::Returns`] its return address, can be read and replaced.
+#[inline(always)]
+unsafe fn enter(call: Call<'_>) -> bool {
+    let Some(thread) = current() else { return enter_unrecorded() };
+    if thread.busy.get() != 0 {
+        count_unrecorded(thread);
+        return true;
+    }
+    let is_guessed = thread.is_selective && call.hook == Hook::Returns && SETTINGS.guesses.get();
+    let call = if is_guessed { Call { hook: Hook::Guessed, ..call } } else { call };
+    // SAFETY: the caller's.
+    unsafe {
+        if thread.is_put_back.get() && !thread.take_again(call.place) {
+            return false;
+        }
+        // A new frame below what is left, or one that stands where a dead one stood.
+        if !thread.close_dead(call.place, call.hook) {
+            return false;
+        }
+        if thread.depth.get() >= thread.limit.get() {
+            enter_beyond(thread, call);
+            return true;
+        }
+        if thread.is_selective { selective::enter(thread, call) } else { enter_plainly(thread, call) }
+    }
+}
+
+/// A call of a thread that has no data. `false` when it gets some now.
+fn enter_unrecorded() -> bool {
+    match local().state() {
+        State::New => !settings::is_on(),
+        State::Off => true,
+        State::Ringless => {
+            wakeup::count_call();
+            true
+        }
+        State::Strict => {
+            wakeup::count_strict_call();
+            true
+        }
+    }
+}
+
+/// A call while the thread is busy: for ever, or for a moment.
+fn count_unrecorded(thread: &Thread) {
+    if thread.is_strict.get() {
+        wakeup::count_strict_call();
+    } else if thread.is_ringless.get() {
+        wakeup::count_call();
+    }
+}
+
+/// A call that is deeper than what is recorded.
+fn enter_beyond(thread: &Thread, call: Call<'_>) {
+    if thread.tells_depth.get() && (!thread.is_selective || selective::would_record(thread, call.address)) {
+        thread.tells_depth.set(false);
+        wakeup::tell_depth();
+    }
+    if call.hook == Hook::Instrumented {
+        // Its end is told as well.
+        thread.over.change(|over| over + 1);
+    }
+}
+
+/// A call where all are recorded alike. `false` when there is no room.
+///
+/// # Safety
+/// As for [`enter`].
+#[inline(always)]
+unsafe fn enter_plainly(thread: &Thread, call: Call<'_>) -> bool {
+    if !thread.has_room(RECORD) {
+        return false;
+    }
+    let depth = thread.depth.get();
+    // SAFETY: the caller's; the depth is below the limit.
+    unsafe { thread.push(call) };
+    if !thread.record(Kind::Entry, depth, call.address) {
+        // A handler took the last place.
+        thread.lose(1);
+    }
+    true
+}
+
+/// Begins a call after vector registers were put aside: first the thread, or the next slot.
+///
+/// # Safety
+/// As for [`enter`].
+unsafe fn slow_enter(call: Call<'_>) {
+    system::keeping_errno(|| {
+        // SAFETY: the caller's.
+        while unsafe { !enter(call) } {
+            let Some(thread) = current() else {
+                lifetime::begin();
+                continue;
+            };
+            if !thread.next_slot() {
+                // Neither its entry nor its exit are recorded.
+                thread.lose(2);
+                break;
+            }
+        }
+    });
+}
