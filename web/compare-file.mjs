@@ -16,13 +16,23 @@ const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-file-'));
 try {
   const out = path.join(scratch, 'answers.mjs');
   await build({
-    stdin: { contents: "export { unpack } from './src/api/pack'; export { Answers } from './src/api/inside-answers';", resolveDir: here },
-    bundle: true, format: 'esm', platform: 'node', target: 'node20', outfile: out, logLevel: 'warning',
+    stdin: {
+      contents: "export { unpack } from './src/api/pack'; export { Answers } from './src/api/inside-answers';",
+      resolveDir: here,
+    },
+    bundle: true,
+    format: 'esm',
+    platform: 'node',
+    target: 'node20',
+    outfile: out,
+    logLevel: 'warning',
   });
   const { unpack, Answers } = await import(out);
   for (const trace of traces) {
     const file = path.join(scratch, 'page.html');
-    const { status } = spawnSync(bin, ['convert', '--to', 'html', '-o', file, '--force', '--quiet', trace], { stdio: ['ignore', 'ignore', 'inherit'] });
+    const { status } = spawnSync(bin, ['convert', '--to', 'html', '-o', file, '--force', '--quiet', trace], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     // 3: what is damaged is told, and the rest is there.
     assert.ok(status === 0 || status === 3, `${trace} cannot be converted: status ${status}`);
     const data = /<script type="text\/plain" id="data">([^<]*)<\/script>/.exec(fs.readFileSync(file, 'utf8'))[1];
@@ -30,18 +40,30 @@ try {
     const server = await view(trace);
     try {
       console.log(`${trace}: ${await compared(inside, server)} answers are the same`);
-    } finally { server.end(); }
+    } finally {
+      server.end();
+    }
   }
-} finally { fs.rmSync(scratch, { recursive: true, force: true }); }
+} finally {
+  fs.rmSync(scratch, { recursive: true, force: true });
+}
 
 async function view(trace) {
   const child = spawn(bin, ['view', '--no-open', trace], { stdio: ['ignore', 'pipe', 'inherit'] });
-  const url = await new Promise((resolve) => child.stdout.once('data', (text) => resolve(new URL(String(text).trim()))));
+  const url = await new Promise((resolve) =>
+    child.stdout.once('data', (text) => resolve(new URL(String(text).trim()))),
+  );
   const token = url.hash.slice('#token='.length);
   const get = async (question, query = {}) => {
-    const params = new URLSearchParams(Object.entries(query).filter(([, value]) => value !== null).map(([key, value]) => [key, String(value)]));
+    const params = new URLSearchParams(
+      Object.entries(query)
+        .filter(([, value]) => value !== null)
+        .map(([key, value]) => [key, String(value)]),
+    );
     for (;;) {
-      const answer = await fetch(`${url.origin}/api/${question}?${params}`, { headers: { Authorization: `Bearer ${token}` } });
+      const answer = await fetch(`${url.origin}/api/${question}?${params}`, {
+        headers: { Authorization: `Bearer ${token}` },
+      });
       if (answer.ok) return answer.json();
       if (answer.status !== 503) return { status: answer.status };
       await new Promise((resolve) => setTimeout(resolve, 50));
@@ -53,13 +75,26 @@ async function view(trace) {
 
 async function compared(inside, server) {
   let count = 0;
-  const without = (...keys) => (answer) => Object.fromEntries(Object.entries(answer).filter(([key]) => !keys.includes(key)));
+  const without =
+    (...keys) =>
+    (answer) =>
+      Object.fromEntries(Object.entries(answer).filter(([key]) => !keys.includes(key)));
   const same = async (question, query, shape = (answer) => answer) => {
     let own;
-    try { own = JSON.parse(JSON.stringify(inside.get(question, query))); } catch (e) { own = { status: e.status ?? String(e) }; }
+    try {
+      own = JSON.parse(JSON.stringify(inside.get(question, query)));
+    } catch (e) {
+      own = { status: e.status ?? String(e) };
+    }
     const theirs = await server.get(question, query);
     const plain = without('generation');
-    assert.deepEqual(plain(shape(own)), plain(shape(theirs)), `${question} ${Object.entries(query).map(([key, value]) => `${key}=${value}`).join(' ')}`);
+    assert.deepEqual(
+      plain(shape(own)),
+      plain(shape(theirs)),
+      `${question} ${Object.entries(query)
+        .map(([key, value]) => `${key}=${value}`)
+        .join(' ')}`,
+    );
     count++;
     return theirs;
   };
@@ -73,24 +108,38 @@ async function compared(inside, server) {
 
   // Which of several names with as many events is shown is not told.
   // Neither is the order of slices in one bucket.
-  const tiles = (answer) => (answer.status ? answer : {
-    tracks: answer.tracks.map((track) => {
-      if (!track.len) return { ...track, name: null };
-      const { at, len, depth, name, n, busy, ...rest } = track;
-      return { ...rest, slices: at.map((_, i) => [at[i], depth[i], len[i], n[i], busy[i], answer.names[name[i]]].join(' ')).sort() };
-    }),
-  });
+  const tiles = (answer) =>
+    answer.status
+      ? answer
+      : {
+          tracks: answer.tracks.map((track) => {
+            if (!track.len) return { ...track, name: null };
+            const { at, len, depth, name, n, busy, ...rest } = track;
+            return {
+              ...rest,
+              slices: at
+                .map((_, i) => [at[i], depth[i], len[i], n[i], busy[i], answer.names[name[i]]].join(' '))
+                .sort(),
+            };
+          }),
+        };
   const ids = tracks.map((track) => track.id);
   for (let level = 0; level <= 40; level += 3) {
     const size = 1n << BigInt(level + 10);
     for (const at of [0n, span / 3n, span / 2n, span]) {
       const tile = (begin - origin + at) / size;
       if (tile < 0n) continue;
-      for (let i = 0; i < ids.length; i += 64) await same('tiles', { tracks: ids.slice(i, i + 64).join(','), level, from: tile, to: tile + 1n, exact: 1 }, tiles);
+      for (let i = 0; i < ids.length; i += 64)
+        await same(
+          'tiles',
+          { tracks: ids.slice(i, i + 64).join(','), level, from: tile, to: tile + 1n, exact: 1 },
+          tiles,
+        );
     }
   }
   const events = session.events;
-  for (const from of [0, 1, Math.floor(events / 2), Math.max(events - 40, 0), events, events + 5]) await same('events', { from, limit: 60, json: 1 });
+  for (const from of [0, 1, Math.floor(events / 2), Math.max(events - 40, 0), events, events + 5])
+    await same('events', { from, limit: 60, json: 1 });
   for (const at of [begin - 1n, begin, begin + span / 2n, end, end + 1n]) await same('events', { at, limit: 3 });
   for (let i = 0; i < 25; i++) {
     const event = Math.floor((i * events) / 25);
@@ -98,8 +147,21 @@ async function compared(inside, server) {
     await same(`event/${event}`, {}, without('place', 'call'));
   }
   await same(`event/${events}`, {});
-  const ranges = [[null, null], [begin, begin], [begin + span / 4n, begin + span / 2n], [begin + span / 2n, null], [begin - 10n, end + 10n]];
-  const lists = [null, tracks[0]?.id ?? null, ...tracks.filter((track) => ['events', 'calls'].includes(track.kind)).slice(0, 4).map((track) => track.id)];
+  const ranges = [
+    [null, null],
+    [begin, begin],
+    [begin + span / 4n, begin + span / 2n],
+    [begin + span / 2n, null],
+    [begin - 10n, end + 10n],
+  ];
+  const lists = [
+    null,
+    tracks[0]?.id ?? null,
+    ...tracks
+      .filter((track) => ['events', 'calls'].includes(track.kind))
+      .slice(0, 4)
+      .map((track) => track.id),
+  ];
   for (const [from, to] of ranges) {
     for (const list of lists) {
       const query = { begin: from, end: to, tracks: list };
@@ -118,12 +180,20 @@ async function compared(inside, server) {
   // In values: a word of the event in the middle, from both ends.
   const [middle] = (await server.get('events', { from: Math.floor(events / 2), limit: 1 })).rows;
   const word = /[A-Za-z]{4,}/.exec(middle?.text ?? '')?.[0];
-  if (word) for (const [from, direction] of [[-1, 'next'], [events, 'previous']]) await same('search', { q: word, from, direction, fields: 1 });
+  if (word)
+    for (const [from, direction] of [
+      [-1, 'next'],
+      [events, 'previous'],
+    ])
+      await same('search', { q: word, from, direction, fields: 1 });
   for (const track of tracks.filter((one) => one.kind !== 'group').slice(0, 30)) {
     for (const direction of ['next', 'previous', 'nearest']) {
-      for (const at of [begin - 5n, begin, begin + span / 3n, begin + (2n * span) / 3n, end, end + 5n]) await same('locate', { track: track.id, at, direction });
+      for (const at of [begin - 5n, begin, begin + span / 3n, begin + (2n * span) / 3n, end, end + 5n])
+        await same('locate', { track: track.id, at, direction });
     }
-    if (track.kind === 'calls') for (const call of [0, 1, Math.floor(track.calls / 2), track.calls - 1, track.calls]) await same(`call/${track.id}/${call}`, {}, without('args', 'retval'));
+    if (track.kind === 'calls')
+      for (const call of [0, 1, Math.floor(track.calls / 2), track.calls - 1, track.calls])
+        await same(`call/${track.id}/${call}`, {}, without('args', 'retval'));
   }
   return count;
 }

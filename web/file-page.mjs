@@ -12,7 +12,10 @@ import path from 'node:path';
 import { createRequire } from 'node:module';
 
 const words = process.argv.slice(2);
-const option = (name) => { const at = words.indexOf(`--${name}`); return at < 0 ? null : words.splice(at, 2)[1]; };
+const option = (name) => {
+  const at = words.indexOf(`--${name}`);
+  return at < 0 ? null : words.splice(at, 2)[1];
+};
 const [bin, modules, chromiumPath] = [option('bin'), option('modules'), option('chromium') ?? '/usr/bin/chromium'];
 const require = createRequire(path.join(path.resolve(modules), 'index.js'));
 const { chromium } = require('playwright-core');
@@ -23,7 +26,9 @@ const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--
 try {
   for (const trace of words) {
     const file = path.join(scratch, 'page.html');
-    const { status } = spawnSync(bin, ['convert', '--to', 'html', '--force', '--quiet', '-o', file, trace], { stdio: ['ignore', 'ignore', 'inherit'] });
+    const { status } = spawnSync(bin, ['convert', '--to', 'html', '--force', '--quiet', '-o', file, trace], {
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     assert.ok(status === 0 || status === 3, `${trace} cannot be converted`);
     await look(trace, file);
     console.log(`${trace}: as it should be, ${fs.statSync(file).size} bytes`);
@@ -37,18 +42,28 @@ async function look(trace, file) {
   // The checker is put into the page; scripts of others are what its policy forbids, which is tested below.
   const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, bypassCSP: true });
   const page = await context.newPage();
-  const asked = [], said = [];
-  page.on('request', (request) => { if (!/^blob:/.test(request.url())) asked.push(request.url()); });
+  const asked = [],
+    said = [];
+  page.on('request', (request) => {
+    if (!/^blob:/.test(request.url())) asked.push(request.url());
+  });
   page.on('console', (message) => said.push(message.text()));
   page.on('pageerror', (error) => said.push(error.message));
   const at = (id) => page.locator(`[data-testid=${id}]`);
-  const settled = () => page.waitForFunction(() => {
-    const app = document.querySelector('[data-testid=app]');
-    return app && app.dataset.busy === '0' && ['ready', 'empty'].includes(app.dataset.state);
-  }, null, { timeout: 20_000 });
+  const settled = () =>
+    page.waitForFunction(
+      () => {
+        const app = document.querySelector('[data-testid=app]');
+        return app && app.dataset.busy === '0' && ['ready', 'empty'].includes(app.dataset.state);
+      },
+      null,
+      { timeout: 20_000 },
+    );
   await page.goto(`file://${file}`);
   await settled();
-  const events = Number(await page.evaluate(() => document.querySelector('[data-testid=events]')?.getAttribute('aria-rowcount'))) - 1;
+  const events =
+    Number(await page.evaluate(() => document.querySelector('[data-testid=events]')?.getAttribute('aria-rowcount'))) -
+    1;
   if (events > 0) {
     await at('event-row').first().click();
     await page.waitForFunction(() => document.querySelector('[data-testid=details]')?.dataset.event === '0');
@@ -64,15 +79,18 @@ async function look(trace, file) {
     await page.goto(`file://${file}#sel=${begin}..${end}&tab=selection`);
     await settled();
     await page.waitForFunction(() => Number(document.querySelector('[data-testid=selection]')?.dataset.events) > 0);
-    assert.ok(await at('name-row').count() > 0, `${trace}: the selection names nothing`);
+    assert.ok((await at('name-row').count()) > 0, `${trace}: the selection names nothing`);
     await at('filter').fill('cpu == 0');
     await at('filter').press('Enter');
     await at('filter-error').waitFor();
     assert.match(await at('filter-error').textContent(), /tracemill view/);
     await at('filter').press('Escape');
-    if (await at('tab-flame').count() > 0) {
+    if ((await at('tab-flame').count()) > 0) {
       await at('tab-flame').click();
-      await page.locator('[data-testid=flame-frame], [data-testid=flame] canvas').first().waitFor({ state: 'attached' });
+      await page
+        .locator('[data-testid=flame-frame], [data-testid=flame] canvas')
+        .first()
+        .waitFor({ state: 'attached' });
     }
   }
   await settled();
@@ -82,7 +100,11 @@ async function look(trace, file) {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
     await settled();
     const { violations } = await page.evaluate(() => globalThis.axe.run());
-    assert.deepEqual(violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 120)).join(' | ')}`), [], `${trace}: axe, ${colorScheme}`);
+    assert.deepEqual(
+      violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.html.slice(0, 120)).join(' | ')}`),
+      [],
+      `${trace}: axe, ${colorScheme}`,
+    );
   }
   assert.deepEqual(said, [], `${trace}: on the console`);
   assert.deepEqual([...new Set(asked.map((url) => url.split('#')[0]))], [`file://${file}`], `${trace}: asked for`);
@@ -91,7 +113,9 @@ async function look(trace, file) {
   const strict = await browser.newContext();
   const other = await strict.newPage();
   const noticed = [];
-  other.on('request', (request) => { if (!/^blob:/.test(request.url())) noticed.push(`request ${request.url()}`); });
+  other.on('request', (request) => {
+    if (!/^blob:/.test(request.url())) noticed.push(`request ${request.url()}`);
+  });
   other.on('console', (message) => noticed.push(message.text()));
   other.on('pageerror', (error) => noticed.push(error.message));
   await other.goto(`file://${file}`);

@@ -11,36 +11,88 @@ import path from 'node:path';
 
 const root = path.join(path.dirname(new URL(import.meta.url).pathname), '..');
 const words = process.argv.slice(2);
-const option = (name) => { const at = words.indexOf(`--${name}`); return at < 0 ? null : words.splice(at, 2)[1]; };
-const [bin, modules, chromiumPath] = [path.resolve(option('bin')), option('modules'), option('chromium') ?? '/usr/bin/chromium'];
+const option = (name) => {
+  const at = words.indexOf(`--${name}`);
+  return at < 0 ? null : words.splice(at, 2)[1];
+};
+const [bin, modules, chromiumPath] = [
+  path.resolve(option('bin')),
+  option('modules'),
+  option('chromium') ?? '/usr/bin/chromium',
+];
 const require = createRequire(path.join(path.resolve(modules), 'index.js'));
 const { chromium } = require('playwright-core');
 const axe = fs.readFileSync(require.resolve('axe-core/axe.min.js'), 'utf8');
 
 const id = (name) => `[data-testid="${name}"]`;
-const settled = (page, state = 'ready') => page.waitForSelector(`${id('app')}[data-state="${state}"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
+const settled = (page, state = 'ready') =>
+  page.waitForSelector(`${id('app')}[data-state="${state}"][data-busy="0"]`, { state: 'attached', timeout: 30_000 });
 /** Waits as long by the page's own timers: those that it set before are through then, on a slow machine too. */
-const pause = (page, ms) => page.evaluate((t) => new Promise((resolve) => { setTimeout(resolve, t); }), ms);
-const rest = async (page, state) => { await pause(page, 60); await settled(page, state); };
-const hash = async (page, key) => { await pause(page, 400); const part = new URL(page.url()).hash.slice(1).split('&').find((p) => p.startsWith(`${key}=`)); return part === undefined ? null : decodeURIComponent(part.slice(key.length + 1)); };
+const pause = (page, ms) =>
+  page.evaluate(
+    (t) =>
+      new Promise((resolve) => {
+        setTimeout(resolve, t);
+      }),
+    ms,
+  );
+const rest = async (page, state) => {
+  await pause(page, 60);
+  await settled(page, state);
+};
+const hash = async (page, key) => {
+  await pause(page, 400);
+  const part = new URL(page.url()).hash
+    .slice(1)
+    .split('&')
+    .find((p) => p.startsWith(`${key}=`));
+  return part === undefined ? null : decodeURIComponent(part.slice(key.length + 1));
+};
 const view = (page) => page.$eval(id('timeline'), (t) => [BigInt(t.dataset.begin), BigInt(t.dataset.end)].map(String));
 const chosen = (page) => page.locator(id('details')).getAttribute('data-event');
 
 async function serve(traces) {
-  const child = spawn(bin, ['view', ...traces, '--no-open', '--no-cache'], { cwd: root, stdio: ['ignore', 'pipe', 'inherit'] });
-  const address = await new Promise((resolve) => { let text = ''; child.stdout.on('data', (d) => { text += d; if (text.includes('\n')) resolve(text.trim()); }); });
-  return { child, address, end: () => new Promise((resolve) => { child.on('exit', resolve); child.kill('SIGINT'); }) };
+  const child = spawn(bin, ['view', ...traces, '--no-open', '--no-cache'], {
+    cwd: root,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const address = await new Promise((resolve) => {
+    let text = '';
+    child.stdout.on('data', (d) => {
+      text += d;
+      if (text.includes('\n')) resolve(text.trim());
+    });
+  });
+  return {
+    child,
+    address,
+    end: () =>
+      new Promise((resolve) => {
+        child.on('exit', resolve);
+        child.kill('SIGINT');
+      }),
+  };
 }
 
 /** Opens a page when all is counted; nothing may be said on its console, but what a test expects. */
 async function open(server, link = '', more = {}) {
-  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, reducedMotion: 'reduce', permissions: ['clipboard-read', 'clipboard-write'], bypassCSP: false, ...more });
+  const context = await browser.newContext({
+    viewport: { width: 1440, height: 900 },
+    reducedMotion: 'reduce',
+    permissions: ['clipboard-read', 'clipboard-write'],
+    bypassCSP: false,
+    ...more,
+  });
   const page = await context.newPage();
   page.said = [];
-  page.on('console', (m) => { if (m.type() === 'error' || m.type() === 'warning') page.said.push(m.text()); });
+  page.on('console', (m) => {
+    if (m.type() === 'error' || m.type() === 'warning') page.said.push(m.text());
+  });
   page.on('pageerror', (e) => page.said.push(`exception: ${e.message}`));
   await page.goto(`${server.address}${link ? `&${link}` : ''}`);
-  await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''), null, { timeout: 30_000 });
+  await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''), null, {
+    timeout: 30_000,
+  });
   await rest(page, 'ready');
   return page;
 }
@@ -48,8 +100,16 @@ async function open(server, link = '', more = {}) {
 async function noViolation(page, what) {
   await page.evaluate(axe);
   const found = await page.evaluate(async () => {
-    const r = await window.axe.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] });
-    return r.violations.map((v) => `${v.id}: ${v.help}; ${v.nodes.slice(0, 3).map((n) => n.target.join(' ')).join(' | ')}`);
+    const r = await window.axe.run(document, {
+      runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'],
+    });
+    return r.violations.map(
+      (v) =>
+        `${v.id}: ${v.help}; ${v.nodes
+          .slice(0, 3)
+          .map((n) => n.target.join(' '))
+          .join(' | ')}`,
+    );
   });
   assert.deepEqual(found, [], `axe, ${what}`);
 }
@@ -58,7 +118,10 @@ const tests = [];
 const test = (name, traces, link, run, more) => tests.push({ name, traces, link, run, more });
 const MILL = ['demo/traces/mill'];
 
-const bars = (page) => page.$$eval('.bars [role=option]', (list) => list.map((o) => Number(/^[\d\u202f]+/.exec(o.textContent)[0].replace(/\D/g, ''))));
+const bars = (page) =>
+  page.$$eval('.bars [role=option]', (list) =>
+    list.map((o) => Number(/^[\d\u202f]+/.exec(o.textContent)[0].replace(/\D/g, ''))),
+  );
 const filteredEvents = async (page) => Number(await page.locator(id('events')).getAttribute('aria-rowcount')) - 1;
 
 test('bars and boxes of points are filters', MILL, 'tab=selection', async (page) => {
@@ -66,8 +129,14 @@ test('bars and boxes of points are filters', MILL, 'tab=selection', async (page)
   await page.locator('.bars[role=listbox]').waitFor();
   await rest(page);
   const counts = await bars(page);
-  const names = Number((await page.locator(`${id('name-row')}[data-name="mill:stage"] [data-column=events]`).getAttribute('data-value')));
-  assert.equal(counts.reduce((a, b) => a + b, 0), names - 1, 'a gap between each event and the next');
+  const names = Number(
+    await page.locator(`${id('name-row')}[data-name="mill:stage"] [data-column=events]`).getAttribute('data-value'),
+  );
+  assert.equal(
+    counts.reduce((a, b) => a + b, 0),
+    names - 1,
+    'a gap between each event and the next',
+  );
   const widest = counts.indexOf(Math.max(...counts));
   const box = await page.locator('.bars[role=listbox]').boundingBox();
   const bar = Math.min(28, box.width / counts.length);
@@ -94,20 +163,34 @@ test('bars and boxes of points are filters', MILL, 'tab=selection', async (page)
   assert.equal(await filteredEvents(page), curves, 'a box around all points');
 });
 
-test('durations of calls: bars hold all of them, and one is a filter', ['demo/calls/tasting'], 'tab=calls', async (page) => {
-  await page.locator(`${id('call-row')}[data-name="usleep"]`).click();
-  await page.locator(id('tab-selection')).click();
-  await page.locator('.bars[role=listbox]').waitFor();
-  await rest(page);
-  const counts = await bars(page);
-  const whole = Number(await page.locator(`${id('call-row')}[data-name="usleep"] [data-column=calls]`).first().getAttribute('data-value'));
-  assert.equal(counts.reduce((a, b) => a + b, 0), whole, 'each call is in a bar');
-  await page.locator('.bars[role=listbox]').focus();
-  await page.keyboard.press('Home');
-  await page.keyboard.press('Enter');
-  await rest(page);
-  assert.match(await page.locator(id('filter')).inputValue(), /^ns (in|==)/);
-});
+test(
+  'durations of calls: bars hold all of them, and one is a filter',
+  ['demo/calls/tasting'],
+  'tab=calls',
+  async (page) => {
+    await page.locator(`${id('call-row')}[data-name="usleep"]`).click();
+    await page.locator(id('tab-selection')).click();
+    await page.locator('.bars[role=listbox]').waitFor();
+    await rest(page);
+    const counts = await bars(page);
+    const whole = Number(
+      await page
+        .locator(`${id('call-row')}[data-name="usleep"] [data-column=calls]`)
+        .first()
+        .getAttribute('data-value'),
+    );
+    assert.equal(
+      counts.reduce((a, b) => a + b, 0),
+      whole,
+      'each call is in a bar',
+    );
+    await page.locator('.bars[role=listbox]').focus();
+    await page.keyboard.press('Home');
+    await page.keyboard.press('Enter');
+    await rest(page);
+    assert.match(await page.locator(id('filter')).inputValue(), /^ns (in|==)/);
+  },
+);
 
 /** A copy of a trace in which a part of a file cannot be read. */
 const broken = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-broken-'));
@@ -121,11 +204,16 @@ fs.cpSync(path.join(root, MILL[0]), broken, { recursive: true });
 process.on('exit', () => fs.rmSync(broken, { recursive: true, force: true }));
 
 test('damage stands on its track, and in its words', [broken], '', async (page) => {
-  const words = await page.$$eval(`${id('track')}[data-kind=events] [role=gridcell]`, (cells) => cells.map((c) => c.textContent));
+  const words = await page.$$eval(`${id('track')}[data-kind=events] [role=gridcell]`, (cells) =>
+    cells.map((c) => c.textContent),
+  );
   assert.equal(words.filter((w) => /\d places? damaged/.test(w)).length, 1, words.join(' | '));
   assert.match(await page.locator('.stat').innerText(), /damaged/);
   await page.locator(id('tab-problems')).click();
-  await page.getByRole('button', { name: /^Show the damage/ }).first().click();
+  await page
+    .getByRole('button', { name: /^Show the damage/ })
+    .first()
+    .click();
   await rest(page);
 });
 
@@ -133,9 +221,18 @@ test('the table as CSV has every row', MILL, '', async (page, server) => {
   const download = page.waitForEvent('download');
   await page.locator('button', { hasText: 'Export' }).click();
   await page.getByRole('menuitem', { name: 'Table of events, CSV' }).click();
-  const lines = fs.readFileSync(await (await download).path(), 'utf8').trimEnd().split('\n');
+  const lines = fs
+    .readFileSync(await (await download).path(), 'utf8')
+    .trimEnd()
+    .split('\n');
   assert.equal(lines[0], 'event,ns,since,name,cpu,trace,track,text');
-  const printed = execFileSync(bin, ['print', '--format', 'jsonl', ...MILL], { cwd: root, maxBuffer: 1 << 28, encoding: 'utf8' }).trimEnd().split('\n');
+  const printed = execFileSync(bin, ['print', '--format', 'jsonl', ...MILL], {
+    cwd: root,
+    maxBuffer: 1 << 28,
+    encoding: 'utf8',
+  })
+    .trimEnd()
+    .split('\n');
   assert.equal(lines.length - 1, printed.length);
   for (const [i, line] of printed.entries()) {
     const { ns, name } = /"ns":"?(?<ns>\d+)"?.*?"name":"(?<name>[^"]*)"/.exec(line).groups;
@@ -204,7 +301,12 @@ test('a command that is copied prints what is selected', MILL, 'tab=selection', 
   const tracks = await page.$$eval(`${id('track')}[data-kind=events]`, (list) => list.map((r) => r.dataset.track));
   const [begin] = await view(page);
   const at = (ms) => String(BigInt(begin) + BigInt(ms) * 1_000_000n);
-  await page.evaluate((h) => { location.hash = h; }, `sel=${at(50)}..${at(250)}&tr=${tracks[2]}&f=${encodeURIComponent('name == "mill:*" and cpu == 0')}&tab=selection`);
+  await page.evaluate(
+    (h) => {
+      location.hash = h;
+    },
+    `sel=${at(50)}..${at(250)}&tr=${tracks[2]}&f=${encodeURIComponent('name == "mill:*" and cpu == 0')}&tab=selection`,
+  );
   await rest(page);
   await pause(page, 200);
   await rest(page);
@@ -213,9 +315,18 @@ test('a command that is copied prints what is selected', MILL, 'tab=selection', 
   await page.getByRole('button', { name: 'Export' }).click();
   await page.getByRole('menuitem', { name: 'Copy as command' }).click();
   let command = '';
-  for (let tries = 0; tries < 100 && !/^tracemill/.test(command); tries++) { await pause(page, 100); command = await page.evaluate(() => navigator.clipboard.readText()); }
+  for (let tries = 0; tries < 100 && !/^tracemill/.test(command); tries++) {
+    await pause(page, 100);
+    command = await page.evaluate(() => navigator.clipboard.readText());
+  }
   assert.match(command, /^tracemill print --begin \d+ns --end \d+ns --filter /);
-  const lines = execFileSync('sh', ['-c', command.replace(/^tracemill/, '"$BIN"')], { cwd: root, encoding: 'utf8', env: { ...process.env, BIN: bin } }).trim().split('\n');
+  const lines = execFileSync('sh', ['-c', command.replace(/^tracemill/, '"$BIN"')], {
+    cwd: root,
+    encoding: 'utf8',
+    env: { ...process.env, BIN: bin },
+  })
+    .trim()
+    .split('\n');
   assert.equal(lines.length, events, command);
 });
 
@@ -227,7 +338,11 @@ test('chasing a value orders the tracks of a trace', MILL, 'ev=700', async (page
   await page.keyboard.press('Enter');
   await page.getByRole('menuitem', { name: 'Chase' }).click();
   await rest(page);
-  await page.waitForFunction(() => /order of their first|No track has/.test(document.querySelector('[data-testid=announce]')?.textContent ?? ''), null, { timeout: 20_000 });
+  await page.waitForFunction(
+    () => /order of their first|No track has/.test(document.querySelector('[data-testid=announce]')?.textContent ?? ''),
+    null,
+    { timeout: 20_000 },
+  );
 });
 
 test('states of threads are chosen as calls are', ['demo/kernel/bakery'], '', async (page) => {
@@ -282,115 +397,212 @@ test('signs are keys only as long as they shall be', MILL, '', async (page) => {
 });
 
 test('group by: tracks by value hold the events of the streams', MILL, '', async (page) => {
-  const numbers = (selector) => page.$$eval(selector, (list) => list.map((e) => Number(e.textContent.replace(/\D/g, ''))));
+  const numbers = (selector) =>
+    page.$$eval(selector, (list) => list.map((e) => Number(e.textContent.replace(/\D/g, ''))));
   const all = (await numbers(`${id('track')}[data-kind=events] .n`)).reduce((a, b) => a + b, 0);
   for (const path of ['CPU', 'Name']) {
-    await page.locator(`${id('track')}[data-kind=group]`).first().click({ button: 'right' });
+    await page
+      .locator(`${id('track')}[data-kind=group]`)
+      .first()
+      .click({ button: 'right' });
     await page.getByRole('menuitem', { name: 'Group by' }).click();
     await page.getByRole('menuitem', { name: path, exact: true }).click();
-    await page.waitForFunction(() => [...document.querySelectorAll('[data-kind=events]')].every((t) => t.dataset.track.startsWith('v.')), null, { timeout: 20_000 });
+    await page.waitForFunction(
+      () => [...document.querySelectorAll('[data-kind=events]')].every((t) => t.dataset.track.startsWith('v.')),
+      null,
+      { timeout: 20_000 },
+    );
     await rest(page);
-    assert.equal((await numbers(`${id('track')}[data-kind=events] .n`)).reduce((a, b) => a + b, 0), all, `by ${path}`);
+    assert.equal(
+      (await numbers(`${id('track')}[data-kind=events] .n`)).reduce((a, b) => a + b, 0),
+      all,
+      `by ${path}`,
+    );
   }
   const first = page.locator(`${id('track')}[data-kind=events]`).first();
   const events = Number((await first.locator('.n').innerText()).replace(/\D/g, ''));
   await first.getByRole('checkbox').click();
   await page.locator(id('tab-selection')).click();
   await rest(page);
-  assert.equal((await page.locator(`${id('name-row')} [data-column=events]`).first().getAttribute('data-value')), String(events));
+  assert.equal(
+    await page
+      .locator(`${id('name-row')} [data-column=events]`)
+      .first()
+      .getAttribute('data-value'),
+    String(events),
+  );
   await page.reload();
   await page.waitForFunction(() => document.querySelector('[data-track^="v."]'), null, { timeout: 20_000 });
 });
 
-for (const more of [{ colorScheme: 'light' }, { colorScheme: 'dark' }, { forcedColors: 'active' }, { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 }]) {
-  test(`axe finds nothing in any state, ${JSON.stringify(more)}`, MILL, 'ev=700', async (page, server) => {
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1), 'nothing scrolls sideways');
-    const menu = async (open, what) => { await open(); await page.locator('[role=menu]').waitFor(); await noViolation(page, what); await page.keyboard.press('Escape'); };
-    await noViolation(page, 'events');
-    await menu(() => page.locator(id('track')).nth(1).click({ button: 'right' }), 'menu of a track');
-    await menu(() => page.locator(`${id('event-row')}`).first().click({ button: 'right' }), 'menu of a row');
-    await menu(() => page.locator(id('field')).first().click({ button: 'right' }), 'menu of a field');
-    for (const [key, dialog] of [['g', 'goto-dialog'], ['Control+p', 'palette'], ['Control+Shift+P', 'palette'], ['m', 'bookmark-dialog']]) {
-      await page.locator(id('timeline')).focus();
-      await page.keyboard.press(key);
-      await page.locator(id(dialog)).waitFor();
-      await noViolation(page, dialog);
+for (const more of [
+  { colorScheme: 'light' },
+  { colorScheme: 'dark' },
+  { forcedColors: 'active' },
+  { viewport: { width: 720, height: 450 }, deviceScaleFactor: 2 },
+]) {
+  test(
+    `axe finds nothing in any state, ${JSON.stringify(more)}`,
+    MILL,
+    'ev=700',
+    async (page, server) => {
+      assert.ok(
+        await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth + 1),
+        'nothing scrolls sideways',
+      );
+      const menu = async (open, what) => {
+        await open();
+        await page.locator('[role=menu]').waitFor();
+        await noViolation(page, what);
+        await page.keyboard.press('Escape');
+      };
+      await noViolation(page, 'events');
+      await menu(() => page.locator(id('track')).nth(1).click({ button: 'right' }), 'menu of a track');
+      await menu(
+        () =>
+          page
+            .locator(`${id('event-row')}`)
+            .first()
+            .click({ button: 'right' }),
+        'menu of a row',
+      );
+      await menu(() => page.locator(id('field')).first().click({ button: 'right' }), 'menu of a field');
+      for (const [key, dialog] of [
+        ['g', 'goto-dialog'],
+        ['Control+p', 'palette'],
+        ['Control+Shift+P', 'palette'],
+        ['m', 'bookmark-dialog'],
+      ]) {
+        await page.locator(id('timeline')).focus();
+        await page.keyboard.press(key);
+        await page.locator(id(dialog)).waitFor();
+        await noViolation(page, dialog);
+        await page.keyboard.press('Escape');
+      }
+      await page.locator(id('tab-events')).click();
+      await page.getByRole('button', { name: 'Columns' }).click();
+      await noViolation(page, 'columns');
       await page.keyboard.press('Escape');
-    }
-    await page.locator(id('tab-events')).click();
-    await page.getByRole('button', { name: 'Columns' }).click();
-    await noViolation(page, 'columns');
-    await page.keyboard.press('Escape');
-    await page.locator(id('tab-selection')).click();
-    await rest(page);
-    for (const mode of ['Names', 'Between', 'Outliers']) { await page.getByRole('button', { name: mode, exact: true }).click(); await rest(page); await noViolation(page, mode); }
-    await page.locator(id('filter')).fill('nmae == 1');
-    await page.keyboard.press('Enter');
-    await page.locator(id('filter-error')).waitFor();
-    await noViolation(page, 'a refused filter');
-    await page.keyboard.press('Escape');
-    await page.evaluate(() => { location.hash = `f=${encodeURIComponent('name == "mill:none"')}`; });
-    await rest(page, 'empty');
-    await noViolation(page, 'empty');
-    await page.evaluate(() => { location.hash = ''; });
-    await rest(page, 'ready');
-    const lost = await page.context().newPage();
-    await lost.goto(`${new URL(server.address).origin}/#token=${'x'.repeat(43)}`);
-    await settled(lost, 'token');
-    await noViolation(lost, 'token');
-    await lost.close();
-    page.said.length = 0;
-  }, more);
+      await page.locator(id('tab-selection')).click();
+      await rest(page);
+      for (const mode of ['Names', 'Between', 'Outliers']) {
+        await page.getByRole('button', { name: mode, exact: true }).click();
+        await rest(page);
+        await noViolation(page, mode);
+      }
+      await page.locator(id('filter')).fill('nmae == 1');
+      await page.keyboard.press('Enter');
+      await page.locator(id('filter-error')).waitFor();
+      await noViolation(page, 'a refused filter');
+      await page.keyboard.press('Escape');
+      await page.evaluate(() => {
+        location.hash = `f=${encodeURIComponent('name == "mill:none"')}`;
+      });
+      await rest(page, 'empty');
+      await noViolation(page, 'empty');
+      await page.evaluate(() => {
+        location.hash = '';
+      });
+      await rest(page, 'ready');
+      const lost = await page.context().newPage();
+      await lost.goto(`${new URL(server.address).origin}/#token=${'x'.repeat(43)}`);
+      await settled(lost, 'token');
+      await noViolation(lost, 'token');
+      await lost.close();
+      page.said.length = 0;
+    },
+    more,
+  );
 }
 
-test('of the tracks that a link chose one is in sight, until somebody scrolls', ['demo/traces', 'demo/calls/tasting'], 'tr=b13', async (page) => {
-  const inSight = (track) => page.locator(`${id('track')}[data-track="${track}"]`).count();
-  const chosenRows = () => page.$$eval(`${id('track')}[aria-selected="true"]`, (list) => list.map((l) => l.dataset.track));
-  assert.deepEqual([await chosenRows(), await inSight('b0')], [['b13'], 0], 'the last row of more than there is room for');
-  await page.evaluate(() => { location.hash = 'tr=b0'; });
-  await rest(page);
-  assert.deepEqual([await chosenRows(), await inSight('b13')], [['b0'], 0], 'the address is changed by hand');
-  await page.mouse.move(800, 300);
-  await page.mouse.wheel(0, 100_000);
-  await pause(page, 200);
-  await page.setViewportSize({ width: 1440, height: 720 });
-  await rest(page);
-  assert.deepEqual([await chosenRows(), await inSight('b13')], [[], 1], 'who scrolls away is not taken back');
-}, { viewport: { width: 1440, height: 700 } });
+test(
+  'of the tracks that a link chose one is in sight, until somebody scrolls',
+  ['demo/traces', 'demo/calls/tasting'],
+  'tr=b13',
+  async (page) => {
+    const inSight = (track) => page.locator(`${id('track')}[data-track="${track}"]`).count();
+    const chosenRows = () =>
+      page.$$eval(`${id('track')}[aria-selected="true"]`, (list) => list.map((l) => l.dataset.track));
+    assert.deepEqual(
+      [await chosenRows(), await inSight('b0')],
+      [['b13'], 0],
+      'the last row of more than there is room for',
+    );
+    await page.evaluate(() => {
+      location.hash = 'tr=b0';
+    });
+    await rest(page);
+    assert.deepEqual([await chosenRows(), await inSight('b13')], [['b0'], 0], 'the address is changed by hand');
+    await page.mouse.move(800, 300);
+    await page.mouse.wheel(0, 100_000);
+    await pause(page, 200);
+    await page.setViewportSize({ width: 1440, height: 720 });
+    await rest(page);
+    assert.deepEqual([await chosenRows(), await inSight('b13')], [[], 1], 'who scrolls away is not taken back');
+  },
+  { viewport: { width: 1440, height: 700 } },
+);
 
 const DEMO = ['demo'];
-const names = (page, selector, attribute) => page.$$eval(selector, (list, a) => list.map((e) => e.getAttribute(a)), attribute);
+const names = (page, selector, attribute) =>
+  page.$$eval(selector, (list, a) => list.map((e) => e.getAttribute(a)), attribute);
 
-test('traces whose clocks cannot be compared begin together, with words that say so', DEMO, '', async (page, server) => {
-  const [begin, end] = (await view(page)).map(BigInt);
-  assert.ok(end - begin < 10_000_000_000n, `${end - begin} ns and not years`);
-  const label = page.locator(`${id('track')}[data-kind="group"]`, { hasText: 'tasting' });
-  assert.match(await label.textContent(), /clocks cannot be compared: aligned at its begin with that of dock.elog/);
-  await page.locator(id('tab-problems')).click();
-  assert.match(await page.locator(id('problems')).textContent(), /cannot be compared .* aligned at their begins/);
-  // The selection of what is in view of it counts all of it.
-  await page.locator(id('tab-selection')).click();
-  await page.evaluate(() => { location.hash = 'tr=g0&tab=selection'; });
-  await rest(page);
-  const session = await page.evaluate(async () => (await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })).json());
-  const aligned = session.traces[0];
-  await page.evaluate(({ begin: from, end: to }) => { location.hash = `tr=g0&tab=selection&sel=${from}..${to}`; }, aligned);
-  await rest(page);
-  assert.equal(Number(await page.locator(id('selection')).getAttribute('data-events')), aligned.events);
-  // A time that is typed is one of the axis.
-  await page.keyboard.press('Escape');
-  await page.locator(id('timeline')).focus();
-  await page.keyboard.press('g');
-  await page.locator(id('goto')).fill(`${aligned.begin}ns`);
-  await page.keyboard.press('Enter');
-  await rest(page);
-  assert.equal(await hash(page, 'cur'), aligned.begin);
-  await noViolation(page, 'aligned');
-});
+test(
+  'traces whose clocks cannot be compared begin together, with words that say so',
+  DEMO,
+  '',
+  async (page, server) => {
+    const [begin, end] = (await view(page)).map(BigInt);
+    assert.ok(end - begin < 10_000_000_000n, `${end - begin} ns and not years`);
+    const label = page.locator(`${id('track')}[data-kind="group"]`, { hasText: 'tasting' });
+    assert.match(await label.textContent(), /clocks cannot be compared: aligned at its begin with that of dock.elog/);
+    await page.locator(id('tab-problems')).click();
+    assert.match(await page.locator(id('problems')).textContent(), /cannot be compared .* aligned at their begins/);
+    // The selection of what is in view of it counts all of it.
+    await page.locator(id('tab-selection')).click();
+    await page.evaluate(() => {
+      location.hash = 'tr=g0&tab=selection';
+    });
+    await rest(page);
+    const session = await page.evaluate(async () =>
+      (
+        await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })
+      ).json(),
+    );
+    const aligned = session.traces[0];
+    await page.evaluate(({ begin: from, end: to }) => {
+      location.hash = `tr=g0&tab=selection&sel=${from}..${to}`;
+    }, aligned);
+    await rest(page);
+    assert.equal(Number(await page.locator(id('selection')).getAttribute('data-events')), aligned.events);
+    // A time that is typed is one of the axis.
+    await page.keyboard.press('Escape');
+    await page.locator(id('timeline')).focus();
+    await page.keyboard.press('g');
+    await page.locator(id('goto')).fill(`${aligned.begin}ns`);
+    await page.keyboard.press('Enter');
+    await rest(page);
+    assert.equal(await hash(page, 'cur'), aligned.begin);
+    await noViolation(page, 'aligned');
+  },
+);
 
 test('a legend has the states that occur, and goes to them', ['demo/kernel/bakery'], '', async (page) => {
   const shown = await names(page, `${id('legend')} [data-state]`, 'data-state');
-  assert.deepEqual(shown, ['user', 'system call', 'interrupt', 'softirq', 'runnable', 'blocked', 'new', 'zombie', 'kernel', 'exiting', 'unknown', 'idle']);
+  assert.deepEqual(shown, [
+    'user',
+    'system call',
+    'interrupt',
+    'softirq',
+    'runnable',
+    'blocked',
+    'new',
+    'zombie',
+    'kernel',
+    'exiting',
+    'unknown',
+    'idle',
+  ]);
   await page.locator(`${id('legend')} [data-state="zombie"]`).click();
   await rest(page);
   assert.match(await page.locator(id('details')).textContent(), /^zombie/);
@@ -401,27 +613,38 @@ test('traces without states have no legend', MILL, '', async (page) => {
   assert.equal(await page.locator(id('legend')).count(), 0);
 });
 
-test('the threads that ran in view come first, the busiest above', ['demo/kernel/bakery'], '', async (page) => {
-  await pause(page, 600);
-  await rest(page);
-  const rows = () => names(page, id('track'), 'data-track');
-  const whole = await rows();
-  const heading = whole.indexOf('active.g0');
-  assert.deepEqual(whole.slice(heading, heading + 4), ['active.g0', 's0.700.0', 's0.641.0', 's0.642.0']);
-  assert.match(await page.locator(`${id('track')}[data-track="active.g0"]`).textContent(), /Active in view/);
-  // Where nothing but CPU 0 works the order is another one.
-  await page.evaluate(() => { location.hash = 't=1795249870510500000..1795249870512500000'; });
-  await pause(page, 600);
-  await rest(page);
-  const near = await rows();
-  assert.notDeepEqual(near.slice(near.indexOf('active.g0')), whole.slice(heading));
-  await noViolation(page, 'headings');
-}, { viewport: { width: 1440, height: 1000 } });
+test(
+  'the threads that ran in view come first, the busiest above',
+  ['demo/kernel/bakery'],
+  '',
+  async (page) => {
+    await pause(page, 600);
+    await rest(page);
+    const rows = () => names(page, id('track'), 'data-track');
+    const whole = await rows();
+    const heading = whole.indexOf('active.g0');
+    assert.deepEqual(whole.slice(heading, heading + 4), ['active.g0', 's0.700.0', 's0.641.0', 's0.642.0']);
+    assert.match(await page.locator(`${id('track')}[data-track="active.g0"]`).textContent(), /Active in view/);
+    // Where nothing but CPU 0 works the order is another one.
+    await page.evaluate(() => {
+      location.hash = 't=1795249870510500000..1795249870512500000';
+    });
+    await pause(page, 600);
+    await rest(page);
+    const near = await rows();
+    assert.notDeepEqual(near.slice(near.indexOf('active.g0')), whole.slice(heading));
+    await noViolation(page, 'headings');
+  },
+  { viewport: { width: 1440, height: 1000 } },
+);
 
 test('search finds threads, CPUs and states', ['demo/kernel/bakery'], '', async (page) => {
   const options = () => page.$$eval(`${id('search-options')} [role=option]`, (list) => list.map((o) => o.textContent));
   await page.locator(id('search')).fill('oven');
-  await page.locator(`${id('search-options')} [role=option]`).first().waitFor();
+  await page
+    .locator(`${id('search-options')} [role=option]`)
+    .first()
+    .waitFor();
   assert.deepEqual(await options(), ['oven-1 641thread', 'oven-2 642thread', 'oven-log 643thread']);
   await noViolation(page, 'what the search finds');
   await page.locator(id('search')).fill('643');
@@ -452,32 +675,56 @@ test('search finds threads, CPUs and states', ['demo/kernel/bakery'], '', async 
 test('the selection has statistics of states', ['demo/kernel/bakery'], 'tr=s0.641.0&tab=selection', async (page) => {
   await page.locator(id('state-row')).first().waitFor();
   await rest(page);
-  const cell = (of, name, column) => page.locator(`${id('state-row')}[data-of="${of}"][data-name="${name}"] [data-column=${column}]`).getAttribute('data-value');
-  assert.deepEqual(await Promise.all(['count', 'total', 'p50', 'max'].map((c) => cell('thread', 'blocked', c))), ['27', '506517543', '22447098', '31041897']);
+  const cell = (of, name, column) =>
+    page
+      .locator(`${id('state-row')}[data-of="${of}"][data-name="${name}"] [data-column=${column}]`)
+      .getAttribute('data-value');
+  assert.deepEqual(await Promise.all(['count', 'total', 'p50', 'max'].map((c) => cell('thread', 'blocked', c))), [
+    '27',
+    '506517543',
+    '22447098',
+    '31041897',
+  ]);
   // Of all tracks they stand beside the names.
-  await page.evaluate(() => { location.hash = 'tab=selection'; });
+  await page.evaluate(() => {
+    location.hash = 'tab=selection';
+  });
   await rest(page);
   assert.equal(await page.locator(id('state-row')).count(), 0);
   await page.getByRole('button', { name: 'States', exact: true }).click();
-  assert.ok(await page.locator(id('state-row')).count() > 20);
-  await page.evaluate(() => { location.hash = 'tr=s0.cpu0,s0.cpu1&tab=selection'; });
+  assert.ok((await page.locator(id('state-row')).count()) > 20);
+  await page.evaluate(() => {
+    location.hash = 'tr=s0.cpu0,s0.cpu1&tab=selection';
+  });
   await rest(page);
   const totals = await names(page, `${id('state-row')}[data-of="cpu"] [data-column=total]`, 'data-value');
-  assert.equal(totals.reduce((sum, t) => sum + BigInt(t), 0n), 2n * 571_483_448n, 'CPUs are in some state all the time');
+  assert.equal(
+    totals.reduce((sum, t) => sum + BigInt(t), 0n),
+    2n * 571_483_448n,
+    'CPUs are in some state all the time',
+  );
   await noViolation(page, 'statistics of states');
 });
 
 test('the ruler says what its labels count from', ['demo/kernel/bakery'], '', async (page) => {
   const base = page.locator(id('ruler-base'));
-  assert.deepEqual([await base.textContent(), await base.getAttribute('data-ns')], ['0 is on 2026-11-21 at08:31:10.250020000 UTC', '1795249870250020000']);
-  await page.evaluate(() => { location.hash = 't=1795249870400000123..1795249870400000923'; });
+  assert.deepEqual(
+    [await base.textContent(), await base.getAttribute('data-ns')],
+    ['0 is on 2026-11-21 at08:31:10.250020000 UTC', '1795249870250020000'],
+  );
+  await page.evaluate(() => {
+    location.hash = 't=1795249870400000123..1795249870400000923';
+  });
   await rest(page);
   const near = BigInt(await base.getAttribute('data-ns'));
   assert.ok(near > 1795249870250020000n && near <= 1795249870400000123n, String(near));
 });
 
 test('a clock without an epoch has a base too', ['demo/calls/tasting'], '', async (page) => {
-  assert.match(await page.locator(id('ruler-base')).textContent(), /^0 is at the time7\u202f896\.529012739 s of the clock$/);
+  assert.match(
+    await page.locator(id('ruler-base')).textContent(),
+    /^0 is at the time7\u202f896\.529012739 s of the clock$/,
+  );
 });
 
 const longNames = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-names-'));
@@ -485,19 +732,28 @@ fs.cpSync(path.join(root, MILL[0]), longNames, { recursive: true });
 fs.renameSync(path.join(longNames, 'work_0'), path.join(longNames, 'a_stream_that_has_a_long_name_of_its_own_0'));
 fs.rmSync(path.join(longNames, 'index'), { recursive: true, force: true });
 
-test('the column of names is as wide as they need', [longNames], '', async (page) => {
-  const cut = () => page.$$eval(`${id('track')}[data-kind=events] .nm`, (list) => list.filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent));
-  assert.deepEqual(await cut(), []);
-  const divider = page.getByRole('separator', { name: 'Width of the labels' });
-  const width = () => divider.getAttribute('aria-valuenow').then(Number);
-  const wide = await width();
-  await divider.focus();
-  for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowLeft');
-  assert.equal(await width(), wide - 128);
-  assert.equal((await cut()).length, 1);
-  await divider.dblclick();
-  assert.equal(await width(), wide, 'a double click gives it its own width');
-}, { viewport: { width: 1440, height: 900 } });
+test(
+  'the column of names is as wide as they need',
+  [longNames],
+  '',
+  async (page) => {
+    const cut = () =>
+      page.$$eval(`${id('track')}[data-kind=events] .nm`, (list) =>
+        list.filter((n) => n.scrollWidth > n.clientWidth).map((n) => n.textContent),
+      );
+    assert.deepEqual(await cut(), []);
+    const divider = page.getByRole('separator', { name: 'Width of the labels' });
+    const width = () => divider.getAttribute('aria-valuenow').then(Number);
+    const wide = await width();
+    await divider.focus();
+    for (let i = 0; i < 8; i++) await page.keyboard.press('ArrowLeft');
+    assert.equal(await width(), wide - 128);
+    assert.equal((await cut()).length, 1);
+    await divider.dblclick();
+    assert.equal(await width(), wide, 'a double click gives it its own width');
+  },
+  { viewport: { width: 1440, height: 900 } },
+);
 
 const removed = fs.mkdtempSync(path.join(os.tmpdir(), 'tracemill-removed-'));
 fs.cpSync(path.join(root, MILL[0]), removed, { recursive: true });
@@ -509,7 +765,11 @@ test('a trace that is gone is told, and one that takes its place', [removed], ''
   assert.match(await page.locator(id('gone')).textContent(), /^the trace is gone: .* what is shown was read before$/);
   await noViolation(page, 'gone');
   fs.cpSync(path.join(root, 'demo/traces/orders'), removed, { recursive: true });
-  await page.waitForFunction(() => /was replaced/.test(document.querySelector('[data-testid=gone]')?.textContent ?? ''), null, { timeout: 20_000 });
+  await page.waitForFunction(
+    () => /was replaced/.test(document.querySelector('[data-testid=gone]')?.textContent ?? ''),
+    null,
+    { timeout: 20_000 },
+  );
   await rest(page);
   assert.match(await page.locator('.stat').textContent(), /^500 events/);
   // Tracks that are not there any more may have been asked for on the way.
@@ -520,7 +780,10 @@ test('axe finds nothing when the server has ended', MILL, '', async (page, serve
   await page.getByRole('button', { name: 'End server' }).click();
   await settled(page, 'ended');
   await noViolation(page, 'ended');
-  await new Promise((resolve) => { if (server.child.exitCode === null) server.child.on('exit', resolve); else resolve(); });
+  await new Promise((resolve) => {
+    if (server.child.exitCode === null) server.child.on('exit', resolve);
+    else resolve();
+  });
   assert.equal(server.child.exitCode, 0);
   page.said.length = 0;
 });
@@ -539,7 +802,9 @@ for (const { name, traces, link, run, more } of tests) {
   } catch (e) {
     bad++;
     console.log(`not ok  ${name}\n        ${e.message.split('\n').slice(0, 12).join('\n        ')}`);
-  } finally { if (server.child.exitCode === null) await server.end(); }
+  } finally {
+    if (server.child.exitCode === null) await server.end();
+  }
 }
 await browser.close();
 process.exit(bad ? 1 : 0);

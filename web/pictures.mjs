@@ -10,18 +10,41 @@ import zlib from 'node:zlib';
 
 const here = path.dirname(new URL(import.meta.url).pathname);
 const words = process.argv.slice(2);
-const option = (name) => { const at = words.indexOf(`--${name}`); return at < 0 ? null : words.splice(at, 2)[1]; };
-const [bin, modules, chromiumPath, out] = [option('bin'), option('modules'), option('chromium') ?? '/usr/bin/chromium', option('out') ?? path.join(here, '../docs/view')];
+const option = (name) => {
+  const at = words.indexOf(`--${name}`);
+  return at < 0 ? null : words.splice(at, 2)[1];
+};
+const [bin, modules, chromiumPath, out] = [
+  option('bin'),
+  option('modules'),
+  option('chromium') ?? '/usr/bin/chromium',
+  option('out') ?? path.join(here, '../docs/view'),
+];
 const { chromium } = createRequire(path.join(path.resolve(modules), 'index.js'))('playwright-core');
 
-const ALL = ['demo/traces/mill', 'demo/traces/orders', 'demo/traces/losses', 'demo/traces/overwritten', 'demo/logs/dock.elog'];
+const ALL = [
+  'demo/traces/mill',
+  'demo/traces/orders',
+  'demo/traces/losses',
+  'demo/traces/overwritten',
+  'demo/logs/dock.elog',
+];
 const at = (ms) => String(1_795_249_870_165_000_000n + BigInt(ms) * 1_000_000n);
 const id = (name) => `[data-testid=${name}]`;
 const PICTURES = {
   events: { traces: ALL, link: `t=${at(150)}..${at(650)}&q=stage&ev=1383&bm=${at(512)}~losses%20end` },
-  selection: { traces: ALL, dark: true, link: `sel=${at(450)}..${at(700)}&tab=selection&ev=1383`, run: async (page) => { await page.locator(id('name-row')).first().click(); } },
+  selection: {
+    traces: ALL,
+    dark: true,
+    link: `sel=${at(450)}..${at(700)}&tab=selection&ev=1383`,
+    run: async (page) => {
+      await page.locator(id('name-row')).first().click();
+    },
+  },
   pairs: {
-    traces: ALL, dark: true, link: 'tab=selection',
+    traces: ALL,
+    dark: true,
+    link: 'tab=selection',
     run: async (page) => {
       await page.getByRole('button', { name: 'Between' }).click();
       await page.locator('input[name=from]').fill('orders:taken');
@@ -32,33 +55,58 @@ const PICTURES = {
   },
   calls: { traces: ['demo/calls/tasting'], link: 'tab=flame' },
   kernel: {
-    traces: ['demo/kernel/bakery'], link: '',
+    traces: ['demo/kernel/bakery'],
+    link: '',
     run: async (page) => {
-      const [row, canvas] = [await page.locator('[data-kind=state]', { hasText: 'oven-1' }).boundingBox(), await page.locator(id('canvas')).boundingBox()];
+      const [row, canvas] = [
+        await page.locator('[data-kind=state]', { hasText: 'oven-1' }).boundingBox(),
+        await page.locator(id('canvas')).boundingBox(),
+      ];
       await page.mouse.click(canvas.x + canvas.width * 0.35, row.y + 10);
     },
   },
   counter: {
-    traces: ['demo/traces/mill'], link: 'q=&tab=events',
+    traces: ['demo/traces/mill'],
+    link: 'q=&tab=events',
     run: async (page) => {
-      await page.locator(`${id('event-row')} [data-value="mill:grind"]`).first().click();
+      await page
+        .locator(`${id('event-row')} [data-value="mill:grind"]`)
+        .first()
+        .click();
       await page.locator('[data-path="payload.grams"]').click({ button: 'right' });
       await page.getByRole('menuitem', { name: 'Plot this field' }).click();
     },
   },
 };
 
-const settled = (page) => page.waitForSelector(`${id('app')}[data-state=ready][data-busy="0"]`, { state: 'attached', timeout: 60_000 });
+const settled = (page) =>
+  page.waitForSelector(`${id('app')}[data-state=ready][data-busy="0"]`, { state: 'attached', timeout: 60_000 });
 const browser = await chromium.launch({ executablePath: chromiumPath, args: ['--no-sandbox'] });
 try {
-  for (const [name, picture] of Object.entries(PICTURES)) if (words.length === 0 || words.includes(name)) await make(name, picture);
-} finally { await browser.close(); }
+  for (const [name, picture] of Object.entries(PICTURES))
+    if (words.length === 0 || words.includes(name)) await make(name, picture);
+} finally {
+  await browser.close();
+}
 
 async function make(name, { traces, link, dark = false, run }) {
-  const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], { cwd: path.join(here, '..'), stdio: ['ignore', 'pipe', 'inherit'] });
+  const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], {
+    cwd: path.join(here, '..'),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
   try {
-    const address = await new Promise((resolve) => { let text = ''; server.stdout.on('data', (d) => { text += d; if (text.includes('\n')) resolve(text.trim()); }); });
-    const page = await browser.newPage({ viewport: { width: 1440, height: 900 }, colorScheme: dark ? 'dark' : 'light', reducedMotion: 'reduce' });
+    const address = await new Promise((resolve) => {
+      let text = '';
+      server.stdout.on('data', (d) => {
+        text += d;
+        if (text.includes('\n')) resolve(text.trim());
+      });
+    });
+    const page = await browser.newPage({
+      viewport: { width: 1440, height: 900 },
+      colorScheme: dark ? 'dark' : 'light',
+      reducedMotion: 'reduce',
+    });
     await page.goto(`${address}${link ? `&${link}` : ''}`);
     await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''));
     await settled(page);
@@ -72,12 +120,16 @@ async function make(name, { traces, link, dark = false, run }) {
     fs.writeFileSync(file, png(width, height, Buffer.from(pixels, 'base64')));
     console.log(`${file}: ${fs.statSync(file).size} bytes`);
     await page.close();
-  } finally { server.kill('SIGINT'); }
+  } finally {
+    server.kill('SIGINT');
+  }
 }
 
 /** In the browser: a picture as the bytes of its pixels. */
 async function unpacked(text) {
-  const map = await createImageBitmap(new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: 'image/png' }));
+  const map = await createImageBitmap(
+    new Blob([Uint8Array.from(atob(text), (c) => c.charCodeAt(0))], { type: 'image/png' }),
+  );
   const g = new OffscreenCanvas(map.width, map.height).getContext('2d');
   g.drawImage(map, 0, 0);
   const { data } = g.getImageData(0, 0, map.width, map.height);
@@ -89,9 +141,15 @@ async function unpacked(text) {
 /** A PNG with 256 colours, the commonest and some that are like none of these; others become the nearest. */
 function png(width, height, rgba) {
   const counts = new Map();
-  for (let i = 0; i < rgba.length; i += 4) { const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2]; counts.set(c, (counts.get(c) ?? 0) + 1); }
+  for (let i = 0; i < rgba.length; i += 4) {
+    const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2];
+    counts.set(c, (counts.get(c) ?? 0) + 1);
+  }
   const parts = (c) => [c >> 16, (c >> 8) & 255, c & 255];
-  const far = (a, b) => { const [x, y] = [parts(a), parts(b)]; return x.reduce((sum, of, i) => sum + (of - y[i]) ** 2, 0); };
+  const far = (a, b) => {
+    const [x, y] = [parts(a), parts(b)];
+    return x.reduce((sum, of, i) => sum + (of - y[i]) ** 2, 0);
+  };
   const colours = [...counts].sort((a, b) => b[1] - a[1]);
   const palette = colours.slice(0, 192).map(([c]) => c);
   // A colour that is rare and like no other, such as that of a loss, has a place before one that is nearly there.
@@ -99,18 +157,28 @@ function png(width, height, rgba) {
   while (palette.length < 256 && others.length > 0) {
     const next = others.reduce((best, of) => (of.least * Math.sqrt(of.n) > best.least * Math.sqrt(best.n) ? of : best));
     palette.push(next.c);
-    others.forEach((of) => { of.least = Math.min(of.least, far(of.c, next.c)); });
+    others.forEach((of) => {
+      of.least = Math.min(of.least, far(of.c, next.c));
+    });
     others.splice(others.indexOf(next), 1);
   }
   const places = new Map(palette.map((c, i) => [c, i]));
   const near = (c) => {
-    let best = 0, least = Infinity;
-    palette.forEach((p, i) => { const d = far(c, p); if (d < least) [best, least] = [i, d]; });
+    let best = 0,
+      least = Infinity;
+    palette.forEach((p, i) => {
+      const d = far(c, p);
+      if (d < least) [best, least] = [i, d];
+    });
     places.set(c, best);
     return best;
   };
   const rows = Buffer.alloc((width + 1) * height);
-  for (let y = 0, i = 0; y < height; y++) for (let x = 0; x < width; x++, i += 4) { const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2]; rows[y * (width + 1) + 1 + x] = places.get(c) ?? near(c); }
+  for (let y = 0, i = 0; y < height; y++)
+    for (let x = 0; x < width; x++, i += 4) {
+      const c = (rgba[i] << 16) | (rgba[i + 1] << 8) | rgba[i + 2];
+      rows[y * (width + 1) + 1 + x] = places.get(c) ?? near(c);
+    }
   const chunk = (kind, data) => {
     const body = Buffer.concat([Buffer.from(kind, 'latin1'), data]);
     const whole = Buffer.alloc(body.length + 8);
@@ -123,5 +191,11 @@ function png(width, height, rgba) {
   head.writeUInt32BE(width, 0);
   head.writeUInt32BE(height, 4);
   head.set([8, 3, 0, 0, 0], 8);
-  return Buffer.concat([Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]), chunk('IHDR', head), chunk('PLTE', Buffer.from(palette.flatMap(parts))), chunk('IDAT', zlib.deflateSync(rows, { level: 9 })), chunk('IEND', Buffer.alloc(0))]);
+  return Buffer.concat([
+    Buffer.from([0x89, 0x50, 0x4e, 0x47, 13, 10, 26, 10]),
+    chunk('IHDR', head),
+    chunk('PLTE', Buffer.from(palette.flatMap(parts))),
+    chunk('IDAT', zlib.deflateSync(rows, { level: 9 })),
+    chunk('IEND', Buffer.alloc(0)),
+  ]);
 }

@@ -39,7 +39,11 @@ async function main(): Promise<void> {
   if (!root) return;
   // A source that answers soon has its tracks in the first picture: what is drawn twice is there later.
   if (token === null) phase.value = 'token';
-  else await Promise.race([start(file ? new Inside(file.worker, file.data) : new Server(token)), new Promise((resolve) => setTimeout(resolve, SOON_MS))]);
+  else
+    await Promise.race([
+      start(file ? new Inside(file.worker, file.data) : new Server(token)),
+      new Promise((resolve) => setTimeout(resolve, SOON_MS)),
+    ]);
   render(<App />, root);
   listenToKeys();
   if (token === null) undrawn.value = false;

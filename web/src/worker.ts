@@ -6,8 +6,13 @@ import { ApiError, type Query } from './api/source';
 
 let answers: Promise<Answers> | null = null;
 
-self.onmessage = ({ data: asked }: MessageEvent<{ data: string } | { id: number; path: string; query: Query }>): void => {
-  if ('data' in asked) { answers = unpack(asked.data).then((pack) => new Answers(pack)); return; }
+self.onmessage = ({
+  data: asked,
+}: MessageEvent<{ data: string } | { id: number; path: string; query: Query }>): void => {
+  if ('data' in asked) {
+    answers = unpack(asked.data).then((pack) => new Answers(pack));
+    return;
+  }
   void answer(asked).then((said) => self.postMessage(said));
 };
 

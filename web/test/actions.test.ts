@@ -7,13 +7,27 @@ import type { Track } from '../src/api/types';
 /** A source that groups its events by name. */
 class Grouping extends Memory {
   private asked = 0;
-  constructor(private readonly all: readonly MemoryEvent[]) { super(all); }
+  constructor(private readonly all: readonly MemoryEvent[]) {
+    super(all);
+  }
 
   override async get<T>(path: string, query: Query = {}): Promise<T> {
     const path_ = query['group'];
     if (path !== 'tracks' || !path_) return super.get<T>(path, query);
     const names = [...new Set(this.all.map((e) => e.name))].sort();
-    const tracks = names.map((value): Track => ({ id: `v.g0.${String(path_)}.${value}`, parent: 'g0', kind: 'events', base: false, name: value, trace: 0, events: this.all.filter((e) => e.name === value).length, group: String(path_), value }));
+    const tracks = names.map(
+      (value): Track => ({
+        id: `v.g0.${String(path_)}.${value}`,
+        parent: 'g0',
+        kind: 'events',
+        base: false,
+        name: value,
+        trace: 0,
+        events: this.all.filter((e) => e.name === value).length,
+        group: String(path_),
+        value,
+      }),
+    );
     const done = this.asked++ === 0 ? 0.5 : 1;
     return { group: path_, trace: 0, done, values: names.length, left_out: 0, tracks: done < 1 ? [] : tracks } as T;
   }
@@ -23,8 +37,18 @@ test('tracks are moved, hidden, chased and grouped', async () => {
   const { start, layout } = await import('../src/state/load');
   const { state, change } = await import('../src/state/store');
   const act = await import('../src/state/actions');
-  const events = [['c', 'stop'], ['a', 'go'], ['b', 'stop'], ['a', 'stop'], ['b', 'go'], ['c', 'go']].map(([track = '', name = ''], i) => ({ ns: BigInt(i), name, track }));
-  const until = async (ready: () => boolean): Promise<void> => { for (let i = 0; i < 200 && !ready(); i++) await new Promise((resolve) => setTimeout(resolve, 10)); assert.ok(ready()); };
+  const events = [
+    ['c', 'stop'],
+    ['a', 'go'],
+    ['b', 'stop'],
+    ['a', 'stop'],
+    ['b', 'go'],
+    ['c', 'go'],
+  ].map(([track = '', name = ''], i) => ({ ns: BigInt(i), name, track }));
+  const until = async (ready: () => boolean): Promise<void> => {
+    for (let i = 0; i < 200 && !ready(); i++) await new Promise((resolve) => setTimeout(resolve, 10));
+    assert.ok(ready());
+  };
   await start(new Grouping(events));
   const rows = (): string => layout.value.rows.map((r) => r.track.id).join(' ');
   await until(() => rows() === 'g0 a b c');
@@ -42,7 +66,10 @@ test('tracks are moved, hidden, chased and grouped', async () => {
   act.showHidden();
   act.togglePin('b');
   act.togglePin('a');
-  assert.deepEqual(layout.value.pinned.map((r) => r.track.id), ['b', 'a']);
+  assert.deepEqual(
+    layout.value.pinned.map((r) => r.track.id),
+    ['b', 'a'],
+  );
   act.moveTrack('a', -1);
   assert.deepEqual(state.value.pins, ['a', 'b']);
   change({ pins: [] });

@@ -3,19 +3,46 @@ import { test } from 'node:test';
 import type { Track } from '../src/api/types';
 import { withActive } from '../src/state/active';
 
-const track = (id: string, parent: string | null, kind: Track['kind']): Track => ({ id, parent, kind, base: false, name: id, trace: 0, events: null });
+const track = (id: string, parent: string | null, kind: Track['kind']): Track => ({
+  id,
+  parent,
+  kind,
+  base: false,
+  name: id,
+  trace: 0,
+  events: null,
+});
 const TRACKS = [
-  track('g0', null, 'group'), track('s0.cpu0', 'g0', 'state'), track('s0.1.0', 'g0', 'state'), track('s0.2.0', 's0.1.0', 'state'), track('s0.3.0', 's0.2.0', 'state'),
-  track('s0.4.0', 's0.2.0', 'state'), track('b0', 'g0', 'events'), track('g1', null, 'group'), track('s1.7.0', 'g1', 'state'),
+  track('g0', null, 'group'),
+  track('s0.cpu0', 'g0', 'state'),
+  track('s0.1.0', 'g0', 'state'),
+  track('s0.2.0', 's0.1.0', 'state'),
+  track('s0.3.0', 's0.2.0', 'state'),
+  track('s0.4.0', 's0.2.0', 'state'),
+  track('b0', 'g0', 'events'),
+  track('g1', null, 'group'),
+  track('s1.7.0', 'g1', 'state'),
 ];
 
 const parents = (tracks: readonly Track[]): string[] => tracks.map((t) => `${t.id} < ${t.parent}`);
 
 test('threads that ran in view come first, the busiest above', () => {
-  const found = withActive(TRACKS, [{ id: 's0.4.0', busy: '90' }, { id: 's0.2.0', busy: '10' }]);
+  const found = withActive(TRACKS, [
+    { id: 's0.4.0', busy: '90' },
+    { id: 's0.2.0', busy: '10' },
+  ]);
   assert.deepEqual(parents(found), [
-    'g0 < null', 's0.cpu0 < g0', 'active.g0 < g0', 's0.4.0 < active.g0', 's0.2.0 < active.g0', 'others.g0 < g0', 's0.1.0 < others.g0',
-    's0.3.0 < s0.1.0', 'b0 < g0', 'g1 < null', 's1.7.0 < g1',
+    'g0 < null',
+    's0.cpu0 < g0',
+    'active.g0 < g0',
+    's0.4.0 < active.g0',
+    's0.2.0 < active.g0',
+    'others.g0 < g0',
+    's0.1.0 < others.g0',
+    's0.3.0 < s0.1.0',
+    'b0 < g0',
+    'g1 < null',
+    's1.7.0 < g1',
   ]);
   assert.equal(found.find((t) => t.id === 'active.g0')?.threads, 2);
   assert.equal(found.find((t) => t.id === 's0.4.0')?.busy, '90');

@@ -9,23 +9,71 @@ import { Random } from './random';
 // What the painter needs of a browser.
 const shown: { image: { width: number; height: number; data: Uint8ClampedArray } | null } = { image: null };
 Object.assign(globalThis, {
-  ImageData: class { data: Uint8ClampedArray; constructor(readonly width: number, readonly height: number) { this.data = new Uint8ClampedArray(width * height * 4); } },
+  ImageData: class {
+    data: Uint8ClampedArray;
+    constructor(
+      readonly width: number,
+      readonly height: number,
+    ) {
+      this.data = new Uint8ClampedArray(width * height * 4);
+    }
+  },
 });
-const canvas = { width: 0, height: 0, getContext: () => ({ putImageData: (image: typeof shown.image) => { shown.image = image; } }) } as unknown as HTMLCanvasElement;
+const canvas = {
+  width: 0,
+  height: 0,
+  getContext: () => ({
+    putImageData: (image: typeof shown.image) => {
+      shown.image = image;
+    },
+  }),
+} as unknown as HTMLCanvasElement;
 const { fills, edges } = coloursOf(false);
-const theme = { surface: '#fff', loss: '#a83a0c', lossSoft: 'rgba(179, 64, 15, .13)', map: '#9aa2ab', fillRgb: Float32Array.from(fills.flatMap((c) => rgbOf(c))), edgeRgb: Float32Array.from(edges.flatMap((c) => rgbOf(c))) } as unknown as Theme;
+const theme = {
+  surface: '#fff',
+  loss: '#a83a0c',
+  lossSoft: 'rgba(179, 64, 15, .13)',
+  map: '#9aa2ab',
+  fillRgb: Float32Array.from(fills.flatMap((c) => rgbOf(c))),
+  edgeRgb: Float32Array.from(edges.flatMap((c) => rgbOf(c))),
+} as unknown as Theme;
 
 const WIDTH = 600;
 const HEIGHT = 60;
 const at = (more: Partial<Placement>): Placement => ({
-  x: 0, bucketPx: 0.6, y: 10, height: 30, left: 0, right: WIDTH, top: 10, bottom: 40, peak: Math.log1p(10), lanes: 3, lanePx: 10, alpha: 1, grey: false, openEnd: WIDTH, ...more,
+  x: 0,
+  bucketPx: 0.6,
+  y: 10,
+  height: 30,
+  left: 0,
+  right: WIDTH,
+  top: 10,
+  bottom: 40,
+  peak: Math.log1p(10),
+  lanes: 3,
+  lanePx: 10,
+  alpha: 1,
+  grey: false,
+  openEnd: WIDTH,
+  ...more,
 });
 const alphaAt = (x: number, y: number, ratio = 1): number => shown.image?.data[(y * WIDTH * ratio + x) * 4 + 3] ?? 0;
-const columnHas = (x: number, ratio = 1): boolean => Array.from({ length: HEIGHT * ratio }, (_, y) => alphaAt(x, y, ratio)).some((a) => a > 0);
+const columnHas = (x: number, ratio = 1): boolean =>
+  Array.from({ length: HEIGHT * ratio }, (_, y) => alphaAt(x, y, ratio)).some((a) => a > 0);
 
-function tileOf(kind: 'events' | 'calls', columns: { at: number[]; n: number[]; len?: number[]; depth?: number[] }): Tile {
+function tileOf(
+  kind: 'events' | 'calls',
+  columns: { at: number[]; n: number[]; len?: number[]; depth?: number[] },
+): Tile {
   const store = new TileStore();
-  store.put({ generation: 1, level: 0, from: 0, to: 0, names: { 0: 'x' }, tracks: [{ id: 't', kind, exact: true, name: columns.at.map(() => 0), ...columns }] });
+  store.put({
+    generation: 1,
+    level: 0,
+    from: 0,
+    to: 0,
+    names: { 0: 'x' },
+    tracks: [{ id: 't', kind, exact: true, name: columns.at.map(() => 0), ...columns }],
+  });
   const tile = store.get('t', 0, 0);
   assert.ok(tile);
   return tile;
@@ -34,7 +82,8 @@ function tileOf(kind: 'events' | 'calls', columns: { at: number[]; n: number[]; 
 function paint(tile: Tile, place: Partial<Placement>, ratio = 1): void {
   const painter = new PixelPainter(canvas);
   painter.begin(WIDTH, HEIGHT, ratio, theme);
-  if (tile.kind === 'events') painter.bars(tile, at(place)); else painter.slices(tile, at(place));
+  if (tile.kind === 'events') painter.bars(tile, at(place));
+  else painter.slices(tile, at(place));
   painter.end();
 }
 
@@ -51,19 +100,25 @@ test('every event in view is drawn, at any zoom and on any screen', () => {
       const column = Math.round((x + bucket * bucketPx) * ratio);
       if (column >= 0 && column < WIDTH * ratio) assert.ok(columnHas(column, ratio), `bucket ${bucket} at ${column}`);
     }
-    for (let y = 0; y < HEIGHT * ratio; y++) if (y < 10 * ratio || y >= 40 * ratio) for (let c = 0; c < WIDTH * ratio; c += 7) assert.equal(alphaAt(c, y, ratio), 0, 'outside of the row');
+    for (let y = 0; y < HEIGHT * ratio; y++)
+      if (y < 10 * ratio || y >= 40 * ratio)
+        for (let c = 0; c < WIDTH * ratio; c += 7) assert.equal(alphaAt(c, y, ratio), 0, 'outside of the row');
   }
 });
 
 test('nothing is drawn outside of the part that a tile stands for', () => {
-  const tile = tileOf('events', { at: Array.from({ length: 1024 }, (_, i) => i), n: Array.from({ length: 1024 }, () => 5) });
+  const tile = tileOf('events', {
+    at: Array.from({ length: 1024 }, (_, i) => i),
+    n: Array.from({ length: 1024 }, () => 5),
+  });
   paint(tile, { left: 100, right: 200, bucketPx: 4, x: -300 });
   for (let x = 0; x < WIDTH; x++) assert.equal(columnHas(x), x >= 100 && x < 200, `column ${x}`);
 });
 
 test('more events are higher', () => {
   paint(tileOf('events', { at: [10, 30, 50], n: [1, 5, 10] }), { bucketPx: 10 });
-  const high = (x: number): number => Array.from({ length: HEIGHT }, (_, y) => alphaAt(x, y)).filter((a) => a > 0).length;
+  const high = (x: number): number =>
+    Array.from({ length: HEIGHT }, (_, y) => alphaAt(x, y)).filter((a) => a > 0).length;
   assert.ok(high(101) < high(301) && high(301) < high(501), `${high(101)} ${high(301)} ${high(501)}`);
 });
 
@@ -84,25 +139,46 @@ test('calls, of which one row of pixels is copied, look as when each is drawn', 
   for (let round = 0; round < 100; round++) {
     // At each depth one behind the other.
     const ends = [-50, -50, -50, -50];
-    const calls = random.list(150, () => {
-      const depth = random.below(4);
-      const at = (ends[depth] ?? 0) + random.pick([0, 0, 1, 20]);
-      const len = at > 900 ? -1 : random.pick([1, 1, 2, 40]);
-      ends[depth] = len < 0 ? Infinity : at + len;
-      return { at, len, depth };
-    }).filter(({ at }) => at < 1024).sort((a, b) => a.at - b.at);
-    const tile = tileOf('calls', { at: calls.map((c) => c.at), n: calls.map(() => 1), len: calls.map((c) => c.len), depth: calls.map((c) => c.depth) });
+    const calls = random
+      .list(150, () => {
+        const depth = random.below(4);
+        const at = (ends[depth] ?? 0) + random.pick([0, 0, 1, 20]);
+        const len = at > 900 ? -1 : random.pick([1, 1, 2, 40]);
+        ends[depth] = len < 0 ? Infinity : at + len;
+        return { at, len, depth };
+      })
+      .filter(({ at }) => at < 1024)
+      .sort((a, b) => a.at - b.at);
+    const tile = tileOf('calls', {
+      at: calls.map((c) => c.at),
+      n: calls.map(() => 1),
+      len: calls.map((c) => c.len),
+      depth: calls.map((c) => c.depth),
+    });
     const ratio = random.pick([1, 2]);
     const bucketPx = random.pick([0.1, 0.6, 1, 5]);
-    const [left, right] = random.pick([[0, WIDTH], [100, 333], [599, WIDTH]]);
-    const place = { x: -random.below(200) * bucketPx, bucketPx, left, right, lanes: 3, top: random.pick([10, 17]), bottom: random.pick([40, 33, 18]) };
+    const [left, right] = random.pick([
+      [0, WIDTH],
+      [100, 333],
+      [599, WIDTH],
+    ]);
+    const place = {
+      x: -random.below(200) * bucketPx,
+      bucketPx,
+      left,
+      right,
+      lanes: 3,
+      top: random.pick([10, 17]),
+      bottom: random.pick([40, 33, 18]),
+    };
     paint(tile, place, ratio);
     const copied = shown.image?.data.slice();
     // What has states is drawn row by row.
     paint({ ...tile, kind: 'state' }, place, ratio);
     drawn += Number(copied?.some((byte) => byte > 0));
     // What is narrower than a pixel may be drawn over its neighbour, or below it.
-    const seen = (pixels?: Uint8ClampedArray): Uint8ClampedArray | undefined => (bucketPx < 1 ? pixels?.filter((_, i) => i % 4 === 3) : pixels);
+    const seen = (pixels?: Uint8ClampedArray): Uint8ClampedArray | undefined =>
+      bucketPx < 1 ? pixels?.filter((_, i) => i % 4 === 3) : pixels;
     assert.deepEqual(seen(copied), seen(shown.image?.data), `round ${round}`);
   }
   assert.ok(drawn > 30, String(drawn));
@@ -111,7 +187,10 @@ test('calls, of which one row of pixels is copied, look as when each is drawn', 
 test('calls that stand together are striped from end to end, and have no edge', () => {
   const colours = (n: number): number[] => {
     paint(tileOf('calls', { at: [10], n: [n], len: [60], depth: [0] }), { bucketPx: 1 });
-    return Array.from({ length: 60 }, (_, x) => new Uint32Array(shown.image?.data.buffer ?? new ArrayBuffer(0))[15 * WIDTH + 10 + x] ?? 0);
+    return Array.from(
+      { length: 60 },
+      (_, x) => new Uint32Array(shown.image?.data.buffer ?? new ArrayBuffer(0))[15 * WIDTH + 10 + x] ?? 0,
+    );
   };
   const [one, several] = [colours(1), colours(40)];
   const [edge, fill] = [one[0], one[1]];
@@ -122,7 +201,14 @@ test('calls that stand together are striped from end to end, and have no edge', 
 
 test('what a filter leaves out has no colours', () => {
   const store = new TileStore();
-  store.put({ generation: 1, level: 0, from: 0, to: 0, names: { 0: 'x', 1: 'mill:grind' }, tracks: [{ id: 't', kind: 'events', exact: true, at: [10, 200], n: [3, 3], name: [0, 1] }] });
+  store.put({
+    generation: 1,
+    level: 0,
+    from: 0,
+    to: 0,
+    names: { 0: 'x', 1: 'mill:grind' },
+    tracks: [{ id: 't', kind: 'events', exact: true, at: [10, 200], n: [3, 3], name: [0, 1] }],
+  });
   const tile = store.get('t', 0, 0);
   assert.ok(tile);
   const colours = (grey: boolean): number => {

@@ -38,25 +38,63 @@ test('words of a line are those that a shell makes of it', () => {
     const words = random.list(5, () => random.text().replaceAll('\0', ''));
     const line = words.map(shellWord).join(' ');
     assert.deepEqual(wordsOf(line), words, line);
-    assert.deepEqual(execFileSync('sh', ['-c', `for w in ${line}; do printf '%s\\0' "$w"; done`], { encoding: 'utf8' }).split('\0').slice(0, -1), words, line);
+    assert.deepEqual(
+      execFileSync('sh', ['-c', `for w in ${line}; do printf '%s\\0' "$w"; done`], { encoding: 'utf8' })
+        .split('\0')
+        .slice(0, -1),
+      words,
+      line,
+    );
   }
 });
 
 test('a command prints what is chosen, with the options that the page was begun with', () => {
   const nothing = { begin: null, end: null, filter: '', streams: [], moved: [] };
-  const line = "/usr/bin/tracemill view --no-open --port=0 --filter 'cpu == 0' -b +1s --clock-offset a=2 'my trace' --idle-exit 5m";
-  assert.equal(printing(line, [], nothing), "tracemill print --begin +1s --filter 'cpu == 0' --clock-offset a=2 'my trace'");
-  assert.equal(printing(line, [], { ...nothing, begin: 5n, end: 9n, filter: 'x or y', streams: ['a*'], moved: [['a', '-3']] }),
-    "tracemill print --begin 5ns --end 9ns --filter '(cpu == 0) and (x or y)' --stream 'a\\*' --clock-offset-ns a=-3 --clock-offset a=2 'my trace'");
+  const line =
+    "/usr/bin/tracemill view --no-open --port=0 --filter 'cpu == 0' -b +1s --clock-offset a=2 'my trace' --idle-exit 5m";
+  assert.equal(
+    printing(line, [], nothing),
+    "tracemill print --begin +1s --filter 'cpu == 0' --clock-offset a=2 'my trace'",
+  );
+  assert.equal(
+    printing(line, [], { ...nothing, begin: 5n, end: 9n, filter: 'x or y', streams: ['a*'], moved: [['a', '-3']] }),
+    "tracemill print --begin 5ns --end 9ns --filter '(cpu == 0) and (x or y)' --stream 'a\\*' --clock-offset-ns a=-3 --clock-offset a=2 'my trace'",
+  );
   assert.equal(printing('tracemill convert --to html x', ['a b', 'c'], nothing), "tracemill print 'a b' c");
 });
 
 test('tracks by value stand for the streams of their trace, as soon as they are known', () => {
-  const track = (id: string, parent: string | null, more: Partial<Track> = {}): Track => ({ id, parent, kind: 'events', base: parent !== null, name: id, trace: 0, events: 1, ...more });
-  const tracks = [track('g0', null, { kind: 'group' }), track('c0', 'g0', { kind: 'calls', base: false }), track('b0', 'g0'), track('g1', null, { kind: 'group' }), track('b1', 'g1')];
+  const track = (id: string, parent: string | null, more: Partial<Track> = {}): Track => ({
+    id,
+    parent,
+    kind: 'events',
+    base: parent !== null,
+    name: id,
+    trace: 0,
+    events: 1,
+    ...more,
+  });
+  const tracks = [
+    track('g0', null, { kind: 'group' }),
+    track('c0', 'g0', { kind: 'calls', base: false }),
+    track('b0', 'g0'),
+    track('g1', null, { kind: 'group' }),
+    track('b1', 'g1'),
+  ];
   const values = [track('v.g0.cpu.0', 'g0', { base: false }), track('v.g0.cpu.1', 'g0', { base: false })];
-  const group = (done: number): TracksOfGroup => ({ group: 'cpu', trace: 0, done, values: 2, left_out: 0, tracks: done < 1 ? [] : values, of: 'g0' });
-  assert.deepEqual(withGroups(tracks, [group(1)]).map((t) => t.id), ['g0', 'v.g0.cpu.0', 'v.g0.cpu.1', 'c0', 'g1', 'b1']);
+  const group = (done: number): TracksOfGroup => ({
+    group: 'cpu',
+    trace: 0,
+    done,
+    values: 2,
+    left_out: 0,
+    tracks: done < 1 ? [] : values,
+    of: 'g0',
+  });
+  assert.deepEqual(
+    withGroups(tracks, [group(1)]).map((t) => t.id),
+    ['g0', 'v.g0.cpu.0', 'v.g0.cpu.1', 'c0', 'g1', 'b1'],
+  );
   assert.deepEqual(withGroups(tracks, [group(0.5)]), tracks);
   assert.deepEqual(readGroupKey(groupKey('g0', 'payload.a:b')), { group: 'g0', path: 'payload.a:b' });
   assert.deepEqual([readGroupKey(':x'), readGroupKey('g'), readGroupKey('g:')], [null, null, null]);
@@ -64,6 +102,13 @@ test('tracks by value stand for the streams of their trace, as soon as they are 
 
 test('bars by powers of two', () => {
   assert.deepEqual(byPowerOfTwo([0, 1, 2, 3, 4, 1000]), { first: 0, counts: [2, 2, 1, 0, 0, 0, 0, 0, 0, 1] });
-  assert.deepEqual(ofCounts([[3, 2], [5, 1], [9, 0]]), { first: 3, counts: [2, 0, 1] });
+  assert.deepEqual(
+    ofCounts([
+      [3, 2],
+      [5, 1],
+      [9, 0],
+    ]),
+    { first: 3, counts: [2, 0, 1] },
+  );
   assert.deepEqual(ofCounts([]), { first: 0, counts: [] });
 });

@@ -7,16 +7,28 @@ import { Memory } from './memory';
 import { Random } from './random';
 
 const answer = (level: number, from: number, to: number, track: Partial<TileTrack> & { at: number[] }): Tiles => ({
-  generation: 1, level, from, to, names: { 0: 'zero', 1: 'one' }, tracks: [{ id: 't', kind: 'events', exact: true, ...track }],
+  generation: 1,
+  level,
+  from,
+  to,
+  names: { 0: 'zero', 1: 'one' },
+  tracks: [{ id: 't', kind: 'events', exact: true, ...track }],
 });
 
 test('an answer is cut into its tiles', () => {
   const store = new TileStore();
-  store.put(answer(5, 2, 4, { at: [0, 1023, 1024, 3000], n: [1, 2, 3, 4], name: [0, 1, 0, 1], gaps: [[1000, 100, 'events', 7]] }));
-  assert.deepEqual([...store.get('t', 5, 2)?.at ?? []], [0, 1023]);
-  assert.deepEqual([...store.get('t', 5, 3)?.at ?? []], [0]);
-  assert.deepEqual([...store.get('t', 5, 4)?.at ?? []], [3000 - 2048]);
-  assert.deepEqual([...store.get('t', 5, 4)?.n ?? []], [4]);
+  store.put(
+    answer(5, 2, 4, {
+      at: [0, 1023, 1024, 3000],
+      n: [1, 2, 3, 4],
+      name: [0, 1, 0, 1],
+      gaps: [[1000, 100, 'events', 7]],
+    }),
+  );
+  assert.deepEqual([...(store.get('t', 5, 2)?.at ?? [])], [0, 1023]);
+  assert.deepEqual([...(store.get('t', 5, 3)?.at ?? [])], [0]);
+  assert.deepEqual([...(store.get('t', 5, 4)?.at ?? [])], [3000 - 2048]);
+  assert.deepEqual([...(store.get('t', 5, 4)?.n ?? [])], [4]);
   assert.equal(store.get('t', 5, 2)?.peak, 2);
   assert.deepEqual(store.get('t', 5, 3)?.gaps, [{ at: 1000 - 1024, len: 100, kind: 'events', count: 7 }]);
   assert.deepEqual(store.get('t', 5, 4)?.gaps, []);
@@ -25,21 +37,30 @@ test('an answer is cut into its tiles', () => {
 
 test('a slice is in every tile that it reaches', () => {
   const store = new TileStore();
-  store.put(answer(0, 0, 2, { kind: 'calls', at: [-5, 1000, 2000], len: [10, 100, -1], depth: [0, 1, 2], name: [0, 1, 0], n: [1, 1, 3] }));
-  assert.deepEqual([...store.get('t', 0, 0)?.at ?? []], [-5, 1000]);
-  assert.deepEqual([...store.get('t', 0, 1)?.at ?? []], [1000 - 1024, 2000 - 1024]);
-  assert.deepEqual([...store.get('t', 0, 2)?.at ?? []], [2000 - 2048]);
-  assert.deepEqual([...store.get('t', 0, 1)?.depth ?? []], [1, 2]);
-  assert.deepEqual([...store.get('t', 0, 2)?.len ?? []], [-1]);
+  store.put(
+    answer(0, 0, 2, {
+      kind: 'calls',
+      at: [-5, 1000, 2000],
+      len: [10, 100, -1],
+      depth: [0, 1, 2],
+      name: [0, 1, 0],
+      n: [1, 1, 3],
+    }),
+  );
+  assert.deepEqual([...(store.get('t', 0, 0)?.at ?? [])], [-5, 1000]);
+  assert.deepEqual([...(store.get('t', 0, 1)?.at ?? [])], [1000 - 1024, 2000 - 1024]);
+  assert.deepEqual([...(store.get('t', 0, 2)?.at ?? [])], [2000 - 2048]);
+  assert.deepEqual([...(store.get('t', 0, 1)?.depth ?? [])], [1, 2]);
+  assert.deepEqual([...(store.get('t', 0, 2)?.len ?? [])], [-1]);
 });
 
 test('every tile of a counter begins with the value before', () => {
   const store = new TileStore();
   store.put(answer(0, 0, 2, { kind: 'counter', at: [-1, 5, 2100], min: [1, 2, 3], max: [1, 4, 3], last: [1, 3, 3] }));
-  assert.deepEqual([...store.get('t', 0, 0)?.at ?? []], [-1, 5]);
-  assert.deepEqual([...store.get('t', 0, 1)?.at ?? []], [5 - 1024]);
-  assert.deepEqual([...store.get('t', 0, 2)?.at ?? []], [5 - 2048, 2100 - 2048]);
-  assert.deepEqual([...store.get('t', 0, 2)?.last ?? []], [3, 3]);
+  assert.deepEqual([...(store.get('t', 0, 0)?.at ?? [])], [-1, 5]);
+  assert.deepEqual([...(store.get('t', 0, 1)?.at ?? [])], [5 - 1024]);
+  assert.deepEqual([...(store.get('t', 0, 2)?.at ?? [])], [5 - 2048, 2100 - 2048]);
+  assert.deepEqual([...(store.get('t', 0, 2)?.last ?? [])], [3, 3]);
 });
 
 test('a coarser tile stands in, the nearest one first; then finer ones', () => {
@@ -49,7 +70,10 @@ test('a coarser tile stands in, the nearest one first; then finer ones', () => {
   assert.deepEqual([store.coarser('t', 10, 13)?.level, store.coarser('t', 10, 13)?.index], [12, 3]);
   assert.deepEqual([store.coarser('t', 10, 20)?.level, store.coarser('t', 10, 20)?.index], [20, 0]);
   assert.equal(store.coarser('t', 20, 5), null);
-  assert.deepEqual(store.finer('t', 14, 0).map((f) => [f.level, f.index]), [[12, 3]]);
+  assert.deepEqual(
+    store.finer('t', 14, 0).map((f) => [f.level, f.index]),
+    [[12, 3]],
+  );
   assert.deepEqual(store.finer('t', 14, 1), []);
 });
 
@@ -66,7 +90,9 @@ test('what is missing, stale or estimated is asked for', () => {
 test('memory is bounded, and what is in sight stays', () => {
   const store = new TileStore();
   let forgotten = 0;
-  store.onForget = () => { forgotten++; };
+  store.onForget = () => {
+    forgotten++;
+  };
   const at = Array.from({ length: 1024 }, (_, i) => i);
   for (let i = 0; i < 1500; i++) {
     store.beginDraw();
@@ -80,7 +106,11 @@ test('memory is bounded, and what is in sight stays', () => {
 
 test('no event is lost between an answer and its tiles, at any level', async () => {
   const random = new Random(9);
-  const events = Array.from({ length: 3000 }, () => ({ ns: 1_000_000n + BigInt(random.below(2 ** 30)), name: random.pick(['a', 'b', 'c']), track: random.pick(['x', 'y']) }));
+  const events = Array.from({ length: 3000 }, () => ({
+    ns: 1_000_000n + BigInt(random.below(2 ** 30)),
+    name: random.pick(['a', 'b', 'c']),
+    track: random.pick(['x', 'y']),
+  }));
   const source = new Memory(events);
   const begin = events.reduce((a, e) => (e.ns < a ? e.ns : a), events[0]?.ns ?? 0n);
   const end = events.reduce((a, e) => (e.ns > a ? e.ns : a), 0n);
@@ -92,7 +122,9 @@ test('no event is lost between an answer and its tiles, at any level', async () 
       store.put(await source.get<Tiles>('tiles', { tracks: 'x,y', level, from, to }));
     }
     let sum = 0;
-    for (const id of ['x', 'y']) for (let i = 0; i <= last; i++) sum += (store.get(id, level, i)?.n ?? new Float64Array()).reduce((a, b) => a + b, 0);
+    for (const id of ['x', 'y'])
+      for (let i = 0; i <= last; i++)
+        sum += (store.get(id, level, i)?.n ?? new Float64Array()).reduce((a, b) => a + b, 0);
     assert.equal(sum, events.length, `level ${level}`);
   }
 });

@@ -3,7 +3,22 @@ import { test } from 'node:test';
 import { clock, day, duration, grouped, point, secondsSince, shortDuration, ticks } from '../src/time/format';
 import { parseDuration, parseRange, parseTime } from '../src/time/parse';
 import {
-  centred, centredInside, fitted, levelOf, moved, NARROWEST_NS, scaled, shareOf, spanOf, tileBegin, tilesOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range,
+  centred,
+  centredInside,
+  fitted,
+  levelOf,
+  moved,
+  NARROWEST_NS,
+  scaled,
+  shareOf,
+  spanOf,
+  tileBegin,
+  tilesOf,
+  timeAt,
+  zoomedBy,
+  zoomedIn,
+  zoomedOut,
+  type Range,
 } from '../src/time/range';
 import { Random } from './random';
 
@@ -65,11 +80,19 @@ test('fitted and centred views hold what they are about', () => {
 });
 
 test('division rounds down for all signs', () => {
-  for (const [a, n, d, wanted] of [[7n, 1n, 2n, 3n], [-7n, 1n, 2n, -4n], [7n, -1n, 2n, -4n], [-8n, 1n, 2n, -4n], [0n, 5n, 3n, 0n]] as const) assert.equal(scaled(a, n, d), wanted);
+  for (const [a, n, d, wanted] of [
+    [7n, 1n, 2n, 3n],
+    [-7n, 1n, 2n, -4n],
+    [7n, -1n, 2n, -4n],
+    [-8n, 1n, 2n, -4n],
+    [0n, 5n, 3n, 0n],
+  ] as const)
+    assert.equal(scaled(a, n, d), wanted);
 });
 
 test('shares and times agree', () => {
-  for (const share of [0, 0.25, 0.5, 0.999, 1]) assert.ok(Math.abs(shareOf(WHOLE, timeAt(WHOLE, share)) - share) < 1e-8);
+  for (const share of [0, 0.25, 0.5, 0.999, 1])
+    assert.ok(Math.abs(shareOf(WHOLE, timeAt(WHOLE, share)) - share) < 1e-8);
   assert.equal(timeAt(WHOLE, 0), WHOLE.begin);
   assert.equal(timeAt(WHOLE, 1), WHOLE.end);
   assert.equal(shareOf({ begin: 3n, end: 3n }, 3n), 0);
@@ -101,10 +124,19 @@ test('tiles of a view cover it', () => {
 
 test('durations', () => {
   const cases: readonly (readonly [bigint, string, string])[] = [
-    [0n, '0 ns', '0\u202fns'], [999n, '999 ns', '999\u202fns'], [1000n, '1.000 µs', '1\u202fµs'], [1_234_567n, '1.234 ms', '1.234567\u202fms'], [500_000_000n, '500.000 ms', '500\u202fms'],
-    [1_496_317_840n, '1.496 s', '1.49631784\u202fs'], [-2_909_000n, '-2.909 ms', '-2.909\u202fms'], [12_345_000_000_000n, '12\u202f345.000 s', '12\u202f345\u202fs'],
+    [0n, '0 ns', '0\u202fns'],
+    [999n, '999 ns', '999\u202fns'],
+    [1000n, '1.000 µs', '1\u202fµs'],
+    [1_234_567n, '1.234 ms', '1.234567\u202fms'],
+    [500_000_000n, '500.000 ms', '500\u202fms'],
+    [1_496_317_840n, '1.496 s', '1.49631784\u202fs'],
+    [-2_909_000n, '-2.909 ms', '-2.909\u202fms'],
+    [12_345_000_000_000n, '12\u202f345.000 s', '12\u202f345\u202fs'],
   ];
-  for (const [ns, long, short] of cases) { assert.equal(duration(ns), long); assert.equal(shortDuration(ns), short); }
+  for (const [ns, long, short] of cases) {
+    assert.equal(duration(ns), long);
+    assert.equal(shortDuration(ns), short);
+  }
 });
 
 test('numbers and times', () => {
@@ -138,16 +170,40 @@ test('ticks are 1, 2 or 5 times a power of ten, and far enough apart', () => {
 test('times that are typed', () => {
   const at = { begin: WHOLE.begin, end: WHOLE.end, local: false };
   const cases: readonly (readonly [string, bigint | null])[] = [
-    ['1700000001000962416ns', 1_700_000_001_000_962_416n], ['12', 12_000_000_000n], ['-0.5', -500_000_000n], ['1.000000001', 1_000_000_001n],
-    ['+1.5s', WHOLE.begin + 1_500_000_000n], ['-200ms', WHOLE.end - 200_000_000n], ['+1m30s', WHOLE.begin + 90_000_000_000n],
-    ['2026-11-21 08:31:10.5', 1_795_249_870_500_000_000n], ['2026-11-21T08:31:10.5Z', 1_795_249_870_500_000_000n], ['2026-11-21T09:31+01:00', 1_795_249_860_000_000_000n],
-    ['08:31:10.212652163', WHOLE.begin], ['08:31', 1_795_249_860_000_000_000n], ['2026-11-21', 1_795_219_200_000_000_000n], ['', null], ['soon', null], ['+5', null], ['1.0000000001', null],
+    ['1700000001000962416ns', 1_700_000_001_000_962_416n],
+    ['12', 12_000_000_000n],
+    ['-0.5', -500_000_000n],
+    ['1.000000001', 1_000_000_001n],
+    ['+1.5s', WHOLE.begin + 1_500_000_000n],
+    ['-200ms', WHOLE.end - 200_000_000n],
+    ['+1m30s', WHOLE.begin + 90_000_000_000n],
+    ['2026-11-21 08:31:10.5', 1_795_249_870_500_000_000n],
+    ['2026-11-21T08:31:10.5Z', 1_795_249_870_500_000_000n],
+    ['2026-11-21T09:31+01:00', 1_795_249_860_000_000_000n],
+    ['08:31:10.212652163', WHOLE.begin],
+    ['08:31', 1_795_249_860_000_000_000n],
+    ['2026-11-21', 1_795_219_200_000_000_000n],
+    ['', null],
+    ['soon', null],
+    ['+5', null],
+    ['1.0000000001', null],
   ];
   for (const [text, wanted] of cases) assert.equal(parseTime(text, at), wanted, text);
-  assert.deepEqual(parseRange('+1s..-1s', at), { begin: WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n ? WHOLE.begin + 1_000_000_000n : WHOLE.end - 1_000_000_000n,
-    end: WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n ? WHOLE.end - 1_000_000_000n : WHOLE.begin + 1_000_000_000n });
+  assert.deepEqual(parseRange('+1s..-1s', at), {
+    begin:
+      WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n
+        ? WHOLE.begin + 1_000_000_000n
+        : WHOLE.end - 1_000_000_000n,
+    end:
+      WHOLE.begin + 1_000_000_000n < WHOLE.end - 1_000_000_000n
+        ? WHOLE.end - 1_000_000_000n
+        : WHOLE.begin + 1_000_000_000n,
+  });
   assert.deepEqual(parseRange('20ns..10ns', at), { begin: 10n, end: 20n });
-  assert.deepEqual([parseRange('10ns', at), parseRange('1ns..2ns..3ns', at), parseRange('..2ns', at), parseRange('soon..2ns', at)], [null, null, null, null]);
+  assert.deepEqual(
+    [parseRange('10ns', at), parseRange('1ns..2ns..3ns', at), parseRange('..2ns', at), parseRange('soon..2ns', at)],
+    [null, null, null, null],
+  );
   assert.equal(parseDuration('1h2m3.5s'), 3_723_500_000_000n);
   assert.equal(parseDuration('5'), null);
   assert.equal(parseDuration('0.5ns'), null);

@@ -29,12 +29,18 @@ class Counting extends Memory {
 
 test('what needs the index is asked when there is one', async () => {
   const { ask, start } = await import('../src/state/load');
-  const source = new Counting([{ ns: 5n, name: 'a', track: 's0' }, { ns: 9n, name: 'b', track: 's0' }]);
+  const source = new Counting([
+    { ns: 5n, name: 'a', track: 's0' },
+    { ns: 9n, name: 'b', track: 's0' },
+  ]);
   const turn = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 20));
   await start(source);
   const answers: string[] = [];
   const given = new AbortController();
-  const abandoned = ask('search', { q: 'a', from: -1, direction: 'next' }, given.signal).then(() => 'answered', () => 'given up');
+  const abandoned = ask('search', { q: 'a', from: -1, direction: 'next' }, given.signal).then(
+    () => 'answered',
+    () => 'given up',
+  );
   void ask('events', { from: 0, limit: 10 }).then(() => answers.push('events'));
   void ask('tracks', { filter: 'name == "a"' }).then(() => answers.push('filtered'));
   void ask('tracks').then(() => answers.push('tracks'));
@@ -42,7 +48,10 @@ test('what needs the index is asked when there is one', async () => {
   given.abort();
   assert.equal(await abandoned, 'given up');
   assert.deepEqual(answers, ['tracks']);
-  assert.ok(!source.asked.some((q) => q === 'events' || q === 'search' || q.endsWith('filter')), source.asked.join(', '));
+  assert.ok(
+    !source.asked.some((q) => q === 'events' || q === 'search' || q.endsWith('filter')),
+    source.asked.join(', '),
+  );
   source.finish();
   await turn();
   assert.deepEqual(answers.sort(), ['events', 'filtered', 'tracks']);

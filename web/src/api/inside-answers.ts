@@ -5,7 +5,19 @@ import { activity, findState, stateStatistics, type OfTrack } from './inside-sta
 import { TILE_BUCKETS } from '../time/range';
 import { ApiError, type Query } from './source';
 import type {
-  CallDetails, CallStatistics, EventDetails, Field, FlameNode, Located, Match, NameStatistics, Row, Rows, Selection, TileTrack, Tiles,
+  CallDetails,
+  CallStatistics,
+  EventDetails,
+  Field,
+  FlameNode,
+  Located,
+  Match,
+  NameStatistics,
+  Row,
+  Rows,
+  Selection,
+  TileTrack,
+  Tiles,
 } from './types';
 
 type Named = { kind: 'base' | 'calls' | 'group' | 'state'; at: number };
@@ -13,7 +25,8 @@ type Named = { kind: 'base' | 'calls' | 'group' | 'state'; at: number };
 type Range = readonly [number, number];
 
 const request = (message: string): ApiError => new ApiError(400, { code: 'request', message });
-const ONLY_SERVER = 'a page in a file has no filter, no plots of fields, no durations between two events and no outliers: `tracemill view` shows them';
+const ONLY_SERVER =
+  'a page in a file has no filter, no plots of fields, no durations between two events and no outliers: `tracemill view` shows them';
 
 export class Answers {
   private readonly first: number;
@@ -32,8 +45,12 @@ export class Answers {
     this.base = kinds.map((kind) => head.kinds[kind]![1]);
     this.name = kinds.map((kind) => head.kinds[kind]![0]);
     this.ofBase = head.bases.map(() => []);
-    this.base.forEach((base, i) => { if (!Number.isNaN(times[i])) this.ofBase[base]!.push(i); });
-    for (const own of this.ofBase) if (own.some((event, i) => i > 0 && times[own[i - 1]!]! > times[event]!)) own.sort((a, b) => times[a]! - times[b]! || a - b);
+    this.base.forEach((base, i) => {
+      if (!Number.isNaN(times[i])) this.ofBase[base]!.push(i);
+    });
+    for (const own of this.ofBase)
+      if (own.some((event, i) => i > 0 && times[own[i - 1]!]! > times[event]!))
+        own.sort((a, b) => times[a]! - times[b]! || a - b);
     const relative = (ns: string | null): number => (ns === null ? 0 : Number(BigInt(ns) - pack.origin));
     [this.first, this.last] = [relative(head.session.begin), relative(head.session.end)];
     this.callsEnd = head.tasks.map((task) => Number(task.end));
@@ -41,20 +58,32 @@ export class Answers {
   }
 
   get(path: string, query: Query): unknown {
-    if (query['filter']) throw new ApiError(400, { code: 'filter', message: ONLY_SERVER, span: [0, String(query['filter']).length] });
+    if (query['filter'])
+      throw new ApiError(400, { code: 'filter', message: ONLY_SERVER, span: [0, String(query['filter']).length] });
     const { head } = this.pack;
     switch (path) {
-      case 'session': return head.session;
-      case 'tracks': return { tracks: head.tracks };
-      case 'problems': return head.problems;
-      case 'tiles': return this.tiles(query);
-      case 'events': return this.events(query);
-      case 'select': return this.select(query);
-      case 'flame': return { nodes: this.flame(query) };
-      case 'search': return this.search(query);
-      case 'locate': return this.locate(query);
-      case 'activity': return { tracks: activity(this.states, head.state_names, this.range(query).range) };
-      case 'state': return this.findState(query);
+      case 'session':
+        return head.session;
+      case 'tracks':
+        return { tracks: head.tracks };
+      case 'problems':
+        return head.problems;
+      case 'tiles':
+        return this.tiles(query);
+      case 'events':
+        return this.events(query);
+      case 'select':
+        return this.select(query);
+      case 'flame':
+        return { nodes: this.flame(query) };
+      case 'search':
+        return this.search(query);
+      case 'locate':
+        return this.locate(query);
+      case 'activity':
+        return { tracks: activity(this.states, head.state_names, this.range(query).range) };
+      case 'state':
+        return this.findState(query);
       default: {
         const [kind, ...rest] = path.split('/');
         if (kind === 'event') return this.event(rest[0] ?? '');
@@ -87,22 +116,31 @@ export class Answers {
     for (const { kind, at } of list.split(',').map((id) => this.named(id))) {
       if (kind === 'base') {
         found.bases.add(at);
-        tasks.forEach((task, i) => { if (task.of === at) found.tasks.add(i); });
+        tasks.forEach((task, i) => {
+          if (task.of === at) found.tasks.add(i);
+        });
       } else if (kind === 'calls') {
         found.tasks.add(at);
         const of = tasks[at]!.of;
         if (of !== null) found.bases.add(of);
       } else if (kind === 'group') {
-        bases.forEach((trace, i) => { if (trace === at) found.bases.add(i); });
-        tasks.forEach((task, i) => { if (task.trace === at) found.tasks.add(i); });
-        for (const track of this.pack.head.tracks) if (track.kind === 'state' && track.trace === at) found.states.add(this.pack.head.states.indexOf(track.id));
+        bases.forEach((trace, i) => {
+          if (trace === at) found.bases.add(i);
+        });
+        tasks.forEach((task, i) => {
+          if (task.trace === at) found.tasks.add(i);
+        });
+        for (const track of this.pack.head.tracks)
+          if (track.kind === 'state' && track.trace === at) found.states.add(this.pack.head.states.indexOf(track.id));
       } else found.states.add(at);
     }
     return found;
   }
 
   /** All tracks of states, and those that are shown. */
-  private get all(): OfTrack[] { return this.pack.head.states.map((id, i) => ({ id, slices: this.pack.states[i]! })); }
+  private get all(): OfTrack[] {
+    return this.pack.head.states.map((id, i) => ({ id, slices: this.pack.states[i]! }));
+  }
   private get states(): OfTrack[] {
     const shown = new Set(this.pack.head.tracks.map((track) => track.id));
     return this.all.filter(({ id }) => shown.has(id));
@@ -111,11 +149,25 @@ export class Answers {
   private findState(query: Query): Located {
     const { head } = this.pack;
     const at = Number(BigInt(query['at'] ?? 0) - this.pack.origin);
-    const found = findState(this.states, head.state_names, String(query['name'] ?? '').toLowerCase(), at, query['direction'] !== 'previous');
+    const found = findState(
+      this.states,
+      head.state_names,
+      String(query['name'] ?? '').toLowerCase(),
+      at,
+      query['direction'] !== 'previous',
+    );
     if (!found) return { event: null, begin: null, end: null };
     const { slices, id } = { slices: found.track.slices, id: found.track.id };
     const begin = this.ns(slices.begin[found.at]!);
-    return { event: null, track: id, ns: begin, begin, end: this.ns(slices.end[found.at]!), name: head.state_names[slices.name[found.at]!]!, ...{ depth: slices.depth[found.at]! } };
+    return {
+      event: null,
+      track: id,
+      ns: begin,
+      begin,
+      end: this.ns(slices.end[found.at]!),
+      name: head.state_names[slices.name[found.at]!]!,
+      ...{ depth: slices.depth[found.at]! },
+    };
   }
 
   private range(query: Query): { range: Range; isAll: boolean } {
@@ -131,37 +183,66 @@ export class Answers {
     return { range, isAll: begin === null && end === null };
   }
 
-  private ns(time: number): string { return String(this.pack.origin + BigInt(time)); }
-  private someNs(time: number): string | null { return Number.isNaN(time) ? null : this.ns(time); }
+  private ns(time: number): string {
+    return String(this.pack.origin + BigInt(time));
+  }
+  private someNs(time: number): string | null {
+    return Number.isNaN(time) ? null : this.ns(time);
+  }
 
   // Tiles.
 
   private tiles(query: Query): Tiles {
     const [level, from, to] = ['level', 'from', 'to'].map((name) => Number(query[name]));
-    if (!(level! >= 0 && level! <= 62 && from! >= 0 && from! <= to! && to! - from! < 4096)) throw request('tiles are asked by levels up to 62, at most 4,096 of them');
+    if (!(level! >= 0 && level! <= 62 && from! >= 0 && from! <= to! && to! - from! < 4096))
+      throw request('tiles are asked by levels up to 62, at most 4,096 of them');
     const { head } = this.pack;
     const bucket = 2 ** level!;
-    const begin = from! * TILE_BUCKETS * bucket, end = (to! + 1) * TILE_BUCKETS * bucket - 1;
+    const begin = from! * TILE_BUCKETS * bucket,
+      end = (to! + 1) * TILE_BUCKETS * bucket - 1;
     const names: Record<string, string> = {};
     const known = new Map<string, number>();
     const number = (text: string): number => {
       const at = known.get(text) ?? known.size;
-      if (at === known.size) { known.set(text, at); names[at] = text; }
+      if (at === known.size) {
+        known.set(text, at);
+        names[at] = text;
+      }
       return at;
     };
-    const tracks = String(query['tracks'] ?? '').split(',').map((id): TileTrack => {
-      const { kind, at } = this.named(id);
-      if (kind === 'calls' || kind === 'state') {
-        const [slices, texts] = kind === 'calls' ? [this.pack.calls[at]!, head.functions] : [this.pack.states[at]!, head.state_names];
-        return { id, kind, exact: true, ...sliced(slices, bucket, [begin, end], kind === 'state', (i) => number(texts[i]!)), gaps: [] };
-      }
-      const own = kind === 'base' ? [at] : head.bases.flatMap((trace, i) => (trace === at ? [i] : []));
-      return { id, kind: kind === 'base' ? 'events' : 'group', exact: true, ...this.density(own, bucket, [begin, end], number), gaps: this.gaps(own, bucket, [begin, end]) };
-    });
+    const tracks = String(query['tracks'] ?? '')
+      .split(',')
+      .map((id): TileTrack => {
+        const { kind, at } = this.named(id);
+        if (kind === 'calls' || kind === 'state') {
+          const [slices, texts] =
+            kind === 'calls' ? [this.pack.calls[at]!, head.functions] : [this.pack.states[at]!, head.state_names];
+          return {
+            id,
+            kind,
+            exact: true,
+            ...sliced(slices, bucket, [begin, end], kind === 'state', (i) => number(texts[i]!)),
+            gaps: [],
+          };
+        }
+        const own = kind === 'base' ? [at] : head.bases.flatMap((trace, i) => (trace === at ? [i] : []));
+        return {
+          id,
+          kind: kind === 'base' ? 'events' : 'group',
+          exact: true,
+          ...this.density(own, bucket, [begin, end], number),
+          gaps: this.gaps(own, bucket, [begin, end]),
+        };
+      });
     return { generation: head.session.generation, level: level!, from: from!, to: to!, names, tracks };
   }
 
-  private density(bases: readonly number[], bucket: number, [begin, end]: Range, number: (text: string) => number): Pick<TileTrack, 'at' | 'n' | 'name'> {
+  private density(
+    bases: readonly number[],
+    bucket: number,
+    [begin, end]: Range,
+    number: (text: string) => number,
+  ): Pick<TileTrack, 'at' | 'n' | 'name'> {
     const { times, head } = this.pack;
     const found = new Map<number, Map<number, number>>();
     for (const base of bases) {
@@ -176,32 +257,51 @@ export class Answers {
       }
     }
     const at = [...found.keys()].sort((a, b) => a - b);
-    const commonest = (names: Map<number, number>): number => [...names].reduce((best, one) => (one[1] > best[1] || one[1] === best[1] && one[0] < best[0] ? one : best))[0];
+    const commonest = (names: Map<number, number>): number =>
+      [...names].reduce((best, one) => (one[1] > best[1] || (one[1] === best[1] && one[0] < best[0]) ? one : best))[0];
     return {
-      at, n: at.map((one) => [...found.get(one)!.values()].reduce((a, b) => a + b)),
+      at,
+      n: at.map((one) => [...found.get(one)!.values()].reduce((a, b) => a + b)),
       name: at.map((one) => number(head.names[commonest(found.get(one)!)]!)),
     };
   }
 
   private gaps(bases: readonly number[], bucket: number, [begin, end]: Range): NonNullable<TileTrack['gaps']> {
-    const isNear = (loss: { begin: number | null; end: number }): boolean => loss.begin !== null && loss.end >= begin && loss.begin <= end;
+    const isNear = (loss: { begin: number | null; end: number }): boolean =>
+      loss.begin !== null && loss.end >= begin && loss.begin <= end;
     const all = [...this.losses(), ...this.damage()];
-    return bases.flatMap((base) => all.filter((loss) => loss.track === `b${base}` && isNear(loss))).map((loss) => {
-      const from = Math.floor(Math.max(loss.begin! - begin, 0) / bucket);
-      return [from, Math.floor((Math.min(loss.end, end) - begin) / bucket) - from + 1, loss.kind, loss.count];
-    });
+    return bases
+      .flatMap((base) => all.filter((loss) => loss.track === `b${base}` && isNear(loss)))
+      .map((loss) => {
+        const from = Math.floor(Math.max(loss.begin! - begin, 0) / bucket);
+        return [from, Math.floor((Math.min(loss.end, end) - begin) / bucket) - from + 1, loss.kind, loss.count];
+      });
   }
 
   private losses(): { track: string | null; kind: string; count: number | null; begin: number | null; end: number }[] {
-    return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => ({ track, kind, count, begin: begin === null ? null : this.time(begin), end: end === null ? 0 : this.time(end) }));
+    return this.pack.head.problems.losses.map(({ track, kind, count, begin, end }) => ({
+      track,
+      kind,
+      count,
+      begin: begin === null ? null : this.time(begin),
+      end: end === null ? 0 : this.time(end),
+    }));
   }
 
   /** Stretches that could not be read, in the same form. */
   private damage(): ReturnType<typeof this.losses> {
-    return this.pack.head.problems.faults.map(({ track, ns, end }) => ({ track, kind: 'damage', count: null, begin: ns === null ? null : this.time(ns), end: end == null ? 0 : this.time(end) }));
+    return this.pack.head.problems.faults.map(({ track, ns, end }) => ({
+      track,
+      kind: 'damage',
+      count: null,
+      begin: ns === null ? null : this.time(ns),
+      end: end == null ? 0 : this.time(end),
+    }));
   }
 
-  private time(ns: string): number { return Number(BigInt(ns) - this.pack.origin); }
+  private time(ns: string): number {
+    return Number(BigInt(ns) - this.pack.origin);
+  }
 
   // Events.
 
@@ -214,8 +314,15 @@ export class Answers {
     const since = before === null ? NaN : time - pack.times[before]!;
     const base = this.base[event]!;
     const row: Row = {
-      event, ns: this.someNs(time), since: Number.isNaN(since) ? null : String(since), name, title: this.details(event).title ?? name,
-      trace: pack.head.bases[base]!, track: `b${base}`, cpu, text: pack.text(event, PAYLOAD),
+      event,
+      ns: this.someNs(time),
+      since: Number.isNaN(since) ? null : String(since),
+      name,
+      title: this.details(event).title ?? name,
+      trace: pack.head.bases[base]!,
+      track: `b${base}`,
+      cpu,
+      text: pack.text(event, PAYLOAD),
     };
     if (withJson) row.json = line;
     return row;
@@ -245,8 +352,14 @@ export class Answers {
   }
 
   private details(event: number): { cycles: string | null; title: string | null; fields: () => Field[] } {
-    const [cycles, title, fields] = /^(\d*) ("(?:[^"\\]|\\[^])*"|) ([^]*)$/.exec(this.pack.text(event, DETAILS))!.slice(1) as [string, string, string];
-    return { cycles: cycles === '' ? null : cycles, title: title === '' ? null : JSON.parse(title) as string, fields: () => JSON.parse(fields) as Field[] };
+    const [cycles, title, fields] = /^(\d*) ("(?:[^"\\]|\\[^])*"|) ([^]*)$/
+      .exec(this.pack.text(event, DETAILS))!
+      .slice(1) as [string, string, string];
+    return {
+      cycles: cycles === '' ? null : cycles,
+      title: title === '' ? null : (JSON.parse(title) as string),
+      fields: () => JSON.parse(fields) as Field[],
+    };
   }
 
   private search(query: Query): Match {
@@ -254,11 +367,18 @@ export class Answers {
     const from = Number(query['from'] ?? -1);
     const isNext = query['direction'] !== 'previous';
     const { count, head, times } = this.pack;
-    const match = (event: number): Match['match'] => ({ event, ns: this.someNs(times[event]!), track: `b${this.base[event]}`, name: head.names[this.name[event]!]! });
+    const match = (event: number): Match['match'] => ({
+      event,
+      ns: this.someNs(times[event]!),
+      track: `b${this.base[event]}`,
+      name: head.names[this.name[event]!]!,
+    });
     if (query['fields']) {
       const step = isNext ? 1 : -1;
       for (let i = isNext ? Math.max(from + 1, 0) : Math.min(from, count) - 1; i >= 0 && i < count; i += step) {
-        const fields = this.details(i).fields().map((field) => field.text);
+        const fields = this.details(i)
+          .fields()
+          .map((field) => field.text);
         const whole = [head.names[this.name[i]!], this.pack.text(i, PAYLOAD), ...fields].join('\n');
         if (whole.toLowerCase().includes(text)) return { match: match(i), index: null, count: null };
       }
@@ -284,16 +404,29 @@ export class Answers {
     const none: Located = { event: null, begin: null, end: null };
     if (kind === 'base') {
       const own = this.ofBase[place]!;
-      const here = lowerBound(own.length, (i) => times[own[i]!]! >= at), behind = lowerBound(own.length, (i) => times[own[i]!]! > at);
+      const here = lowerBound(own.length, (i) => times[own[i]!]! >= at),
+        behind = lowerBound(own.length, (i) => times[own[i]!]! > at);
       const [previous, next] = [own[here - 1], own[behind]];
-      let event = direction === 'next' ? next : direction === 'previous' ? previous : here < behind ? own[here] : previous;
-      if (direction !== 'next' && direction !== 'previous' && here === behind && next !== undefined && (previous === undefined || times[next]! - at < at - times[previous]!)) event = next;
+      let event =
+        direction === 'next' ? next : direction === 'previous' ? previous : here < behind ? own[here] : previous;
+      if (
+        direction !== 'next' &&
+        direction !== 'previous' &&
+        here === behind &&
+        next !== undefined &&
+        (previous === undefined || times[next]! - at < at - times[previous]!)
+      )
+        event = next;
       return event === undefined || Math.abs(times[event]! - at) > slack ? none : this.locatedEvent(id, event);
     }
     if (kind === 'group') {
       if (direction !== 'at') return none;
-      const near = this.pack.head.bases.flatMap((trace, base) => (trace === place ? [this.locate({ ...query, track: `b${base}` }).event] : []));
-      const best = near.filter((event) => event != null).sort((a, b) => Math.abs(times[a]! - at) - Math.abs(times[b]! - at) || a - b)[0];
+      const near = this.pack.head.bases.flatMap((trace, base) =>
+        trace === place ? [this.locate({ ...query, track: `b${base}` }).event] : [],
+      );
+      const best = near
+        .filter((event) => event != null)
+        .sort((a, b) => Math.abs(times[a]! - at) - Math.abs(times[b]! - at) || a - b)[0];
       return best === undefined ? none : this.locatedEvent(id, best);
     }
     const slices = kind === 'calls' ? calls[place]! : states[place]!;
@@ -305,12 +438,35 @@ export class Answers {
     let [previous, inside, next] = [-1, -1, -1];
     for (let i = 0; i < slices.count; i++) {
       if (!fitsNext(i)) continue;
-      const begin = slices.begin[i]!, end = slices.end[i]!;
+      const begin = slices.begin[i]!,
+        end = slices.end[i]!;
       if (begin < at && (previous < 0 || begin >= slices.begin[previous]!)) previous = i;
-      if (begin > at && (next < 0 || begin < slices.begin[next]! || kind === 'state' && begin === slices.begin[next]!)) next = i;
-      if (begin <= at && (kind === 'calls' ? at <= end : at < end) && (inside < 0 || slices.depth[i]! >= slices.depth[inside]!)) inside = i;
+      if (
+        begin > at &&
+        (next < 0 || begin < slices.begin[next]! || (kind === 'state' && begin === slices.begin[next]!))
+      )
+        next = i;
+      if (
+        begin <= at &&
+        (kind === 'calls' ? at <= end : at < end) &&
+        (inside < 0 || slices.depth[i]! >= slices.depth[inside]!)
+      )
+        inside = i;
     }
-    return this.locatedSlice(id, kind, place, direction === 'next' ? next : direction === 'previous' ? previous : inside >= 0 ? inside : previous >= 0 ? previous : next);
+    return this.locatedSlice(
+      id,
+      kind,
+      place,
+      direction === 'next'
+        ? next
+        : direction === 'previous'
+          ? previous
+          : inside >= 0
+            ? inside
+            : previous >= 0
+              ? previous
+              : next,
+    );
   }
 
   private locatedEvent(track: string, event: number): Located {
@@ -322,8 +478,15 @@ export class Answers {
     if (found < 0) return { event: null, begin: null, end: null };
     const { head, calls, states } = this.pack;
     const slices = kind === 'calls' ? calls[place]! : states[place]!;
-    const begin = this.ns(slices.begin[found]!), end = slices.end[found]!;
-    const shared = { track, ns: begin, begin, end: Number.isFinite(end) ? this.ns(end) : null, depth: slices.depth[found]! };
+    const begin = this.ns(slices.begin[found]!),
+      end = slices.end[found]!;
+    const shared = {
+      track,
+      ns: begin,
+      begin,
+      end: Number.isFinite(end) ? this.ns(end) : null,
+      depth: slices.depth[found]!,
+    };
     return kind === 'calls'
       ? { call: found, ...shared, name: head.functions[slices.name[found]!]! }
       : { event: null, ...shared, name: head.state_names[slices.name[found]!]! };
@@ -340,7 +503,8 @@ export class Answers {
     const last = head.names.map(() => NaN);
     let all = 0;
     for (let i = 0; i < count; i++) {
-      const time = times[i]!, name = this.name[i]!;
+      const time = times[i]!,
+        name = this.name[i]!;
       if (chosen && !chosen.bases.has(this.base[i]!)) continue;
       if (!isAll && !(time >= range[0] && time <= range[1])) continue;
       all++;
@@ -349,20 +513,45 @@ export class Answers {
       if (!Number.isNaN(last[name]!)) gaps[name]!.push(time - last[name]!);
       last[name] = time;
     }
-    const names = head.names.flatMap((name, i): NameStatistics[] => {
-      if (events[i] === 0) return [];
-      const sorted = Float64Array.from(gaps[i]!).sort();
-      const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
-      return [{ name, events: events[i]!, gap_min: at(0), gap_p50: at(50), gap_max: at(100) }];
-    }).sort((a, b) => b.events - a.events || byBytes(a.name, b.name));
-    const losses = this.losses().filter((loss) => (chosen === null || loss.track === null || chosen.bases.has(Number(loss.track.slice(1))))
-      && (isAll || loss.begin === null || loss.begin <= range[1] && loss.end >= range[0]));
-    const lost = (kind: string): number => losses.filter((loss) => loss.kind === kind).reduce((sum, loss) => sum + (loss.count ?? 0), 0);
+    const names = head.names
+      .flatMap((name, i): NameStatistics[] => {
+        if (events[i] === 0) return [];
+        const sorted = Float64Array.from(gaps[i]!).sort();
+        const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
+        return [{ name, events: events[i]!, gap_min: at(0), gap_p50: at(50), gap_max: at(100) }];
+      })
+      .sort((a, b) => b.events - a.events || byBytes(a.name, b.name));
+    const losses = this.losses().filter(
+      (loss) =>
+        (chosen === null || loss.track === null || chosen.bases.has(Number(loss.track.slice(1)))) &&
+        (isAll || loss.begin === null || (loss.begin <= range[1] && loss.end >= range[0])),
+    );
+    const lost = (kind: string): number =>
+      losses.filter((loss) => loss.kind === kind).reduce((sum, loss) => sum + (loss.count ?? 0), 0);
     return {
-      begin: this.ns(range[0]), end: this.ns(range[1]), events: all, tracks: chosen ? chosen.bases.size : head.bases.length,
-      losses: { events: lost('events'), packets: lost('packets'), intervals: losses.length }, complete: true, names,
+      begin: this.ns(range[0]),
+      end: this.ns(range[1]),
+      events: all,
+      tracks: chosen ? chosen.bases.size : head.bases.length,
+      losses: { events: lost('events'), packets: lost('packets'), intervals: losses.length },
+      complete: true,
+      names,
       ...(head.session.features.includes('calls') ? { calls: this.functions(range, chosen?.tasks ?? null) } : {}),
-      ...(head.session.states ? { states: stateStatistics(chosen ? [...chosen.states].sort((a, b) => a - b).map((i) => ({ id: head.states[i]!, slices: this.pack.states[i]! })) : this.states, this.all, head.state_names, isAll ? [-Infinity, Infinity] : range, percentile) } : {}),
+      ...(head.session.states
+        ? {
+            states: stateStatistics(
+              chosen
+                ? [...chosen.states]
+                    .sort((a, b) => a - b)
+                    .map((i) => ({ id: head.states[i]!, slices: this.pack.states[i]! }))
+                : this.states,
+              this.all,
+              head.state_names,
+              isAll ? [-Infinity, Infinity] : range,
+              percentile,
+            ),
+          }
+        : {}),
     };
   }
 
@@ -390,16 +579,31 @@ export class Answers {
         if (Number.isFinite(end) && begin >= range[0] && end <= range[1]) row.durations.push(end - begin);
       }
     });
-    return rows.flatMap((row, i): CallStatistics[] => {
-      if (row.calls === 0) return [];
-      const sorted = Float64Array.from(row.durations).sort();
-      const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
-      const mean = sorted.length ? String(sorted.reduce((sum, one) => sum + BigInt(one), 0n) / BigInt(sorted.length)) : null;
-      return [{
-        name: functions[i]!, calls: row.calls, whole: sorted.length, total: String(row.total), self: String(row.self),
-        min: at(0), mean, p50: at(50), p90: at(90), p99: at(99), max: at(100),
-      }];
-    }).sort((a, b) => Number(b.total) - Number(a.total) || byBytes(a.name, b.name));
+    return rows
+      .flatMap((row, i): CallStatistics[] => {
+        if (row.calls === 0) return [];
+        const sorted = Float64Array.from(row.durations).sort();
+        const at = (p: number): string | null => (sorted.length ? String(percentile(sorted, p)) : null);
+        const mean = sorted.length
+          ? String(sorted.reduce((sum, one) => sum + BigInt(one), 0n) / BigInt(sorted.length))
+          : null;
+        return [
+          {
+            name: functions[i]!,
+            calls: row.calls,
+            whole: sorted.length,
+            total: String(row.total),
+            self: String(row.self),
+            min: at(0),
+            mean,
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+          },
+        ];
+      })
+      .sort((a, b) => Number(b.total) - Number(a.total) || byBytes(a.name, b.name));
   }
 
   private flame(query: Query): FlameNode[] {
@@ -428,21 +632,31 @@ export class Answers {
       for (let i = 0; i < calls.count; i++) {
         const inside = this.inside(task, calls.begin[i]!, calls.end[i]!, range);
         if (inside === null) continue;
-        const at = node(i), below = nodes[nodes[at]!.parent]!;
+        const at = node(i),
+          below = nodes[nodes[at]!.parent]!;
         nodes[at]!.calls++;
         nodes[at]!.total += inside;
         nodes[at]!.self += inside;
-        if (parent[i]! >= 0) below.self -= inside; else below.total += inside;
+        if (parent[i]! >= 0) below.self -= inside;
+        else below.total += inside;
       }
     });
-    return nodes.map(({ parent, name, calls, total, self }, id) => ({ id, parent: id > 0 ? parent : null, name, calls, total: String(total), self: String(self) }));
+    return nodes.map(({ parent, name, calls, total, self }, id) => ({
+      id,
+      parent: id > 0 ? parent : null,
+      name,
+      calls,
+      total: String(total),
+      self: String(self),
+    }));
   }
 
   private call(track: string, number: string): CallDetails {
     const named = track ? this.named(track) : null;
     const at = /^\d+$/.test(number) ? Number(number) : NaN;
     const calls = named?.kind === 'calls' ? this.pack.calls[named.at]! : null;
-    if (!calls || !(at < calls.count)) throw new ApiError(404, { code: 'call', message: `there is no call \`${track}/${number}\`` });
+    if (!calls || !(at < calls.count))
+      throw new ApiError(404, { code: 'call', message: `there is no call \`${track}/${number}\`` });
     const { parent, inner } = this.inner[named!.at]!;
     const { functions, modules } = this.pack.head;
     const name = functions[calls.name[at]!]!;
@@ -450,9 +664,18 @@ export class Answers {
     const duration = Number.isFinite(end) ? end - begin : null;
     const whole: Range = [-Infinity, Infinity];
     return {
-      name, symbol: name, begin: this.ns(begin), end: duration === null ? null : this.ns(end), duration: duration === null ? null : String(duration),
-      self: duration === null ? null : String(duration - inner[at]!), parent: parent[at]! >= 0 ? parent[at]! : null, depth: calls.depth[at]!,
-      args: null, retval: null, module: modules[calls.name[at]!] ?? null, all: this.functions(whole, null).find((row) => row.name === name) ?? null,
+      name,
+      symbol: name,
+      begin: this.ns(begin),
+      end: duration === null ? null : this.ns(end),
+      duration: duration === null ? null : String(duration),
+      self: duration === null ? null : String(duration - inner[at]!),
+      parent: parent[at]! >= 0 ? parent[at]! : null,
+      depth: calls.depth[at]!,
+      args: null,
+      retval: null,
+      module: modules[calls.name[at]!] ?? null,
+      all: this.functions(whole, null).find((row) => row.name === name) ?? null,
     };
   }
 }
@@ -474,13 +697,15 @@ function lowerBound(length: number, isSo: (at: number) => boolean): number {
   let [from, to] = [0, length];
   while (from < to) {
     const middle = (from + to) >> 1;
-    if (isSo(middle)) to = middle; else from = middle + 1;
+    if (isSo(middle)) to = middle;
+    else from = middle + 1;
   }
   return from;
 }
 
 function nested(calls: Slices): { parent: Int32Array; inner: Float64Array } {
-  const parent = new Int32Array(calls.count).fill(-1), inner = new Float64Array(calls.count);
+  const parent = new Int32Array(calls.count).fill(-1),
+    inner = new Float64Array(calls.count);
   // By depth, the call that was made last.
   const open: number[] = [];
   for (let i = 0; i < calls.count; i++) {
@@ -495,16 +720,27 @@ function nested(calls: Slices): { parent: Int32Array; inner: Float64Array } {
 
 type Columns = Required<Pick<TileTrack, 'at' | 'len' | 'depth' | 'name' | 'n' | 'busy'>>;
 
-interface Piece { at: number; len: number; depth: number; name: number; n: number; busy: number }
+interface Piece {
+  at: number;
+  len: number;
+  depth: number;
+  name: number;
+  n: number;
+  busy: number;
+}
 
 /** Of several short slices their ns in all; of one the longest, too. */
-export interface Sum extends Piece { longest: number; ns: number }
+export interface Sum extends Piece {
+  longest: number;
+  ns: number;
+}
 
 /** How much fuller or emptier than the first bucket of several, of 255, another one is that stands together with it. */
 const ALIKE = 32;
 
 /** Sums of a tile before neighbours stand together that are not alike, and how many do then. */
-const SUMS = 1536, BLOCKS = [1, 2, 4];
+const SUMS = 1536,
+  BLOCKS = [1, 2, 4];
 
 /** Puts sums of neighbours at a depth together, as the server does. They come in the order of time. */
 export function together(sums: readonly Sum[], bucket: number): Piece[] {
@@ -526,7 +762,8 @@ export function together(sums: readonly Sum[], bucket: number): Piece[] {
 function inRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
   const runs: (Sum & { first: number })[] = [];
   const last = new Map<number, (typeof runs)[number]>();
-  const fills = (ns: number, len: number): number => Math.min(Math.max(Math.floor((ns * 255) / (bucket * len)), 1), 255);
+  const fills = (ns: number, len: number): number =>
+    Math.min(Math.max(Math.floor((ns * 255) / (bucket * len)), 1), 255);
   for (const sum of sums) {
     const run = last.get(sum.depth);
     const own = fills(sum.ns, 1);
@@ -546,7 +783,13 @@ function inRuns(sums: readonly Sum[], bucket: number, block: number): Piece[] {
 }
 
 /** Slices in buckets: those that are shorter than a bucket stand together, by bucket and depth. */
-function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: boolean, number: (name: number) => number): Columns {
+function sliced(
+  slices: Slices,
+  bucket: number,
+  [begin, end]: Range,
+  areStates: boolean,
+  number: (name: number) => number,
+): Columns {
   const place = (time: number): number => Math.floor((time - begin) / bucket);
   const found: Piece[] = [];
   const sums: Sum[] = [];
@@ -555,15 +798,20 @@ function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: 
     const sum = short.get(key);
     if (!sum) return;
     sum.busy = Math.min(Math.max(Math.floor((sum.ns * 255) / bucket), 1), 255);
-    if (areStates) found.push(sum); else sums.push(sum);
+    if (areStates) found.push(sum);
+    else sums.push(sum);
     short.delete(key);
   };
   const behind = place(end) + 1;
   for (let i = 0; i < slices.count; i++) {
     const [from, to, depth, name] = [slices.begin[i]!, slices.end[i]!, slices.depth[i]!, slices.name[i]!];
-    if (from > end) { if (areStates) continue; else break; }
+    if (from > end) {
+      if (areStates) continue;
+      else break;
+    }
     if (areStates ? to <= begin : to < begin) continue;
-    const at = place(from), length = to - from;
+    const at = place(from),
+      length = to - from;
     // The pieces of a lane come one after the other; calls of other depths come between.
     const key = areStates ? `${depth}` : `${at} ${depth}`;
     if (length < bucket) {
@@ -581,12 +829,20 @@ function sliced(slices: Slices, bucket: number, [begin, end]: Range, areStates: 
     found.push({ at: Math.max(at, -(2 ** 52)), len, depth, name, n: 1, busy: 255 });
   }
   for (const key of [...short.keys()]) close(key);
-  for (const run of together(sums.sort((a, b) => a.at - b.at), bucket)) found.push(run);
+  for (const run of together(
+    sums.sort((a, b) => a.at - b.at),
+    bucket,
+  ))
+    found.push(run);
   if (areStates) found.sort((a, b) => a.depth - b.depth);
   else found.sort((a, b) => a.at - b.at || a.depth - b.depth);
   return {
-    at: found.map((one) => one.at), len: found.map((one) => one.len), depth: found.map((one) => one.depth),
-    name: found.map((one) => number(one.name)), n: found.map((one) => one.n), busy: found.map((one) => one.busy),
+    at: found.map((one) => one.at),
+    len: found.map((one) => one.len),
+    depth: found.map((one) => one.depth),
+    name: found.map((one) => number(one.name)),
+    n: found.map((one) => one.n),
+    busy: found.map((one) => one.busy),
   };
 }
 
@@ -596,7 +852,8 @@ function sliceAt(slices: Slices, at: number, slack: number, fits: (i: number) =>
   let bestKey: readonly number[] = [];
   for (let i = 0; i < slices.count; i++) {
     if (!fits(i)) continue;
-    const begin = slices.begin[i]!, end = slices.end[i]!;
+    const begin = slices.begin[i]!,
+      end = slices.end[i]!;
     const inside = begin <= at && (at < end || at === begin);
     const away = inside ? 0 : at < begin ? begin - at : at - end;
     if (away > slack) continue;

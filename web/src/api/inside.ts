@@ -34,7 +34,13 @@ export class Inside implements Source {
     return new Promise<T>((resolve, reject) => {
       signal?.throwIfAborted();
       this.waiting.set(id, { resolve, reject });
-      signal?.addEventListener('abort', () => { if (this.waiting.delete(id)) reject(signal.reason); }, { once: true });
+      signal?.addEventListener(
+        'abort',
+        () => {
+          if (this.waiting.delete(id)) reject(signal.reason);
+        },
+        { once: true },
+      );
       this.worker.postMessage({ id, path, query });
     });
   }

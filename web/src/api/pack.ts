@@ -33,7 +33,9 @@ export interface Slices {
 const HOLE = '\u0001';
 const TEXTS = 3;
 /** The texts of an event. */
-export const JSON_LINE = 0, PAYLOAD = 1, DETAILS = 2;
+export const JSON_LINE = 0,
+  PAYLOAD = 1,
+  DETAILS = 2;
 
 type Column = (row: number) => string;
 
@@ -80,8 +82,12 @@ class Bytes {
     return byte;
   }
 
-  text(): string { return new TextDecoder().decode(this.take(this.number())); }
-  part(): Bytes { return new Bytes(this.take(this.number())); }
+  text(): string {
+    return new TextDecoder().decode(this.take(this.number()));
+  }
+  part(): Bytes {
+    return new Bytes(this.take(this.number()));
+  }
 
   private take(length: number): Uint8Array {
     if (this.at + length > this.bytes.length) throw new Error('the data of this page is cut off');
@@ -111,7 +117,10 @@ export class Pack {
     this.times = new Float64Array(count);
     for (let i = 0, before = 0; i < count; i++) {
       const step = bytes.number();
-      if (step === 0) { this.times[i] = NaN; continue; }
+      if (step === 0) {
+        this.times[i] = NaN;
+        continue;
+      }
       before += step % 2 === 1 ? (step - 1) / 2 : -step / 2;
       this.times[i] = before;
     }
@@ -125,7 +134,7 @@ export class Pack {
     const lastOf = new Map<number, number>();
     this.shapeOf = this.kinds.map((kind) => {
       const said = bytes.number();
-      const shape = said === 0 ? lastOf.get(kind) ?? 0 : said - 1;
+      const shape = said === 0 ? (lastOf.get(kind) ?? 0) : said - 1;
       lastOf.set(kind, shape);
       return shape;
     });
@@ -162,8 +171,13 @@ export class Pack {
     const { rows, times } = shape;
     const form = bytes.byte();
     switch (form) {
-      case 0: { const value = bytes.text(); return () => value; }
-      case 1: case 2: case 3: {
+      case 0: {
+        const value = bytes.text();
+        return () => value;
+      }
+      case 1:
+      case 2:
+      case 3: {
         let before = 0n;
         const values = Array.from({ length: rows }, (_, row) => {
           const value = bytes.wide();
@@ -178,10 +192,18 @@ export class Pack {
         const places = Uint32Array.from({ length: rows }, () => bytes.number());
         return (row) => words[places[row]!]!;
       }
-      case 5: { const values = Array.from({ length: rows }, () => bytes.text()); return (row) => values[row]!; }
-      case 6: return this.column(shape, JSON_LINE, bytes.number());
-      case 7: { const of = this.column(shape, JSON_LINE, bytes.number()); return (row) => `0x${BigInt(of(row)).toString(16).toUpperCase()}`; }
-      default: throw new Error('the data of this page has a form that it does not know');
+      case 5: {
+        const values = Array.from({ length: rows }, () => bytes.text());
+        return (row) => values[row]!;
+      }
+      case 6:
+        return this.column(shape, JSON_LINE, bytes.number());
+      case 7: {
+        const of = this.column(shape, JSON_LINE, bytes.number());
+        return (row) => `0x${BigInt(of(row)).toString(16).toUpperCase()}`;
+      }
+      default:
+        throw new Error('the data of this page has a form that it does not know');
     }
   }
 }
@@ -192,7 +214,8 @@ function readSlices(bytes: Bytes, mayBeOpen: boolean): Slices {
   const steps = begin.map(() => bytes.signed());
   const end = new Float64Array(count);
   for (let i = 0, before = 0; i < count; i++) {
-    const from = (begin[i] = before + steps[i]!), length = bytes.number();
+    const from = (begin[i] = before + steps[i]!),
+      length = bytes.number();
     end[i] = mayBeOpen ? (length === 0 ? Infinity : from + length - 1) : from + length;
     // Calls are told from the begin of the one before, pieces of states from its end.
     before = mayBeOpen ? from : end[i]!;

@@ -14,7 +14,10 @@ export interface Source {
 
 /** An answer that says no. */
 export class ApiError extends Error {
-  constructor(readonly status: number, readonly body: ErrorBody) {
+  constructor(
+    readonly status: number,
+    readonly body: ErrorBody,
+  ) {
     super(body.message);
   }
 }

@@ -97,7 +97,11 @@ export interface Tiles {
 }
 
 /** From one lane to the one behind the last, of so many. */
-export interface Lanes { from: number; to: number; all: number }
+export interface Lanes {
+  from: number;
+  to: number;
+  all: number;
+}
 
 /** Columns of equal length, in buckets from the begin of the first tile of the answer. */
 export interface TileTrack {
@@ -269,7 +273,11 @@ export interface Problems {
 }
 
 /** A thread was woken, by the tracks of both. */
-export interface Wakeup { ns: string; from: string | null; to: string }
+export interface Wakeup {
+  ns: string;
+  from: string | null;
+  to: string;
+}
 
 /** The rows of a query, every value as its exact text. */
 export interface SqlAnswer {

@@ -32,7 +32,11 @@ export function requestDraw(): void {
 /** Changes the view without motion, as something that the pointer holds moves. */
 export function directly(change: () => void): void {
   direct = true;
-  try { change(); } finally { direct = false; }
+  try {
+    change();
+  } finally {
+    direct = false;
+  }
 }
 
 const calm = matchMedia('(prefers-reduced-motion: reduce)');
@@ -40,8 +44,14 @@ const calm = matchMedia('(prefers-reduced-motion: reduce)');
 effect(() => {
   const to = view.value;
   const from = shown.peek();
-  if (sameRange(from, to)) { motion = null; return; }
-  if (direct || calm.matches || from.begin === from.end) { motion = null; shown.value = to; } else motion = { from, to, began: performance.now() };
+  if (sameRange(from, to)) {
+    motion = null;
+    return;
+  }
+  if (direct || calm.matches || from.begin === from.end) {
+    motion = null;
+    shown.value = to;
+  } else motion = { from, to, began: performance.now() };
   requestDraw();
 });
 
@@ -52,19 +62,30 @@ function frame(): void {
   const start = performance.now();
   if (motion) {
     const done = Math.min(1, (start - motion.began) / MOTION_MS);
-    if (done >= 1) { shown.value = motion.to; motion = null; } else shown.value = between(motion.from, motion.to, 1 - (1 - done) ** 3);
+    if (done >= 1) {
+      shown.value = motion.to;
+      motion = null;
+    } else shown.value = between(motion.from, motion.to, 1 - (1 - done) ** 3);
   }
   for (const draw of draws) draw();
   if (scheduled !== 0) cancelAnimationFrame(scheduled);
   scheduled = 0;
   if (++measures % MOST_MEASURES === 0) performance.clearMeasures('tracemill:frame');
   performance.measure('tracemill:frame', { start, end: performance.now() });
-  if (motion) requestDraw(); else undrawn.value = false;
+  if (motion) requestDraw();
+  else undrawn.value = false;
 }
 
 const PARTS = 1 << 20;
-const part = (a: bigint, b: bigint, share: number): bigint => a + scaled(b - a, BigInt(Math.round(share * PARTS)), BigInt(PARTS));
-const between = (a: Range, b: Range, share: number): Range => ({ begin: part(a.begin, b.begin, share), end: part(a.end, b.end, share) });
+const part = (a: bigint, b: bigint, share: number): bigint =>
+  a + scaled(b - a, BigInt(Math.round(share * PARTS)), BigInt(PARTS));
+const between = (a: Range, b: Range, share: number): Range => ({
+  begin: part(a.begin, b.begin, share),
+  end: part(a.end, b.end, share),
+});
 
 /** Calls a function when nothing is under way any more. */
-export const whenQuiet = (then: () => void): (() => void) => effect(() => { if (!busy.value) then(); });
+export const whenQuiet = (then: () => void): (() => void) =>
+  effect(() => {
+    if (!busy.value) then();
+  });

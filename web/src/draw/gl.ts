@@ -3,7 +3,21 @@
 import type { Tile } from '../state/tiles';
 import { PALETTE, SHAPES, shapeOf } from '../state/states';
 import { TILE_BUCKETS } from '../time/range';
-import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, LEAST_BAR, SINGLE_PX, SINGLE_ROOM_PX, type Painter, type Placement } from './painter';
+import {
+  BAR_MARGIN_PX,
+  BAR_PX,
+  DOTS_PX,
+  DOT_PX,
+  HATCH_PX,
+  LINE_PX,
+  LANE_GAP_PX,
+  LANE_TOP_PX,
+  LEAST_BAR,
+  SINGLE_PX,
+  SINGLE_ROOM_PX,
+  type Painter,
+  type Placement,
+} from './painter';
 import { resize } from './plain';
 import { parseColour, type Theme } from './theme';
 
@@ -129,7 +143,11 @@ void main() {
 const RECT_NUMBERS = 9;
 const ENTRY_NUMBERS = 6;
 
-interface Uploaded { vertices: WebGLVertexArrayObject; buffer: WebGLBuffer; size: number }
+interface Uploaded {
+  vertices: WebGLVertexArrayObject;
+  buffer: WebGLBuffer;
+  size: number;
+}
 
 export class GlPainter implements Painter {
   readonly name = 'webgl2';
@@ -153,15 +171,29 @@ export class GlPainter implements Painter {
     const emulated = !probe || isEmulated(probe);
     probe?.getExtension('WEBGL_lose_context')?.loseContext();
     if (emulated) return null;
-    const gl = canvas.getContext('webgl2', { alpha: true, antialias: false, depth: false, premultipliedAlpha: true, powerPreference: 'low-power' });
+    const gl = canvas.getContext('webgl2', {
+      alpha: true,
+      antialias: false,
+      depth: false,
+      premultipliedAlpha: true,
+      powerPreference: 'low-power',
+    });
     if (!gl || gl.isContextLost()) return null;
-    try { return new GlPainter(canvas, gl); } catch { return null; }
+    try {
+      return new GlPainter(canvas, gl);
+    } catch {
+      return null;
+    }
   }
 
-  private constructor(private readonly canvas: HTMLCanvasElement, private readonly gl: WebGL2RenderingContext) {
+  private constructor(
+    private readonly canvas: HTMLCanvasElement,
+    private readonly gl: WebGL2RenderingContext,
+  ) {
     this.tileProgram = program(gl, TILE_VERTEX, TILE_FRAGMENT);
     this.rectProgram = program(gl, RECT_VERTEX, RECT_FRAGMENT);
-    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'plain', 'fills', 'edges', 'shapes']) this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
+    for (const name of ['place', 'how', 'size', 'span', 'ratio', 'open', 'plain', 'fills', 'edges', 'shapes'])
+      this.tileUniforms[name] = gl.getUniformLocation(this.tileProgram, name);
     for (const name of ['size', 'line']) this.rectUniforms[name] = gl.getUniformLocation(this.rectProgram, name);
     this.rectVertices = gl.createVertexArray();
     this.rectBuffer = gl.createBuffer();
@@ -173,7 +205,9 @@ export class GlPainter implements Painter {
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
 
-  get lost(): boolean { return this.gl.isContextLost(); }
+  get lost(): boolean {
+    return this.gl.isContextLost();
+  }
 
   begin(width: number, height: number, ratio: number, theme: Theme): void {
     const { gl } = this;
@@ -186,7 +220,10 @@ export class GlPainter implements Painter {
       gl.useProgram(this.tileProgram);
       gl.uniform4fv(this.tileUniforms['fills'] ?? null, opaque(theme.fillRgb));
       gl.uniform4fv(this.tileUniforms['edges'] ?? null, opaque(theme.edgeRgb));
-      gl.uniform1fv(this.tileUniforms['shapes'] ?? null, Float32Array.from({ length: PALETTE }, (_, i) => SHAPES.indexOf(shapeOf(i))));
+      gl.uniform1fv(
+        this.tileUniforms['shapes'] ?? null,
+        Float32Array.from({ length: PALETTE }, (_, i) => SHAPES.indexOf(shapeOf(i))),
+      );
       gl.useProgram(this.rectProgram);
       gl.uniform4fv(this.rectUniforms['line'] ?? null, premultiplied(parseColour(theme.loss)));
     }
@@ -204,10 +241,16 @@ export class GlPainter implements Painter {
     if (this.theme) this.rects.push(x, y, width, height, ...premultiplied(parseColour(this.theme.lossSoft)), 1);
   }
 
-  bars(tile: Tile, at: Placement): void { this.draw(tile, at, false); }
-  slices(tile: Tile, at: Placement): void { this.draw(tile, at, true); }
+  bars(tile: Tile, at: Placement): void {
+    this.draw(tile, at, false);
+  }
+  slices(tile: Tile, at: Placement): void {
+    this.draw(tile, at, true);
+  }
 
-  end(): void { this.flush(); }
+  end(): void {
+    this.flush();
+  }
 
   forget(tile: Tile): void {
     const own = this.uploaded.get(tile);
@@ -224,11 +267,19 @@ export class GlPainter implements Painter {
     const own = this.upload(tile);
     gl.useProgram(this.tileProgram);
     gl.enable(gl.SCISSOR_TEST);
-    gl.scissor(0, Math.round((this.height - at.bottom) * ratio), this.canvas.width, Math.max(0, Math.round((at.bottom - at.top) * ratio)));
+    gl.scissor(
+      0,
+      Math.round((this.height - at.bottom) * ratio),
+      this.canvas.width,
+      Math.max(0, Math.round((at.bottom - at.top) * ratio)),
+    );
     gl.uniform2f(u['size'] ?? null, this.width, this.height);
     gl.uniform1f(u['ratio'] ?? null, ratio);
     gl.uniform1f(u['open'] ?? null, at.openEnd);
-    gl.uniform4fv(u['plain'] ?? null, at.grey && this.theme ? premultiplied(parseColour(this.theme.map)) : [0, 0, 0, 0]);
+    gl.uniform4fv(
+      u['plain'] ?? null,
+      at.grey && this.theme ? premultiplied(parseColour(this.theme.map)) : [0, 0, 0, 0],
+    );
     gl.uniform4f(u['place'] ?? null, at.x, at.bucketPx, at.y, at.height);
     gl.uniform4f(u['how'] ?? null, slices ? at.lanes : 0, at.lanePx, at.peak, at.alpha);
     gl.uniform2f(u['span'] ?? null, at.left, at.right);
@@ -283,12 +334,12 @@ function entriesOf(tile: Tile): Float32Array {
   const out = new Float32Array(tile.size * ENTRY_NUMBERS);
   for (let i = 0, o = 0; i < tile.size; i++, o += ENTRY_NUMBERS) {
     const at = tile.at[i] ?? 0;
-    const len = slices ? tile.len[i] ?? 0 : 1;
+    const len = slices ? (tile.len[i] ?? 0) : 1;
     const before = i > 0 ? at - (tile.at[i - 1] ?? 0) : Infinity;
     const behind = i + 1 < tile.size ? (tile.at[i + 1] ?? 0) - at : Infinity;
     out[o] = Math.max(-FAR, at);
     out[o + 1] = len < 0 ? FAR : Math.min(FAR, at + len);
-    out[o + 2] = slices ? tile.depth[i] ?? 0 : Math.log1p(tile.n[i] ?? 1);
+    out[o + 2] = slices ? (tile.depth[i] ?? 0) : Math.log1p(tile.n[i] ?? 1);
     out[o + 3] = tile.colour[i] ?? 0;
     out[o + 4] = Math.min(1e6, before, behind);
     out[o + 5] = !slices ? 0 : len < 0 ? -1 : (tile.n[i] ?? 1) > 1 ? 1 : 0;
@@ -296,8 +347,14 @@ function entriesOf(tile: Tile): Float32Array {
   return out;
 }
 
-const opaque = (rgb: Float32Array): Float32Array => Float32Array.from({ length: PALETTE * 4 }, (_, i) => (i % 4 === 3 ? 1 : rgb[(i >> 2) * 3 + (i % 4)] ?? 0));
-const premultiplied = ([r, g, b, a]: [number, number, number, number]): [number, number, number, number] => [r * a, g * a, b * a, a];
+const opaque = (rgb: Float32Array): Float32Array =>
+  Float32Array.from({ length: PALETTE * 4 }, (_, i) => (i % 4 === 3 ? 1 : (rgb[(i >> 2) * 3 + (i % 4)] ?? 0)));
+const premultiplied = ([r, g, b, a]: [number, number, number, number]): [number, number, number, number] => [
+  r * a,
+  g * a,
+  b * a,
+  a,
+];
 
 /** Attributes of the bound buffer, one after the other, each once for a rectangle. */
 function instanced(gl: WebGL2RenderingContext, sizes: readonly number[]): void {
@@ -313,7 +370,10 @@ function instanced(gl: WebGL2RenderingContext, sizes: readonly number[]): void {
 
 function program(gl: WebGL2RenderingContext, vertex: string, fragment: string): WebGLProgram {
   const made = gl.createProgram();
-  for (const [kind, source] of [[gl.VERTEX_SHADER, vertex], [gl.FRAGMENT_SHADER, fragment]] as const) {
+  for (const [kind, source] of [
+    [gl.VERTEX_SHADER, vertex],
+    [gl.FRAGMENT_SHADER, fragment],
+  ] as const) {
     const shader = gl.createShader(kind);
     if (!shader) throw new Error('no shader');
     gl.shaderSource(shader, source);
@@ -321,6 +381,7 @@ function program(gl: WebGL2RenderingContext, vertex: string, fragment: string): 
     gl.attachShader(made, shader);
   }
   gl.linkProgram(made);
-  if (!gl.getProgramParameter(made, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(made) ?? 'the shaders do not link');
+  if (!gl.getProgramParameter(made, gl.LINK_STATUS))
+    throw new Error(gl.getProgramInfoLog(made) ?? 'the shaders do not link');
   return made;
 }

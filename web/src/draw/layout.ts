@@ -32,11 +32,16 @@ export const TOLD_LANES = 64;
 const LANE_STEP = 32;
 
 /** The first lane of calls that is asked for when those from one on are in sight: 0 as long as they are among the first ones. */
-export const laneToAsk = (from: number): number => (from + MOST_LANES > TOLD_LANES ? Math.floor(from / LANE_STEP) * LANE_STEP : 0);
+export const laneToAsk = (from: number): number =>
+  from + MOST_LANES > TOLD_LANES ? Math.floor(from / LANE_STEP) * LANE_STEP : 0;
 
 /** The first lane that is asked for of each track of which that is not 0. A folded row shows its outermost lane, however far its others were scrolled. */
 export const lanesToAsk = ({ pinned, rows }: Pick<Layout, 'pinned' | 'rows'>): ReadonlyMap<string, number> =>
-  new Map([...rows, ...pinned].map((row): [string, number] => [row.track.id, laneToAsk(row.firstLane)]).filter(([, lane]) => lane > 0));
+  new Map(
+    [...rows, ...pinned]
+      .map((row): [string, number] => [row.track.id, laneToAsk(row.firstLane)])
+      .filter(([, lane]) => lane > 0),
+  );
 
 const GROUP_PX = 24;
 const HEADING_PX = 24;
@@ -58,7 +63,13 @@ export const AS_GIVEN: Order = { hidden: [], first: [], last: [] };
 const NO_LANES: ReadonlyMap<string, number> = new Map();
 
 /** Rows in the order of display. `folds` are ids whose fold is not the one that they begin with; `lanesFrom` is how far the lanes of a track are scrolled. */
-export function layoutOf(tracks: readonly Track[], folds: readonly string[], pins: readonly string[], order: Order = AS_GIVEN, lanesFrom = NO_LANES): Layout {
+export function layoutOf(
+  tracks: readonly Track[],
+  folds: readonly string[],
+  pins: readonly string[],
+  order: Order = AS_GIVEN,
+  lanesFrom = NO_LANES,
+): Layout {
   const children = childrenOf(tracks, order);
   const folded = new Set(folds);
   const pinned = new Set(pins);
@@ -88,7 +99,14 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
     const track = byId.get(id);
     if (!track) continue;
     const foldable = track.kind === 'calls';
-    const row = rowOf(track, pinnedHeight, 1, true, foldable ? beginsUnfolded(track, false) !== folded.has(id) : null, lanesFrom);
+    const row = rowOf(
+      track,
+      pinnedHeight,
+      1,
+      true,
+      foldable ? beginsUnfolded(track, false) !== folded.has(id) : null,
+      lanesFrom,
+    );
     above.push(row);
     pinnedHeight += row.height;
   }
@@ -96,22 +114,37 @@ export function layoutOf(tracks: readonly Track[], folds: readonly string[], pin
 }
 
 /** Groups, calls and threads with those that they made begin unfolded. */
-const beginsUnfolded = (track: Track, kids: boolean): boolean => track.kind === 'group' || track.kind === 'heading' || track.kind === 'calls' || track.kind === 'state' || !kids;
+const beginsUnfolded = (track: Track, kids: boolean): boolean =>
+  track.kind === 'group' || track.kind === 'heading' || track.kind === 'calls' || track.kind === 'state' || !kids;
 
-function rowOf(track: Track, y: number, level: number, pinned: boolean, unfolded: boolean | null, lanesFrom: ReadonlyMap<string, number>): Row {
+function rowOf(
+  track: Track,
+  y: number,
+  level: number,
+  pinned: boolean,
+  unfolded: boolean | null,
+  lanesFrom: ReadonlyMap<string, number>,
+): Row {
   const lanes = unfolded === false && track.kind !== 'state' ? 1 : Math.max(1, Math.min(MOST_LANES, track.depth ?? 1));
-  const firstLane = unfolded === false ? 0 : Math.max(0, Math.min((track.depth ?? 1) - lanes, lanesFrom.get(track.id) ?? 0));
+  const firstLane =
+    unfolded === false ? 0 : Math.max(0, Math.min((track.depth ?? 1) - lanes, lanesFrom.get(track.id) ?? 0));
   return { track, y, height: heightOf(track, lanes), level, pinned, unfolded, lanes, firstLane };
 }
 
 function heightOf(track: Track, lanes: number): number {
   switch (track.kind) {
-    case 'group': return GROUP_PX;
-    case 'heading': return HEADING_PX;
-    case 'calls': return Math.max(GROUP_PX + 2, lanes * LANE_PX + 6);
-    case 'counter': return COUNTER_PX;
-    case 'state': return Math.max(STATE_PX, lanes * LANE_PX + 6);
-    case 'events': return EVENTS_PX;
+    case 'group':
+      return GROUP_PX;
+    case 'heading':
+      return HEADING_PX;
+    case 'calls':
+      return Math.max(GROUP_PX + 2, lanes * LANE_PX + 6);
+    case 'counter':
+      return COUNTER_PX;
+    case 'state':
+      return Math.max(STATE_PX, lanes * LANE_PX + 6);
+    case 'events':
+      return EVENTS_PX;
   }
 }
 
@@ -122,7 +155,8 @@ function childrenOf(tracks: readonly Track[], order: Order): Map<string | null, 
     // A parent that is not there, or itself, must not hide a track.
     const parent = track.parent !== null && track.parent !== track.id && ids.has(track.parent) ? track.parent : null;
     const list = children.get(parent);
-    if (list) list.push(track); else children.set(parent, [track]);
+    if (list) list.push(track);
+    else children.set(parent, [track]);
   }
   if (order.first.length || order.last.length) {
     const rank = new Map<string, number>();
@@ -140,7 +174,8 @@ export function rowsBetween(rows: readonly Row[], top: number, bottom: number): 
   while (low < high) {
     const middle = (low + high) >> 1;
     const row = rows[middle];
-    if (row && row.y + row.height <= top) low = middle + 1; else high = middle;
+    if (row && row.y + row.height <= top) low = middle + 1;
+    else high = middle;
   }
   let end = low;
   while (end < rows.length && (rows[end]?.y ?? 0) < bottom) end++;

@@ -12,7 +12,11 @@ export function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, pla
     const [left, right] = [Math.max(-2, from), Math.min(scale.width + 2, to)];
     g.fillStyle = theme.accentSoft;
     for (const { row, top, bottom } of places) {
-      if (right > left && (chosen.size === 0 ? row.track.kind !== 'group' && row.track.kind !== 'heading' : chosen.has(row.track.id))) g.fillRect(left, top, right - left, bottom - top - 1);
+      if (
+        right > left &&
+        (chosen.size === 0 ? row.track.kind !== 'group' && row.track.kind !== 'heading' : chosen.has(row.track.id))
+      )
+        g.fillRect(left, top, right - left, bottom - top - 1);
     }
     g.fillStyle = theme.accent;
     for (const x of [from, to]) if (x >= -1 && x <= scale.width + 1) g.fillRect(Math.round(x), 0, 1, last);
@@ -33,7 +37,11 @@ export function drawMarks(g: CanvasRenderingContext2D, input: TimelineInput, pla
 }
 
 /** From the thread that woke to the one that was woken; one that is out of sight begins at the edge. */
-function drawWakes(g: CanvasRenderingContext2D, { scale, theme, wakes, height }: TimelineInput, places: readonly Place[]): void {
+function drawWakes(
+  g: CanvasRenderingContext2D,
+  { scale, theme, wakes, height }: TimelineInput,
+  places: readonly Place[],
+): void {
   if (wakes.length === 0) return;
   const middles = new Map(places.map(({ row, y }) => [row.track.id, y + row.height / 2]));
   g.strokeStyle = g.fillStyle = theme.ink;
@@ -76,7 +84,12 @@ function verticalLine(g: CanvasRenderingContext2D, at: number, width: number, he
 }
 
 /** A frame around what is chosen. */
-function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, places: readonly Place[], mark: Mark): void {
+function drawMark(
+  g: CanvasRenderingContext2D,
+  { scale, theme }: TimelineInput,
+  places: readonly Place[],
+  mark: Mark,
+): void {
   const place = places.find((p) => p.row.track.id === mark.track);
   if (!place) return;
   const { row, y, top, bottom } = place;
@@ -91,7 +104,12 @@ function drawMark(g: CanvasRenderingContext2D, { scale, theme }: TimelineInput, 
   else {
     const end = mark.end === null ? scale.width + 4 : scale.x(mark.end);
     const left = Math.max(-4, x);
-    g.strokeRect(left + 1, y + LANE_TOP_PX + (mark.depth - row.firstLane) * LANE_PX + 1, Math.max(3, Math.min(scale.width + 4, end) - left - 2), LANE_PX - 3);
+    g.strokeRect(
+      left + 1,
+      y + LANE_TOP_PX + (mark.depth - row.firstLane) * LANE_PX + 1,
+      Math.max(3, Math.min(scale.width + 4, end) - left - 2),
+      LANE_PX - 3,
+    );
   }
   g.restore();
 }

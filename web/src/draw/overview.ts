@@ -50,11 +50,26 @@ export function drawOverview(g: CanvasRenderingContext2D, input: OverviewInput):
   }
 }
 
-let bars: { columns: Float64Array; theme: Theme; canvas: HTMLCanvasElement; width: number; height: number; ratio: number } | null = null;
+let bars: {
+  columns: Float64Array;
+  theme: Theme;
+  canvas: HTMLCanvasElement;
+  width: number;
+  height: number;
+  ratio: number;
+} | null = null;
 
 /** The bars, which are drawn again only when they change. */
 function barsOf(columns: Float64Array, { scale, height, ratio, theme, estimated }: OverviewInput): HTMLCanvasElement {
-  if (bars && bars.columns === columns && bars.theme === theme && bars.width === scale.width && bars.height === height && bars.ratio === ratio) return bars.canvas;
+  if (
+    bars &&
+    bars.columns === columns &&
+    bars.theme === theme &&
+    bars.width === scale.width &&
+    bars.height === height &&
+    bars.ratio === ratio
+  )
+    return bars.canvas;
   const canvas = bars?.canvas ?? document.createElement('canvas');
   bars = { columns, theme, canvas, width: scale.width, height, ratio };
   resize(canvas, scale.width, height, ratio);
@@ -93,7 +108,8 @@ function merged(losses: readonly Range[], scale: Scale): [number, number][] {
   const places = losses.map((l): [number, number] => [scale.x(l.begin), scale.x(l.end)]).sort((a, b) => a[0] - b[0]);
   for (const [a, b] of places) {
     const last = out[out.length - 1];
-    if (last && a <= last[1] + 1) last[1] = Math.max(last[1], b); else out.push([a, b]);
+    if (last && a <= last[1] + 1) last[1] = Math.max(last[1], b);
+    else out.push([a, b]);
   }
   return out;
 }

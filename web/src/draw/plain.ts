@@ -2,7 +2,21 @@
 import type { Tile } from '../state/tiles';
 import { COLOURS } from '../state/names';
 import { PALETTE, shapeOf } from '../state/states';
-import { BAR_MARGIN_PX, BAR_PX, DOTS_PX, DOT_PX, HATCH_PX, LINE_PX, LANE_GAP_PX, LANE_TOP_PX, SINGLE_PX, SINGLE_ROOM_PX, shareOf, type Painter, type Placement } from './painter';
+import {
+  BAR_MARGIN_PX,
+  BAR_PX,
+  DOTS_PX,
+  DOT_PX,
+  HATCH_PX,
+  LINE_PX,
+  LANE_GAP_PX,
+  LANE_TOP_PX,
+  SINGLE_PX,
+  SINGLE_ROOM_PX,
+  shareOf,
+  type Painter,
+  type Placement,
+} from './painter';
 import type { Theme } from './theme';
 
 export class PlainPainter implements Painter {
@@ -34,7 +48,7 @@ export class PlainPainter implements Painter {
       const bottom = at.y + at.height - 1;
       const room = at.height - BAR_MARGIN_PX;
       for (let colour = 0; colour < COLOURS; colour++) {
-        g.fillStyle = at.grey ? theme.map : theme.edge[colour] ?? '';
+        g.fillStyle = at.grey ? theme.map : (theme.edge[colour] ?? '');
         for (let i = 0; i < tile.size; i++) {
           if (tile.colour[i] !== colour) continue;
           const x = at.x + (tile.at[i] ?? 0) * at.bucketPx;
@@ -57,16 +71,23 @@ export class PlainPainter implements Painter {
           if (tile.colour[i] !== colour || depth >= at.lanes) continue;
           const len = tile.len[i] ?? 0;
           const begin = Math.max(at.left - 8, at.x + (tile.at[i] ?? 0) * at.bucketPx);
-          const end = len < 0 ? Math.min(at.right + 8, at.openEnd) : Math.min(at.right + 8, at.x + ((tile.at[i] ?? 0) + len) * at.bucketPx);
+          const end =
+            len < 0
+              ? Math.min(at.right + 8, at.openEnd)
+              : Math.min(at.right + 8, at.x + ((tile.at[i] ?? 0) + len) * at.bucketPx);
           if (begin > at.right || end < at.left) continue;
           const y = at.y + LANE_TOP_PX + depth * at.lanePx;
           const width = Math.max(1, end - begin);
           const high = at.lanePx - LANE_GAP_PX;
           const shape = shapeOf(colour);
           g.fillStyle = (shape === 'full' || (shape === 'line' && width > 3) ? theme.fill : theme.edge)[colour] ?? '';
-          if (shape === 'line') { g.fillRect(begin, y + high / 2 - LINE_PX, width, 2 * LINE_PX); continue; }
+          if (shape === 'line') {
+            g.fillRect(begin, y + high / 2 - LINE_PX, width, 2 * LINE_PX);
+            continue;
+          }
           if (shape === 'dotted') {
-            for (let x = begin; x < begin + width; x += DOTS_PX) for (let dy = 1; dy < high; dy += DOTS_PX) g.fillRect(x, y + dy, DOT_PX, DOT_PX);
+            for (let x = begin; x < begin + width; x += DOTS_PX)
+              for (let dy = 1; dy < high; dy += DOTS_PX) g.fillRect(x, y + dy, DOT_PX, DOT_PX);
             continue;
           }
           if (shape === 'hollow') {
@@ -76,7 +97,8 @@ export class PlainPainter implements Painter {
           } else g.fillRect(begin, y, width, high);
           g.fillStyle = theme.edge[colour] ?? '';
           if (width > 3 && hasEdge(tile, i)) g.fillRect(begin, y, 1, at.lanePx - LANE_GAP_PX);
-          if ((tile.n[i] ?? 1) > 1) for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);
+          if ((tile.n[i] ?? 1) > 1)
+            for (let x = begin + 2; x < begin + width; x += 6) g.fillRect(x, y, 1.5, at.lanePx - LANE_GAP_PX);
         }
       }
     });
@@ -117,7 +139,14 @@ export function resize(canvas: HTMLCanvasElement, width: number, height: number,
 }
 
 /** Diagonal lines over a soft ground: losses and damage. */
-export function hatch(g: CanvasRenderingContext2D, theme: Theme, x: number, y: number, width: number, height: number): void {
+export function hatch(
+  g: CanvasRenderingContext2D,
+  theme: Theme,
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+): void {
   g.save();
   g.beginPath();
   g.rect(x, y, width, height);
@@ -129,7 +158,10 @@ export function hatch(g: CanvasRenderingContext2D, theme: Theme, x: number, y: n
   g.lineWidth = 1;
   g.beginPath();
   const first = Math.floor((x - height) / HATCH_PX) * HATCH_PX;
-  for (let k = first; k < x + width; k += HATCH_PX) { g.moveTo(k, y + height); g.lineTo(k + height, y); }
+  for (let k = first; k < x + width; k += HATCH_PX) {
+    g.moveTo(k, y + height);
+    g.lineTo(k + height, y);
+  }
   g.stroke();
   g.restore();
 }

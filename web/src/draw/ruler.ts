@@ -9,7 +9,8 @@ import type { Theme } from './theme';
 const TICK_PX = 110;
 
 /** The ticks of a view of so many pixels; `origin` is the begin of all. */
-export const rulerTicks = (begin: bigint, end: bigint, width: number, origin: bigint): Ticks => ticks(begin, end, TICK_PX / width, origin);
+export const rulerTicks = (begin: bigint, end: bigint, width: number, origin: bigint): Ticks =>
+  ticks(begin, end, TICK_PX / width, origin);
 
 export interface RulerInput {
   readonly scale: Scale;
@@ -22,7 +23,10 @@ export interface RulerInput {
 }
 
 /** Draws it, and gives what labels are relative to. */
-export function drawRuler(g: CanvasRenderingContext2D, { scale, height, ratio, begin, theme, selection, bookmarks }: RulerInput): bigint {
+export function drawRuler(
+  g: CanvasRenderingContext2D,
+  { scale, height, ratio, begin, theme, selection, bookmarks }: RulerInput,
+): bigint {
   const { view, width } = scale;
   g.setTransform(ratio, 0, 0, ratio, 0, 0);
   g.clearRect(0, 0, width, height);
@@ -47,7 +51,14 @@ export function drawRuler(g: CanvasRenderingContext2D, { scale, height, ratio, b
   return base;
 }
 
-function drawBookmark(g: CanvasRenderingContext2D, theme: Theme, at: number, label: string, width: number, height: number): void {
+function drawBookmark(
+  g: CanvasRenderingContext2D,
+  theme: Theme,
+  at: number,
+  label: string,
+  width: number,
+  height: number,
+): void {
   if (at < -200 || at > width + 2) return;
   const x = Math.round(at);
   g.font = `600 11px ${theme.ui}`;
@@ -62,7 +73,13 @@ function drawBookmark(g: CanvasRenderingContext2D, theme: Theme, at: number, lab
   g.fillText(text, x + 6, 10);
 }
 
-function drawSelection(g: CanvasRenderingContext2D, theme: Theme, scale: Scale, selection: Range, height: number): void {
+function drawSelection(
+  g: CanvasRenderingContext2D,
+  theme: Theme,
+  scale: Scale,
+  selection: Range,
+  height: number,
+): void {
   const [a, b] = [scale.x(selection.begin), scale.x(selection.end)];
   const [left, right] = [Math.max(-10, a), Math.min(scale.width + 10, b)];
   if (right < left) return;

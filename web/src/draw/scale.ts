@@ -18,7 +18,8 @@ export function scaleOf(view: Range, width: number): Scale {
   const usable = Math.max(1, width - 2 * EDGE_PX);
   const span = Math.max(1, Number(spanOf(view)));
   return {
-    view, width,
+    view,
+    width,
     x: (t) => EDGE_PX + (Number(t - view.begin) / span) * usable,
     length: (ns) => (ns / span) * usable,
     time: (x) => timeAt(view, (x - EDGE_PX) / usable),
@@ -27,6 +28,12 @@ export function scaleOf(view: Range, width: number): Scale {
 }
 
 /** Where a tile begins, and how wide its buckets are. */
-export const placeOf = (scale: Scale, level: number, index: number, origin: bigint): { x: number; bucketPx: number } => ({
-  x: scale.x(tileBegin(index, level, origin)), bucketPx: scale.length(2 ** level),
+export const placeOf = (
+  scale: Scale,
+  level: number,
+  index: number,
+  origin: bigint,
+): { x: number; bucketPx: number } => ({
+  x: scale.x(tileBegin(index, level, origin)),
+  bucketPx: scale.length(2 ** level),
 });

@@ -4,38 +4,99 @@
 type Oklch = readonly [number, number, number];
 
 const LIGHT: readonly Oklch[] = [
-  [0.74, 0.12, 256], [0.81, 0.104, 83], [0.75, 0.031, 195], [0.81, 0.058, 299], [0.94, 0.087, 155], [0.94, 0.12, 116], [0.88, 0.03, 346], [0.74, 0.102, 41],
+  [0.74, 0.12, 256],
+  [0.81, 0.104, 83],
+  [0.75, 0.031, 195],
+  [0.81, 0.058, 299],
+  [0.94, 0.087, 155],
+  [0.94, 0.12, 116],
+  [0.88, 0.03, 346],
+  [0.74, 0.102, 41],
 ];
 const DARK: readonly Oklch[] = [
-  [0.55, 0.12, 249], [0.55, 0.112, 49], [0.43, 0.064, 181], [0.36, 0.123, 323], [0.46, 0.088, 83], [0.48, 0.087, 290], [0.34, 0.068, 139], [0.55, 0.033, 358],
+  [0.55, 0.12, 249],
+  [0.55, 0.112, 49],
+  [0.43, 0.064, 181],
+  [0.36, 0.123, 323],
+  [0.46, 0.088, 83],
+  [0.48, 0.087, 290],
+  [0.34, 0.068, 139],
+  [0.55, 0.033, 358],
 ];
 
 /** Lines and glyphs of the same names: at least 3:1 on the grounds that they are drawn on, and as far apart. */
 const LIGHT_EDGES: readonly Oklch[] = [
-  [0.436, 0.147, 263], [0.546, 0.105, 82], [0.43, 0.021, 192], [0.539, 0.103, 303], [0.596, 0.112, 149], [0.62, 0.14, 116], [0.631, 0.069, 348], [0.449, 0.111, 45],
+  [0.436, 0.147, 263],
+  [0.546, 0.105, 82],
+  [0.43, 0.021, 192],
+  [0.539, 0.103, 303],
+  [0.596, 0.112, 149],
+  [0.62, 0.14, 116],
+  [0.631, 0.069, 348],
+  [0.449, 0.111, 45],
 ];
 const DARK_EDGES: readonly Oklch[] = [
-  [0.708, 0.159, 247], [0.772, 0.124, 48], [0.605, 0.101, 174], [0.571, 0.141, 321], [0.632, 0.114, 77], [0.671, 0.082, 299], [0.544, 0.074, 143], [0.724, 0.053, 354],
+  [0.708, 0.159, 247],
+  [0.772, 0.124, 48],
+  [0.605, 0.101, 174],
+  [0.571, 0.141, 321],
+  [0.632, 0.114, 77],
+  [0.671, 0.082, 299],
+  [0.544, 0.074, 143],
+  [0.724, 0.053, 354],
 ];
 
 /** States, in the order of `state/states.ts`: areas, and lines around them. */
 const LIGHT_STATES: readonly Oklch[] = [
-  [0.72, 0.13, 165], [0.62, 0.13, 250], [0.68, 0.17, 45], [0.84, 0.14, 88], [0.9, 0.1, 105], [0.86, 0.01, 250], [0.55, 0.13, 300], [0.8, 0, 0], [0.78, 0.07, 285],
+  [0.72, 0.13, 165],
+  [0.62, 0.13, 250],
+  [0.68, 0.17, 45],
+  [0.84, 0.14, 88],
+  [0.9, 0.1, 105],
+  [0.86, 0.01, 250],
+  [0.55, 0.13, 300],
+  [0.8, 0, 0],
+  [0.78, 0.07, 285],
 ];
 const LIGHT_STATE_EDGES: readonly Oklch[] = [
-  [0.5, 0.1, 165], [0.42, 0.12, 250], [0.48, 0.14, 45], [0.56, 0.11, 88], [0.6, 0.11, 105], [0.6, 0.01, 250], [0.38, 0.13, 300], [0.58, 0, 0], [0.46, 0.12, 285],
+  [0.5, 0.1, 165],
+  [0.42, 0.12, 250],
+  [0.48, 0.14, 45],
+  [0.56, 0.11, 88],
+  [0.6, 0.11, 105],
+  [0.6, 0.01, 250],
+  [0.38, 0.13, 300],
+  [0.58, 0, 0],
+  [0.46, 0.12, 285],
 ];
 const DARK_STATES: readonly Oklch[] = [
-  [0.55, 0.11, 165], [0.5, 0.13, 250], [0.48, 0.14, 40], [0.56, 0.11, 88], [0.4, 0.06, 105], [0.5, 0.01, 250], [0.38, 0.14, 305], [0.45, 0, 0], [0.42, 0.09, 285],
+  [0.55, 0.11, 165],
+  [0.5, 0.13, 250],
+  [0.48, 0.14, 40],
+  [0.56, 0.11, 88],
+  [0.4, 0.06, 105],
+  [0.5, 0.01, 250],
+  [0.38, 0.14, 305],
+  [0.45, 0, 0],
+  [0.42, 0.09, 285],
 ];
 const DARK_STATE_EDGES: readonly Oklch[] = [
-  [0.75, 0.13, 165], [0.7, 0.13, 250], [0.7, 0.16, 45], [0.8, 0.13, 88], [0.82, 0.12, 105], [0.62, 0.01, 250], [0.62, 0.15, 305], [0.62, 0, 0], [0.68, 0.12, 285],
+  [0.75, 0.13, 165],
+  [0.7, 0.13, 250],
+  [0.7, 0.16, 45],
+  [0.8, 0.13, 88],
+  [0.82, 0.12, 105],
+  [0.62, 0.01, 250],
+  [0.62, 0.15, 305],
+  [0.62, 0, 0],
+  [0.68, 0.12, 285],
 ];
 
 /** Areas and lines of names and of states. */
 export const coloursOf = (dark: boolean): { fills: readonly Oklch[]; edges: readonly Oklch[] } =>
-  (dark ? { fills: [...DARK, ...DARK_STATES], edges: [...DARK_EDGES, ...DARK_STATE_EDGES] }
-    : { fills: [...LIGHT, ...LIGHT_STATES], edges: [...LIGHT_EDGES, ...LIGHT_STATE_EDGES] });
+  dark
+    ? { fills: [...DARK, ...DARK_STATES], edges: [...DARK_EDGES, ...DARK_STATE_EDGES] }
+    : { fills: [...LIGHT, ...LIGHT_STATES], edges: [...LIGHT_EDGES, ...LIGHT_STATE_EDGES] };
 
 /** The colour of text on an area. */
 export const inkOn = ([lightness]: Oklch): string => (lightness > 0.6 ? '#15181c' : '#ffffff');
@@ -89,13 +150,33 @@ export function themeOf(root: HTMLElement, chosen: boolean, forced = false): The
   fills.forEach((f, i) => root.style.setProperty(`--fill${i}`, text(f)));
   edges.forEach((e, i) => root.style.setProperty(`--edge${i}`, text(e)));
   const style = getComputedStyle(root);
-  const css = (name: string): string => (name === 'ui' ? style.getPropertyValue('--ui').trim() : resolved(root, style.getPropertyValue(`--${name}`).trim()));
+  const css = (name: string): string =>
+    name === 'ui' ? style.getPropertyValue('--ui').trim() : resolved(root, style.getPropertyValue(`--${name}`).trim());
   return {
-    dark, bg: css('bg'), surface: css('surface'), sunken: css('sunken'), line: css('line'), line2: css('line2'), ink: css('ink'), ink2: css('ink2'),
-    accent: css('accent'), accentSoft: css('accent-soft'), loss: css('loss'), lossSoft: css('loss-soft'), hit: css('hit'), hitFill: css('hit-fill'),
-    brand: css('brand'), ui: css('ui'), map: dark ? '#5a6472' : '#9aa2ab', veil: dark ? 'rgba(10,11,14,.58)' : 'rgba(232,232,227,.72)',
-    onFill: fills.map(inkOn), onBrand: forced ? css('bg') : dark ? '#15171b' : '#fff', fill: fills.map(text), edge: edges.map(text),
-    fillRgb: numbers(fills), edgeRgb: numbers(edges),
+    dark,
+    bg: css('bg'),
+    surface: css('surface'),
+    sunken: css('sunken'),
+    line: css('line'),
+    line2: css('line2'),
+    ink: css('ink'),
+    ink2: css('ink2'),
+    accent: css('accent'),
+    accentSoft: css('accent-soft'),
+    loss: css('loss'),
+    lossSoft: css('loss-soft'),
+    hit: css('hit'),
+    hitFill: css('hit-fill'),
+    brand: css('brand'),
+    ui: css('ui'),
+    map: dark ? '#5a6472' : '#9aa2ab',
+    veil: dark ? 'rgba(10,11,14,.58)' : 'rgba(232,232,227,.72)',
+    onFill: fills.map(inkOn),
+    onBrand: forced ? css('bg') : dark ? '#15171b' : '#fff',
+    fill: fills.map(text),
+    edge: edges.map(text),
+    fillRgb: numbers(fills),
+    edgeRgb: numbers(edges),
   };
 }
 

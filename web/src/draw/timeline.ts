@@ -49,10 +49,17 @@ export interface TimelineInput {
 }
 
 /** What an event says, as the rendered text of a log. */
-export interface Titled { readonly ns: bigint; readonly title: string }
+export interface Titled {
+  readonly ns: bigint;
+  readonly title: string;
+}
 
 /** A wake, by the tracks of who woke and who was woken. */
-export interface Wake { readonly ns: bigint; readonly from: string | null; readonly to: string }
+export interface Wake {
+  readonly ns: bigint;
+  readonly from: string | null;
+  readonly to: string;
+}
 
 export interface TimelineOutput {
   /** Whether events of logs are drawn one by one, which have texts of their own. */
@@ -106,7 +113,10 @@ export function drawTimeline(painter: Painter, g: CanvasRenderingContext2D, inpu
     drawn ||= place.parts.length > 0;
     if (input.words) words.set(place.row.track.id, wordsOf(place, input));
   }
-  if (input.layout.pinnedHeight > 0) { g.fillStyle = theme.line2; g.fillRect(0, input.layout.pinnedHeight - 1, width, 1); }
+  if (input.layout.pinnedHeight > 0) {
+    g.fillStyle = theme.line2;
+    g.fillRect(0, input.layout.pinnedHeight - 1, width, 1);
+  }
   drawMarks(g, input, places);
   return { words, drawn, logs };
 }
@@ -119,17 +129,30 @@ function placesOf(input: TimelineInput): Place[] {
     const y = layout.pinnedHeight + row.y - scroll;
     if (y + row.height <= layout.pinnedHeight) continue;
     if (y >= height) break;
-    out.push({ row, y, top: Math.max(y, layout.pinnedHeight), bottom: Math.min(height, y + row.height), parts: partsOf(row, input, input.tiles) });
+    out.push({
+      row,
+      y,
+      top: Math.max(y, layout.pinnedHeight),
+      bottom: Math.min(height, y + row.height),
+      parts: partsOf(row, input, input.tiles),
+    });
   }
   for (const row of layout.pinned) {
     if (row.y >= height) break;
-    out.push({ row, y: row.y, top: row.y, bottom: Math.min(height, row.y + row.height), parts: partsOf(row, input, input.tiles) });
+    out.push({
+      row,
+      y: row.y,
+      top: row.y,
+      bottom: Math.min(height, row.y + row.height),
+      parts: partsOf(row, input, input.tiles),
+    });
   }
   return out;
 }
 
 /** Whether a row shows tiles: a group does while it is folded. */
-export const showsTiles = (row: Row): boolean => row.track.kind !== 'heading' && (row.track.kind !== 'group' || row.unfolded === false);
+export const showsTiles = (row: Row): boolean =>
+  row.track.kind !== 'heading' && (row.track.kind !== 'group' || row.unfolded === false);
 
 function partsOf(row: Row, { scale, origin }: TimelineInput, tiles: TileStore): Part[] {
   if (!showsTiles(row)) return [];
@@ -140,9 +163,15 @@ function partsOf(row: Row, { scale, origin }: TimelineInput, tiles: TileStore): 
     const left = Math.max(0, scale.x(tileBegin(index, level, origin)));
     const right = Math.min(scale.width, scale.x(tileBegin(index + 1, level, origin)));
     const tile = tiles.get(row.track.id, level, index);
-    if (tile) { out.push({ tile, ...placeOf(scale, level, index, origin), left, right, fits: true }); continue; }
+    if (tile) {
+      out.push({ tile, ...placeOf(scale, level, index, origin), left, right, fits: true });
+      continue;
+    }
     const coarse = tiles.coarser(row.track.id, level, index);
-    if (coarse) { out.push({ tile: coarse.tile, ...placeOf(scale, coarse.level, coarse.index, origin), left, right, fits: false }); continue; }
+    if (coarse) {
+      out.push({ tile: coarse.tile, ...placeOf(scale, coarse.level, coarse.index, origin), left, right, fits: false });
+      continue;
+    }
     for (const fine of tiles.finer(row.track.id, level, index)) {
       out.push({ tile: fine.tile, ...placeOf(scale, fine.level, fine.index, origin), left, right, fits: false });
     }
@@ -160,16 +189,30 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   for (const part of place.parts) drawGaps(painter, part, place);
   const peak = Math.max(Math.log1p(4), Math.log1p(Math.max(0, ...place.parts.map((p) => p.tile.peak))));
   const at = (part: Part, alpha: number, grey = false): Placement => ({
-    x: part.x, bucketPx: part.bucketPx, y: y - row.firstLane * LANE_PX, height: row.height, left: part.left, right: part.right,
-    top: row.firstLane > 0 ? Math.max(top, y + LANE_TOP_PX) : top, bottom, peak, lanes: row.firstLane + row.lanes, lanePx: LANE_PX,
-    openEnd: scale.x(input.end), grey, alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
+    x: part.x,
+    bucketPx: part.bucketPx,
+    y: y - row.firstLane * LANE_PX,
+    height: row.height,
+    left: part.left,
+    right: part.right,
+    top: row.firstLane > 0 ? Math.max(top, y + LANE_TOP_PX) : top,
+    bottom,
+    peak,
+    lanes: row.firstLane + row.lanes,
+    lanePx: LANE_PX,
+    openEnd: scale.x(input.end),
+    grey,
+    alpha: alpha * (part.tile.exact ? 1 : 0.5) * (input.pale ? 0.35 : 1),
   });
-  if (input.behind) for (const part of partsOf(row, input, input.behind)) if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.4, true));
+  if (input.behind)
+    for (const part of partsOf(row, input, input.behind))
+      if (isBars(part.tile)) painter.bars(part.tile, at(part, 0.4, true));
   const glyphs = glyphsOf(place, input);
   if (!glyphs) {
     for (const part of place.parts) {
       if (part.tile.kind === 'counter') continue;
-      if (isBars(part.tile)) painter.bars(part.tile, at(part, 1)); else painter.slices(part.tile, at(part, 1));
+      if (isBars(part.tile)) painter.bars(part.tile, at(part, 1));
+      else painter.slices(part.tile, at(part, 1));
     }
   }
   g.save();
@@ -180,7 +223,8 @@ function drawRow(painter: Painter, g: CanvasRenderingContext2D, input: TimelineI
   if (glyphs) drawGlyphs(g, input, place, glyphs);
   else if (track.kind === 'group') drawAligned(g, input, place);
   else if (track.kind === 'counter') drawCounter(g, input, place);
-  else if (track.kind === 'calls' || track.kind === 'state') for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
+  else if (track.kind === 'calls' || track.kind === 'state')
+    for (const part of place.parts) drawSliceNames(g, theme, part, place, scale.x(input.end));
   drawLanesBar(g, theme, place, scale.width);
   drawGapLabels(g, theme, place);
   if (input.query && track.kind !== 'counter') drawHits(g, input, place);
@@ -209,7 +253,8 @@ function drawAligned(g: CanvasRenderingContext2D, { theme, traces, scale }: Time
 /** Whether the events of a format have texts beside their names. */
 export const isLog = (format: string): boolean => format === 'cpel' || format === 'elog';
 
-const isOfLog = ({ track }: Row, { traces }: Pick<TimelineInput, 'traces'>): boolean => track.trace !== null && isLog(traces[track.trace]?.format ?? '');
+const isOfLog = ({ track }: Row, { traces }: Pick<TimelineInput, 'traces'>): boolean =>
+  track.trace !== null && isLog(traces[track.trace]?.format ?? '');
 
 /** Which of the lanes are in sight, where there are more. */
 function drawLanesBar(g: CanvasRenderingContext2D, theme: Theme, { row, y }: Place, width: number): void {
@@ -234,31 +279,43 @@ function drawGaps(painter: Painter, part: Part, { top, bottom, y, row }: Place):
   }
 }
 
-const gapName = (kind: string): string => (kind === 'events' || kind === 'packets' ? `${kind} lost` : kind === 'damage' ? 'damaged' : kind);
+const gapName = (kind: string): string =>
+  kind === 'events' || kind === 'packets' ? `${kind} lost` : kind === 'damage' ? 'damaged' : kind;
 
 /** The count of a loss, or its kind, where there is room: once for each loss in view. */
 function drawGapLabels(g: CanvasRenderingContext2D, theme: Theme, { y, row, parts }: Place): void {
   if (parts.every((p) => p.tile.gaps.length === 0)) return;
   g.font = `600 11px ${theme.ui}`;
   let last = -Infinity;
-  for (const part of parts) for (const gap of part.tile.gaps) {
-    const x = Math.max(0, part.x + gap.at * part.bucketPx);
-    const end = Math.min(part.right, part.x + (gap.at + gap.len) * part.bucketPx);
-    const text = gap.count === null || gap.count === undefined ? gapName(gap.kind) : `${grouped(gap.count)} ${gapName(gap.kind)}`;
-    const width = g.measureText(text).width;
-    const middle = (x + end) / 2;
-    if (end - x < width + 30 || middle - width / 2 < last + 60) continue;
-    last = middle + width / 2;
-    g.fillStyle = theme.surface;
-    g.beginPath();
-    g.roundRect(middle - width / 2 - 6, y + row.height / 2 - 8, width + 12, 15, 4);
-    g.fill();
-    g.fillStyle = theme.loss;
-    g.fillText(text, middle - width / 2, y + row.height / 2);
-  }
+  for (const part of parts)
+    for (const gap of part.tile.gaps) {
+      const x = Math.max(0, part.x + gap.at * part.bucketPx);
+      const end = Math.min(part.right, part.x + (gap.at + gap.len) * part.bucketPx);
+      const text =
+        gap.count === null || gap.count === undefined
+          ? gapName(gap.kind)
+          : `${grouped(gap.count)} ${gapName(gap.kind)}`;
+      const width = g.measureText(text).width;
+      const middle = (x + end) / 2;
+      if (end - x < width + 30 || middle - width / 2 < last + 60) continue;
+      last = middle + width / 2;
+      g.fillStyle = theme.surface;
+      g.beginPath();
+      g.roundRect(middle - width / 2 - 6, y + row.height / 2 - 8, width + 12, 15, 4);
+      g.fill();
+      g.fillStyle = theme.loss;
+      g.fillText(text, middle - width / 2, y + row.height / 2);
+    }
 }
 
-interface Glyph { readonly x: number; readonly begin: number; readonly end: number; readonly colour: number; readonly name: string; readonly n: number }
+interface Glyph {
+  readonly x: number;
+  readonly begin: number;
+  readonly end: number;
+  readonly colour: number;
+  readonly name: string;
+  readonly n: number;
+}
 
 /** The events of a row one by one, when they are far enough apart for it. */
 function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
@@ -274,7 +331,14 @@ function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
       if (at > scale.width + GLYPH_PX) break;
       if (at < left - GLYPH_PX || at > right + GLYPH_PX) continue;
       const begin = x + (tile.at[i] ?? 0) * bucketPx;
-      out.push({ x: at, begin, end: begin + bucketPx, colour: tile.colour[i] ?? 0, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1 });
+      out.push({
+        x: at,
+        begin,
+        end: begin + bucketPx,
+        colour: tile.colour[i] ?? 0,
+        name: tile.names[tile.name[i] ?? 0] ?? '',
+        n: tile.n[i] ?? 1,
+      });
       if (out.length > most) return null;
     }
   }
@@ -282,7 +346,12 @@ function glyphsOf({ row, parts }: Place, input: TimelineInput): Glyph[] | null {
   return out;
 }
 
-function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale, titles }: TimelineInput, { row, y }: Place, glyphs: readonly Glyph[]): void {
+function drawGlyphs(
+  g: CanvasRenderingContext2D,
+  { theme, scale, titles }: TimelineInput,
+  { row, y }: Place,
+  glyphs: readonly Glyph[],
+): void {
   const middle = y + row.height / 2 - 0.5;
   useFont(g, `${FONT_PX}px ${theme.ui}`);
   g.lineWidth = 1.2;
@@ -303,7 +372,10 @@ function drawGlyphs(g: CanvasRenderingContext2D, { theme, scale, titles }: Timel
     g.stroke();
     const next = glyphs[i + 1]?.x ?? scale.width + 8;
     const text = fitting(g, n > 1 ? `${inOrder(name)} ×${grouped(n)}` : inOrder(own ?? name), next - x - 18, 40);
-    if (text) { g.fillStyle = theme.ink2; g.fillText(text, x + 9, middle + 0.5); }
+    if (text) {
+      g.fillStyle = theme.ink2;
+      g.fillText(text, x + 9, middle + 0.5);
+    }
   });
 }
 
@@ -315,7 +387,8 @@ const MOST_WIDTHS = 4000;
 export function useFont(g: CanvasRenderingContext2D, font: string): void {
   g.font = font;
   const known = widthsByFont.get(font);
-  if (known) widths = known; else widthsByFont.set(font, (widths = new Map()));
+  if (known) widths = known;
+  else widthsByFont.set(font, (widths = new Map()));
 }
 
 /** How wide a text is in that font: the same ones come back in every frame. */
@@ -357,7 +430,13 @@ export function shortName(g: CanvasRenderingContext2D, name: string, width: numb
   return fitting(g, cut, width, 20);
 }
 
-function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, { row, y, top, bottom }: Place, openEnd: number): void {
+function drawSliceNames(
+  g: CanvasRenderingContext2D,
+  theme: Theme,
+  part: Part,
+  { row, y, top, bottom }: Place,
+  openEnd: number,
+): void {
   const { tile, x, bucketPx, left, right } = part;
   useFont(g, `${FONT_PX}px ${theme.ui}`);
   // Most have no room for a name, and are not even looked at while the tile is not stretched.
@@ -366,7 +445,7 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
   const inOrderOfTime = tile.kind === 'calls';
   const first = !stretched ? tile.size : inOrderOfTime ? lowerBound(tile.at, (left - x) / bucketPx - WIDE) : 0;
   for (let k = 0, count = tile.wide.length + tile.size - first; k < count; k++) {
-    const i = k < tile.wide.length ? tile.wide[k] ?? 0 : first + k - tile.wide.length;
+    const i = k < tile.wide.length ? (tile.wide[k] ?? 0) : first + k - tile.wide.length;
     const len = tile.len[i] ?? 0;
     if (k >= tile.wide.length && (len >= WIDE || len < 0)) continue;
     if (inOrderOfTime && k >= tile.wide.length && x + (tile.at[i] ?? 0) * bucketPx > right) break;
@@ -374,7 +453,8 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     const at = tile.at[i] ?? 0;
     const depth = tile.depth[i] ?? 0;
     const laneY = y + LANE_TOP_PX + (depth - row.firstLane) * LANE_PX;
-    if (depth < row.firstLane || depth >= row.firstLane + row.lanes || laneY > bottom || laneY + LANE_PX < top) continue;
+    if (depth < row.firstLane || depth >= row.firstLane + row.lanes || laneY > bottom || laneY + LANE_PX < top)
+      continue;
     const begin = Math.max(0, x + at * bucketPx);
     const end = Math.min(part.fits ? Infinity : right, len < 0 ? openEnd : x + (at + len) * bucketPx);
     if (len < 0 && openEnd > left && openEnd <= right + 1) tornEdge(g, theme, openEnd, laneY);
@@ -386,8 +466,12 @@ function drawSliceNames(g: CanvasRenderingContext2D, theme: Theme, part: Part, {
     if (shape === 'line' || shape === 'dotted') continue;
     const name = tile.names[tile.name[i] ?? 0] ?? '';
     const n = tile.n[i] ?? 1;
-    g.fillStyle = shape === 'full' ? theme.onFill[colour] ?? '' : theme.ink2;
-    const text = shortName(g, n > 1 ? `${inOrder(name)} +${grouped(n - 1)}` : inOrder(name), Math.min(end, row ? 1e5 : end) - begin - 9);
+    g.fillStyle = shape === 'full' ? (theme.onFill[colour] ?? '') : theme.ink2;
+    const text = shortName(
+      g,
+      n > 1 ? `${inOrder(name)} +${grouped(n - 1)}` : inOrder(name),
+      Math.min(end, row ? 1e5 : end) - begin - 9,
+    );
     if (text) g.fillText(text, begin + 5, laneY + LANE_PX / 2);
   }
 }
@@ -409,7 +493,11 @@ function drawCounter(g: CanvasRenderingContext2D, input: TimelineInput, { row, y
   if (!Number.isFinite(low) || !Number.isFinite(high)) {
     low = Infinity;
     high = -Infinity;
-    for (const { tile } of parts) for (let i = 0; i < tile.size; i++) { low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); }
+    for (const { tile } of parts)
+      for (let i = 0; i < tile.size; i++) {
+        low = Math.min(low, tile.min[i] ?? 0);
+        high = Math.max(high, tile.max[i] ?? 0);
+      }
   }
   if (!(high >= low)) return;
   const bottom = y + row.height - 5;
@@ -421,14 +509,21 @@ function drawCounter(g: CanvasRenderingContext2D, input: TimelineInput, { row, y
   g.beginPath();
   let before: number | null = null;
   let begun = false;
-  const go = (at: number, value: number): void => { if (begun) g.lineTo(at, height(value)); else g.moveTo(at, height(value)); begun = true; };
+  const go = (at: number, value: number): void => {
+    if (begun) g.lineTo(at, height(value));
+    else g.moveTo(at, height(value));
+    begun = true;
+  };
   for (const { tile, x, bucketPx, left, right } of parts) {
     for (let i = 0; i < tile.size; i++) {
       const at = x + (tile.at[i] ?? 0) * bucketPx;
       if (at > right + 1) break;
       const [min, max, last] = [tile.min[i] ?? 0, tile.max[i] ?? 0, tile.last[i] ?? 0];
       if (at >= left - bucketPx - 1) {
-        if (before !== null) { if (!begun) go(Math.min(left, at), before); go(at, before); }
+        if (before !== null) {
+          if (!begun) go(Math.min(left, at), before);
+          go(at, before);
+        }
         go(at, min);
         if (max !== min) go(at, max);
         go(at, last);
@@ -438,7 +533,10 @@ function drawCounter(g: CanvasRenderingContext2D, input: TimelineInput, { row, y
   }
   // The last value holds until the next one, or the end.
   const end = Math.min(scale.width, scale.x(input.end));
-  if (before !== null && end > 0) { if (!begun) go(0, before); go(Math.max(0, end), before); }
+  if (before !== null && end > 0) {
+    if (!begun) go(0, before);
+    go(Math.max(0, end), before);
+  }
   g.stroke();
 }
 
@@ -460,7 +558,11 @@ function drawHits(g: CanvasRenderingContext2D, { theme, query }: TimelineInput, 
       const buckets = (tile.n[i] ?? 1) > 1 ? Math.max(1, tile.len[i] ?? 1) : 1;
       const first = x + (tile.at[i] ?? 0) * bucketPx + 0.5;
       const step = Math.max(bucketPx, HITS_PX);
-      for (let at = Math.max(first, first + Math.ceil((left - first) / step) * step); at <= Math.min(right, first + (buckets - 1) * bucketPx); at += step) {
+      for (
+        let at = Math.max(first, first + Math.ceil((left - first) / step) * step);
+        at <= Math.min(right, first + (buckets - 1) * bucketPx);
+        at += step
+      ) {
         if (at < last + HITS_PX) continue;
         last = at;
         g.beginPath();
@@ -481,7 +583,9 @@ function hitNames(names: readonly string[], query: string): Set<number> {
   const known = hitCache.get(names);
   if (known?.query === query) return known.hits;
   const hits = new Set<number>();
-  names.forEach((name, i) => { if (name.toLowerCase().includes(query)) hits.add(i); });
+  names.forEach((name, i) => {
+    if (name.toLowerCase().includes(query)) hits.add(i);
+  });
   hitCache.set(names, { query, hits });
   return hits;
 }
@@ -490,7 +594,11 @@ function hitNames(names: readonly string[], query: string): Set<number> {
 function lanesOf(parts: readonly Part[]): Lanes | null {
   const lanes = parts.flatMap(({ tile }) => tile.lanes ?? []);
   if (lanes.length === 0) return null;
-  return { from: Math.max(...lanes.map((l) => l.from)), to: Math.min(...lanes.map((l) => l.to)), all: Math.max(...lanes.map((l) => l.all)) };
+  return {
+    from: Math.max(...lanes.map((l) => l.from)),
+    to: Math.min(...lanes.map((l) => l.to)),
+    all: Math.max(...lanes.map((l) => l.all)),
+  };
 }
 
 /** The things of a row that are in view, in words. */
@@ -510,31 +618,53 @@ export function wordsOf(place: Place, input: Pick<TimelineInput, 'scale' | 'begi
   let high = -Infinity;
   const lanes = lanesOf(parts);
   for (const { tile, x, bucketPx, left, right, fits } of parts) {
-    for (const gap of tile.gaps) if (gap.kind === 'damage') damaged++; else lost += gap.count ?? 0;
+    for (const gap of tile.gaps)
+      if (gap.kind === 'damage') damaged++;
+      else lost += gap.count ?? 0;
     for (let i = 0; i < tile.size; i++) {
       const at = x + (tile.at[i] ?? 0) * bucketPx;
       const end = tile.len.length ? at + Math.max(tile.len[i] ?? 0, 0) * bucketPx : at + bucketPx;
       // The begin of the view may lie within a bucket.
-      if (end < left - 0.001 || at > right + 0.001 || (tile.len.length > 0 && (tile.at[i] ?? 0) < 0 && left > 0.5)) continue;
+      if (end < left - 0.001 || at > right + 0.001 || (tile.len.length > 0 && (tile.at[i] ?? 0) < 0 && left > 0.5))
+        continue;
       if (lanes && ((tile.depth[i] ?? 0) < lanes.from || (tile.depth[i] ?? 0) >= lanes.to)) continue;
-      if (tile.kind === 'counter') { if (at < left - bucketPx) continue; low = Math.min(low, tile.min[i] ?? 0); high = Math.max(high, tile.max[i] ?? 0); continue; }
+      if (tile.kind === 'counter') {
+        if (at < left - bucketPx) continue;
+        low = Math.min(low, tile.min[i] ?? 0);
+        high = Math.max(high, tile.max[i] ?? 0);
+        continue;
+      }
       const n = tile.n[i] ?? 1;
       // Of calls that stand together, and reach out of the view, nobody knows how many are in it.
       const share = n > 1 && tile.len.length > 0 ? (Math.min(end, right) - Math.max(at, left)) / (end - at) : 1;
       if (share < 1 && end - at > bucketPx * 1.5) isAbout = true;
       inView += share < 1 && end - at > bucketPx * 1.5 ? Math.round(n * share) : n;
-      if (fits && n > most) { most = n; mostX = at; }
+      if (fits && n > most) {
+        most = n;
+        mostX = at;
+      }
     }
   }
   const said: string[] = [];
-  if (track.kind === 'counter') said.push(high >= low ? `from ${low} to ${high} in view` : (track.done ?? 1) < 1 ? 'being read' : 'no new value in view');
+  if (track.kind === 'counter')
+    said.push(
+      high >= low ? `from ${low} to ${high} in view` : (track.done ?? 1) < 1 ? 'being read' : 'no new value in view',
+    );
   else {
     const what = track.kind === 'calls' ? 'calls' : 'events';
     const about = isAbout ? 'about ' : '';
     const all = (track.kind === 'calls' ? track.calls : track.events) ?? 0;
     // A tile of deep calls does not have all lanes: the others may have calls in view too.
-    if (lanes) said.push(lanes.from < lanes.to ? `${about}${grouped(inView)} calls in view in lanes ${lanes.from + 1} to ${lanes.to} of ${grouped(lanes.all)}` : 'being read');
-    else said.push(`${about}${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`);
+    if (lanes)
+      said.push(
+        lanes.from < lanes.to
+          ? `${about}${grouped(inView)} calls in view in lanes ${lanes.from + 1} to ${lanes.to} of ${grouped(lanes.all)}`
+          : 'being read',
+      );
+    else
+      said.push(
+        `${about}${grouped(inView)} of ${grouped(all)} ${what} in view${most > 1 && what === 'events' ? `, most at ${signed(scale.time(mostX) - begin)}` : ''}`,
+      );
     if (track.untimed) said.push(`${grouped(track.untimed)} without time`);
   }
   if (lost > 0) said.push(`${grouped(lost)} lost`);
@@ -553,7 +683,8 @@ function stateWords({ row, parts }: Place, { scale }: Pick<TimelineInput, 'scale
       const begin = x + (tile.at[i] ?? 0) * bucketPx;
       const len = tile.len[i] ?? 0;
       const end = len < 0 ? right : begin + len * bucketPx;
-      const px = (Math.min(end, right) - Math.max(begin, left)) * ((tile.n[i] ?? 1) > 1 ? (tile.busy[i] ?? 0) / 255 : 1);
+      const px =
+        (Math.min(end, right) - Math.max(begin, left)) * ((tile.n[i] ?? 1) > 1 ? (tile.busy[i] ?? 0) / 255 : 1);
       if (!(px > 0)) continue;
       together ||= (tile.n[i] ?? 1) > 1;
       const name = tile.names[tile.name[i] ?? 0] ?? '';
@@ -562,8 +693,13 @@ function stateWords({ row, parts }: Place, { scale }: Pick<TimelineInput, 'scale
   }
   const most = [...shares].sort((a, b) => b[1] - a[1]).slice(0, 3);
   if (most.length === 0) return 'nothing known in view';
-  const share = (px: number): string => { const p = (100 * px) / Math.max(1, scale.width); return p < 1 ? 'less than 1 %' : `${Math.round(p)} %`; };
-  return together ? `mostly ${most.map(([name]) => name).join(', then ')}` : most.map(([name, px]) => `${name} ${share(px)}`).join(', ');
+  const share = (px: number): string => {
+    const p = (100 * px) / Math.max(1, scale.width);
+    return p < 1 ? 'less than 1 %' : `${Math.round(p)} %`;
+  };
+  return together
+    ? `mostly ${most.map(([name]) => name).join(', then ')}`
+    : most.map(([name, px]) => `${name} ${share(px)}`).join(', ');
 }
 
 /** The value of a counter at a place: that of the bucket there, else the last one before. */
@@ -574,8 +710,19 @@ function valueAt(row: Row, x: number, parts: readonly Part[], scale: Scale): Hit
       const begin = from + (tile.at[i] ?? 0) * bucketPx;
       if (begin > x + 1) return found;
       const last = tile.last[i] ?? 0;
-      const range = begin + bucketPx + 1 < x ? [last, last] as const : [tile.min[i] ?? 0, tile.max[i] ?? 0] as const;
-      found = { row, name: '', n: 1, begin: scale.time(begin), at: scale.time(begin), end: null, depth: null, gap: null, range };
+      const range =
+        begin + bucketPx + 1 < x ? ([last, last] as const) : ([tile.min[i] ?? 0, tile.max[i] ?? 0] as const);
+      found = {
+        row,
+        name: '',
+        n: 1,
+        begin: scale.time(begin),
+        at: scale.time(begin),
+        end: null,
+        depth: null,
+        gap: null,
+        range,
+      };
     }
   }
   return found;
@@ -597,7 +744,12 @@ export interface Hit {
 
 const NEAR_PX = 5;
 
-export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>): Hit | null {
+export function hitAt(
+  row: Row,
+  x: number,
+  yInRow: number,
+  input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>,
+): Hit | null {
   const parts = partsOf(row, input as TimelineInput, input.tiles);
   const { scale } = input;
   const depth = row.firstLane + Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
@@ -610,7 +762,7 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
       const at = tile.at[i] ?? 0;
       const slices = tile.len.length > 0;
       if (slices && (tile.depth[i] ?? 0) !== Math.min(depth, row.firstLane + row.lanes - 1)) continue;
-      const len = slices ? tile.len[i] ?? 0 : 1;
+      const len = slices ? (tile.len[i] ?? 0) : 1;
       const begin = from + at * bucketPx;
       const end = len < 0 ? right : Math.max(begin + 1, from + (at + len) * bucketPx);
       const distance = x < begin ? begin - x : x > end ? x - end : 0;
@@ -619,8 +771,15 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
       best = {
         distance,
         hit: {
-          row, name: tile.names[tile.name[i] ?? 0] ?? '', n: tile.n[i] ?? 1, begin: time(at), at: time(together ? Math.max(at, Math.min(at + len - 1, Math.floor((x - from) / bucketPx))) : at), end: slices && len >= 0 ? time(at + len) : null,
-          depth: slices ? tile.depth[i] ?? 0 : null, gap: null, range: tile.kind === 'counter' ? [tile.min[i] ?? 0, tile.max[i] ?? 0] : null,
+          row,
+          name: tile.names[tile.name[i] ?? 0] ?? '',
+          n: tile.n[i] ?? 1,
+          begin: time(at),
+          at: time(together ? Math.max(at, Math.min(at + len - 1, Math.floor((x - from) / bucketPx))) : at),
+          end: slices && len >= 0 ? time(at + len) : null,
+          depth: slices ? (tile.depth[i] ?? 0) : null,
+          gap: null,
+          range: tile.kind === 'counter' ? [tile.min[i] ?? 0, tile.max[i] ?? 0] : null,
         },
       };
     }
@@ -630,14 +789,30 @@ export function hitAt(row: Row, x: number, yInRow: number, input: Pick<TimelineI
       const end = Math.max(begin + 3, from + (gap.at + gap.len) * bucketPx);
       if (x < begin || x > end) continue;
       const text = gap.count == null ? gapName(gap.kind) : `${grouped(gap.count)} ${gapName(gap.kind)}`;
-      return { row, name: text, n: 0, begin: time(gap.at), at: time(gap.at), end: time(gap.at + gap.len), depth: null, gap: text, range: null };
+      return {
+        row,
+        name: text,
+        n: 0,
+        begin: time(gap.at),
+        at: time(gap.at),
+        end: time(gap.at + gap.len),
+        depth: null,
+        gap: text,
+        range: null,
+      };
     }
   }
   return best?.hit ?? null;
 }
 
 /** The nearest begin or end of what a row shows, at most so many pixels away; to the bucket. */
-export function boundaryAt(row: Row, x: number, yInRow: number, input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>, most: number): { at: bigint; name: string } | null {
+export function boundaryAt(
+  row: Row,
+  x: number,
+  yInRow: number,
+  input: Pick<TimelineInput, 'scale' | 'origin' | 'tiles'>,
+  most: number,
+): { at: bigint; name: string } | null {
   const depth = row.firstLane + Math.floor((yInRow - LANE_TOP_PX) / LANE_PX);
   let best: { distance: number; at: bigint; name: string } | null = null;
   if (row.track.kind === 'group' || row.track.kind === 'heading' || row.track.kind === 'counter') return null;
@@ -661,21 +836,36 @@ export function boundaryAt(row: Row, x: number, yInRow: number, input: Pick<Time
 /** What the picture shows of a thing, for the box beside the pointer: to the bucket, which is about. */
 export function describe(hit: Hit, cursor: bigint | null): string[] {
   const lines = [hit.name];
-  if (hit.range) lines[0] = `about ${hit.range[0] === hit.range[1] ? hit.range[0] : `${hit.range[0]} to ${hit.range[1]}`}`;
+  if (hit.range)
+    lines[0] = `about ${hit.range[0] === hit.range[1] ? hit.range[0] : `${hit.range[0]} to ${hit.range[1]}`}`;
   else if (hit.end !== null) lines.push(`about ${duration(hit.end - hit.begin)}`);
   if (hit.n > 1) lines.push(together(hit));
   if (cursor !== null) lines.push(`about ${signed(hit.begin - cursor)} from the cursor`);
   return lines;
 }
 
-const together = ({ n, depth, row }: Hit): string => `one of ${grouped(n)} ${depth === null ? 'events' : row.track.kind === 'state' ? 'states' : 'calls'} that stand together`;
+const together = ({ n, depth, row }: Hit): string =>
+  `one of ${grouped(n)} ${depth === null ? 'events' : row.track.kind === 'state' ? 'states' : 'calls'} that stand together`;
 
 /** What exactly is under the pointer, as the source says. */
-export function describeExactly(row: Row, found: Located, block: Hit | null, cursor: bigint | null, context: TimeContext): string[] {
+export function describeExactly(
+  row: Row,
+  found: Located,
+  block: Hit | null,
+  cursor: bigint | null,
+  context: TimeContext,
+): string[] {
   if (found.value !== undefined) return [`${found.value}${row.track.unit ? ` ${row.track.unit}` : ''}`];
   const begin = BigInt(found.begin ?? found.ns ?? 0);
   const isSlice = found.event == null;
-  const lines = [found.name ?? '', !isSlice ? point(begin, context) : found.end === null ? 'its end is not recorded' : duration(BigInt(found.end) - begin)];
+  const lines = [
+    found.name ?? '',
+    !isSlice
+      ? point(begin, context)
+      : found.end === null
+        ? 'its end is not recorded'
+        : duration(BigInt(found.end) - begin),
+  ];
   if (block && block.n > 1) lines.push(together(block));
   if (cursor !== null) lines.push(`${signed(begin - cursor)} from the cursor`);
   return lines;

@@ -1,7 +1,16 @@
 // What has the attention of the user: a dialog, or a field.
 import { signal } from '@preact/signals';
 
-export type DialogName = 'help' | 'goto' | 'tracks' | 'commands' | 'bookmark' | 'columns' | 'clock' | 'group' | 'export-trace';
+export type DialogName =
+  | 'help'
+  | 'goto'
+  | 'tracks'
+  | 'commands'
+  | 'bookmark'
+  | 'columns'
+  | 'clock'
+  | 'group'
+  | 'export-trace';
 
 /** The dialog that is open. */
 export const dialog = signal<DialogName | null>(null);

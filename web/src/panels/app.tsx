@@ -25,22 +25,46 @@ import { Ended, Failure, isEmpty, NoToken } from './states';
 import { Announce, Gone, Notice, Status } from './status';
 import { Tracks } from './tracks';
 
-const LABELS: Record<Tab, string> = { events: 'Events', selection: 'Selection', flame: 'Flame graph', calls: 'Calls', problems: 'Problems', sql: 'SQL' };
+const LABELS: Record<Tab, string> = {
+  events: 'Events',
+  selection: 'Selection',
+  flame: 'Flame graph',
+  calls: 'Calls',
+  problems: 'Problems',
+  sql: 'SQL',
+};
 
 export function App(): JSX.Element {
   const ref = useRef<HTMLDivElement>(null);
   const shownState = phase.value === 'ready' && isEmpty() ? 'empty' : phase.value;
   // At once, and not when the page is rendered the next time.
-  useLayoutEffect(() => effect(() => { if (ref.current) ref.current.dataset['busy'] = busy.value ? '1' : '0'; }), [ref.current]);
-  useLayoutEffect(() => effect(() => {
-    const names = session.value?.traces.map((t) => t.name ?? t.path) ?? [];
-    document.title = names.length ? `${names.slice(0, 3).join(', ')} - tracemill` : 'tracemill';
-  }), []);
+  useLayoutEffect(
+    () =>
+      effect(() => {
+        if (ref.current) ref.current.dataset['busy'] = busy.value ? '1' : '0';
+      }),
+    [ref.current],
+  );
+  useLayoutEffect(
+    () =>
+      effect(() => {
+        const names = session.value?.traces.map((t) => t.name ?? t.path) ?? [];
+        document.title = names.length ? `${names.slice(0, 3).join(', ')} - tracemill` : 'tracemill';
+      }),
+    [],
+  );
   const instead = phase.value === 'token' ? <NoToken /> : phase.value === 'error' ? <Failure /> : null;
   const { side, bottom } = sizes.value;
   const label = labelWidth.value;
   return (
-    <div ref={ref} data-testid="app" data-state={shownState} data-theme={scheme.value} id={instead ? undefined : 'app'} style={instead ? {} : { '--label': `${label}px`, '--side': `${side}px`, '--bottom': `${bottom}px` }}>
+    <div
+      ref={ref}
+      data-testid="app"
+      data-state={shownState}
+      data-theme={scheme.value}
+      id={instead ? undefined : 'app'}
+      style={instead ? {} : { '--label': `${label}px`, '--side': `${side}px`, '--bottom': `${bottom}px` }}
+    >
       {instead ?? <Whole />}
     </div>
   );
@@ -65,7 +89,9 @@ function Whole(): JSX.Element {
         <Menu />
       </main>
       <Details />
-      <Status /><Gone /><Notice />
+      <Status />
+      <Gone />
+      <Notice />
       <Announce />
       {phase.value === 'ended' ? <Ended /> : null}
       <Dialogs />
@@ -75,15 +101,38 @@ function Whole(): JSX.Element {
 
 function badge(tab: Tab): { text: string; loss: boolean } {
   switch (tab) {
-    case 'events': { const n = shownTotal.value; return { text: n === null ? '' : `${session.value?.index.state === 'complete' ? '' : '>\u202f'}${grouped(n)}`, loss: false }; }
-    case 'selection': { const n = selected.value ? selectAnswer.value.value?.events : undefined; return { text: n === undefined ? '' : grouped(n), loss: false }; }
-    case 'calls': { const n = tracks.value.reduce((sum, t) => sum + (t.kind === 'calls' ? t.calls ?? 0 : 0), 0); return { text: n ? grouped(n) : '', loss: false }; }
-    case 'problems': { const n = problemCount(); return { text: n ? grouped(n) : '', loss: true }; }
-    case 'flame': case 'sql': return { text: '', loss: false };
+    case 'events': {
+      const n = shownTotal.value;
+      return {
+        text: n === null ? '' : `${session.value?.index.state === 'complete' ? '' : '>\u202f'}${grouped(n)}`,
+        loss: false,
+      };
+    }
+    case 'selection': {
+      const n = selected.value ? selectAnswer.value.value?.events : undefined;
+      return { text: n === undefined ? '' : grouped(n), loss: false };
+    }
+    case 'calls': {
+      const n = tracks.value.reduce((sum, t) => sum + (t.kind === 'calls' ? (t.calls ?? 0) : 0), 0);
+      return { text: n ? grouped(n) : '', loss: false };
+    }
+    case 'problems': {
+      const n = problemCount();
+      return { text: n ? grouped(n) : '', loss: true };
+    }
+    case 'flame':
+    case 'sql':
+      return { text: '', loss: false };
   }
 }
 
-const TOOLS: Partial<Record<Tab, () => JSX.Element>> = { events: EventTools, selection: SelectionTools, flame: FlameTools, calls: SelectionTools, sql: SqlTools };
+const TOOLS: Partial<Record<Tab, () => JSX.Element>> = {
+  events: EventTools,
+  selection: SelectionTools,
+  flame: FlameTools,
+  calls: SelectionTools,
+  sql: SqlTools,
+};
 
 function Bottom(): JSX.Element {
   const { tab } = state.value;
@@ -100,7 +149,16 @@ function Bottom(): JSX.Element {
     e.preventDefault();
   };
   const panel = (name: Tab, content: JSX.Element): JSX.Element => (
-    <div id={`panel-${name}`} role="tabpanel" aria-labelledby={tabs.includes(name) ? `tab-${name}` : undefined} aria-label={tabs.includes(name) ? undefined : LABELS[name]} class="panel" hidden={tab !== name || !on}>{content}</div>
+    <div
+      id={`panel-${name}`}
+      role="tabpanel"
+      aria-labelledby={tabs.includes(name) ? `tab-${name}` : undefined}
+      aria-label={tabs.includes(name) ? undefined : LABELS[name]}
+      class="panel"
+      hidden={tab !== name || !on}
+    >
+      {content}
+    </div>
   );
   return (
     <section class={`bot${on ? '' : ' off'}`} aria-label="Panel">
@@ -109,8 +167,23 @@ function Bottom(): JSX.Element {
           {tabs.map((t) => {
             const { text, loss } = badge(t);
             return (
-              <button type="button" class="tab" role="tab" id={`tab-${t}`} data-testid={`tab-${t}`} aria-selected={t === tab} aria-controls={`panel-${t}`} tabIndex={t === tab ? 0 : -1}
-                onClick={() => { panelShown.value = true; change({ tab: t }); }}>{LABELS[t]}{text ? <span class={`bd${loss ? ' l' : ''}`}>{text}</span> : null}</button>
+              <button
+                type="button"
+                class="tab"
+                role="tab"
+                id={`tab-${t}`}
+                data-testid={`tab-${t}`}
+                aria-selected={t === tab}
+                aria-controls={`panel-${t}`}
+                tabIndex={t === tab ? 0 : -1}
+                onClick={() => {
+                  panelShown.value = true;
+                  change({ tab: t });
+                }}
+              >
+                {LABELS[t]}
+                {text ? <span class={`bd${loss ? ' l' : ''}`}>{text}</span> : null}
+              </button>
             );
           })}
         </div>
@@ -140,22 +213,38 @@ function Divider({ size, label }: { size: keyof Sizes; label: string }): JSX.Ele
     const from = flat ? e.clientY : e.clientX;
     target.setPointerCapture(e.pointerId);
     const move = (m: PointerEvent): void => setSize(size, began + sign * ((flat ? m.clientY : m.clientX) - from));
-    const up = (): void => { target.removeEventListener('pointermove', move); target.removeEventListener('pointerup', up); };
+    const up = (): void => {
+      target.removeEventListener('pointermove', move);
+      target.removeEventListener('pointerup', up);
+    };
     target.addEventListener('pointermove', move);
     target.addEventListener('pointerup', up);
     e.preventDefault();
   };
   const onKeyDown = (e: KeyboardEvent): void => {
-    const by = { ArrowLeft: flat ? 0 : -1, ArrowRight: flat ? 0 : 1, ArrowUp: flat ? -1 : 0, ArrowDown: flat ? 1 : 0 }[e.key] ?? 0;
+    const by =
+      { ArrowLeft: flat ? 0 : -1, ArrowRight: flat ? 0 : 1, ArrowUp: flat ? -1 : 0, ArrowDown: flat ? 1 : 0 }[e.key] ??
+      0;
     if (by === 0) return;
     setSize(size, widthOf(size) + sign * by * 16);
     e.preventDefault();
     e.stopPropagation();
   };
   return (
-    <div class={`sep ${flat ? 'h' : 'v'} of-${size}`} role="separator" tabIndex={0} aria-label={label} aria-orientation={flat ? 'horizontal' : 'vertical'}
-      aria-valuenow={size === 'label' ? labelWidth.value : sizes.value[size]} aria-valuemin={least} aria-valuemax={most} onPointerDown={onPointerDown} onKeyDown={onKeyDown}
-      onDblClick={() => { if (size === 'label') freeSize('label'); }} />
+    <div
+      class={`sep ${flat ? 'h' : 'v'} of-${size}`}
+      role="separator"
+      tabIndex={0}
+      aria-label={label}
+      aria-orientation={flat ? 'horizontal' : 'vertical'}
+      aria-valuenow={size === 'label' ? labelWidth.value : sizes.value[size]}
+      aria-valuemin={least}
+      aria-valuemax={most}
+      onPointerDown={onPointerDown}
+      onKeyDown={onKeyDown}
+      onDblClick={() => {
+        if (size === 'label') freeSize('label');
+      }}
+    />
   );
 }
-

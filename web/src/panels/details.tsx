@@ -21,8 +21,23 @@ export function Details(): JSX.Element {
   const chosen = event !== null && e && e.event === event ? e : null;
   const slice = act.sliceOf();
   return (
-    <aside class="side" aria-label="Details" data-testid="details" data-event={chosen ? chosen.event : ''} data-ns={chosen?.ns ?? ''} tabIndex={0}>
-      {call !== null && c ? <OfCall value={c} /> : chosen ? <OfEvent value={chosen} /> : slice ? <OfSlice value={slice} /> : <Nothing />}
+    <aside
+      class="side"
+      aria-label="Details"
+      data-testid="details"
+      data-event={chosen ? chosen.event : ''}
+      data-ns={chosen?.ns ?? ''}
+      tabIndex={0}
+    >
+      {call !== null && c ? (
+        <OfCall value={c} />
+      ) : chosen ? (
+        <OfEvent value={chosen} />
+      ) : slice ? (
+        <OfSlice value={slice} />
+      ) : (
+        <Nothing />
+      )}
     </aside>
   );
 }
@@ -30,23 +45,38 @@ export function Details(): JSX.Element {
 const Nothing = (): JSX.Element => (
   <div class="nothing">
     <p>A click chooses an event or a call, and its fields stand here.</p>
-    <p><kbd>w</kbd> <kbd>s</kbd> zoom, <kbd>a</kbd> <kbd>d</kbd> move, <kbd>?</kbd> shows all keys.</p>
+    <p>
+      <kbd>w</kbd> <kbd>s</kbd> zoom, <kbd>a</kbd> <kbd>d</kbd> move, <kbd>?</kbd> shows all keys.
+    </p>
   </div>
 );
 
 function Line({ label, children }: { label: string; children: ComponentChildren }): JSX.Element | null {
-  return children == null || children === '' ? null : <div><dt title={label}>{label}</dt><dd>{children}</dd></div>;
+  return children == null || children === '' ? null : (
+    <div>
+      <dt title={label}>{label}</dt>
+      <dd>{children}</dd>
+    </div>
+  );
 }
 
 const Steps = (): JSX.Element => (
   <>
-    <button type="button" class="ib out small" onClick={() => void act.step('previous')}>Previous <kbd aria-hidden="true">,</kbd></button>
-    <button type="button" class="ib out small" onClick={() => void act.step('next')}>Next <kbd aria-hidden="true">.</kbd></button>
+    <button type="button" class="ib out small" onClick={() => void act.step('previous')}>
+      Previous <kbd aria-hidden="true">,</kbd>
+    </button>
+    <button type="button" class="ib out small" onClick={() => void act.step('next')}>
+      Next <kbd aria-hidden="true">.</kbd>
+    </button>
   </>
 );
 
 const SCOPES: readonly (readonly [string, string])[] = [
-  ['payload', 'Payload'], ['event_context', 'Event context'], ['stream_context', 'Stream context'], ['packet_context', 'Packet context'], ['header', 'Header'],
+  ['payload', 'Payload'],
+  ['event_context', 'Event context'],
+  ['stream_context', 'Stream context'],
+  ['packet_context', 'Packet context'],
+  ['header', 'Header'],
 ];
 
 function OfEvent({ value }: { value: EventDetails }): JSX.Element {
@@ -60,41 +90,85 @@ function OfEvent({ value }: { value: EventDetails }): JSX.Element {
   for (const f of value.fields) {
     const scope = /^[a-z_]+/.exec(f.path)?.[0] ?? '';
     const list = groups.get(scope);
-    if (list) list.push(f); else groups.set(scope, [f]);
+    if (list) list.push(f);
+    else groups.set(scope, [f]);
   }
   const call = typeof value.call === 'object' && value.call !== null ? value.call : null;
   return (
     <>
       <div class="sh">
-        <h2><Chip name={value.name} /><span title={value.title || value.name}>{clipped(value.title || value.name, 300)}</span></h2>
-        <div class="sub">Event {grouped(value.event)}{track ? ` of ${clipped(track.name, 200)}` : ''}{value.title && value.title !== value.name ? `, ${clipped(value.name, 200)}` : ''}</div>
+        <h2>
+          <Chip name={value.name} />
+          <span title={value.title || value.name}>{clipped(value.title || value.name, 300)}</span>
+        </h2>
+        <div class="sub">
+          Event {grouped(value.event)}
+          {track ? ` of ${clipped(track.name, 200)}` : ''}
+          {value.title && value.title !== value.name ? `, ${clipped(value.name, 200)}` : ''}
+        </div>
         <div class="acts">
           <Steps />
-          <button type="button" class="ib out small" onClick={() => void applyFilter(isNamed(value.name))}>Filter by name</button>
-          {call ? <button type="button" class="ib out small" onClick={() => change({ ...NOTHING_CHOSEN, call: { track: call.track, call: call.call } })}>Show the call</button> : null}
+          <button type="button" class="ib out small" onClick={() => void applyFilter(isNamed(value.name))}>
+            Filter by name
+          </button>
+          {call ? (
+            <button
+              type="button"
+              class="ib out small"
+              onClick={() => change({ ...NOTHING_CHOSEN, call: { track: call.track, call: call.call } })}
+            >
+              Show the call
+            </button>
+          ) : null}
         </div>
       </div>
-      <div class="kv"><h3>Time</h3><dl>
-        {at === null ? <Line label="time">not recorded</Line> : <>
-          <Line label="time">{timeContext.value.format === 'cycles' && value.cycles != null ? grouped(value.cycles) : point(at, timeContext.value)}{timeContext.value.format === 'utc' ? ' UTC' : ''}</Line>
-          {unix ? <Line label="date">{day(at, timeContext.value.format === 'local')}</Line> : null}
-          <Line label="since begin">{signed(at - begin)}</Line>
-          {state.value.cursor !== null && state.value.cursor !== at ? <Line label="since cursor">{signed(at - state.value.cursor)}</Line> : null}
-          <Line label="ns">{String(at)}</Line>
-        </>}
-        <Line label="own clock">{ownClock(value)}</Line>
-        <Line label="cycles">{value.cycles == null ? null : grouped(value.cycles)}</Line>
-        <Line label="since previous">{value.since === null ? null : signed(BigInt(value.since))}</Line>
-      </dl></div>
+      <div class="kv">
+        <h3>Time</h3>
+        <dl>
+          {at === null ? (
+            <Line label="time">not recorded</Line>
+          ) : (
+            <>
+              <Line label="time">
+                {timeContext.value.format === 'cycles' && value.cycles != null
+                  ? grouped(value.cycles)
+                  : point(at, timeContext.value)}
+                {timeContext.value.format === 'utc' ? ' UTC' : ''}
+              </Line>
+              {unix ? <Line label="date">{day(at, timeContext.value.format === 'local')}</Line> : null}
+              <Line label="since begin">{signed(at - begin)}</Line>
+              {state.value.cursor !== null && state.value.cursor !== at ? (
+                <Line label="since cursor">{signed(at - state.value.cursor)}</Line>
+              ) : null}
+              <Line label="ns">{String(at)}</Line>
+            </>
+          )}
+          <Line label="own clock">{ownClock(value)}</Line>
+          <Line label="cycles">{value.cycles == null ? null : grouped(value.cycles)}</Line>
+          <Line label="since previous">{value.since === null ? null : signed(BigInt(value.since))}</Line>
+        </dl>
+      </div>
       {[...groups].map(([scope, fields]) => (
-        <div class={`kv scope-${scope}`} key={scope}><h3>{SCOPES.find(([key]) => key === scope)?.[1] ?? scope}</h3><dl>{fields.map((f) => <FieldLine key={f.path} field={f} scope={scope} first={f === value.fields[0]} />)}</dl></div>
+        <div class={`kv scope-${scope}`} key={scope}>
+          <h3>{SCOPES.find(([key]) => key === scope)?.[1] ?? scope}</h3>
+          <dl>
+            {fields.map((f) => (
+              <FieldLine key={f.path} field={f} scope={scope} first={f === value.fields[0]} />
+            ))}
+          </dl>
+        </div>
       ))}
-      {place ? <div class="kv scope-place"><h3>Place</h3><dl>
-        <Line label="file">{place.file}</Line>
-        <Line label="packet">{place.packet == null ? null : grouped(place.packet)}</Line>
-        <Line label="byte">{place.byte == null ? null : grouped(place.byte)}</Line>
-        <Line label="bit">{place.bit ? String(place.bit) : null}</Line>
-      </dl></div> : null}
+      {place ? (
+        <div class="kv scope-place">
+          <h3>Place</h3>
+          <dl>
+            <Line label="file">{place.file}</Line>
+            <Line label="packet">{place.packet == null ? null : grouped(place.packet)}</Line>
+            <Line label="byte">{place.byte == null ? null : grouped(place.byte)}</Line>
+            <Line label="bit">{place.bit ? String(place.bit) : null}</Line>
+          </dl>
+        </div>
+      ) : null}
     </>
   );
 }
@@ -122,32 +196,76 @@ function FieldLine({ field, scope, first }: { field: Field; scope: string; first
     if (e.key === 'Enter' || e.key === 'ContextMenu') open(line);
     else if (e.key === 'ArrowDown' || e.key === 'ArrowUp') {
       const top = (x: HTMLElement): number => x.getBoundingClientRect().top;
-      const lines = [...document.querySelectorAll<HTMLElement>('[data-testid="details"] [data-testid="field"]')].sort((a, b) => top(a) - top(b));
+      const lines = [...document.querySelectorAll<HTMLElement>('[data-testid="details"] [data-testid="field"]')].sort(
+        (a, b) => top(a) - top(b),
+      );
       lines[lines.indexOf(line) + (e.key === 'ArrowDown' ? 1 : -1)]?.focus();
     } else return;
     e.preventDefault();
     e.stopPropagation();
   };
   return (
-    <div data-testid="field" data-path={field.path} tabIndex={first ? 0 : -1} onKeyDown={onKeyDown} onFocus={() => { activeField.value = field.path; }}
-      onPointerEnter={() => { activeField.value = field.path; }} onPointerLeave={() => { activeField.value = null; }}
-      onContextMenu={(e) => { e.preventDefault(); openMenu(e.clientX, e.clientY, `Field ${short}`, fieldMenu(field)); }}>
+    <div
+      data-testid="field"
+      data-path={field.path}
+      tabIndex={first ? 0 : -1}
+      onKeyDown={onKeyDown}
+      onFocus={() => {
+        activeField.value = field.path;
+      }}
+      onPointerEnter={() => {
+        activeField.value = field.path;
+      }}
+      onPointerLeave={() => {
+        activeField.value = null;
+      }}
+      onContextMenu={(e) => {
+        e.preventDefault();
+        openMenu(e.clientX, e.clientY, `Field ${short}`, fieldMenu(field));
+      }}
+    >
       <dt title={field.path}>{clipped(short, 200)}</dt>
       <dd data-column="text" data-value={field.text}>
-        {labelled ? <>{label[1]} <i>{label[2]}</i></> : field.kind === 'string' ? <>"<bdi>{shownText}</bdi>"</> : shownText}
-        {activeField.value === field.path ? <button type="button" class="fm" tabIndex={-1} aria-label={`Menu of ${clipped(short, 80)}`} aria-haspopup="menu" onClick={(e) => open(e.currentTarget)}>⋯</button> : null}
+        {labelled ? (
+          <>
+            {label[1]} <i>{label[2]}</i>
+          </>
+        ) : field.kind === 'string' ? (
+          <>
+            "<bdi>{shownText}</bdi>"
+          </>
+        ) : (
+          shownText
+        )}
+        {activeField.value === field.path ? (
+          <button
+            type="button"
+            class="fm"
+            tabIndex={-1}
+            aria-label={`Menu of ${clipped(short, 80)}`}
+            aria-haspopup="menu"
+            onClick={(e) => open(e.currentTarget)}
+          >
+            ⋯
+          </button>
+        ) : null}
       </dd>
     </div>
   );
 }
 
 /** Whether a field can be shown as a track. */
-const canPlot = (field: Field): boolean => isPlottable(field.kind) && (session.peek()?.features.includes('plots') ?? false);
+const canPlot = (field: Field): boolean =>
+  isPlottable(field.kind) && (session.peek()?.features.includes('plots') ?? false);
 
 const fieldMenu = (field: Field): (MenuItem | null)[] => [
   { label: 'Filter by this', run: () => void addToFilter(condition(field)) },
   { label: 'Leave these out', run: () => void addToFilter(`not ${condition(field)}`) },
-  { label: 'Add as a column', run: () => change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }) },
+  {
+    label: 'Add as a column',
+    run: () =>
+      change({ columns: [...state.peek().columns.filter((c) => c !== field.path), field.path], tab: 'events' }),
+  },
   { label: 'Chase', run: () => act.chaseField(field) },
   ...(canPlot(field) ? [{ label: 'Plot this field', run: () => act.plotField(filterPath(field.path)) }] : []),
   null,
@@ -160,20 +278,43 @@ const addToFilter = (more: string): Promise<void> => applyFilter(both(state.peek
 /** A state of a CPU or a thread. */
 function OfSlice({ value }: { value: Located }): JSX.Element {
   const track = trackById.value.get(state.value.slice?.track ?? '');
-  const [begin, end] = [value.begin === null ? null : BigInt(value.begin), value.end === null ? null : BigInt(value.end)];
+  const [begin, end] = [
+    value.begin === null ? null : BigInt(value.begin),
+    value.end === null ? null : BigInt(value.end),
+  ];
   const colour = stateColour(value.name ?? '');
   return (
     <>
       <div class="sh">
-        <h2>{colour === undefined ? <Chip name={value.name ?? ''} /> : <span class="chip" style={{ background: theme.value.edge[colour] ?? '' }} />}<span>{clipped(value.name ?? '', 300)}</span></h2>
+        <h2>
+          {colour === undefined ? (
+            <Chip name={value.name ?? ''} />
+          ) : (
+            <span class="chip" style={{ background: theme.value.edge[colour] ?? '' }} />
+          )}
+          <span>{clipped(value.name ?? '', 300)}</span>
+        </h2>
         <div class="sub">State{track ? ` of ${clipped(track.name, 200)}` : ''}</div>
-        <div class="acts"><Steps /><button type="button" class="ib out small" onClick={act.fit}>Fit <kbd aria-hidden="true">f</kbd></button></div>
+        <div class="acts">
+          <Steps />
+          <button type="button" class="ib out small" onClick={act.fit}>
+            Fit <kbd aria-hidden="true">f</kbd>
+          </button>
+        </div>
       </div>
-      <div class="kv"><h3>Time</h3><dl>
-        {begin === null ? null : <><Line label="begin">{point(begin, timeContext.value)}</Line><Line label="since begin">{signed(begin - whole.value.begin)}</Line></>}
-        <Line label="end">{end === null ? <i>not recorded</i> : point(end, timeContext.value)}</Line>
-        {begin !== null && end !== null ? <Line label="duration">{duration(end - begin)}</Line> : null}
-      </dl></div>
+      <div class="kv">
+        <h3>Time</h3>
+        <dl>
+          {begin === null ? null : (
+            <>
+              <Line label="begin">{point(begin, timeContext.value)}</Line>
+              <Line label="since begin">{signed(begin - whole.value.begin)}</Line>
+            </>
+          )}
+          <Line label="end">{end === null ? <i>not recorded</i> : point(end, timeContext.value)}</Line>
+          {begin !== null && end !== null ? <Line label="duration">{duration(end - begin)}</Line> : null}
+        </dl>
+      </div>
     </>
   );
 }
@@ -186,48 +327,105 @@ function OfCall({ value }: { value: CallDetails }): JSX.Element {
   const length = value.duration === null ? null : BigInt(value.duration);
   const share = length && value.self !== null ? `${((Number(value.self) / Number(length)) * 100).toFixed(1)} %` : '';
   const all = value.all;
-  const text = (v: unknown): ComponentChildren => (v === null || v === undefined ? <i>not recorded</i> : typeof v === 'string' ? v : JSON.stringify(v));
+  const text = (v: unknown): ComponentChildren =>
+    v === null || v === undefined ? <i>not recorded</i> : typeof v === 'string' ? v : JSON.stringify(v);
   const statistic = (ns: string | null | undefined): string | null => (ns == null ? null : duration(BigInt(ns)));
-  const top = (selectAnswer.value.value?.calls ?? []).slice().sort((a, b) => (BigInt(a.self) > BigInt(b.self) ? -1 : 1)).slice(0, 8);
+  const top = (selectAnswer.value.value?.calls ?? [])
+    .slice()
+    .sort((a, b) => (BigInt(a.self) > BigInt(b.self) ? -1 : 1))
+    .slice(0, 8);
   return (
     <>
       <div class="sh">
-        <h2><Chip name={value.name} /><span title={value.name}>{clipped(value.name, 300)}</span></h2>
-        <div class="sub">Call {place ? grouped(place.call) : ''}{track ? ` of ${clipped(track.name, 200)}` : ''}</div>
+        <h2>
+          <Chip name={value.name} />
+          <span title={value.name}>{clipped(value.name, 300)}</span>
+        </h2>
+        <div class="sub">
+          Call {place ? grouped(place.call) : ''}
+          {track ? ` of ${clipped(track.name, 200)}` : ''}
+        </div>
         <div class="acts">
           <Steps />
-          <button type="button" class="ib out small" onClick={act.fit}>Fit <kbd aria-hidden="true">f</kbd></button>
-          {value.parent !== null ? <button type="button" class="ib out small" onClick={act.toCaller}>Caller <kbd aria-hidden="true">[</kbd></button> : null}
-          <button type="button" class="ib out small" onClick={() => { change({ query: value.name }); void act.searchFor('next'); }}>Select all of this name</button>
+          <button type="button" class="ib out small" onClick={act.fit}>
+            Fit <kbd aria-hidden="true">f</kbd>
+          </button>
+          {value.parent !== null ? (
+            <button type="button" class="ib out small" onClick={act.toCaller}>
+              Caller <kbd aria-hidden="true">[</kbd>
+            </button>
+          ) : null}
+          <button
+            type="button"
+            class="ib out small"
+            onClick={() => {
+              change({ query: value.name });
+              void act.searchFor('next');
+            }}
+          >
+            Select all of this name
+          </button>
         </div>
       </div>
-      <div class="kv"><h3>Time</h3><dl>
-        <Line label="begin">{point(begin, timeContext.value)}</Line>
-        <Line label="since begin">{signed(begin - zero)}</Line>
-        <Line label="end">{value.end === null ? <i>not recorded</i> : point(BigInt(value.end), timeContext.value)}</Line>
-        <Line label="duration">{length === null ? null : duration(length)}</Line>
-        <Line label="self">{value.self === null ? null : <>{duration(BigInt(value.self))} <i>{share}</i></>}</Line>
-      </dl></div>
-      <div class="kv"><h3>Call</h3><dl>
-        <Line label="symbol">{value.symbol}</Line>
-        <Line label="module">{value.module}</Line>
-        <Line label="depth">{String(value.depth)}</Line>
-        <Line label="arguments">{text(value.args)}</Line>
-        <Line label="returns">{text(value.retval)}</Line>
-      </dl></div>
-      {all ? <div class="kv"><h3>All calls of this name</h3><dl>
-        <Line label="calls">{grouped(all.calls)}</Line>
-        <Line label="total">{statistic(all.total)}</Line>
-        <Line label="self">{statistic(all.self)}</Line>
-        <Line label="min">{statistic(all.min)}</Line>
-        <Line label="mean">{statistic(all.mean)}</Line>
-        <Line label="p50">{statistic(all.p50)}</Line>
-        <Line label="p99">{statistic(all.p99)}</Line>
-        <Line label="max">{statistic(all.max)}</Line>
-      </dl></div> : null}
-      {top.length ? <div class="kv"><h3>Selection, by own time</h3><dl>{top.map((t) => (
-        <div><dt title={t.name}><Chip name={t.name} small />{clipped(t.name, 200)}</dt><dd>{duration(BigInt(t.self))}</dd></div>
-      ))}</dl></div> : null}
+      <div class="kv">
+        <h3>Time</h3>
+        <dl>
+          <Line label="begin">{point(begin, timeContext.value)}</Line>
+          <Line label="since begin">{signed(begin - zero)}</Line>
+          <Line label="end">
+            {value.end === null ? <i>not recorded</i> : point(BigInt(value.end), timeContext.value)}
+          </Line>
+          <Line label="duration">{length === null ? null : duration(length)}</Line>
+          <Line label="self">
+            {value.self === null ? null : (
+              <>
+                {duration(BigInt(value.self))} <i>{share}</i>
+              </>
+            )}
+          </Line>
+        </dl>
+      </div>
+      <div class="kv">
+        <h3>Call</h3>
+        <dl>
+          <Line label="symbol">{value.symbol}</Line>
+          <Line label="module">{value.module}</Line>
+          <Line label="depth">{String(value.depth)}</Line>
+          <Line label="arguments">{text(value.args)}</Line>
+          <Line label="returns">{text(value.retval)}</Line>
+        </dl>
+      </div>
+      {all ? (
+        <div class="kv">
+          <h3>All calls of this name</h3>
+          <dl>
+            <Line label="calls">{grouped(all.calls)}</Line>
+            <Line label="total">{statistic(all.total)}</Line>
+            <Line label="self">{statistic(all.self)}</Line>
+            <Line label="min">{statistic(all.min)}</Line>
+            <Line label="mean">{statistic(all.mean)}</Line>
+            <Line label="p50">{statistic(all.p50)}</Line>
+            <Line label="p99">{statistic(all.p99)}</Line>
+            <Line label="max">{statistic(all.max)}</Line>
+          </dl>
+        </div>
+      ) : null}
+      {top.length ? (
+        <div class="kv">
+          <h3>Selection, by own time</h3>
+          <dl>
+            {top.map((t) => (
+              <div>
+                <dt title={t.name}>
+                  <Chip name={t.name} small />
+                  {clipped(t.name, 200)}
+                </dt>
+                <dd>{duration(BigInt(t.self))}</dd>
+              </div>
+            ))}
+          </dl>
+        </div>
+      ) : null}
     </>
   );
 }

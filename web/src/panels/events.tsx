@@ -14,7 +14,6 @@ import { saveEvents } from './export';
 import { openMenu, type MenuItem } from './menu';
 import { Chip, clipped, copyText, Marked } from './parts';
 
-
 const ROW_PX = 20;
 const HEAD_PX = 24;
 /** Browsers lose precision in boxes that are higher than this; then the scroll bar stands for shares of the rows. */
@@ -34,9 +33,28 @@ export function EventTools(): JSX.Element {
   return (
     <>
       <span>{state.value.filter ? 'Rows: what the filter leaves' : 'Rows: whole trace'}</span>
-      <button type="button" class="ib out small" aria-pressed={follow.value} onClick={() => { follow.value = !follow.value; }}>Follow view</button>
-      <button type="button" class="ib out small" onClick={() => { dialog.value = 'columns'; }}>Columns</button>
-      <button type="button" class="ib out small" onClick={() => void saveEvents()}>CSV</button>
+      <button
+        type="button"
+        class="ib out small"
+        aria-pressed={follow.value}
+        onClick={() => {
+          follow.value = !follow.value;
+        }}
+      >
+        Follow view
+      </button>
+      <button
+        type="button"
+        class="ib out small"
+        onClick={() => {
+          dialog.value = 'columns';
+        }}
+      >
+        Columns
+      </button>
+      <button type="button" class="ib out small" onClick={() => void saveEvents()}>
+        CSV
+      </button>
     </>
   );
 }
@@ -53,42 +71,122 @@ effect(() => {
   const { begin } = view.value;
   const { filter } = state.value;
   const timer = setTimeout(() => {
-    void ask<Rows>('events', { at: String(begin), limit: 1, filter }).then((r) => { first.value = r.from; }, () => {});
+    void ask<Rows>('events', { at: String(begin), limit: 1, filter }).then(
+      (r) => {
+        first.value = r.from;
+      },
+      () => {},
+    );
   }, FOLLOW_MS);
   return () => clearTimeout(timer);
 });
 effect(() => {
   const to = Math.floor(first.value) + room.value + MARGIN_ROWS;
-  table.want(Math.max(0, Math.floor(first.value) - MARGIN_ROWS), shownTotal.value === null ? to : Math.min(to, Math.max(1, shownTotal.value)));
+  table.want(
+    Math.max(0, Math.floor(first.value) - MARGIN_ROWS),
+    shownTotal.value === null ? to : Math.min(to, Math.max(1, shownTotal.value)),
+  );
 });
 
 /** The height that rows have. */
 const inside = (box: HTMLElement): number => Math.max(0, box.clientHeight - HEAD_PX);
 
-interface Column { readonly key: string; readonly head: string; readonly width: string; readonly right: boolean; cell(row: Row): { text: ComponentChildren; value: string } }
+interface Column {
+  readonly key: string;
+  readonly head: string;
+  readonly width: string;
+  readonly right: boolean;
+  cell(row: Row): { text: ComponentChildren; value: string };
+}
 
 function columnsShown(): Column[] {
   const f = format.value;
   const several = (session.value?.traces.length ?? 0) > 1;
   const own = state.value.columns;
-  const text = (v: string | number | null): { text: string; value: string } => ({ text: v === null ? '' : String(v), value: v === null ? '' : String(v) });
+  const text = (v: string | number | null): { text: string; value: string } => ({
+    text: v === null ? '' : String(v),
+    value: v === null ? '' : String(v),
+  });
   const query = state.value.query;
   const list: Column[] = [
-    { key: 'event', head: 'Event', width: '84px', right: true, cell: (r) => ({ text: grouped(r.event), value: String(r.event) }) },
-    { key: 'ns', head: `Time, ${TIME_FORMAT_LABELS[f]}`, width: '172px', right: true, cell: (r) => ({ text: timeOf(r), value: r.ns ?? '' }) },
-    { key: 'since', head: 'Since previous', width: '124px', right: true, cell: (r) => ({ text: r.since === null ? '' : `${r.since.startsWith('-') ? '' : '+'}${duration(BigInt(r.since))}`, value: r.since ?? '' }) },
-    { key: 'name', head: 'Name', width: 'minmax(120px, 1fr)', right: false, cell: (r) => ({ text: <><Chip name={r.name} small /><Marked text={clipped(r.title || r.name, 300)} query={query} /></>, value: r.name }) },
+    {
+      key: 'event',
+      head: 'Event',
+      width: '84px',
+      right: true,
+      cell: (r) => ({ text: grouped(r.event), value: String(r.event) }),
+    },
+    {
+      key: 'ns',
+      head: `Time, ${TIME_FORMAT_LABELS[f]}`,
+      width: '172px',
+      right: true,
+      cell: (r) => ({ text: timeOf(r), value: r.ns ?? '' }),
+    },
+    {
+      key: 'since',
+      head: 'Since previous',
+      width: '124px',
+      right: true,
+      cell: (r) => ({
+        text: r.since === null ? '' : `${r.since.startsWith('-') ? '' : '+'}${duration(BigInt(r.since))}`,
+        value: r.since ?? '',
+      }),
+    },
+    {
+      key: 'name',
+      head: 'Name',
+      width: 'minmax(120px, 1fr)',
+      right: false,
+      cell: (r) => ({
+        text: (
+          <>
+            <Chip name={r.name} small />
+            <Marked text={clipped(r.title || r.name, 300)} query={query} />
+          </>
+        ),
+        value: r.name,
+      }),
+    },
     { key: 'cpu', head: 'CPU', width: '54px', right: true, cell: (r) => text(r.cpu) },
   ];
-  if (several) list.push({ key: 'trace', head: 'Trace', width: '110px', right: false, cell: (r) => ({ text: traceName(r.trace), value: traceName(r.trace) }) });
-  if (own.length === 0) list.push({ key: 'text', head: 'Fields', width: 'minmax(160px, 3fr)', right: false, cell: (r) => ({ text: <Fields text={clipped(r.text, 600)} />, value: r.text }) });
-  else for (const path of own) list.push({ key: path, head: path, width: 'minmax(90px, 1fr)', right: false, cell: (r) => { const v = valueOf(r.json ?? '', path); return { text: clipped(v, 300), value: v }; } });
+  if (several)
+    list.push({
+      key: 'trace',
+      head: 'Trace',
+      width: '110px',
+      right: false,
+      cell: (r) => ({ text: traceName(r.trace), value: traceName(r.trace) }),
+    });
+  if (own.length === 0)
+    list.push({
+      key: 'text',
+      head: 'Fields',
+      width: 'minmax(160px, 3fr)',
+      right: false,
+      cell: (r) => ({ text: <Fields text={clipped(r.text, 600)} />, value: r.text }),
+    });
+  else
+    for (const path of own)
+      list.push({
+        key: path,
+        head: path,
+        width: 'minmax(90px, 1fr)',
+        right: false,
+        cell: (r) => {
+          const v = valueOf(r.json ?? '', path);
+          return { text: clipped(v, 300), value: v };
+        },
+      });
   return list;
 }
 
 /** The time of a row; cycles are in its line alone. */
 function timeOf(row: Row): string {
-  if (format.value === 'cycles') { const cycles = valueOf(row.json ?? '', 'cycles'); return cycles === 'null' ? '' : grouped(cycles); }
+  if (format.value === 'cycles') {
+    const cycles = valueOf(row.json ?? '', 'cycles');
+    return cycles === 'null' ? '' : grouped(cycles);
+  }
   return row.ns === null ? '' : point(BigInt(row.ns), timeContext.value);
 }
 
@@ -110,7 +208,12 @@ function Fields({ text }: { text: string }): JSX.Element {
     from = m.index + m[0].length;
     if (parts.length > 60) break;
   }
-  return <>{parts}{bare.slice(from)}</>;
+  return (
+    <>
+      {parts}
+      {bare.slice(from)}
+    </>
+  );
 }
 
 export function Events(): JSX.Element {
@@ -131,30 +234,52 @@ export function Events(): JSX.Element {
   };
   const [, again] = useState(0);
   // Where rows stand in a box of shares follows from how far it is scrolled.
-  useLayoutEffect(() => { if (place() && scaledUp()) again((n) => n + 1); });
+  useLayoutEffect(() => {
+    if (place() && scaledUp()) again((n) => n + 1);
+  });
   useLayoutEffect(() => {
     const box = body.current;
     if (!box) return undefined;
-    const measure = (): void => { room.value = Math.max(3, Math.ceil(inside(box) / ROW_PX)); };
+    const measure = (): void => {
+      room.value = Math.max(3, Math.ceil(inside(box) / ROW_PX));
+    };
     const watch = new ResizeObserver(measure);
     watch.observe(box);
     measure();
-    const stop = effect(() => { void [totalRows(), first.value]; place(); });
+    const stop = effect(() => {
+      void [totalRows(), first.value];
+      place();
+    });
     const wheel = (e: WheelEvent): void => {
       if (!scaledUp() || e.ctrlKey) return;
       e.preventDefault();
-      first.value = Math.max(0, Math.min(totalRows() - room.peek() + 1, first.peek() + Math.round((e.deltaMode === 1 ? e.deltaY * 16 : e.deltaY) / ROW_PX)));
+      first.value = Math.max(
+        0,
+        Math.min(
+          totalRows() - room.peek() + 1,
+          first.peek() + Math.round((e.deltaMode === 1 ? e.deltaY * 16 : e.deltaY) / ROW_PX),
+        ),
+      );
     };
     box.addEventListener('wheel', wheel, { passive: false });
-    return () => { watch.disconnect(); stop(); box.removeEventListener('wheel', wheel); };
+    return () => {
+      watch.disconnect();
+      stop();
+      box.removeEventListener('wheel', wheel);
+    };
   }, []);
   const onScroll = (): void => {
     const box = body.current;
     if (!box) return;
-    if (programmatic.current) { programmatic.current = false; return; }
+    if (programmatic.current) {
+      programmatic.current = false;
+      return;
+    }
     const total = totalRows();
     const most = Math.max(0, total - Math.floor(inside(box) / ROW_PX));
-    first.value = scaledUp() ? Math.round((box.scrollTop / Math.max(1, MOST_PX - inside(box))) * most) : Math.floor(box.scrollTop / ROW_PX);
+    first.value = scaledUp()
+      ? Math.round((box.scrollTop / Math.max(1, MOST_PX - inside(box))) * most)
+      : Math.floor(box.scrollTop / ROW_PX);
   };
   void table.arrived.value;
   const columns = columnsShown();
@@ -169,28 +294,97 @@ export function Events(): JSX.Element {
   for (let i = from; i < to; i++) {
     const row = table.row(i);
     if (!row) continue;
-    rows.push(<EventRow key={i} row={row} index={i} top={i * ROW_PX + scrolled} columns={columns} template={template} on={row.event === chosen} />);
+    rows.push(
+      <EventRow
+        key={i}
+        row={row}
+        index={i}
+        top={i * ROW_PX + scrolled}
+        columns={columns}
+        template={template}
+        on={row.event === chosen}
+      />,
+    );
   }
   const height = big ? MOST_PX : totalRows() * ROW_PX;
-  const active = chosenRow.value !== null && chosenRow.value >= from && chosenRow.value < to && table.row(chosenRow.value) ? `event-row-${chosenRow.value}` : undefined;
+  const active =
+    chosenRow.value !== null && chosenRow.value >= from && chosenRow.value < to && table.row(chosenRow.value)
+      ? `event-row-${chosenRow.value}`
+      : undefined;
   return (
-    <div class="grid" ref={body} role="grid" data-testid="events" aria-label="Events" tabIndex={0} aria-rowcount={total === null ? -1 : total + 1} aria-colcount={columns.length}
-      aria-activedescendant={active} onKeyDown={onGridKey} onScroll={onScroll}>
+    <div
+      class="grid"
+      ref={body}
+      role="grid"
+      data-testid="events"
+      aria-label="Events"
+      tabIndex={0}
+      aria-rowcount={total === null ? -1 : total + 1}
+      aria-colcount={columns.length}
+      aria-activedescendant={active}
+      onKeyDown={onGridKey}
+      onScroll={onScroll}
+    >
       <div class="gr gh" role="row" aria-rowindex={1} style={{ gridTemplateColumns: template }}>
-        {columns.map((c) => <div role="columnheader" class={c.right ? 'r' : ''} title={c.head}>{c.head}</div>)}
+        {columns.map((c) => (
+          <div role="columnheader" class={c.right ? 'r' : ''} title={c.head}>
+            {c.head}
+          </div>
+        ))}
       </div>
-      <div role="rowgroup" class="rows" style={{ height: `${height}px` }}>{rows}</div>
+      <div role="rowgroup" class="rows" style={{ height: `${height}px` }}>
+        {rows}
+      </div>
     </div>
   );
 }
 
-function EventRow({ row, index, top, columns, template, on }: { row: Row; index: number; top: number; columns: readonly Column[]; template: string; on: boolean }): JSX.Element {
+function EventRow({
+  row,
+  index,
+  top,
+  columns,
+  template,
+  on,
+}: {
+  row: Row;
+  index: number;
+  top: number;
+  columns: readonly Column[];
+  template: string;
+  on: boolean;
+}): JSX.Element {
   return (
-    <div id={`event-row-${index}`} class={`gr gb${index % 2 ? ' alt' : ''}`} role="row" data-testid="event-row" data-event={row.event} data-ns={row.ns ?? ''} aria-rowindex={index + 2} aria-selected={on}
-      style={{ top: `${top}px`, gridTemplateColumns: template }} onClick={() => choose(row)} onContextMenu={(e) => { e.preventDefault(); choose(row); openMenu(e.clientX, e.clientY, `Event ${row.event}`, rowMenu(row, columns)); }}>
+    <div
+      id={`event-row-${index}`}
+      class={`gr gb${index % 2 ? ' alt' : ''}`}
+      role="row"
+      data-testid="event-row"
+      data-event={row.event}
+      data-ns={row.ns ?? ''}
+      aria-rowindex={index + 2}
+      aria-selected={on}
+      style={{ top: `${top}px`, gridTemplateColumns: template }}
+      onClick={() => choose(row)}
+      onContextMenu={(e) => {
+        e.preventDefault();
+        choose(row);
+        openMenu(e.clientX, e.clientY, `Event ${row.event}`, rowMenu(row, columns));
+      }}
+    >
       {columns.map((c) => {
         const { text, value } = c.cell(row);
-        return <div role="gridcell" class={c.right ? 'r' : c.key === 'text' || c.key.includes('.') ? 'm' : ''} data-column={c.key} data-value={value} title={c.key === 'text' || c.key === 'name' ? undefined : value}>{text}</div>;
+        return (
+          <div
+            role="gridcell"
+            class={c.right ? 'r' : c.key === 'text' || c.key.includes('.') ? 'm' : ''}
+            data-column={c.key}
+            data-value={value}
+            title={c.key === 'text' || c.key === 'name' ? undefined : value}
+          >
+            {text}
+          </div>
+        );
       })}
     </div>
   );
@@ -199,16 +393,31 @@ function EventRow({ row, index, top, columns, template, on }: { row: Row; index:
 /** What can be done with a row; what is copied is as it is shown. */
 const rowMenu = (row: Row, columns: readonly Column[]): (MenuItem | null)[] => [
   { label: 'Filter by name', run: () => void applyFilter(isNamed(row.name)) },
-  { label: 'Bookmark', run: () => { if (row.ns !== null) { change({ cursor: BigInt(row.ns) }); addBookmark(); dialog.value = 'bookmark'; } } },
+  {
+    label: 'Bookmark',
+    run: () => {
+      if (row.ns !== null) {
+        change({ cursor: BigInt(row.ns) });
+        addBookmark();
+        dialog.value = 'bookmark';
+      }
+    },
+  },
   null,
   { label: 'Copy the time', run: () => void copyText(timeOf(row)) },
   { label: 'Copy the name', run: () => void copyText(row.name) },
-  { label: 'Copy the row', run: () => void copyText(columns.map((c) => (c.key === 'ns' ? timeOf(row) : c.cell(row).value)).join('\t')) },
+  {
+    label: 'Copy the row',
+    run: () => void copyText(columns.map((c) => (c.key === 'ns' ? timeOf(row) : c.cell(row).value)).join('\t')),
+  },
 ];
 
 function choose(row: Row): void {
   chooseEvent(row.event);
-  if (row.ns !== null) { change({ cursor: BigInt(row.ns) }); reveal(BigInt(row.ns)); }
+  if (row.ns !== null) {
+    change({ cursor: BigInt(row.ns) });
+    reveal(BigInt(row.ns));
+  }
 }
 
 /** Goes to another row, which is loaded first when it is far away. */
@@ -217,7 +426,9 @@ async function goTo(index: number): Promise<void> {
   const to = Math.max(0, Math.min(total - 1, index));
   if (to < first.peek()) first.value = to;
   else if (to > first.peek() + room.peek() - 2) first.value = Math.max(0, to - room.peek() + 2);
-  const row = table.row(to) ?? (await ask<Rows>('events', { from: to, limit: 1, filter: state.peek().filter }).catch(() => null))?.rows[0];
+  const row =
+    table.row(to) ??
+    (await ask<Rows>('events', { from: to, limit: 1, filter: state.peek().filter }).catch(() => null))?.rows[0];
   if (row) choose(row);
 }
 
@@ -227,24 +438,48 @@ function onGridKey(e: KeyboardEvent): void {
   const page = Math.max(1, room.peek() - 2);
   const from = at ?? Math.max(0, Math.floor(first.peek()) - 1);
   switch (e.ctrlKey ? `Ctrl+${e.key}` : e.key) {
-    case 'ArrowDown': void goTo(from + 1); break;
-    case 'ArrowUp': void goTo(from - 1); break;
-    case 'PageDown': void goTo(from + page); break;
-    case 'PageUp': void goTo(from - page); break;
-    case 'Ctrl+Home': void goTo(0); break;
-    case 'Ctrl+End': void goTo(totalRows() - 1); break;
-    case 'Home': case 'End': case 'ArrowLeft': case 'ArrowRight': break;
-    case 'ContextMenu': case 'F10': {
+    case 'ArrowDown':
+      void goTo(from + 1);
+      break;
+    case 'ArrowUp':
+      void goTo(from - 1);
+      break;
+    case 'PageDown':
+      void goTo(from + page);
+      break;
+    case 'PageUp':
+      void goTo(from - page);
+      break;
+    case 'Ctrl+Home':
+      void goTo(0);
+      break;
+    case 'Ctrl+End':
+      void goTo(totalRows() - 1);
+      break;
+    case 'Home':
+    case 'End':
+    case 'ArrowLeft':
+    case 'ArrowRight':
+      break;
+    case 'ContextMenu':
+    case 'F10': {
       const row = at === null || (e.key === 'F10' && !e.shiftKey) ? null : table.row(at);
       const box = document.getElementById(`event-row-${at}`)?.getBoundingClientRect();
       if (!row || !box) return;
       openMenu(box.left + 90, box.bottom, `Event ${row.event}`, rowMenu(row, columnsShown()));
       break;
     }
-    case 'Enter': { const row = at === null ? null : table.row(at); if (row?.ns) { change({ cursor: BigInt(row.ns) }, 'jump'); reveal(BigInt(row.ns), 'jump'); } break; }
-    default: return;
+    case 'Enter': {
+      const row = at === null ? null : table.row(at);
+      if (row?.ns) {
+        change({ cursor: BigInt(row.ns) }, 'jump');
+        reveal(BigInt(row.ns), 'jump');
+      }
+      break;
+    }
+    default:
+      return;
   }
   e.preventDefault();
   e.stopPropagation();
 }
-

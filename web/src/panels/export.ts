@@ -22,7 +22,16 @@ export function exportMenu(anchor?: Element): void {
     { label: 'Table of events, CSV', run: () => void saveEvents() },
     { label: 'Statistics of the selection, CSV', run: () => void saveStatistics() },
     ...(session.peek()?.features.includes('export') ? [{ label: 'Cut trace', run: () => void cutTrace() }] : []),
-    ...(isFile.peek() ? [{ label: 'Cut trace', run: () => { said.value = 'A page in a file has no trace to cut: tracemill convert does it where the trace is.'; } }] : []),
+    ...(isFile.peek()
+      ? [
+          {
+            label: 'Cut trace',
+            run: () => {
+              said.value = 'A page in a file has no trace to cut: tracemill convert does it where the trace is.';
+            },
+          },
+        ]
+      : []),
     null,
     { label: 'Copy as command', run: () => void copyCommand() },
     { label: 'Copy link', run: () => void copyLink() },
@@ -43,7 +52,9 @@ async function savePicture(): Promise<void> {
 async function fetched(what: 'trace' | 'events', question: object): Promise<void> {
   notice.value = '';
   try {
-    const { url } = await whileBusy(post<{ url: string }>('export', { what, filter: state.peek().filter, ...question }));
+    const { url } = await whileBusy(
+      post<{ url: string }>('export', { what, filter: state.peek().filter, ...question }),
+    );
     const a = document.createElement('a');
     a.href = url;
     a.download = '';
@@ -56,35 +67,52 @@ async function fetched(what: 'trace' | 'events', question: object): Promise<void
 
 export async function saveEvents(): Promise<void> {
   // The server writes it while it is fetched, however long it is.
-  if (!isFile.peek()) { await fetched('events', {}); return; }
+  if (!isFile.peek()) {
+    await fetched('events', {});
+    return;
+  }
   const { filter } = state.peek();
   const lines = ['event,ns,since,name,cpu,trace,track,text\n'];
   const end = hold();
   try {
-    for (let from = 0; ;) {
+    for (let from = 0; ; ) {
       const { rows } = await ask<Rows>('events', { from, limit: PAGE, filter });
       if (rows.length === 0) break;
-      for (const r of rows) lines.push(`${[r.event, r.ns, r.since, r.name, r.cpu, r.trace, trackById.peek().get(r.track)?.name ?? r.track, r.text].map(csvCell).join(',')}\n`);
+      for (const r of rows)
+        lines.push(
+          `${[r.event, r.ns, r.since, r.name, r.cpu, r.trace, trackById.peek().get(r.track)?.name ?? r.track, r.text].map(csvCell).join(',')}\n`,
+        );
       from += rows.length;
     }
     saveFile('events.csv', lines, 'text/csv');
   } catch (e) {
     const error = reportFailure(e);
     if (error) notice.value = refused(error.body);
-  } finally { end(); }
+  } finally {
+    end();
+  }
 }
 
 export async function saveStatistics(): Promise<void> {
-  const value = selectAnswer.peek().value ?? await whileBusy(ask<typeof selectAnswer.value.value>('select', {}));
+  const value = selectAnswer.peek().value ?? (await whileBusy(ask<typeof selectAnswer.value.value>('select', {})));
   if (!value) return;
-  const lines = ['name,events,gap_min,gap_p50,gap_max\n', ...value.names.map((n) => `${[n.name, n.events, n.gap_min, n.gap_p50, n.gap_max].map(csvCell).join(',')}\n`)];
+  const lines = [
+    'name,events,gap_min,gap_p50,gap_max\n',
+    ...value.names.map((n) => `${[n.name, n.events, n.gap_min, n.gap_p50, n.gap_max].map(csvCell).join(',')}\n`),
+  ];
   if (value.calls?.length) {
     lines.push('\nname,calls,whole,total,self,min,mean,p50,p90,p99,max\n');
-    for (const c of value.calls) lines.push(`${[c.name, c.calls, c.whole, c.total, c.self, c.min, c.mean, c.p50, c.p90, c.p99, c.max].map(csvCell).join(',')}\n`);
+    for (const c of value.calls)
+      lines.push(
+        `${[c.name, c.calls, c.whole, c.total, c.self, c.min, c.mean, c.p50, c.p90, c.p99, c.max].map(csvCell).join(',')}\n`,
+      );
   }
   if (value.states?.length) {
     lines.push('\nof,state,count,whole,total,min,mean,p50,p90,p99,max\n');
-    for (const s of value.states) lines.push(`${[s.of, s.name, s.count, s.whole, s.total, s.min, s.mean, s.p50, s.p90, s.p99, s.max].map(csvCell).join(',')}\n`);
+    for (const s of value.states)
+      lines.push(
+        `${[s.of, s.name, s.count, s.whole, s.total, s.min, s.mean, s.p50, s.p90, s.p99, s.max].map(csvCell).join(',')}\n`,
+      );
   }
   saveFile('statistics.csv', lines, 'text/csv');
 }
@@ -102,19 +130,35 @@ export function commandLine(): string {
   const { filter, chosen, selection, view: shown } = state.peek();
   const range = selection ?? shown;
   const of = chosen.map((id) => trackById.peek().get(id)).filter((t) => t !== undefined);
-  const streams = of.map((t) => (t.base ? t.name : trackById.peek().get(t.of ?? '')?.name)).filter((n) => n !== undefined);
+  const streams = of
+    .map((t) => (t.base ? t.name : trackById.peek().get(t.of ?? '')?.name))
+    .filter((n) => n !== undefined);
   const groups = new Map<string, string[]>();
   for (const t of of) if (t.group && t.value != null) groups.set(t.group, [...(groups.get(t.group) ?? []), t.value]);
   const value = (text: string): string => (/^-?\d+(\.\d+)?$/.test(text) ? text : quoted(text));
-  const own = [...groups].filter(([path]) => path !== 'thread' && path !== 'process').map(([path, values]) => `${path} in (${values.map(value).join(', ')})`);
-  const moved = (session.peek()?.traces ?? []).filter((t) => BigInt(t.moved_ns ?? 0) !== 0n || t.aligned_ns != null).map((t): [string, string] => [t.name ?? t.path, String(BigInt(t.moved_ns ?? 0) + BigInt(t.aligned_ns ?? 0))]);
-  return printing(session.peek()?.command ?? '', (session.peek()?.traces ?? []).map((t) => t.path), {
-    begin: range?.begin ?? null, end: range?.end ?? null, filter: own.reduce(both, filter), streams: [...new Set(streams)], moved,
-  });
+  const own = [...groups]
+    .filter(([path]) => path !== 'thread' && path !== 'process')
+    .map(([path, values]) => `${path} in (${values.map(value).join(', ')})`);
+  const moved = (session.peek()?.traces ?? [])
+    .filter((t) => BigInt(t.moved_ns ?? 0) !== 0n || t.aligned_ns != null)
+    .map((t): [string, string] => [t.name ?? t.path, String(BigInt(t.moved_ns ?? 0) + BigInt(t.aligned_ns ?? 0))]);
+  return printing(
+    session.peek()?.command ?? '',
+    (session.peek()?.traces ?? []).map((t) => t.path),
+    {
+      begin: range?.begin ?? null,
+      end: range?.end ?? null,
+      filter: own.reduce(both, filter),
+      streams: [...new Set(streams)],
+      moved,
+    },
+  );
 }
 
 export async function copyLink(): Promise<void> {
-  await copyText(`${location.origin === 'null' ? 'file://' : location.origin}${location.pathname}${link.peek() ? `#${link.peek()}` : ''}`);
+  await copyText(
+    `${location.origin === 'null' ? 'file://' : location.origin}${location.pathname}${link.peek() ? `#${link.peek()}` : ''}`,
+  );
   said.value = 'The link is copied';
 }
 
@@ -122,4 +166,3 @@ export async function copyCommand(): Promise<void> {
   await copyText(commandLine());
   said.value = 'The command is copied';
 }
-

@@ -22,7 +22,14 @@ const LANE = 22;
 const MOST_ROWS = 3000;
 
 /** A frame of the graph, with what it calls, the longest first. */
-export interface Frame { readonly id: number; readonly name: string; readonly calls: number; readonly total: bigint; readonly self: bigint; readonly kids: readonly Frame[] }
+export interface Frame {
+  readonly id: number;
+  readonly name: string;
+  readonly calls: number;
+  readonly total: bigint;
+  readonly self: bigint;
+  readonly kids: readonly Frame[];
+}
 
 const inside = signal(false);
 const asTable = signal(false);
@@ -31,17 +38,33 @@ const zoomed = signal<readonly string[]>([]);
 
 /** The frame that keys are at, as the names on the way to it. */
 const active = signal<readonly string[] | null>(null);
-const samePath = (a: readonly string[] | null, b: readonly string[]): boolean => a !== null && a.length === b.length && a.every((p, i) => p === b[i]);
+const samePath = (a: readonly string[] | null, b: readonly string[]): boolean =>
+  a !== null && a.length === b.length && a.every((p, i) => p === b[i]);
 
 /** The tree of an answer. */
 export function treeOf(nodes: readonly FlameNode[]): Frame | null {
   const kids = new Map<number, FlameNode[]>();
-  for (const n of nodes) { if (n.parent === null) continue; const list = kids.get(n.parent); if (list) list.push(n); else kids.set(n.parent, [n]); }
+  for (const n of nodes) {
+    if (n.parent === null) continue;
+    const list = kids.get(n.parent);
+    if (list) list.push(n);
+    else kids.set(n.parent, [n]);
+  }
   const root = nodes.find((n) => n.parent === null) ?? nodes[0];
   if (!root) return null;
   const build = (n: FlameNode, depth: number): Frame => ({
-    id: n.id, name: n.name, calls: n.calls, total: BigInt(n.total), self: BigInt(n.self),
-    kids: depth > 500 ? [] : (kids.get(n.id) ?? []).filter((k) => k !== n).map((k) => build(k, depth + 1)).sort(byTotal),
+    id: n.id,
+    name: n.name,
+    calls: n.calls,
+    total: BigInt(n.total),
+    self: BigInt(n.self),
+    kids:
+      depth > 500
+        ? []
+        : (kids.get(n.id) ?? [])
+            .filter((k) => k !== n)
+            .map((k) => build(k, depth + 1))
+            .sort(byTotal),
   });
   return build(root, 0);
 }
@@ -50,7 +73,13 @@ const byTotal = (a: Frame, b: Frame): number => (a.total > b.total ? -1 : a.tota
 
 /** The same times with the innermost functions outside: each is as wide as its own time, its callers stand on it. */
 export function inverted(root: Frame): Frame {
-  interface Build { name: string; calls: number; total: bigint; self: bigint; kids: Map<string, Build> }
+  interface Build {
+    name: string;
+    calls: number;
+    total: bigint;
+    self: bigint;
+    kids: Map<string, Build>;
+  }
   const fresh = (name: string): Build => ({ name, calls: 0, total: 0n, self: 0n, kids: new Map() });
   const top = fresh(root.name);
   const walk = (frame: Frame, path: readonly Frame[]): void => {
@@ -70,7 +99,14 @@ export function inverted(root: Frame): Frame {
   };
   walk(root, []);
   let id = 0;
-  const done = (b: Build): Frame => ({ id: id++, name: b.name, calls: b.calls, total: b.total, self: b.self, kids: [...b.kids.values()].map(done).sort(byTotal) });
+  const done = (b: Build): Frame => ({
+    id: id++,
+    name: b.name,
+    calls: b.calls,
+    total: b.total,
+    self: b.self,
+    kids: [...b.kids.values()].map(done).sort(byTotal),
+  });
   return done(top);
 }
 
@@ -84,13 +120,39 @@ const tree = (): Frame | null => {
 export const FlameTools = (): JSX.Element => (
   <>
     <span>{state.value.selection ? `Of the selection, ${duration(spanOf(rangeShown()))}` : 'Of the whole trace'}</span>
-    <button type="button" class="ib out small" onClick={() => { inside.value = !inside.value; zoomed.value = []; }}>{inside.value ? 'From the outside' : 'From the inside'}</button>
-    <button type="button" class="ib out small" aria-pressed={asTable.value} onClick={() => { asTable.value = !asTable.value; }}>As a table</button>
-    <button type="button" class="ib out small" onClick={saveSvg}>SVG</button>
+    <button
+      type="button"
+      class="ib out small"
+      onClick={() => {
+        inside.value = !inside.value;
+        zoomed.value = [];
+      }}
+    >
+      {inside.value ? 'From the outside' : 'From the inside'}
+    </button>
+    <button
+      type="button"
+      class="ib out small"
+      aria-pressed={asTable.value}
+      onClick={() => {
+        asTable.value = !asTable.value;
+      }}
+    >
+      As a table
+    </button>
+    <button type="button" class="ib out small" onClick={saveSvg}>
+      SVG
+    </button>
   </>
 );
 
-interface Box { readonly frame: Frame; readonly x: number; readonly width: number; readonly depth: number; readonly path: readonly string[] }
+interface Box {
+  readonly frame: Frame;
+  readonly x: number;
+  readonly width: number;
+  readonly depth: number;
+  readonly path: readonly string[];
+}
 
 /** Where frames are, those that are too narrow to be seen left out. */
 export function boxesOf(root: Frame, way: readonly string[], width: number): Box[] {
@@ -99,8 +161,14 @@ export function boxesOf(root: Frame, way: readonly string[], width: number): Box
     if (w < 0.6) return;
     out.push({ frame, x, width: w, depth, path });
     // On the way to the frame that fills the width, each fills it too.
-    const next = path.length < way.length && path.every((p, i) => p === way[i]) ? frame.kids.find((k) => k.name === way[path.length]) : undefined;
-    if (next) { put(next, 0, width, depth + 1, [...path, next.name]); return; }
+    const next =
+      path.length < way.length && path.every((p, i) => p === way[i])
+        ? frame.kids.find((k) => k.name === way[path.length])
+        : undefined;
+    if (next) {
+      put(next, 0, width, depth + 1, [...path, next.name]);
+      return;
+    }
     let at = x;
     for (const kid of frame.kids) {
       const share = frame.total === 0n ? 0 : (Number(kid.total) / Number(frame.total)) * w;
@@ -112,7 +180,13 @@ export function boxesOf(root: Frame, way: readonly string[], width: number): Box
   return out;
 }
 
-function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: number, height: number, whole: Frame): void {
+function drawFlame(
+  g: CanvasRenderingContext2D,
+  boxes: readonly Box[],
+  scroll: number,
+  height: number,
+  whole: Frame,
+): void {
   const colours = theme.value;
   const query = state.value.query.toLowerCase();
   useFont(g, `11.5px ${colours.ui}`);
@@ -122,9 +196,12 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
     if (y + LANE < 0 || y > height) continue;
     const root = depth === 0;
     const colour = colourOf(frame.name);
-    g.fillStyle = root ? colours.sunken : colours.fill[colour] ?? '';
+    g.fillStyle = root ? colours.sunken : (colours.fill[colour] ?? '');
     g.fillRect(x, y, Math.max(0.6, width - 0.5), LANE - 1);
-    if (width > 3) { g.fillStyle = root ? colours.line2 : colours.edge[colour] ?? ''; g.fillRect(x, y, 1, LANE - 1); }
+    if (width > 3) {
+      g.fillStyle = root ? colours.line2 : (colours.edge[colour] ?? '');
+      g.fillRect(x, y, 1, LANE - 1);
+    }
     if (query && frame.name.toLowerCase().includes(query)) {
       g.strokeStyle = colours.hit;
       g.lineWidth = 2;
@@ -136,8 +213,12 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
       g.strokeRect(x + 1, y + 1, Math.max(1, width - 2.5), LANE - 3);
     }
     if (width < 30) continue;
-    g.fillStyle = root ? colours.ink : colours.onFill[colour] ?? '';
-    const text = shortName(g, root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(whole.total)}` : frame.name, width - 10);
+    g.fillStyle = root ? colours.ink : (colours.onFill[colour] ?? '');
+    const text = shortName(
+      g,
+      root ? `all calls${state.peek().selection ? ' in the selection' : ''}, ${duration(whole.total)}` : frame.name,
+      width - 10,
+    );
     if (text) g.fillText(text, x + 5, y + LANE / 2);
   }
 }
@@ -145,7 +226,12 @@ function drawFlame(g: CanvasRenderingContext2D, boxes: readonly Box[], scroll: n
 const tip = signal<{ x: number; y: number; frame: Frame } | null>(null);
 
 export function Flame(): JSX.Element {
-  if (!hasCalls.value) return <div class="panel" data-testid="flame"><p class="nothing">There are no calls in this trace.</p></div>;
+  if (!hasCalls.value)
+    return (
+      <div class="panel" data-testid="flame">
+        <p class="nothing">There are no calls in this trace.</p>
+      </div>
+    );
   const root = state.value.tab === 'flame' ? tree() : null;
   return (
     <div class="panel" data-testid="flame">
@@ -179,10 +265,17 @@ function Graph({ root }: { root: Frame }): JSX.Element {
       boxes.current = boxesOf(now.current, zoomed.value, width);
       drawFlame(g, boxes.current, outer.scrollTop, height, now.current);
     });
-    const end = effect(() => { void [theme.value, zoomed.value, active.value, state.value.query, flameAnswer.value, inside.value]; requestDraw(); });
+    const end = effect(() => {
+      void [theme.value, zoomed.value, active.value, state.value.query, flameAnswer.value, inside.value];
+      requestDraw();
+    });
     const watch = new ResizeObserver(requestDraw);
     watch.observe(outer);
-    return () => { stop(); end(); watch.disconnect(); };
+    return () => {
+      stop();
+      end();
+      watch.disconnect();
+    };
   }, []);
   const at = (e: MouseEvent): Box | undefined => {
     const outer = box.current;
@@ -195,39 +288,96 @@ function Graph({ root }: { root: Frame }): JSX.Element {
   const onKeyDown = (e: KeyboardEvent): void => {
     const list = boxes.current;
     const now = list.find((b) => samePath(active.peek(), b.path)) ?? null;
-    const beside = now ? list.filter((b) => b.depth === now.depth && samePath(b.path.slice(0, -1), now.path.slice(0, -1))) : [];
+    const beside = now
+      ? list.filter((b) => b.depth === now.depth && samePath(b.path.slice(0, -1), now.path.slice(0, -1)))
+      : [];
     const at = now ? beside.indexOf(now) : -1;
-    const to = now === null ? list[0]
-      : e.key === 'ArrowDown' ? list.find((b) => b.depth === now.depth + 1 && samePath(b.path.slice(0, -1), now.path))
-      : e.key === 'ArrowUp' ? list.find((b) => samePath(b.path, now.path.slice(0, -1))) : e.key === 'ArrowLeft' ? beside[at - 1] : beside[at + 1];
+    const to =
+      now === null
+        ? list[0]
+        : e.key === 'ArrowDown'
+          ? list.find((b) => b.depth === now.depth + 1 && samePath(b.path.slice(0, -1), now.path))
+          : e.key === 'ArrowUp'
+            ? list.find((b) => samePath(b.path, now.path.slice(0, -1)))
+            : e.key === 'ArrowLeft'
+              ? beside[at - 1]
+              : beside[at + 1];
     if (/^Arrow/.test(e.key)) {
-      if (!to) { e.preventDefault(); e.stopPropagation(); return; }
+      if (!to) {
+        e.preventDefault();
+        e.stopPropagation();
+        return;
+      }
       active.value = to.path;
       said.value = wordsOf(to.frame);
       const outer = box.current;
       const y = 2 + to.depth * LANE;
-      if (outer && (y < outer.scrollTop || y + LANE > outer.scrollTop + outer.clientHeight)) outer.scrollTop = Math.max(0, y - outer.clientHeight / 2);
+      if (outer && (y < outer.scrollTop || y + LANE > outer.scrollTop + outer.clientHeight))
+        outer.scrollTop = Math.max(0, y - outer.clientHeight / 2);
       tip.value = { x: to.x, y: y - (outer?.scrollTop ?? 0) + 8, frame: to.frame };
     } else if (e.key === 'Enter' && now) zoomed.value = now.path;
-    else if (e.key === 'Backspace' || e.key === 'Home') { zoomed.value = []; active.value = []; } else if (e.key === 'Escape' && (tip.peek() || active.peek())) { tip.value = null; active.value = null; } else return;
+    else if (e.key === 'Backspace' || e.key === 'Home') {
+      zoomed.value = [];
+      active.value = [];
+    } else if (e.key === 'Escape' && (tip.peek() || active.peek())) {
+      tip.value = null;
+      active.value = null;
+    } else return;
     e.preventDefault();
     e.stopPropagation();
   };
   const t = tip.value;
   return (
-    <div class="flamebox" ref={box} tabIndex={0} role="group" aria-label="Flame graph, drawn: arrows go from frame to frame, Enter zooms, Backspace shows all" onKeyDown={onKeyDown} onBlur={() => { tip.value = null; active.value = null; }} onScroll={requestDraw} onClick={(e) => { const hit = at(e); if (hit) { zoomed.value = hit.path; active.value = null; } }}
-      onPointerMove={(e) => { const hit = at(e); const rect = box.current?.getBoundingClientRect(); tip.value = hit && rect ? { x: e.clientX - rect.left, y: e.clientY - rect.top, frame: hit.frame } : null; }} onPointerLeave={() => { tip.value = null; }}>
-      <div style={{ height: `${depth * LANE + 6}px`, position: 'relative' }}><canvas ref={canvas} aria-hidden="true" /></div>
+    <div
+      class="flamebox"
+      ref={box}
+      tabIndex={0}
+      role="group"
+      aria-label="Flame graph, drawn: arrows go from frame to frame, Enter zooms, Backspace shows all"
+      onKeyDown={onKeyDown}
+      onBlur={() => {
+        tip.value = null;
+        active.value = null;
+      }}
+      onScroll={requestDraw}
+      onClick={(e) => {
+        const hit = at(e);
+        if (hit) {
+          zoomed.value = hit.path;
+          active.value = null;
+        }
+      }}
+      onPointerMove={(e) => {
+        const hit = at(e);
+        const rect = box.current?.getBoundingClientRect();
+        tip.value = hit && rect ? { x: e.clientX - rect.left, y: e.clientY - rect.top, frame: hit.frame } : null;
+      }}
+      onPointerLeave={() => {
+        tip.value = null;
+      }}
+    >
+      <div style={{ height: `${depth * LANE + 6}px`, position: 'relative' }}>
+        <canvas ref={canvas} aria-hidden="true" />
+      </div>
       {t ? (
-        <div class="tip" role="tooltip" style={{ position: 'absolute', transform: `translate(${Math.max(0, Math.min(t.x + 12, (box.current?.clientWidth ?? 0) - 260))}px, ${t.y + 14 + (box.current?.scrollTop ?? 0)}px)` }}>
-          <b>{clipped(t.frame.name, 300)}</b>{measures(t.frame)}
+        <div
+          class="tip"
+          role="tooltip"
+          style={{
+            position: 'absolute',
+            transform: `translate(${Math.max(0, Math.min(t.x + 12, (box.current?.clientWidth ?? 0) - 260))}px, ${t.y + 14 + (box.current?.scrollTop ?? 0)}px)`,
+          }}
+        >
+          <b>{clipped(t.frame.name, 300)}</b>
+          {measures(t.frame)}
         </div>
       ) : null}
     </div>
   );
 }
 
-const measures = (frame: Frame): string => `${duration(frame.total)}, own ${duration(frame.self)}, ${numberOf(frame.calls, 'call')}`;
+const measures = (frame: Frame): string =>
+  `${duration(frame.total)}, own ${duration(frame.self)}, ${numberOf(frame.calls, 'call')}`;
 const wordsOf = (frame: Frame): string => `${clipped(frame.name, 300)}, ${measures(frame)}`;
 
 const depthOf = (frame: Frame): number => 1 + frame.kids.reduce((d, k) => Math.max(d, depthOf(k)), 0);
@@ -241,15 +391,49 @@ function FrameTable({ root, hidden }: { root: Frame; hidden: boolean }): JSX.Ele
   };
   walk(root, 0);
   return (
-    <div class={hidden ? 'sr' : 'scrolls'} tabIndex={hidden ? undefined : 0} role={hidden ? undefined : 'group'} aria-label={hidden ? undefined : 'Flame graph as a table'}>
+    <div
+      class={hidden ? 'sr' : 'scrolls'}
+      tabIndex={hidden ? undefined : 0}
+      role={hidden ? undefined : 'group'}
+      aria-label={hidden ? undefined : 'Flame graph as a table'}
+    >
       <table aria-label="Flame graph">
-        <colgroup><col class="w60" /><col /><col /><col /></colgroup>
-        <thead><tr><th scope="col">Function</th><th scope="col" class="r">Calls</th><th scope="col" class="r">Total</th><th scope="col" class="r">Self</th></tr></thead>
+        <colgroup>
+          <col class="w60" />
+          <col />
+          <col />
+          <col />
+        </colgroup>
+        <thead>
+          <tr>
+            <th scope="col">Function</th>
+            <th scope="col" class="r">
+              Calls
+            </th>
+            <th scope="col" class="r">
+              Total
+            </th>
+            <th scope="col" class="r">
+              Self
+            </th>
+          </tr>
+        </thead>
         <tbody>
           {rows.map(({ frame, depth }) => (
-            <tr key={frame.id} data-testid="flame-frame" data-name={frame.name} data-total={String(frame.total)} data-self={String(frame.self)}>
-              <td style={{ paddingLeft: `${10 + Math.min(depth - 1, 30) * 12}px` }}><Chip name={frame.name} small />{clipped(frame.name, 300)}</td>
-              <td class="r">{grouped(frame.calls)}</td><td class="r">{duration(frame.total)}</td><td class="r">{duration(frame.self)}</td>
+            <tr
+              key={frame.id}
+              data-testid="flame-frame"
+              data-name={frame.name}
+              data-total={String(frame.total)}
+              data-self={String(frame.self)}
+            >
+              <td style={{ paddingLeft: `${10 + Math.min(depth - 1, 30) * 12}px` }}>
+                <Chip name={frame.name} small />
+                {clipped(frame.name, 300)}
+              </td>
+              <td class="r">{grouped(frame.calls)}</td>
+              <td class="r">{duration(frame.total)}</td>
+              <td class="r">{duration(frame.self)}</td>
             </tr>
           ))}
         </tbody>

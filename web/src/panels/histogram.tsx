@@ -47,14 +47,22 @@ export function Histogram({ title, points, all, pick }: Drawn): JSX.Element {
     const bar = Math.min(BAR_PX, width / counts.length);
     counts.forEach((n, i) => {
       const high = (n / most) * (HEIGHT_PX - FOOT_PX - 15);
-      if (i === chosen) { g.fillStyle = colours.accentSoft; g.fillRect(i * bar, 0, bar, HEIGHT_PX - FOOT_PX); }
+      if (i === chosen) {
+        g.fillStyle = colours.accentSoft;
+        g.fillRect(i * bar, 0, bar, HEIGHT_PX - FOOT_PX);
+      }
       g.fillStyle = colours.fill[0] ?? '';
       g.fillRect(i * bar + 1, HEIGHT_PX - FOOT_PX - high, bar - 2, high);
       g.fillStyle = colours.edge[0] ?? '';
       g.fillRect(i * bar + 1, HEIGHT_PX - FOOT_PX - high, bar - 2, Math.min(2, high));
       g.fillStyle = colours.ink2;
       const text = grouped(n);
-      if (n && g.measureText(text).width < bar + 6) g.fillText(text, Math.max(0, i * bar + bar / 2 - g.measureText(text).width / 2), HEIGHT_PX - FOOT_PX - 7 - high);
+      if (n && g.measureText(text).width < bar + 6)
+        g.fillText(
+          text,
+          Math.max(0, i * bar + bar / 2 - g.measureText(text).width / 2),
+          HEIGHT_PX - FOOT_PX - 7 - high,
+        );
     });
     let last = -Infinity;
     for (let power = 1; power <= 2 ** 62; power *= 10) {
@@ -73,7 +81,10 @@ export function Histogram({ title, points, all, pick }: Drawn): JSX.Element {
     const n = counts[i];
     if (!n) return;
     at.value = -1;
-    pick(points.filter((p) => powerOf(Number(p.duration)) === first + i), n);
+    pick(
+      points.filter((p) => powerOf(Number(p.duration)) === first + i),
+      n,
+    );
   };
   const barAt = (e: MouseEvent): number => {
     const box = ref.current?.getBoundingClientRect();
@@ -90,9 +101,21 @@ export function Histogram({ title, points, all, pick }: Drawn): JSX.Element {
   return (
     <div class="chart">
       <h3 class="h4">{title}</h3>
-      <div class="bars" role="listbox" tabIndex={0} aria-label={title} aria-activedescendant={chosen >= 0 ? `bar-${chosen}` : undefined} onKeyDown={onKeyDown} onClick={(e) => take(barAt(e))}>
+      <div
+        class="bars"
+        role="listbox"
+        tabIndex={0}
+        aria-label={title}
+        aria-activedescendant={chosen >= 0 ? `bar-${chosen}` : undefined}
+        onKeyDown={onKeyDown}
+        onClick={(e) => take(barAt(e))}
+      >
         <canvas ref={ref} class="hist" aria-hidden="true" />
-        {counts.map((n, i) => <div id={`bar-${i}`} class="sr" role="option" aria-selected={i === chosen}>{grouped(n)} from {bound(i)} to {bound(i + 1)}</div>)}
+        {counts.map((n, i) => (
+          <div id={`bar-${i}`} class="sr" role="option" aria-selected={i === chosen}>
+            {grouped(n)} from {bound(i)} to {bound(i + 1)}
+          </div>
+        ))}
       </div>
     </div>
   );
@@ -103,56 +126,81 @@ const NEAR_PX = 12;
 const BOX_PX = 4;
 
 /** Durations over time: a click goes to the nearest one, a box takes all that are in it. Arrows go along them, with Shift they make a box. */
-export function Points({ points, pick, go }: Pick<Drawn, 'points' | 'pick'> & { go: (p: Measured) => void }): JSX.Element {
+export function Points({
+  points,
+  pick,
+  go,
+}: Pick<Drawn, 'points' | 'pick'> & { go: (p: Measured) => void }): JSX.Element {
   const ref = useRef<HTMLCanvasElement>(null);
   const places = useRef<readonly { x: number; y: number; of: Measured }[]>([]);
-  const own = useRef<{ at: Signal<number>; box: Signal<readonly [number, number, number, number] | null>; from: number } | null>(null);
+  const own = useRef<{
+    at: Signal<number>;
+    box: Signal<readonly [number, number, number, number] | null>;
+    from: number;
+  } | null>(null);
   const { at, box } = (own.current ??= { at: signal(-1), box: signal(null), from: -1 });
   const ordered = [...points].sort((a, b) => (a.begin < b.begin ? -1 : a.begin > b.begin ? 1 : 0));
-  useLayoutEffect(() => effect(() => {
-    const canvas = ref.current;
-    const g = canvas?.getContext('2d');
-    if (!canvas || !g) return;
-    const colours = theme.value;
-    const over = rangeShown();
-    const width = canvas.clientWidth;
-    resize(canvas, width, POINTS_PX, devicePixelRatio);
-    g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
-    g.clearRect(0, 0, width, POINTS_PX);
-    const logs = ordered.map((p) => Math.log2(Math.max(1, Number(p.duration))));
-    const [low, high] = logs.reduce(([a, b], l) => [Math.min(a, l), Math.max(b, l)], [Infinity, -Infinity]);
-    places.current = ordered.map((of, i) => ({
-      x: 4 + (spanOf(over) === 0n ? 0 : shareOf(over, of.begin)) * (width - 8), y: POINTS_PX - 22 - (high === low ? 0.5 : ((logs[i] ?? 0) - low) / (high - low)) * (POINTS_PX - 36), of,
-    }));
-    g.fillStyle = colours.edge[0] ?? '';
-    for (const { x, y } of places.current) g.fillRect(x - 1.5, y - 1.5, 3, 3);
-    g.fillStyle = colours.line2;
-    g.fillRect(0, POINTS_PX - 14, width, 1);
-    g.fillStyle = colours.ink2;
-    g.font = `11px ${colours.ui}`;
-    g.textBaseline = 'middle';
-    if (ordered.length) {
-      const [least, most] = ordered.reduce(([a, b], p) => [p.duration < a ? p.duration : a, p.duration > b ? p.duration : b], [ordered[0]?.duration ?? 0n, 0n]);
-      g.fillText(duration(most), 4, 6);
-      if (high !== low) g.fillText(duration(least), 4, POINTS_PX - 6);
-    }
-    g.strokeStyle = colours.accent;
-    g.lineWidth = 1.5;
-    const one = places.current[at.value];
-    if (one) g.strokeRect(one.x - 4, one.y - 4, 8, 8);
-    if (box.value) {
-      const [x0, y0, x1, y1] = box.value;
-      g.fillStyle = colours.accentSoft;
-      g.fillRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
-      g.strokeRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
-    }
-  }), [points]);
+  useLayoutEffect(
+    () =>
+      effect(() => {
+        const canvas = ref.current;
+        const g = canvas?.getContext('2d');
+        if (!canvas || !g) return;
+        const colours = theme.value;
+        const over = rangeShown();
+        const width = canvas.clientWidth;
+        resize(canvas, width, POINTS_PX, devicePixelRatio);
+        g.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+        g.clearRect(0, 0, width, POINTS_PX);
+        const logs = ordered.map((p) => Math.log2(Math.max(1, Number(p.duration))));
+        const [low, high] = logs.reduce(([a, b], l) => [Math.min(a, l), Math.max(b, l)], [Infinity, -Infinity]);
+        places.current = ordered.map((of, i) => ({
+          x: 4 + (spanOf(over) === 0n ? 0 : shareOf(over, of.begin)) * (width - 8),
+          y: POINTS_PX - 22 - (high === low ? 0.5 : ((logs[i] ?? 0) - low) / (high - low)) * (POINTS_PX - 36),
+          of,
+        }));
+        g.fillStyle = colours.edge[0] ?? '';
+        for (const { x, y } of places.current) g.fillRect(x - 1.5, y - 1.5, 3, 3);
+        g.fillStyle = colours.line2;
+        g.fillRect(0, POINTS_PX - 14, width, 1);
+        g.fillStyle = colours.ink2;
+        g.font = `11px ${colours.ui}`;
+        g.textBaseline = 'middle';
+        if (ordered.length) {
+          const [least, most] = ordered.reduce(
+            ([a, b], p) => [p.duration < a ? p.duration : a, p.duration > b ? p.duration : b],
+            [ordered[0]?.duration ?? 0n, 0n],
+          );
+          g.fillText(duration(most), 4, 6);
+          if (high !== low) g.fillText(duration(least), 4, POINTS_PX - 6);
+        }
+        g.strokeStyle = colours.accent;
+        g.lineWidth = 1.5;
+        const one = places.current[at.value];
+        if (one) g.strokeRect(one.x - 4, one.y - 4, 8, 8);
+        if (box.value) {
+          const [x0, y0, x1, y1] = box.value;
+          g.fillStyle = colours.accentSoft;
+          g.fillRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
+          g.strokeRect(Math.min(x0, x1), Math.min(y0, y1), Math.abs(x1 - x0), Math.abs(y1 - y0));
+        }
+      }),
+    [points],
+  );
   const inBox = (): Measured[] => {
     if (!box.peek()) return [];
     const [x0, y0, x1, y1] = box.peek() ?? [0, 0, 0, 0];
-    return places.current.filter(({ x, y }) => x >= Math.min(x0, x1) && x <= Math.max(x0, x1) && y >= Math.min(y0, y1) && y <= Math.max(y0, y1)).map((p) => p.of);
+    return places.current
+      .filter(
+        ({ x, y }) => x >= Math.min(x0, x1) && x <= Math.max(x0, x1) && y >= Math.min(y0, y1) && y <= Math.max(y0, y1),
+      )
+      .map((p) => p.of);
   };
-  const takeBox = (): void => { const inside = inBox(); if (inside.length) pick(inside, inside.length); else box.value = null; };
+  const takeBox = (): void => {
+    const inside = inBox();
+    if (inside.length) pick(inside, inside.length);
+    else box.value = null;
+  };
   const onPointerDown = (e: PointerEvent): void => {
     const target = e.currentTarget;
     if (!(target instanceof HTMLElement) || e.button !== 0) return;
@@ -167,10 +215,15 @@ export function Points({ points, pick, go }: Pick<Drawn, 'points' | 'pick'> & { 
     const up = (): void => {
       target.removeEventListener('pointermove', move);
       target.removeEventListener('pointerup', up);
-      if (box.peek()) { takeBox(); return; }
+      if (box.peek()) {
+        takeBox();
+        return;
+      }
       const far = (p: { x: number; y: number }): number => Math.hypot(p.x - x0, p.y - y0);
       let best = -1;
-      places.current.forEach((p, i) => { if (far(p) < NEAR_PX && (best < 0 || far(p) < far(places.current[best] ?? p))) best = i; });
+      places.current.forEach((p, i) => {
+        if (far(p) < NEAR_PX && (best < 0 || far(p) < far(places.current[best] ?? p))) best = i;
+      });
       at.value = best;
       const of = places.current[best]?.of;
       if (of) go(of);
@@ -191,14 +244,25 @@ export function Points({ points, pick, go }: Pick<Drawn, 'points' | 'pick'> & { 
       } else box.value = null;
       at.value = next;
       const of = places.current[next]?.of;
-      if (of) said.value = `${duration(of.duration)} at ${point(of.begin, timeContext.peek())}${box.peek() ? `, ${grouped(inBox().length)} in the box` : ''}`;
+      if (of)
+        said.value = `${duration(of.duration)} at ${point(of.begin, timeContext.peek())}${box.peek() ? `, ${grouped(inBox().length)} in the box` : ''}`;
     } else if (e.key === 'Enter' && box.peek()) takeBox();
-    else if (e.key === 'Enter') { const of = places.current[at.peek()]?.of; if (of) go(of); } else return;
+    else if (e.key === 'Enter') {
+      const of = places.current[at.peek()]?.of;
+      if (of) go(of);
+    } else return;
     e.preventDefault();
     e.stopPropagation();
   };
   return (
-    <div class="bars" role="group" tabIndex={0} aria-label={`${grouped(points.length)} durations over time: arrows go along them, with Shift they make a box, Enter takes it`} onKeyDown={onKeyDown} onPointerDown={onPointerDown}>
+    <div
+      class="bars"
+      role="group"
+      tabIndex={0}
+      aria-label={`${grouped(points.length)} durations over time: arrows go along them, with Shift they make a box, Enter takes it`}
+      onKeyDown={onKeyDown}
+      onPointerDown={onPointerDown}
+    >
       <canvas ref={ref} class="points" aria-hidden="true" />
     </div>
   );

@@ -9,7 +9,12 @@ import { layout, locateAt, scroll, tilesShown, viewport } from '../state/load';
 import { origin, state, timeContext, view } from '../state/store';
 
 /** A box beside the pointer, and whether what it says is exact. */
-export interface TipBox { readonly x: number; readonly y: number; readonly lines: readonly string[]; readonly isExact: boolean }
+export interface TipBox {
+  readonly x: number;
+  readonly y: number;
+  readonly lines: readonly string[];
+  readonly isExact: boolean;
+}
 
 export const tip = signal<TipBox | null>(null);
 const TIP_MS = 150;
@@ -19,7 +24,12 @@ const NEAR_SLICE_PX = 2;
 const NEAR_EVENT_PX = 5;
 
 /** A place of the timeline in pixels, and the row there. */
-export interface Spot { readonly x: number; readonly y: number; readonly row: Row | null; readonly yInRow: number }
+export interface Spot {
+  readonly x: number;
+  readonly y: number;
+  readonly row: Row | null;
+  readonly yInRow: number;
+}
 
 export function spotOf(e: MouseEvent, box: Element): Spot {
   const rect = box.getBoundingClientRect();
@@ -32,11 +42,22 @@ function spotAt(x: number, y: number): Spot {
 }
 
 export const nearBoundary = (spot: Spot): { at: bigint; name: string } | null =>
-  (spot.row ? boundaryAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }, SNAP_PX) : null);
+  spot.row
+    ? boundaryAt(
+        spot.row,
+        spot.x,
+        spot.yInRow,
+        { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() },
+        SNAP_PX,
+      )
+    : null;
 
 export const scaleNow = () => scaleOf(view.peek(), viewport.peek().width);
 export const timeAt = (x: number): bigint => scaleNow().time(Math.max(0, Math.min(viewport.peek().width, x)));
-export const hit = (spot: Spot): Hit | null => (spot.row ? hitAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() }) : null);
+export const hit = (spot: Spot): Hit | null =>
+  spot.row
+    ? hitAt(spot.row, spot.x, spot.yInRow, { scale: scaleNow(), origin: origin.peek(), tiles: tilesShown.peek() })
+    : null;
 
 /** The lane of a place in a row with slices; null in other rows. */
 function laneOf({ row, yInRow }: Spot): number | null {
@@ -80,13 +101,23 @@ export function restAt(place: { readonly x: number; readonly y: number } | null)
 
 // What is under the pointer changes with the view, the rows and the filter, too.
 effect(() => {
-  void [view.value, scroll.value, layout.value, viewport.value, tilesShown.value, state.value.filter, state.value.cursor];
+  void [
+    view.value,
+    scroll.value,
+    layout.value,
+    viewport.value,
+    tilesShown.value,
+    state.value.filter,
+    state.value.cursor,
+  ];
   if (resting) restAt(resting);
 });
 
 async function showTip(spot: Spot): Promise<void> {
   const own = ++begun;
-  const put = (lines: readonly string[], isExact: boolean): void => { tip.value = { x: spot.x, y: spot.y, lines, isExact }; };
+  const put = (lines: readonly string[], isExact: boolean): void => {
+    tip.value = { x: spot.x, y: spot.y, lines, isExact };
+  };
   const block = hit(spot);
   if (block) put(describe(block, state.peek().cursor), block.gap !== null);
   if (!spot.row || block?.gap) return;

@@ -12,7 +12,9 @@ const MOST_SHARE = 0.3;
 const MOST_PX = 420;
 
 const windowWidth = signal(innerWidth);
-addEventListener('resize', () => { windowWidth.value = innerWidth; });
+addEventListener('resize', () => {
+  windowWidth.value = innerWidth;
+});
 
 const known = new Map<string, number>();
 const MOST_KNOWN = 20_000;
@@ -38,7 +40,10 @@ const needed = computed(() => {
   for (const { track, level } of layout.value.rows) {
     const group = track.kind === 'group';
     const name = group ? track.name.slice(track.name.replace(/\/+$/, '').lastIndexOf('/') + 1) : track.name;
-    const count = track.kind === 'state' ? 5 : String(track.calls ?? track.events ?? '').length * 1.4 + (group || track.kind === 'calls' ? 7 : 0);
+    const count =
+      track.kind === 'state'
+        ? 5
+        : String(track.calls ?? track.events ?? '').length * 1.4 + (group || track.kind === 'calls' ? 7 : 0);
     const indent = group ? 0 : Math.min(4, Math.max(0, level - 2)) * INDENT_PX;
     most = Math.max(most, BESIDE_PX + indent + widthOf(name, group) + count * NUMBER_PX);
   }

@@ -6,7 +6,11 @@ import { state } from '../state/store';
 import { grouped } from '../time/format';
 
 /** A duration, when it began, and the time of the event that it belongs to. */
-export interface Measured { readonly begin: bigint; readonly duration: bigint; readonly event: bigint }
+export interface Measured {
+  readonly begin: bigint;
+  readonly duration: bigint;
+  readonly event: bigint;
+}
 
 /** The filter that a bar made, and the one that was there before it. */
 let made: { text: string; before: string } | null = null;
@@ -15,8 +19,17 @@ let made: { text: string; before: string } | null = null;
 export function pickPoints(name: string | null, points: readonly Measured[], n: number): void {
   const { filter } = state.peek();
   const before = made?.text === filter ? made.before : filter;
-  const condition = points.length < n ? null : isNamedAt(name, points.map((p) => p.event));
-  if (condition === null) { notice.value = `A filter has room for ${MOST_TIMES} events, and these are ${grouped(n)}: select less time first`; return; }
+  const condition =
+    points.length < n
+      ? null
+      : isNamedAt(
+          name,
+          points.map((p) => p.event),
+        );
+  if (condition === null) {
+    notice.value = `A filter has room for ${MOST_TIMES} events, and these are ${grouped(n)}: select less time first`;
+    return;
+  }
   made = { text: both(before, condition), before };
   void applyFilter(made.text);
 }

@@ -20,7 +20,10 @@ import { theme } from './settings';
 import { editedBookmark } from './dialogs';
 
 /** Draws to a canvas at each frame, and again when a signal changes that `depends` reads. */
-function useDrawing(draw: (g: CanvasRenderingContext2D, width: number, height: number, ratio: number) => void, depends: () => void) {
+function useDrawing(
+  draw: (g: CanvasRenderingContext2D, width: number, height: number, ratio: number) => void,
+  depends: () => void,
+) {
   const ref = useRef<HTMLCanvasElement>(null);
   useLayoutEffect(() => {
     const canvas = ref.current;
@@ -33,10 +36,17 @@ function useDrawing(draw: (g: CanvasRenderingContext2D, width: number, height: n
       resize(canvas, width, height, devicePixelRatio);
       draw(g, width, height, devicePixelRatio);
     });
-    const end = effect(() => { depends(); requestDraw(); });
+    const end = effect(() => {
+      depends();
+      requestDraw();
+    });
     const watch = new ResizeObserver(requestDraw);
     watch.observe(box);
-    return () => { stop(); end(); watch.disconnect(); };
+    return () => {
+      stop();
+      end();
+      watch.disconnect();
+    };
   }, []);
   return ref;
 }
@@ -44,9 +54,20 @@ function useDrawing(draw: (g: CanvasRenderingContext2D, width: number, height: n
 const PAN_STEP = 8n;
 
 export function Overview(): JSX.Element {
-  const ref = useDrawing((g, width, height, ratio) => drawOverview(g, overviewInput(width, height, ratio)), () => {
-    void [shown.value, state.value, theme.value, tilesArrived.value, problemsAnswer.value, session.value, dragged.value];
-  });
+  const ref = useDrawing(
+    (g, width, height, ratio) => drawOverview(g, overviewInput(width, height, ratio)),
+    () => {
+      void [
+        shown.value,
+        state.value,
+        theme.value,
+        tilesArrived.value,
+        problemsAnswer.value,
+        session.value,
+        dragged.value,
+      ];
+    },
+  );
   const onPointerDown = (e: PointerEvent): void => {
     if (e.button !== 0 || !(e.currentTarget instanceof HTMLElement)) return;
     const box = e.currentTarget.getBoundingClientRect();
@@ -56,7 +77,14 @@ export function Overview(): JSX.Element {
     const x0 = e.clientX - box.left;
     const near = (x: number): boolean => Math.abs(x - x0) <= 7;
     // At its edges the view is resized, inside it is moved, outside it is drawn anew.
-    const mode = right - left > 20 && near(left) ? 'begin' : right - left > 20 && near(right) ? 'end' : x0 > left && x0 < right && !sameRange(start, whole.peek()) ? 'move' : 'new';
+    const mode =
+      right - left > 20 && near(left)
+        ? 'begin'
+        : right - left > 20 && near(right)
+          ? 'end'
+          : x0 > left && x0 < right && !sameRange(start, whole.peek())
+            ? 'move'
+            : 'new';
     const target = e.currentTarget;
     target.setPointerCapture(e.pointerId);
     let far = false;
@@ -66,8 +94,10 @@ export function Overview(): JSX.Element {
       if (!far) return;
       directly(() => {
         const at = scale.time(Math.max(0, Math.min(box.width, x)));
-        if (mode === 'move') { const by = scale.time(x) - scale.time(x0); show({ begin: start.begin + by, end: start.end + by }); }
-        else if (mode === 'begin') show(ordered(at, start.end));
+        if (mode === 'move') {
+          const by = scale.time(x) - scale.time(x0);
+          show({ begin: start.begin + by, end: start.end + by });
+        } else if (mode === 'begin') show(ordered(at, start.end));
         else if (mode === 'end') show(ordered(start.begin, at));
         else show(ordered(scale.time(x0), at));
       });
@@ -79,7 +109,8 @@ export function Overview(): JSX.Element {
       if (far) return;
       const span = spanOf(view.peek());
       const at = scale.time(x0);
-      if (mode === 'new' && !sameRange(view.peek(), whole.peek())) show({ begin: at - span / 2n, end: at - span / 2n + span }, 'jump');
+      if (mode === 'new' && !sameRange(view.peek(), whole.peek()))
+        show({ begin: at - span / 2n, end: at - span / 2n + span }, 'jump');
     };
     target.addEventListener('pointermove', move);
     target.addEventListener('pointerup', up);
@@ -98,9 +129,20 @@ export function Overview(): JSX.Element {
   const w = whole.value;
   const percent = spanOf(w) === 0n ? 0 : Number(((v.begin - w.begin) * 100n) / spanOf(w));
   return (
-    <div class="map" data-testid="minimap" role="slider" tabIndex={0} aria-label="Overview: place of the view" aria-valuemin={0} aria-valuemax={100}
-      aria-valuenow={Math.max(0, Math.min(100, percent))} aria-valuetext={`${duration(spanOf(v))} from ${point(v.begin, timeContext.value)}`}
-      onPointerDown={onPointerDown} onKeyDown={onKeyDown} onDblClick={() => change({ view: null }, 'jump')}>
+    <div
+      class="map"
+      data-testid="minimap"
+      role="slider"
+      tabIndex={0}
+      aria-label="Overview: place of the view"
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={Math.max(0, Math.min(100, percent))}
+      aria-valuetext={`${duration(spanOf(v))} from ${point(v.begin, timeContext.value)}`}
+      onPointerDown={onPointerDown}
+      onKeyDown={onKeyDown}
+      onDblClick={() => change({ view: null }, 'jump')}
+    >
       <canvas ref={ref} aria-hidden="true" />
     </div>
   );
@@ -109,7 +151,12 @@ export function Overview(): JSX.Element {
 export function OverviewLabel(): JSX.Element {
   if (session.value?.begin == null) return <div class="mapl" />;
   const all = sameRange(view.value, whole.value);
-  return <div class="mapl"><b>{duration(spanOf(view.value))}</b>{all ? 'all of it' : `of ${duration(spanOf(whole.value))}`}</div>;
+  return (
+    <div class="mapl">
+      <b>{duration(spanOf(view.value))}</b>
+      {all ? 'all of it' : `of ${duration(spanOf(whole.value))}`}
+    </div>
+  );
 }
 
 /** The time that the ruler's labels count from, in words: the day, and the time of it. */
@@ -118,7 +165,17 @@ export function RulerLabel(): JSX.Element {
   const { begin, end } = view.value;
   const { base } = rulerTicks(begin, end, Math.max(1, viewport.value.width), whole.value.begin);
   const { date, time } = baseWords(base, format.value, session.value.clock === 'unix');
-  return <div class="rull" data-testid="ruler-base" data-ns={String(base)} title="The labels of the ruler count from this time"><small>0 is {date}</small><span>{time}</span></div>;
+  return (
+    <div
+      class="rull"
+      data-testid="ruler-base"
+      data-ns={String(base)}
+      title="The labels of the ruler count from this time"
+    >
+      <small>0 is {date}</small>
+      <span>{time}</span>
+    </div>
+  );
 }
 
 const FLAG_PX = 24;
@@ -137,11 +194,21 @@ function flags(scale: Scale): { b: Bookmark; left: number; width: number; hidden
 }
 
 export function Ruler(): JSX.Element {
-  const ref = useDrawing((g, width, height, ratio) => { drawRuler(g, rulerInput(width, height, ratio)); }, () => {
-    void [shown.value, state.value, theme.value, session.value, dragged.value];
-  });
+  const ref = useDrawing(
+    (g, width, height, ratio) => {
+      drawRuler(g, rulerInput(width, height, ratio));
+    },
+    () => {
+      void [shown.value, state.value, theme.value, session.value, dragged.value];
+    },
+  );
   const onPointerDown = (e: PointerEvent): void => {
-    if (e.button !== 0 || !(e.currentTarget instanceof HTMLElement) || (e.target instanceof HTMLElement && e.target.closest('button'))) return;
+    if (
+      e.button !== 0 ||
+      !(e.currentTarget instanceof HTMLElement) ||
+      (e.target instanceof HTMLElement && e.target.closest('button'))
+    )
+      return;
     const target = e.currentTarget;
     const box = target.getBoundingClientRect();
     const x0 = e.clientX - box.left;
@@ -157,7 +224,8 @@ export function Ruler(): JSX.Element {
       target.removeEventListener('pointerup', up);
       const { range } = dragged.peek() ?? {};
       dragged.value = null;
-      if (range) select(range, []); else change({ cursor: begin });
+      if (range) select(range, []);
+      else change({ cursor: begin });
     };
     target.addEventListener('pointermove', move);
     target.addEventListener('pointerup', up);
@@ -168,15 +236,31 @@ export function Ruler(): JSX.Element {
       <canvas ref={ref} aria-hidden="true" />
       {flags(scale).map(({ b, left, width, hidden }) => {
         return (
-          <button type="button" class="bookmark" data-testid="bookmark" data-ns={String(b.ns)} data-label={b.label} key={String(b.ns)}
+          <button
+            type="button"
+            class="bookmark"
+            data-testid="bookmark"
+            data-ns={String(b.ns)}
+            data-label={b.label}
+            key={String(b.ns)}
             style={{ left: `${left}px`, width: `${width}px`, visibility: hidden ? 'hidden' : 'visible' }}
-            aria-label={`Bookmark ${b.label}`} title={`${b.label}, ${point(b.ns, timeContext.value)}`} onClick={() => goToBookmark(b.ns)}
+            aria-label={`Bookmark ${b.label}`}
+            title={`${b.label}, ${point(b.ns, timeContext.value)}`}
+            onClick={() => goToBookmark(b.ns)}
             onContextMenu={(e) => {
               e.preventDefault();
               openMenu(e.clientX, e.clientY, 'Bookmark', [
-                { label: 'Rename', run: () => { editedBookmark.value = b.ns; dialog.value = 'bookmark'; } }, { label: 'Remove', run: () => removeBookmark(b.ns) },
+                {
+                  label: 'Rename',
+                  run: () => {
+                    editedBookmark.value = b.ns;
+                    dialog.value = 'bookmark';
+                  },
+                },
+                { label: 'Remove', run: () => removeBookmark(b.ns) },
               ]);
-            }} />
+            }}
+          />
         );
       })}
     </div>

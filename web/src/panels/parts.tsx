@@ -4,7 +4,9 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import { colourOf } from '../state/names';
 import { inOrder } from '../time/format';
 
-export const Chip = ({ name, small }: { name: string; small?: boolean }): JSX.Element => <span class={`chip f${colourOf(name)}${small ? ' s' : ''}`} />;
+export const Chip = ({ name, small }: { name: string; small?: boolean }): JSX.Element => (
+  <span class={`chip f${colourOf(name)}${small ? ' s' : ''}`} />
+);
 
 /** A text with the places marked that hold another one. */
 export function Marked({ text, query }: { text: string; query: string }): JSX.Element {
@@ -17,14 +19,32 @@ export function Marked({ text, query }: { text: string; query: string }): JSX.El
     parts.push(text.slice(from, at), <mark>{text.slice(at, at + sought.length)}</mark>);
     from = at + sought.length;
   }
-  return <>{parts}{text.slice(from)}</>;
+  return (
+    <>
+      {parts}
+      {text.slice(from)}
+    </>
+  );
 }
 
 /** A text cut to a length that a page can hold. */
-export const clipped = (text: string, most = 2000): string => inOrder(text.length > most ? `${text.slice(0, most)}…` : text);
+export const clipped = (text: string, most = 2000): string =>
+  inOrder(text.length > most ? `${text.slice(0, most)}…` : text);
 
 /** A modal dialog, which gives the focus back when it ends. */
-export function Dialog({ id, title, close, children, extra }: { id: string; title: string; close: () => void; children: ComponentChildren; extra?: string }): JSX.Element {
+export function Dialog({
+  id,
+  title,
+  close,
+  children,
+  extra,
+}: {
+  id: string;
+  title: string;
+  close: () => void;
+  children: ComponentChildren;
+  extra?: string;
+}): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
   // Not after the next frame: whoever presses a key at once finds the focus where it belongs.
   useLayoutEffect(() => {
@@ -38,10 +58,26 @@ export function Dialog({ id, title, close, children, extra }: { id: string; titl
     };
   }, []);
   return (
-    <dialog ref={ref} data-testid={id} aria-label={title} class={extra ?? ''} onClose={close}
-      onCancel={(e) => { e.preventDefault(); close(); }}
-      onClick={(e) => { if (e.target === ref.current) close(); }}>
-      <header><h2>{title}</h2><button type="button" class="ib small" aria-label="Close" onClick={close}>✕</button></header>
+    <dialog
+      ref={ref}
+      data-testid={id}
+      aria-label={title}
+      class={extra ?? ''}
+      onClose={close}
+      onCancel={(e) => {
+        e.preventDefault();
+        close();
+      }}
+      onClick={(e) => {
+        if (e.target === ref.current) close();
+      }}
+    >
+      <header>
+        <h2>{title}</h2>
+        <button type="button" class="ib small" aria-label="Close" onClick={close}>
+          ✕
+        </button>
+      </header>
       <div class="body">{children}</div>
     </dialog>
   );
@@ -53,12 +89,15 @@ const ROW_PX = 20;
 export function rowOfKey(e: KeyboardEvent, at: number, rows: number): number | null {
   const box = e.currentTarget instanceof HTMLElement ? e.currentTarget.closest('.scrolls') : null;
   const page = Math.max(1, Math.floor((box?.clientHeight ?? 200) / ROW_PX) - 2);
-  const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows - 1 }[e.key];
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, PageDown: at + page, PageUp: at - page, Home: 0, End: rows - 1 }[
+    e.key
+  ];
   return to === undefined || e.altKey || rows === 0 ? null : Math.max(0, Math.min(rows - 1, to));
 }
 
 /** Keeps a row in sight that a key went to. */
-export const keepInSight = (id: string): void => queueMicrotask(() => requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'nearest' })));
+export const keepInSight = (id: string): void =>
+  queueMicrotask(() => requestAnimationFrame(() => document.getElementById(id)?.scrollIntoView({ block: 'nearest' })));
 
 /** In a list of buttons the arrows go from one to the next. */
 export function onListKey(e: KeyboardEvent): void {
@@ -73,7 +112,12 @@ export function onListKey(e: KeyboardEvent): void {
 
 /** Gives text to the clipboard; older browsers and plain http get it by a hidden field. */
 export async function copyText(text: string): Promise<void> {
-  try { await navigator.clipboard.writeText(text); return; } catch { /* not allowed here */ }
+  try {
+    await navigator.clipboard.writeText(text);
+    return;
+  } catch {
+    /* not allowed here */
+  }
   const field = document.createElement('textarea');
   field.value = text;
   field.className = 'sr';
@@ -100,6 +144,14 @@ export const csvCell = (value: string | number | null | undefined): string => {
 };
 
 const FORMATS: Record<string, string> = {
-  'ctf1.1': 'CTF 1.1', 'ctf1.6': 'CTF 1.6', 'ctf1.8': 'CTF 1.8', ctf2: 'CTF 2', uftrace: 'uftrace', cpel: 'CPEL', elog: 'elog', 'lttng-legacy': 'LTTng 0.x', ftrace: 'trace.dat',
+  'ctf1.1': 'CTF 1.1',
+  'ctf1.6': 'CTF 1.6',
+  'ctf1.8': 'CTF 1.8',
+  ctf2: 'CTF 2',
+  uftrace: 'uftrace',
+  cpel: 'CPEL',
+  elog: 'elog',
+  'lttng-legacy': 'LTTng 0.x',
+  ftrace: 'trace.dat',
 };
 export const formatName = (format: string): string => FORMATS[format] ?? format;

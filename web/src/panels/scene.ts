@@ -6,7 +6,20 @@ import type { OverviewInput } from '../draw/overview';
 import { COLUMN_PX } from '../draw/overview';
 import { scaleOf, type Scale } from '../draw/scale';
 import { moving, shown } from '../draw/frame';
-import { filteredTiles, layout, overviewLevel, overviewTracks, phase, plainTiles, problemsAnswer, scroll, tilesArrived, tilesShown, titles, wakeupsAnswer } from '../state/load';
+import {
+  filteredTiles,
+  layout,
+  overviewLevel,
+  overviewTracks,
+  phase,
+  plainTiles,
+  problemsAnswer,
+  scroll,
+  tilesArrived,
+  tilesShown,
+  titles,
+  wakeupsAnswer,
+} from '../state/load';
 import { markOf } from '../state/actions';
 import { origin, session, state, whole } from '../state/store';
 import { tileBegin, tilesOf, type Range } from '../time/range';
@@ -20,24 +33,61 @@ const selectionShown = (): Range | null => dragged.value?.range ?? state.value.s
 export function timelineInput(width: number, height: number, ratio: number): TimelineInput {
   const { chosen, cursor, bookmarks, query, filter } = state.value;
   return {
-    scale: scaleOf(shown.value, width), height, ratio, origin: origin.value, layout: layout.value, scroll: scroll.value,
-    tiles: filter ? filteredTiles : tilesShown.value, behind: filter ? plainTiles : null, theme: theme.value,
-    traces: session.value?.traces ?? [], selection: selectionShown(), chosen: new Set(dragged.value?.tracks ?? chosen), cursor,
-    bookmarks: bookmarks.map((b) => b.ns), mark: markOf(), query: query.toLowerCase(), begin: whole.value.begin, end: whole.value.end, pale: phase.value === 'ended', words: !moving(), titles: titles.value,
-    wakes: state.value.slice ? (wakeupsAnswer.value.value?.wakeups ?? []).map((w) => ({ ns: BigInt(w.ns), from: w.from, to: w.to })) : [],
+    scale: scaleOf(shown.value, width),
+    height,
+    ratio,
+    origin: origin.value,
+    layout: layout.value,
+    scroll: scroll.value,
+    tiles: filter ? filteredTiles : tilesShown.value,
+    behind: filter ? plainTiles : null,
+    theme: theme.value,
+    traces: session.value?.traces ?? [],
+    selection: selectionShown(),
+    chosen: new Set(dragged.value?.tracks ?? chosen),
+    cursor,
+    bookmarks: bookmarks.map((b) => b.ns),
+    mark: markOf(),
+    query: query.toLowerCase(),
+    begin: whole.value.begin,
+    end: whole.value.end,
+    pale: phase.value === 'ended',
+    words: !moving(),
+    titles: titles.value,
+    wakes: state.value.slice
+      ? (wakeupsAnswer.value.value?.wakeups ?? []).map((w) => ({ ns: BigInt(w.ns), from: w.from, to: w.to }))
+      : [],
   };
 }
 
 export const rulerInput = (width: number, height: number, ratio: number): RulerInput => ({
-  scale: scaleOf(shown.value, width), height, ratio, begin: whole.value.begin, theme: theme.value, selection: selectionShown(), bookmarks: state.value.bookmarks,
+  scale: scaleOf(shown.value, width),
+  height,
+  ratio,
+  begin: whole.value.begin,
+  theme: theme.value,
+  selection: selectionShown(),
+  bookmarks: state.value.bookmarks,
 });
 
 export function overviewInput(width: number, height: number, ratio: number): OverviewInput {
   const scale = scaleOf(whole.value, width);
-  const losses = (problemsAnswer.value.value?.losses ?? [])
-    .map((l) => ({ begin: BigInt(l.begin ?? l.end ?? whole.value.begin), end: BigInt(l.end ?? l.begin ?? whole.value.begin) }));
+  const losses = (problemsAnswer.value.value?.losses ?? []).map((l) => ({
+    begin: BigInt(l.begin ?? l.end ?? whole.value.begin),
+    end: BigInt(l.end ?? l.begin ?? whole.value.begin),
+  }));
   const { columns, estimated } = columnsOf(scale);
-  return { scale, height, ratio, theme: theme.value, columns, losses, view: shown.value, selection: selectionShown(), estimated };
+  return {
+    scale,
+    height,
+    ratio,
+    theme: theme.value,
+    columns,
+    losses,
+    view: shown.value,
+    selection: selectionShown(),
+    estimated,
+  };
 }
 
 let kept: { key: string; columns: Float64Array; estimated: boolean } | null = null;
@@ -54,17 +104,18 @@ function countColumns(scale: Scale): { columns: Float64Array; estimated: boolean
   const level = overviewLevel.value;
   const { from, to } = tilesOf(whole.value, level, origin.value);
   let estimated = false;
-  for (const id of overviewTracks.value) for (let index = from; index <= to; index++) {
-    const tile = plainTiles.get(id, level, index);
-    if (!tile || tile.kind === 'counter') continue;
-    estimated ||= !tile.exact;
-    const begin = scale.x(tileBegin(index, level, origin.value));
-    const bucketPx = scale.length(2 ** level);
-    for (let i = 0; i < tile.size; i++) {
-      const column = Math.floor((begin + (tile.at[i] ?? 0) * bucketPx) / COLUMN_PX);
-      const at = Math.max(0, Math.min(columns.length - 1, column));
-      columns[at] = (columns[at] ?? 0) + (tile.n[i] ?? 1);
+  for (const id of overviewTracks.value)
+    for (let index = from; index <= to; index++) {
+      const tile = plainTiles.get(id, level, index);
+      if (!tile || tile.kind === 'counter') continue;
+      estimated ||= !tile.exact;
+      const begin = scale.x(tileBegin(index, level, origin.value));
+      const bucketPx = scale.length(2 ** level);
+      for (let i = 0; i < tile.size; i++) {
+        const column = Math.floor((begin + (tile.at[i] ?? 0) * bucketPx) / COLUMN_PX);
+        const at = Math.max(0, Math.min(columns.length - 1, column));
+        columns[at] = (columns[at] ?? 0) + (tile.n[i] ?? 1);
+      }
     }
-  }
   return { columns, estimated };
 }

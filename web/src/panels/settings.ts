@@ -5,27 +5,48 @@ import { themeOf, type Theme } from '../draw/theme';
 const PREFIX = 'tracemill.';
 
 function stored(key: string): string | null {
-  try { return localStorage.getItem(PREFIX + key); } catch { return null; }
+  try {
+    return localStorage.getItem(PREFIX + key);
+  } catch {
+    return null;
+  }
 }
 
 function store(key: string, value: string | null): void {
-  try { if (value === null) localStorage.removeItem(PREFIX + key); else localStorage.setItem(PREFIX + key, value); } catch { /* a browser that keeps nothing */ }
+  try {
+    if (value === null) localStorage.removeItem(PREFIX + key);
+    else localStorage.setItem(PREFIX + key, value);
+  } catch {
+    /* a browser that keeps nothing */
+  }
 }
 
-export const tokenStore = { read: (): string | null => stored('token'), write: (token: string): void => store('token', token) };
+export const tokenStore = {
+  read: (): string | null => stored('token'),
+  write: (token: string): void => store('token', token),
+};
 
 type Scheme = 'light' | 'dark';
 
 const preferred = matchMedia('(prefers-color-scheme: dark)');
 const ofSystem = (): Scheme => (preferred.matches ? 'dark' : 'light');
-const chosen = signal<Scheme | null>(((): Scheme | null => { const s = stored('theme'); return s === 'light' || s === 'dark' ? s : null; })());
+const chosen = signal<Scheme | null>(
+  ((): Scheme | null => {
+    const s = stored('theme');
+    return s === 'light' || s === 'dark' ? s : null;
+  })(),
+);
 const system = signal<Scheme>(ofSystem());
-preferred.addEventListener('change', () => { system.value = ofSystem(); });
+preferred.addEventListener('change', () => {
+  system.value = ofSystem();
+});
 
 /** Windows' high contrast, and what is like it: the system has chosen the colours. */
 const contrast = matchMedia('(forced-colors: active)');
 const forced = signal(contrast.matches);
-contrast.addEventListener('change', () => { forced.value = contrast.matches; });
+contrast.addEventListener('change', () => {
+  forced.value = contrast.matches;
+});
 
 export const scheme = signal<Scheme>('light');
 let wasForced = forced.peek();
@@ -55,7 +76,11 @@ export function setLetterKeys(on: boolean): void {
   store('letters', on ? null : 'off');
 }
 
-export interface Sizes { readonly label: number; readonly side: number; readonly bottom: number }
+export interface Sizes {
+  readonly label: number;
+  readonly side: number;
+  readonly bottom: number;
+}
 const LEAST: Sizes = { label: 120, side: 200, bottom: 110 };
 const MOST: Sizes = { label: 600, side: 700, bottom: 900 };
 const USUAL: Sizes = { label: 232, side: 316, bottom: 292 };
@@ -66,11 +91,19 @@ export const labelIsChosen = signal(false);
 try {
   const kept = JSON.parse(stored('sizes') ?? '{}') as Partial<Sizes>;
   labelIsChosen.value = kept.label !== undefined;
-  sizes.value = { label: sane('label', kept.label), side: sane('side', kept.side), bottom: sane('bottom', kept.bottom) };
-} catch { /* not ours */ }
+  sizes.value = {
+    label: sane('label', kept.label),
+    side: sane('side', kept.side),
+    bottom: sane('bottom', kept.bottom),
+  };
+} catch {
+  /* not ours */
+}
 
 function sane(key: keyof Sizes, value: unknown): number {
-  return typeof value === 'number' && Number.isFinite(value) ? Math.max(LEAST[key], Math.min(MOST[key], Math.round(value))) : USUAL[key];
+  return typeof value === 'number' && Number.isFinite(value)
+    ? Math.max(LEAST[key], Math.min(MOST[key], Math.round(value)))
+    : USUAL[key];
 }
 
 export function setSize(key: keyof Sizes, value: number): void {
@@ -90,7 +123,10 @@ function keepSizes(): void {
   const { label, ...others } = sizes.peek();
   store('sizes', JSON.stringify(labelIsChosen.peek() ? { label, ...others } : others));
 }
-export const sizeBounds = (key: keyof Sizes): { least: number; most: number } => ({ least: LEAST[key], most: MOST[key] });
+export const sizeBounds = (key: keyof Sizes): { least: number; most: number } => ({
+  least: LEAST[key],
+  most: MOST[key],
+});
 
 addEventListener('storage', (e) => {
   if (e.key === `${PREFIX}theme`) chosen.value = e.newValue === 'light' || e.newValue === 'dark' ? e.newValue : null;

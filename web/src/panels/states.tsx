@@ -7,17 +7,32 @@ import { grouped, numberOf } from '../time/format';
 import { clipped, copyText } from './parts';
 import { Logo } from './bar';
 
-const Title = (): JSX.Element => <h1 class="logo"><Logo />tracemill</h1>;
+const Title = (): JSX.Element => (
+  <h1 class="logo">
+    <Logo />
+    tracemill
+  </h1>
+);
 
 export const NoToken = (): JSX.Element => (
-  <main class="page"><Title /><p>This page belongs to a running <code>tracemill view</code>. Open the address that it printed.</p></main>
+  <main class="page">
+    <Title />
+    <p>
+      This page belongs to a running <code>tracemill view</code>. Open the address that it printed.
+    </p>
+  </main>
 );
 
 export const Failure = (): JSX.Element => (
   <main class="page">
     <Title />
-    <p role="alert">{failure.value?.message}{failure.value?.help ? `\n${failure.value.help}` : ''}</p>
-    <button type="button" class="ib out" onClick={() => void tryAgain()}>Try again</button>
+    <p role="alert">
+      {failure.value?.message}
+      {failure.value?.help ? `\n${failure.value.help}` : ''}
+    </p>
+    <button type="button" class="ib out" onClick={() => void tryAgain()}>
+      Try again
+    </button>
   </main>
 );
 
@@ -27,8 +42,11 @@ export function Ended(): JSX.Element {
   const command = session.value?.command ?? 'tracemill view';
   return (
     <div class="banner" role="alert">
-      <span>The server has ended. Begin again with</span><code>{/\bview\b/.test(command) ? command : `tracemill view (${command})`}</code>
-      <button type="button" class="ib out small" onClick={() => void copyText(command).then(() => setCopied(true))}>{copied ? 'Copied' : 'Copy'}</button>
+      <span>The server has ended. Begin again with</span>
+      <code>{/\bview\b/.test(command) ? command : `tracemill view (${command})`}</code>
+      <button type="button" class="ib out small" onClick={() => void copyText(command).then(() => setCopied(true))}>
+        {copied ? 'Copied' : 'Copy'}
+      </button>
     </div>
   );
 }
@@ -55,7 +73,14 @@ function NoEvents(): JSX.Element {
     <div class="note">
       <b>{several ? 'The traces have no events' : 'The trace has no events'}</b>
       <span>{streams.length === 0 ? 'It has no streams' : numberOf(streams.length, 'stream')}</span>
-      <ul class="plain">{streams.slice(0, MOST_STREAMS).map((t) => <li>{clipped(t.name, 80)}{t.packets == null ? '' : `, ${numberOf(t.packets, 'packet')}`}</li>)}</ul>
+      <ul class="plain">
+        {streams.slice(0, MOST_STREAMS).map((t) => (
+          <li>
+            {clipped(t.name, 80)}
+            {t.packets == null ? '' : `, ${numberOf(t.packets, 'packet')}`}
+          </li>
+        ))}
+      </ul>
       {streams.length > MOST_STREAMS ? <span>and {grouped(streams.length - MOST_STREAMS)} more</span> : null}
     </div>
   );
@@ -65,15 +90,27 @@ function NoEvents(): JSX.Element {
 export function Empty(): JSX.Element | null {
   if (phase.value === 'loading') {
     const name = session.value?.traces[0]?.name ?? session.value?.traces[0]?.path;
-    return tracks.value.length === 0 ? <div class="note"><span>Reading {name ?? 'the trace'}</span></div> : null;
+    return tracks.value.length === 0 ? (
+      <div class="note">
+        <span>Reading {name ?? 'the trace'}</span>
+      </div>
+    ) : null;
   }
-  if (isTimeless()) return <div class="note"><b>The events have no times</b><span>The table has all of them.</span></div>;
+  if (isTimeless())
+    return (
+      <div class="note">
+        <b>The events have no times</b>
+        <span>The table has all of them.</span>
+      </div>
+    );
   if (!isEmpty()) return null;
   if (session.value?.events === 0) return <NoEvents />;
   return (
     <div class="note">
       <b>No event matches the filter</b>
-      <button type="button" class="ib out" onClick={() => change({ filter: '' }, 'jump')}>Clear filter</button>
+      <button type="button" class="ib out" onClick={() => change({ filter: '' }, 'jump')}>
+        Clear filter
+      </button>
     </div>
   );
 }

@@ -14,7 +14,30 @@ import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
 import {
-  applyFilter, awaitsTiles, busiestFirst, callAnswer, eventAnswer, filteredTiles, groupsAnswer, layout, locate, logsShown, phase, plainTiles, rowsInSight, scroll, selectAnswer, sliceAnswer, tilesArrived, tilesLate, tilesShown, titles, trackById, tracks, viewport, wakeupsAnswer,
+  applyFilter,
+  awaitsTiles,
+  busiestFirst,
+  callAnswer,
+  eventAnswer,
+  filteredTiles,
+  groupsAnswer,
+  layout,
+  locate,
+  logsShown,
+  phase,
+  plainTiles,
+  rowsInSight,
+  scroll,
+  selectAnswer,
+  sliceAnswer,
+  tilesArrived,
+  tilesLate,
+  tilesShown,
+  titles,
+  trackById,
+  tracks,
+  viewport,
+  wakeupsAnswer,
 } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
@@ -24,7 +47,20 @@ import { change, session, state, timeContext, view } from '../state/store';
 import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
 import { ordered, spanOf, type Range } from '../time/range';
 import type { Track } from '../api/types';
-import { hit, isNothing, locateUnder, nearBoundary, restAt, scaleNow, SNAP_PX, spotOf, timeAt, tip, type Spot, type TipBox } from './hover';
+import {
+  hit,
+  isNothing,
+  locateUnder,
+  nearBoundary,
+  restAt,
+  scaleNow,
+  SNAP_PX,
+  spotOf,
+  timeAt,
+  tip,
+  type Spot,
+  type TipBox,
+} from './hover';
 import { openMenu, type MenuItem } from './menu';
 import { clipped, copyText, formatName } from './parts';
 import { clockOf, groupOf } from './dialogs';
@@ -45,30 +81,73 @@ export function Tracks(): JSX.Element {
     const measure = (): void => {
       const inside = box.querySelector('.cv');
       const width = inside?.clientWidth ?? 0;
-      if (width !== viewport.peek().width || box.clientHeight !== viewport.peek().height) viewport.value = { width, height: box.clientHeight };
+      if (width !== viewport.peek().width || box.clientHeight !== viewport.peek().height)
+        viewport.value = { width, height: box.clientHeight };
     };
     const watch = new ResizeObserver(measure);
     watch.observe(box);
     const cv = box.querySelector('.cv');
     if (cv) watch.observe(cv);
     measure();
-    const stop = effect(() => { if (Math.abs(box.scrollTop - scroll.value) > 0.5) box.scrollTop = scroll.value; });
-    return () => { watch.disconnect(); stop(); };
+    const stop = effect(() => {
+      if (Math.abs(box.scrollTop - scroll.value) > 0.5) box.scrollTop = scroll.value;
+    });
+    return () => {
+      watch.disconnect();
+      stop();
+    };
   }, []);
   const at = scroll.value;
   const known = new Set(rowsInSight.value);
   return (
-    <div class="trkbox"><div class="trk" ref={outer} onScroll={(e) => { scroll.value = e.currentTarget.scrollTop; }}>
-      <div class="inner" style={{ height: `${pinnedHeight + height}px` }}>
-        <div class="labels" role="treegrid" data-testid="tracks" aria-label="Tracks" aria-rowcount={pinned.length + rows.length} aria-multiselectable="true" onKeyDown={onTreeKey}>
-          {rows.length + pinned.length === 0 ? <div role="row"><span role="gridcell" class="sr">No tracks</span></div> : null}
-          {rows.filter((r) => known.has(r)).map((row) => <Label key={row.track.id} row={row} top={pinnedHeight + row.y} index={pinned.length + rows.indexOf(row)} />)}
-          {pinned.map((row, i) => <Label key={`pin ${row.track.id}`} row={row} top={at + row.y} index={i} />)}
-          {dropAt.value !== null ? <div class="drop-line" aria-hidden="true" role="presentation" style={{ top: `${dropAt.value - 1}px` }} /> : null}
+    <div class="trkbox">
+      <div
+        class="trk"
+        ref={outer}
+        onScroll={(e) => {
+          scroll.value = e.currentTarget.scrollTop;
+        }}
+      >
+        <div class="inner" style={{ height: `${pinnedHeight + height}px` }}>
+          <div
+            class="labels"
+            role="treegrid"
+            data-testid="tracks"
+            aria-label="Tracks"
+            aria-rowcount={pinned.length + rows.length}
+            aria-multiselectable="true"
+            onKeyDown={onTreeKey}
+          >
+            {rows.length + pinned.length === 0 ? (
+              <div role="row">
+                <span role="gridcell" class="sr">
+                  No tracks
+                </span>
+              </div>
+            ) : null}
+            {rows
+              .filter((r) => known.has(r))
+              .map((row) => (
+                <Label
+                  key={row.track.id}
+                  row={row}
+                  top={pinnedHeight + row.y}
+                  index={pinned.length + rows.indexOf(row)}
+                />
+              ))}
+            {pinned.map((row, i) => (
+              <Label key={`pin ${row.track.id}`} row={row} top={at + row.y} index={i} />
+            ))}
+            {dropAt.value !== null ? (
+              <div class="drop-line" aria-hidden="true" role="presentation" style={{ top: `${dropAt.value - 1}px` }} />
+            ) : null}
+          </div>
+          <Timeline />
         </div>
-        <Timeline />
       </div>
-    </div><Thumb /><Empty /></div>
+      <Thumb />
+      <Empty />
+    </div>
   );
 }
 
@@ -87,13 +166,28 @@ function Thumb(): JSX.Element | null {
     const target = e.currentTarget;
     const from = { y: e.clientY, scroll: scroll.peek() };
     target.setPointerCapture(e.pointerId);
-    const move = (m: PointerEvent): void => { scroll.value = Math.max(0, Math.min(all - room, from.scroll + ((m.clientY - from.y) / Math.max(1, track - high)) * (all - room))); };
-    const up = (): void => { target.removeEventListener('pointermove', move); target.removeEventListener('pointerup', up); };
+    const move = (m: PointerEvent): void => {
+      scroll.value = Math.max(
+        0,
+        Math.min(all - room, from.scroll + ((m.clientY - from.y) / Math.max(1, track - high)) * (all - room)),
+      );
+    };
+    const up = (): void => {
+      target.removeEventListener('pointermove', move);
+      target.removeEventListener('pointerup', up);
+    };
     target.addEventListener('pointermove', move);
     target.addEventListener('pointerup', up);
     e.preventDefault();
   };
-  return <div class="scr" aria-hidden="true" style={{ top: `${top}px`, height: `${high}px` }} onPointerDown={onPointerDown} />;
+  return (
+    <div
+      class="scr"
+      aria-hidden="true"
+      style={{ top: `${top}px`, height: `${high}px` }}
+      onPointerDown={onPointerDown}
+    />
+  );
 }
 
 /** Keys of the tree that the page's own keys do not have. */
@@ -112,7 +206,9 @@ function onTreeKey(e: KeyboardEvent): void {
 }
 
 function focusRow(): void {
-  queueMicrotask(() => requestAnimationFrame(() => document.querySelector<HTMLElement>('[data-testid="track"][tabindex="0"]')?.focus()));
+  queueMicrotask(() =>
+    requestAnimationFrame(() => document.querySelector<HTMLElement>('[data-testid="track"][tabindex="0"]')?.focus()),
+  );
 }
 
 function Label({ row, top, index }: { row: Row; top: number; index: number }): JSX.Element {
@@ -128,26 +224,98 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
   const { text, bad } = countOf(track);
   const format = group && track.trace !== null ? formatName(session.value?.traces[track.trace]?.format ?? '') : '';
   return (
-    <div class={`lab${group ? ' group' : heading ? ' heading' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`} role="row" data-testid="track" data-track={track.id} data-kind={track.kind}
-      aria-selected={on} aria-level={row.level} aria-rowindex={index + 1} aria-expanded={row.unfolded ?? undefined} tabIndex={first ? 0 : -1}
+    <div
+      class={`lab${group ? ' group' : heading ? ' heading' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`}
+      role="row"
+      data-testid="track"
+      data-track={track.id}
+      data-kind={track.kind}
+      aria-selected={on}
+      aria-level={row.level}
+      aria-rowindex={index + 1}
+      aria-expanded={row.unfolded ?? undefined}
+      tabIndex={first ? 0 : -1}
       style={{ top: `${top}px`, height: `${row.height}px`, zIndex: row.pinned ? 2 : 0, paddingLeft: `${9 + indent}px` }}
-      onFocus={(e) => { if (e.target === e.currentTarget) act.currentTrack.value = track.id; }}
-      onDblClick={() => { if (row.unfolded !== null) act.toggleFold(track.id); }} onPointerDown={(e) => { if (!heading) dragLabel(e, row); }}
-      onContextMenu={(e) => { e.preventDefault(); if (!heading) trackMenu(row, e.clientX, e.clientY); }}>
+      onFocus={(e) => {
+        if (e.target === e.currentTarget) act.currentTrack.value = track.id;
+      }}
+      onDblClick={() => {
+        if (row.unfolded !== null) act.toggleFold(track.id);
+      }}
+      onPointerDown={(e) => {
+        if (!heading) dragLabel(e, row);
+      }}
+      onContextMenu={(e) => {
+        e.preventDefault();
+        if (!heading) trackMenu(row, e.clientX, e.clientY);
+      }}
+    >
       <div class="head" role="rowheader">
-        {row.unfolded !== null && !row.pinned
-          ? <button type="button" class="fold" tabIndex={-1} aria-label={`${row.unfolded ? 'Fold' : 'Unfold'} ${track.name}`} onClick={() => act.toggleFold(track.id)}>{row.unfolded ? '▾' : '▸'}</button> : null}
-        {!group && !heading ? <button type="button" class={`box${on ? ' checked' : ''}`} role="checkbox" aria-checked={on} tabIndex={-1} aria-label={`Select ${track.name}`} onClick={() => act.toggleTrack(track.id)}><i /></button> : null}
-        {pinnedHere ? <span class="pinmark" aria-hidden="true">●</span> : null}
+        {row.unfolded !== null && !row.pinned ? (
+          <button
+            type="button"
+            class="fold"
+            tabIndex={-1}
+            aria-label={`${row.unfolded ? 'Fold' : 'Unfold'} ${track.name}`}
+            onClick={() => act.toggleFold(track.id)}
+          >
+            {row.unfolded ? '▾' : '▸'}
+          </button>
+        ) : null}
+        {!group && !heading ? (
+          <button
+            type="button"
+            class={`box${on ? ' checked' : ''}`}
+            role="checkbox"
+            aria-checked={on}
+            tabIndex={-1}
+            aria-label={`Select ${track.name}`}
+            onClick={() => act.toggleTrack(track.id)}
+          >
+            <i />
+          </button>
+        ) : null}
+        {pinnedHere ? (
+          <span class="pinmark" aria-hidden="true">
+            ●
+          </span>
+        ) : null}
         <Name name={track.name} path={group} />
-        {aligned ? <span class="aligned" title={aligned}>aligned<span class="sr">: {aligned}</span></span> : null}
+        {aligned ? (
+          <span class="aligned" title={aligned}>
+            aligned<span class="sr">: {aligned}</span>
+          </span>
+        ) : null}
         {format ? <span class="fmt">{`\u200b${format.replaceAll(' ', '\u00a0')}`}</span> : null}
         <span class={`n${bad ? ' loss' : ''}`}>{text}</span>
-        {heading ? null : <button type="button" class="more" tabIndex={-1} aria-label={`Menu of ${track.name}`} aria-haspopup="menu"
-          onClick={(e) => { const box = e.currentTarget.getBoundingClientRect(); trackMenu(row, box.left, box.bottom); }}>⋯</button>}
+        {heading ? null : (
+          <button
+            type="button"
+            class="more"
+            tabIndex={-1}
+            aria-label={`Menu of ${track.name}`}
+            aria-haspopup="menu"
+            onClick={(e) => {
+              const box = e.currentTarget.getBoundingClientRect();
+              trackMenu(row, box.left, box.bottom);
+            }}
+          >
+            ⋯
+          </button>
+        )}
       </div>
-      {track.kind === 'counter' && track.max != null ? <div class="axis" aria-hidden="true"><i>{track.max}{track.unit ? ` ${track.unit}` : ''}</i>{track.min !== track.max ? <i>{track.min}</i> : null}</div> : null}
-      <span role="gridcell" class="sr">{heading ? text : words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event')}</span>
+      {track.kind === 'counter' && track.max != null ? (
+        <div class="axis" aria-hidden="true">
+          <i>
+            {track.max}
+            {track.unit ? ` ${track.unit}` : ''}
+          </i>
+          {track.min !== track.max ? <i>{track.min}</i> : null}
+        </div>
+      ) : null}
+      <span role="gridcell" class="sr">
+        {heading ? text : (words.value.get(track.id) ?? numberOf(track.events ?? 0, 'event'))}
+      </span>
     </div>
   );
 }
@@ -163,9 +331,12 @@ const dropAt = signal<number | null>(null);
 /** Moves a track among its siblings with the pointer. */
 function dragLabel(e: PointerEvent, row: Row): void {
   const target = e.currentTarget;
-  if (e.button !== 0 || !(target instanceof HTMLElement) || (e.target instanceof Element && e.target.closest('button'))) return;
+  if (e.button !== 0 || !(target instanceof HTMLElement) || (e.target instanceof Element && e.target.closest('button')))
+    return;
   const { pinned, rows, pinnedHeight } = layout.peek();
-  const siblings = row.pinned ? pinned : rows.filter((r) => r.track.parent === row.track.parent && r.level === row.level);
+  const siblings = row.pinned
+    ? pinned
+    : rows.filter((r) => r.track.parent === row.track.parent && r.level === row.level);
   if (siblings.length < 2) return;
   const box = target.closest('.inner')?.getBoundingClientRect();
   const own = siblings.indexOf(row);
@@ -178,7 +349,18 @@ function dragLabel(e: PointerEvent, row: Row): void {
     const shift = row.pinned ? scroll.peek() : pinnedHeight;
     const y = m.clientY - (box?.top ?? 0) - shift;
     // A sibling reaches to the next one: what is below it goes with it.
-    const ends = siblings.map((r, i) => siblings[i + 1]?.y ?? (row.pinned ? pinnedHeight : Math.max(r.y + r.height, ...rows.filter((o) => o.y >= r.y && o.level > r.level && o.y < (siblings[i + 1]?.y ?? Infinity)).map((o) => o.y + o.height))));
+    const ends = siblings.map(
+      (r, i) =>
+        siblings[i + 1]?.y ??
+        (row.pinned
+          ? pinnedHeight
+          : Math.max(
+              r.y + r.height,
+              ...rows
+                .filter((o) => o.y >= r.y && o.level > r.level && o.y < (siblings[i + 1]?.y ?? Infinity))
+                .map((o) => o.y + o.height),
+            )),
+    );
     const over = siblings.findIndex((r, i) => y < (r.y + (ends[i] ?? 0)) / 2);
     const before = over < 0 ? siblings.length : over;
     place = before > own ? before - 1 : before;
@@ -207,9 +389,31 @@ const lastPart = (name: string): string => name.slice(name.replace(/\/+$/, '').l
 /** A name; of one that is a path the last part is enough where it is the only one. */
 function Name({ name, path }: { name: string; path: boolean }): JSX.Element {
   const slash = path ? name.replace(/\/+$/, '').lastIndexOf('/') : -1;
-  if (slash < 0) return <span class="nm" title={name}>{inOrder(name)}</span>;
-  if (plainGroups.value.has(lastPart(name))) return <><span class="sr">{name.slice(0, slash + 1)}</span><span class="nm" title={name}>{inOrder(name.slice(slash + 1))}</span></>;
-  return <><span class="dir" title={name}>{inOrder(name.slice(0, slash + 1))}</span><span class="nm" title={name}>{inOrder(name.slice(slash + 1))}</span></>;
+  if (slash < 0)
+    return (
+      <span class="nm" title={name}>
+        {inOrder(name)}
+      </span>
+    );
+  if (plainGroups.value.has(lastPart(name)))
+    return (
+      <>
+        <span class="sr">{name.slice(0, slash + 1)}</span>
+        <span class="nm" title={name}>
+          {inOrder(name.slice(slash + 1))}
+        </span>
+      </>
+    );
+  return (
+    <>
+      <span class="dir" title={name}>
+        {inOrder(name.slice(0, slash + 1))}
+      </span>
+      <span class="nm" title={name}>
+        {inOrder(name.slice(slash + 1))}
+      </span>
+    </>
+  );
 }
 
 /** What the streams of each trace lost together. */
@@ -231,21 +435,30 @@ function shareOfView(busy: bigint): string {
 
 /** What stands at the end of a label. */
 function countOf(track: Track): { text: string; bad: boolean } {
-  const losses = track.kind === 'group' ? track.losses ?? lossesOf.value.get(track.trace ?? -1) : null;
+  const losses = track.kind === 'group' ? (track.losses ?? lossesOf.value.get(track.trace ?? -1)) : null;
   if (losses) {
     const { events, packets } = typeof losses === 'number' ? { events: losses, packets: 0 } : losses;
-    const lost = [events ? `${grouped(events)} lost` : '', packets ? `${numberOf(packets, 'packet')} lost` : ''].filter((t) => t !== '');
+    const lost = [events ? `${grouped(events)} lost` : '', packets ? `${numberOf(packets, 'packet')} lost` : ''].filter(
+      (t) => t !== '',
+    );
     if (lost.length) return { text: lost.join(', '), bad: true };
   }
-  if (track.kind === 'counter') return { text: (track.done ?? 1) < 1 ? `${Math.floor(100 * (track.done ?? 0))} %` : '', bad: false };
-  const reading = track.kind === 'group' ? groupsAnswer.value.value?.find((g) => g.of === track.id && g.done < 1) : undefined;
+  if (track.kind === 'counter')
+    return { text: (track.done ?? 1) < 1 ? `${Math.floor(100 * (track.done ?? 0))} %` : '', bad: false };
+  const reading =
+    track.kind === 'group' ? groupsAnswer.value.value?.find((g) => g.of === track.id && g.done < 1) : undefined;
   if (reading) return { text: `by ${groupWords(reading.group)} ${Math.floor(100 * reading.done)} %`, bad: false };
   const more = session.value?.index.state === 'complete' ? '' : '>\u202f';
   if (track.kind === 'heading') return { text: numberOf(track.threads ?? 0, 'thread'), bad: false };
-  if (track.kind === 'state') return { text: track.busy === undefined ? '' : shareOfView(BigInt(track.busy)), bad: false };
-  if (track.kind === 'calls') return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
+  if (track.kind === 'state')
+    return { text: track.busy === undefined ? '' : shareOfView(BigInt(track.busy)), bad: false };
+  if (track.kind === 'calls')
+    return { text: track.calls == null ? '' : `${more}${numberOf(track.calls, 'call')}`, bad: false };
   if (track.events == null) return { text: '', bad: false };
-  return { text: `${more}${track.kind === 'group' ? numberOf(track.events, 'event') : grouped(track.events)}`, bad: false };
+  return {
+    text: `${more}${track.kind === 'group' ? numberOf(track.events, 'event') : grouped(track.events)}`,
+    bad: false,
+  };
 }
 
 export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuItem | null)[] = []): void {
@@ -253,16 +466,43 @@ export function trackMenu(row: Row, x: number, y: number, above: readonly (MenuI
   const { id } = track;
   const pinned = state.peek().pins.includes(id);
   const items: (MenuItem | null)[] = [...above];
-  if (track.kind !== 'group') items.push({ label: state.peek().chosen.includes(id) ? 'Do not select' : 'Select', key: 'x', run: () => act.toggleTrack(id) });
+  if (track.kind !== 'group')
+    items.push({
+      label: state.peek().chosen.includes(id) ? 'Do not select' : 'Select',
+      key: 'x',
+      run: () => act.toggleTrack(id),
+    });
   items.push({ label: pinned ? 'Unpin' : 'Pin', key: 'p', run: () => act.togglePin(id) });
-  if (row.unfolded !== null) items.push({ label: row.unfolded ? 'Fold' : 'Unfold', key: 'Enter', run: () => act.toggleFold(id) });
-  items.push(null, { label: 'Pull up', run: () => act.pullUp(id) }, { label: 'Bury', run: () => act.bury(id) }, { label: 'Hide', run: () => act.hide(id) });
+  if (row.unfolded !== null)
+    items.push({ label: row.unfolded ? 'Fold' : 'Unfold', key: 'Enter', run: () => act.toggleFold(id) });
+  items.push(
+    null,
+    { label: 'Pull up', run: () => act.pullUp(id) },
+    { label: 'Bury', run: () => act.bury(id) },
+    { label: 'Hide', run: () => act.hide(id) },
+  );
   const name = eventAnswer.peek().value?.name;
-  if (name !== undefined && state.peek().event !== null) items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
+  if (name !== undefined && state.peek().event !== null)
+    items.push({ label: `Chase ${name.slice(0, 40)}`, key: 'c', run: act.chaseChosen });
   const trace = track.kind === 'group' ? track.trace : null;
-  if (trace !== null && session.peek()?.features.includes('clock')) items.push({ label: 'Move its clock', run: () => { clockOf.value = trace; dialog.value = 'clock'; } });
-  const group = session.peek()?.features.includes('groups') ? tracks.peek().find((t) => t.kind === 'group' && t.trace === track.trace && track.trace !== null) : undefined;
-  if (session.peek()?.states?.threads.length) items.push({ label: `${busiestFirst.peek() ? '✓ ' : ''}Busiest threads first`, run: () => { busiestFirst.value = !busiestFirst.peek(); } });
+  if (trace !== null && session.peek()?.features.includes('clock'))
+    items.push({
+      label: 'Move its clock',
+      run: () => {
+        clockOf.value = trace;
+        dialog.value = 'clock';
+      },
+    });
+  const group = session.peek()?.features.includes('groups')
+    ? tracks.peek().find((t) => t.kind === 'group' && t.trace === track.trace && track.trace !== null)
+    : undefined;
+  if (session.peek()?.states?.threads.length)
+    items.push({
+      label: `${busiestFirst.peek() ? '✓ ' : ''}Busiest threads first`,
+      run: () => {
+        busiestFirst.value = !busiestFirst.peek();
+      },
+    });
   if (group) items.push({ label: 'Group by', run: () => openMenu(x, y, `Group ${group.name} by`, groupItems(group)) });
   if (state.peek().plots.includes(id)) items.push({ label: 'Remove', run: () => act.unplot(id) });
   if (state.peek().hidden.length) items.push({ label: 'Show hidden tracks', run: act.showHidden });
@@ -275,19 +515,43 @@ export function openTrackMenu(): void {
   const id = act.currentTrack.peek();
   const row = pinned.find((r) => r.track.id === id) ?? rows.find((r) => r.track.id === id);
   const box = document.querySelector('.trk')?.getBoundingClientRect();
-  if (row && box) trackMenu(row, box.left + 40, box.top + Math.max(0, row.pinned ? row.y : pinnedHeight + row.y - scroll.peek()) + 20);
+  if (row && box)
+    trackMenu(
+      row,
+      box.left + 40,
+      box.top + Math.max(0, row.pinned ? row.y : pinnedHeight + row.y - scroll.peek()) + 20,
+    );
 }
 
 /** Paths by which the tracks of a trace may be grouped: those that are known, and the fields of the chosen event. */
 function groupItems(group: Track): (MenuItem | null)[] {
-  const now = state.peek().groups.map(readGroupKey).find((g) => g?.group === group.id)?.path ?? null;
-  const item = (label: string, path: string | null): MenuItem => ({ label: `${path === now ? '✓ ' : ''}${label}`, run: () => act.groupBy(group.id, path) });
+  const now =
+    state
+      .peek()
+      .groups.map(readGroupKey)
+      .find((g) => g?.group === group.id)?.path ?? null;
+  const item = (label: string, path: string | null): MenuItem => ({
+    label: `${path === now ? '✓ ' : ''}${label}`,
+    run: () => act.groupBy(group.id, path),
+  });
   const event = eventAnswer.peek().value;
-  const fields = event && state.peek().event !== null && trackById.peek().get(event.track)?.trace === group.trace ? event.fields.slice(0, MOST_FIELDS) : [];
+  const fields =
+    event && state.peek().event !== null && trackById.peek().get(event.track)?.trace === group.trace
+      ? event.fields.slice(0, MOST_FIELDS)
+      : [];
   return [
-    item('Streams', null), ...GROUPINGS.map(([path, label]) => item(label, path)), ...(fields.length ? [null] : []),
-    ...fields.map((f) => item(f.path, filterPath(f.path))), null,
-    { label: 'Another field', run: () => { groupOf.value = group.id; dialog.value = 'group'; } },
+    item('Streams', null),
+    ...GROUPINGS.map(([path, label]) => item(label, path)),
+    ...(fields.length ? [null] : []),
+    ...fields.map((f) => item(f.path, filterPath(f.path))),
+    null,
+    {
+      label: 'Another field',
+      run: () => {
+        groupOf.value = group.id;
+        dialog.value = 'group';
+      },
+    },
   ];
 }
 
@@ -317,28 +581,77 @@ function Timeline(): JSX.Element {
       const { words: said, drawn, logs } = drawTimeline(painter, g, timelineInput(width, height, devicePixelRatio));
       if (!moving() && !sameWords(said, words.peek())) words.value = said;
       if (!moving() && logs !== logsShown.peek()) logsShown.value = logs;
-      if (drawn && !painted.current) { painted.current = true; performance.mark('tracemill:first-paint'); }
+      if (drawn && !painted.current) {
+        painted.current = true;
+        performance.mark('tracemill:first-paint');
+      }
       if (phase.peek() === 'loading' && tracks.peek().length > 0) phase.value = 'ready';
       if (phase.peek() === 'loading' && session.peek()?.events === 0) phase.value = 'ready';
     });
     const end = effect(() => {
-      void [shown.value, state.value, layout.value, scroll.value, viewport.value, theme.value, tilesArrived.value, tilesShown.value, dragged.value, eventAnswer.value, callAnswer.value, sliceAnswer.value, titles.value, wakeupsAnswer.value, phase.value, session.value, tilesLate.value];
+      void [
+        shown.value,
+        state.value,
+        layout.value,
+        scroll.value,
+        viewport.value,
+        theme.value,
+        tilesArrived.value,
+        tilesShown.value,
+        dragged.value,
+        eventAnswer.value,
+        callAnswer.value,
+        sliceAnswer.value,
+        titles.value,
+        wakeupsAnswer.value,
+        phase.value,
+        session.value,
+        tilesLate.value,
+      ];
       requestDraw();
     });
     const wheel = (e: WheelEvent): void => onWheel(e, target);
     target.addEventListener('wheel', wheel, { passive: false });
-    return () => { stop(); end(); target.removeEventListener('wheel', wheel); };
+    return () => {
+      stop();
+      end();
+      target.removeEventListener('wheel', wheel);
+    };
   }, []);
   const v = view.value;
   const { height } = viewport.value;
   return (
-    <div class="cv" ref={box} data-testid="timeline" role="application" tabIndex={0} aria-label="Timeline" aria-describedby="timeline-keys" data-begin={String(v.begin)} data-end={String(v.end)}
-      aria-activedescendant={act.markOf() ? 'chosen' : undefined} style={{ height: `${Math.max(0, height)}px` }}
-      onBlur={() => { act.byKey.value = false; }} onPointerDown={onPointerDown} onPointerMove={onPointerMove} onPointerLeave={onPointerLeave} onDblClick={(e) => void onDoubleClick(e)} onContextMenu={onContextMenu}>
-      <span id="timeline-keys" class="sr">W and S zoom, A and D move, arrows move the cursor and go between tracks, I and O select, question mark shows all keys</span>
+    <div
+      class="cv"
+      ref={box}
+      data-testid="timeline"
+      role="application"
+      tabIndex={0}
+      aria-label="Timeline"
+      aria-describedby="timeline-keys"
+      data-begin={String(v.begin)}
+      data-end={String(v.end)}
+      aria-activedescendant={act.markOf() ? 'chosen' : undefined}
+      style={{ height: `${Math.max(0, height)}px` }}
+      onBlur={() => {
+        act.byKey.value = false;
+      }}
+      onPointerDown={onPointerDown}
+      onPointerMove={onPointerMove}
+      onPointerLeave={onPointerLeave}
+      onDblClick={(e) => void onDoubleClick(e)}
+      onContextMenu={onContextMenu}
+    >
+      <span id="timeline-keys" class="sr">
+        W and S zoom, A and D move, arrows move the cursor and go between tracks, I and O select, question mark shows
+        all keys
+      </span>
       <div data-testid="canvas" aria-hidden="true" class="layers" style={{ height: `${Math.max(0, height)}px` }}>
-        <canvas ref={below} /><canvas ref={above} />
-        {act.pointerX.value !== null ? <div class="pointer" style={{ transform: `translateX(${Math.round(act.pointerX.value)}px)` }} /> : null}
+        <canvas ref={below} />
+        <canvas ref={above} />
+        {act.pointerX.value !== null ? (
+          <div class="pointer" style={{ transform: `translateX(${Math.round(act.pointerX.value)}px)` }} />
+        ) : null}
       </div>
       <Chosen />
       <Tip />
@@ -346,15 +659,27 @@ function Timeline(): JSX.Element {
   );
 }
 
-const sameWords = (a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean => a.size === b.size && [...a].every(([k, v]) => b.get(k) === v);
+const sameWords = (a: ReadonlyMap<string, string>, b: ReadonlyMap<string, string>): boolean =>
+  a.size === b.size && [...a].every(([k, v]) => b.get(k) === v);
 
 /** The chosen thing, for those who do not see the frame around it. */
 function Chosen(): JSX.Element | null {
   const mark = act.markOf();
   if (!mark) return null;
-  const name = state.value.call ? callAnswer.value.value?.name : state.value.slice ? act.sliceOf()?.name : eventAnswer.value.value?.title;
+  const name = state.value.call
+    ? callAnswer.value.value?.name
+    : state.value.slice
+      ? act.sliceOf()?.name
+      : eventAnswer.value.value?.title;
   const what = mark.end !== null ? `, ${duration(mark.end - mark.begin)}` : '';
-  return <div id="chosen" role="img" class="sr" aria-label={`${name ?? ''}${what}, at ${point(mark.begin, timeContext.value)}`} />;
+  return (
+    <div
+      id="chosen"
+      role="img"
+      class="sr"
+      aria-label={`${name ?? ''}${what}, at ${point(mark.begin, timeContext.value)}`}
+    />
+  );
 }
 
 /** What the pointer would show, where a key went. */
@@ -368,10 +693,18 @@ function tipOfKey(): TipBox | null {
   const { call, slice } = state.value;
   const name = call ? callAnswer.value.value?.name : slice ? act.sliceOf()?.name : eventAnswer.value.value?.title;
   const { cursor } = state.value;
-  const lines = [clipped(name ?? '', 300), mark.end === null ? point(mark.begin, timeContext.value) : duration(mark.end - mark.begin)];
+  const lines = [
+    clipped(name ?? '', 300),
+    mark.end === null ? point(mark.begin, timeContext.value) : duration(mark.end - mark.begin),
+  ];
   if (cursor !== null && cursor !== mark.begin) lines.push(`${signed(mark.begin - cursor)} from the cursor`);
   const lane = mark.depth === null ? row.height : (mark.depth - row.firstLane + 1) * LANE_PX;
-  return { x: Math.max(0, Math.min(viewport.value.width, scaleOf(view.value, viewport.value.width).x(mark.begin))), y: top + lane - 8, lines, isExact: true };
+  return {
+    x: Math.max(0, Math.min(viewport.value.width, scaleOf(view.value, viewport.value.width).x(mark.begin))),
+    y: top + lane - 8,
+    lines,
+    isExact: true,
+  };
 }
 
 function Tip(): JSX.Element | null {
@@ -381,7 +714,14 @@ function Tip(): JSX.Element | null {
   const left = open.x > width - 260;
   const up = open.y > height - 70;
   return (
-    <div class="tip" role="tooltip" data-exact={open.isExact} style={{ transform: `translate(${Math.round(open.x + (left ? -12 : 12))}px, ${Math.round(open.y + (up ? -10 : 14))}px) translate(${left ? '-100%' : '0'}, ${up ? '-100%' : '0'})` }}>
+    <div
+      class="tip"
+      role="tooltip"
+      data-exact={open.isExact}
+      style={{
+        transform: `translate(${Math.round(open.x + (left ? -12 : 12))}px, ${Math.round(open.y + (up ? -10 : 14))}px) translate(${left ? '-100%' : '0'}, ${up ? '-100%' : '0'})`,
+      }}
+    >
       {open.lines.map((l, i) => (i === 0 ? <b>{l.slice(0, 300)}</b> : <div>{l}</div>))}
     </div>
   );
@@ -415,7 +755,8 @@ function onPointerDown(e: PointerEvent): void {
   let last = from;
   let alt = e.altKey;
   const { row } = from;
-  const clock = alt && !pan && row?.track.kind === 'group' && session.peek()?.features.includes('clock') ? row.track.trace : null;
+  const clock =
+    alt && !pan && row?.track.kind === 'group' && session.peek()?.features.includes('clock') ? row.track.trace : null;
   const move = (m: PointerEvent): void => {
     last = spotOf(m, target);
     alt = m.altKey;
@@ -427,20 +768,32 @@ function onPointerDown(e: PointerEvent): void {
       scroll.value = Math.max(0, scroll.peek() - m.movementY);
       return;
     }
-    if (clock !== null) { tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))], isExact: true }; return; }
+    if (clock !== null) {
+      tip.value = { x: last.x, y: last.y, lines: ['Move its clock', signed(clockMove(from.x, last.x))], isExact: true };
+      return;
+    }
     const [begin, end] = alt ? [null, null] : [nearBoundary(from), nearBoundary(last)];
     const range = ordered(begin?.at ?? timeAt(from.x), end?.at ?? timeAt(last.x));
     dragged.value = { range, tracks: tracksBetween(from.y, last.y) };
-    tip.value = { x: last.x, y: last.y, lines: [duration(range.end - range.begin), ...(end ? [`to ${inOrder(end.name.slice(0, 80))}`] : [])], isExact: true };
+    tip.value = {
+      x: last.x,
+      y: last.y,
+      lines: [duration(range.end - range.begin), ...(end ? [`to ${inOrder(end.name.slice(0, 80))}`] : [])],
+      isExact: true,
+    };
   };
   const up = (): void => {
     target.removeEventListener('pointermove', move);
     target.removeEventListener('pointerup', up);
     target.removeEventListener('pointercancel', up);
     if (far && pan) return;
-    if (!far) { if (!pan) void choose(from); return; }
+    if (!far) {
+      if (!pan) void choose(from);
+      return;
+    }
     tip.value = null;
-    if (clock !== null) void endClockDrag(clock, clockMove(from.x, last.x)); else void endDrag(from, last, alt);
+    if (clock !== null) void endClockDrag(clock, clockMove(from.x, last.x));
+    else void endDrag(from, last, alt);
   };
   target.addEventListener('pointermove', move);
   target.addEventListener('pointerup', up);
@@ -452,7 +805,11 @@ const clockMove = (from: number, to: number): bigint => timeAt(to) - timeAt(from
 /** Moves the clock of a trace by as much as its group was dragged. */
 async function endClockDrag(trace: number, by: bigint): Promise<void> {
   const before = BigInt(session.peek()?.traces[trace]?.moved_ns ?? 0);
-  try { act.notice.value = await act.moveClock(trace, before + by); } catch (e) { act.notice.value = reportFailure(e)?.body.message ?? ''; }
+  try {
+    act.notice.value = await act.moveClock(trace, before + by);
+  } catch (e) {
+    act.notice.value = reportFailure(e)?.body.message ?? '';
+  }
 }
 
 /** The tracks that a drag goes over; all of them when it is over nothing. */
@@ -460,9 +817,15 @@ function tracksBetween(a: number, b: number): string[] {
   const ids: string[] = [];
   const [top, bottom] = [Math.min(a, b), Math.max(a, b)];
   const { pinnedHeight, rows, pinned } = layout.peek();
-  const add = (row: Row, y: number): void => { if (row.track.kind !== 'group' && row.track.kind !== 'heading' && y <= bottom && y + row.height > top) ids.push(row.track.id); };
+  const add = (row: Row, y: number): void => {
+    if (row.track.kind !== 'group' && row.track.kind !== 'heading' && y <= bottom && y + row.height > top)
+      ids.push(row.track.id);
+  };
   for (const row of pinned) add(row, row.y);
-  for (const row of rows) { const y = pinnedHeight + row.y - scroll.peek(); if (y + row.height > pinnedHeight) add(row, y); }
+  for (const row of rows) {
+    const y = pinnedHeight + row.y - scroll.peek();
+    if (y + row.height > pinnedHeight) add(row, y);
+  }
   return ids;
 }
 
@@ -486,7 +849,10 @@ async function snapped(spot: Spot): Promise<bigint> {
   for (const text of [found?.begin, found?.end, found?.ns]) {
     if (text == null) continue;
     const d = Math.abs(scale.x(BigInt(text)) - scale.x(at));
-    if (d < distance) { best = BigInt(text); distance = d; }
+    if (d < distance) {
+      best = BigInt(text);
+      distance = d;
+    }
   }
   return best;
 }
@@ -496,19 +862,28 @@ async function choose(spot: Spot): Promise<void> {
   const at = timeAt(spot.x);
   const { row } = spot;
   if (row) act.currentTrack.value = row.track.id;
-  if (!row || row.track.kind === 'counter' || !showsTiles(row)) { change({ cursor: at }); return; }
+  if (!row || row.track.kind === 'counter' || !showsTiles(row)) {
+    change({ cursor: at });
+    return;
+  }
   const found = await whileBusy(locateUnder(spot));
-  if (found && !isNothing(found)) act.takeLocated(found.track ?? row.track.id, found, false); else change({ cursor: at });
+  if (found && !isNothing(found)) act.takeLocated(found.track ?? row.track.id, found, false);
+  else change({ cursor: at });
 }
 
 async function onDoubleClick(e: MouseEvent): Promise<void> {
   if (!(e.currentTarget instanceof HTMLElement)) return;
   const spot = spotOf(e, e.currentTarget);
-  const found = spot.row && showsTiles(spot.row) && spot.row.track.kind !== 'counter' ? await whileBusy(locateUnder(spot)) : null;
-  if (found?.begin != null && found.end !== null && found.begin !== found.end) change({ view: widened({ begin: BigInt(found.begin), end: BigInt(found.end) }) }, 'jump');
+  const found =
+    spot.row && showsTiles(spot.row) && spot.row.track.kind !== 'counter' ? await whileBusy(locateUnder(spot)) : null;
+  if (found?.begin != null && found.end !== null && found.begin !== found.end)
+    change({ view: widened({ begin: BigInt(found.begin), end: BigInt(found.end) }) }, 'jump');
 }
 
-const widened = ({ begin, end }: Range): Range => { const margin = (end - begin) / 8n || 1n; return { begin: begin - margin, end: end + margin }; };
+const widened = ({ begin, end }: Range): Range => {
+  const margin = (end - begin) / 8n || 1n;
+  return { begin: begin - margin, end: end + margin };
+};
 
 function onContextMenu(e: MouseEvent): void {
   if (!(e.currentTarget instanceof HTMLElement)) return;
@@ -521,14 +896,16 @@ function onContextMenu(e: MouseEvent): void {
   if (found && found.gap === null && found.range === null) {
     if (found.end !== null) {
       const slice = { begin: found.begin, end: found.end };
-      above.push({ label: 'Fit', run: () => change({ view: widened(slice) }, 'jump') }, { label: 'Select its time', run: () => act.select(slice) });
-    } else if (row.track.kind === 'events') above.push({ label: 'Filter by name', run: () => void applyFilter(isNamed(found.name)) });
+      above.push(
+        { label: 'Fit', run: () => change({ view: widened(slice) }, 'jump') },
+        { label: 'Select its time', run: () => act.select(slice) },
+      );
+    } else if (row.track.kind === 'events')
+      above.push({ label: 'Filter by name', run: () => void applyFilter(isNamed(found.name)) });
     above.push({ label: 'Copy the name', run: () => void copyText(found.name) }, null);
   }
   trackMenu(row, e.clientX, e.clientY, above);
 }
-
-
 
 function onWheel(e: WheelEvent, target: HTMLElement): void {
   const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? 400 : 1;
@@ -545,7 +922,10 @@ function onWheel(e: WheelEvent, target: HTMLElement): void {
     // Lanes that are out of sight come first, then the tracks go on.
     const { row } = spotOf(e, target);
     const lanes = Math.trunc((wheelRest + dy) / LANE_PX);
-    if (row && act.scrollLanes(row.track.id, lanes || Math.sign(dy), lanes === 0)) { e.preventDefault(); wheelRest = lanes === 0 ? wheelRest + dy : 0; }
+    if (row && act.scrollLanes(row.track.id, lanes || Math.sign(dy), lanes === 0)) {
+      e.preventDefault();
+      wheelRest = lanes === 0 ? wheelRest + dy : 0;
+    }
   }
 }
 
@@ -559,9 +939,10 @@ export function viewWords(): string {
   const { selection, chosen } = state.value;
   if (selection) {
     const events = selectAnswer.value.value?.events;
-    parts.push(`selection of ${duration(spanOf(selection))}${events === undefined ? '' : `, ${numberOf(events, 'event')}`}`);
+    parts.push(
+      `selection of ${duration(spanOf(selection))}${events === undefined ? '' : `, ${numberOf(events, 'event')}`}`,
+    );
   }
   if (chosen.length) parts.push(`${chosen.length} ${chosen.length === 1 ? 'track' : 'tracks'} selected`);
   return parts.join('; ');
 }
-

@@ -1,11 +1,48 @@
 // What a user can do, apart from how: keys, menus and the mouse come here.
 import { computed, effect, signal } from '@preact/signals';
-import { centred, centredInside, contains, fitted, max, min, moved, ordered, shareOf, spanOf, timeAt, zoomedBy, zoomedIn, zoomedOut, type Range } from '../time/range';
+import {
+  centred,
+  centredInside,
+  contains,
+  fitted,
+  max,
+  min,
+  moved,
+  ordered,
+  shareOf,
+  spanOf,
+  timeAt,
+  zoomedBy,
+  zoomedIn,
+  zoomedOut,
+  type Range,
+} from '../time/range';
 import { TIME_FORMATS } from '../time/format';
 import type { Row as TrackRow } from '../draw/layout';
 import { scaleOf } from '../draw/scale';
 import type { Mark } from '../draw/timeline';
-import { ask, callAnswer, eventAnswer, given, groupsAnswer, hasCalls, lanesFrom, layout, locate, notice, phase, post, refresh, rowsInSight, scroll, search, sliceAnswer, trackById, tracks, viewport } from './load';
+import {
+  ask,
+  callAnswer,
+  eventAnswer,
+  given,
+  groupsAnswer,
+  hasCalls,
+  lanesFrom,
+  layout,
+  locate,
+  notice,
+  phase,
+  post,
+  refresh,
+  rowsInSight,
+  scroll,
+  search,
+  sliceAnswer,
+  trackById,
+  tracks,
+  viewport,
+} from './load';
 import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
 import { reportFailure } from './answers';
 import { firstOfTracks } from './chase';
@@ -61,11 +98,21 @@ export function markOf(): Mark | null {
   if (call !== null) {
     const { key, value } = callAnswer.value;
     if (!value || key !== `${call.track}:${call.call}`) return null;
-    return { track: call.track, begin: BigInt(value.begin), end: value.end === null ? null : BigInt(value.end), depth: value.depth };
+    return {
+      track: call.track,
+      begin: BigInt(value.begin),
+      end: value.end === null ? null : BigInt(value.end),
+      depth: value.depth,
+    };
   }
   const slice = sliceOf();
   if (slice && state.value.slice && slice.begin !== null) {
-    return { track: state.value.slice.track, begin: BigInt(slice.begin), end: slice.end === null ? null : BigInt(slice.end), depth: state.value.slice.depth };
+    return {
+      track: state.value.slice.track,
+      begin: BigInt(slice.begin),
+      end: slice.end === null ? null : BigInt(slice.end),
+      depth: state.value.slice.depth,
+    };
   }
   if (event === null) return null;
   const { value } = eventAnswer.value;
@@ -78,14 +125,22 @@ function rowOf(event: EventDetails): string {
   const trace = given.value.find((t) => t.id === event.track)?.trace ?? null;
   const group = trace === null ? undefined : groupsAnswer.value.value?.find((g) => g.trace === trace && g.done >= 1);
   if (!group || state.value.groups.length === 0) return event.track;
-  const value = group.group === 'name' ? event.name : group.group === 'cpu' ? String(event.cpu ?? '') : valueOf(event.json ?? '', group.group);
+  const value =
+    group.group === 'name'
+      ? event.name
+      : group.group === 'cpu'
+        ? String(event.cpu ?? '')
+        : valueOf(event.json ?? '', group.group);
   return group.tracks.find((t) => t.value === value)?.id ?? group.of;
 }
 
 export const zoomIn = (): void => show(zoomedIn(view.peek(), centre()));
 export const zoomOut = (): void => show(zoomedOut(view.peek(), centre(), whole.peek()));
-export const zoomAround = (factor: number, around: bigint): void => show(zoomedBy(view.peek(), factor, around, whole.peek()));
-export const showAll = (): void => { change({ view: null }, 'jump'); };
+export const zoomAround = (factor: number, around: bigint): void =>
+  show(zoomedBy(view.peek(), factor, around, whole.peek()));
+export const showAll = (): void => {
+  change({ view: null }, 'jump');
+};
 
 /** Moves the view by a part of its length. */
 export function pan(numerator: bigint, denominator: bigint): void {
@@ -97,10 +152,16 @@ export const panBy = (ns: bigint): void => show(moved(view.peek(), ns, whole.pee
 /** Fits the selection, else the chosen slice, else goes to the chosen event. */
 export function fit(): void {
   const { selection } = state.peek();
-  if (selection) { show(fitted(selection, view.peek()), 'jump'); return; }
+  if (selection) {
+    show(fitted(selection, view.peek()), 'jump');
+    return;
+  }
   const mark = markOf();
   if (!mark) return;
-  show(mark.end === null ? centred(view.peek(), mark.begin) : fitted({ begin: mark.begin, end: mark.end }, view.peek()), 'jump');
+  show(
+    mark.end === null ? centred(view.peek(), mark.begin) : fitted({ begin: mark.begin, end: mark.end }, view.peek()),
+    'jump',
+  );
 }
 
 /** Brings a time into view without changing the zoom, when it is not there. */
@@ -111,7 +172,8 @@ export function reveal(at: bigint, how: 'move' | 'jump' = 'move'): void {
 /** Goes to a time, and marks it. */
 export function goTo(at: bigint): void {
   const v = view.peek();
-  const next = contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centredInside(v, at, whole.peek());
+  const next =
+    contains(whole.peek(), at) && spanOf(v) >= spanOf(whole.peek()) ? zoomAt(at) : centredInside(v, at, whole.peek());
   change({ view: next, cursor: at }, 'jump');
 }
 
@@ -129,7 +191,7 @@ const cursorOrMiddle = (): bigint => state.peek().cursor ?? centre();
 
 export function moveCursor(steps: bigint): void {
   const v = view.peek();
-  const at = cursorOrMiddle() + (max(spanOf(v) / CURSOR_STEPS, 1n) * steps);
+  const at = cursorOrMiddle() + max(spanOf(v) / CURSOR_STEPS, 1n) * steps;
   setCursor(max(whole.peek().begin, min(whole.peek().end, at)));
 }
 
@@ -164,14 +226,19 @@ export function selectFrom(): void {
 export function selectTo(): void {
   const { selection } = state.peek();
   const at = cursorOrMiddle();
-  select(selection && selection.begin <= at ? { begin: selection.begin, end: at } : ordered(min(view.peek().begin, at), at));
+  select(
+    selection && selection.begin <= at ? { begin: selection.begin, end: at } : ordered(min(view.peek().begin, at), at),
+  );
 }
 
 /** The chosen call, or from the event before to the chosen one. */
 export async function selectChosen(): Promise<void> {
   const mark = markOf();
   if (!mark) return;
-  if (mark.depth !== null) { select({ begin: mark.begin, end: mark.end ?? whole.peek().end }); return; }
+  if (mark.depth !== null) {
+    select({ begin: mark.begin, end: mark.end ?? whole.peek().end });
+    return;
+  }
   const before = await locate(mark.track, mark.begin, 'previous');
   const at = before?.begin ?? before?.ns;
   if (at != null) select(ordered(BigInt(at), mark.begin));
@@ -197,7 +264,11 @@ export function togglePin(id: string): void {
 
 const siblings = (id: string): string[] => {
   const parent = trackById.peek().get(id)?.parent ?? null;
-  return layout.peek().rows.map((r) => r.track).filter((t) => t.parent === parent).map((t) => t.id);
+  return layout
+    .peek()
+    .rows.map((r) => r.track)
+    .filter((t) => t.parent === parent)
+    .map((t) => t.id);
 };
 
 /** Moves a track among its siblings, or a pinned one among those. */
@@ -217,7 +288,11 @@ export function placeTrack(id: string, place: number): void {
   list.splice(at, 1);
   list.splice(to, 0, id);
   if (pinned) change({ pins: list });
-  else change({ first: [...first.filter((t) => !list.includes(t)), ...list], last: last.filter((t) => !list.includes(t)) });
+  else
+    change({
+      first: [...first.filter((t) => !list.includes(t)), ...list],
+      last: last.filter((t) => !list.includes(t)),
+    });
   said.value = `${trackById.peek().get(id)?.name ?? id} is at place ${to + 1} of ${list.length}`;
 }
 
@@ -258,7 +333,10 @@ export function plotField(path: string): void {
   // Its row comes when the source has said what it is.
   const stop = effect(() => {
     if (!layout.value.rows.some((r) => r.track.id === id) && state.value.plots.includes(id)) return;
-    queueMicrotask(() => { stop(); scrollTo(id); });
+    queueMicrotask(() => {
+      stop();
+      scrollTo(id);
+    });
   });
 }
 
@@ -268,7 +346,14 @@ export function groupBy(group: string, path: string | null): void {
   const trace = trackById.peek().get(group)?.trace;
   // Tracks that are not there any more cannot be taken back by who sees none of them.
   const chosen = state.peek().chosen.filter((id) => trackById.peek().get(id)?.trace !== trace);
-  change({ chosen, groups: path === null ? others : [...others, groupKey(group, path)], folds: state.peek().folds.filter((f) => f !== group) }, 'jump');
+  change(
+    {
+      chosen,
+      groups: path === null ? others : [...others, groupKey(group, path)],
+      folds: state.peek().folds.filter((f) => f !== group),
+    },
+    'jump',
+  );
   currentTrack.value = group;
 }
 
@@ -329,7 +414,10 @@ effect(() => {
 function showLinkedTracks(): void {
   if (!linkedTracks || viewport.peek().height === 0) return;
   const { ids, scrolled } = linkedTracks;
-  if (state.peek().chosen !== ids || Math.abs(scroll.peek() - scrolled) > 1) { linkedTracks = null; return; }
+  if (state.peek().chosen !== ids || Math.abs(scroll.peek() - scrolled) > 1) {
+    linkedTracks = null;
+    return;
+  }
   const isChosen = (row: TrackRow): boolean => ids.includes(row.track.id);
   const first = layout.peek().rows.find(isChosen);
   if (!first || rowsInSight.peek().some(isChosen)) return;
@@ -338,7 +426,11 @@ function showLinkedTracks(): void {
 }
 
 /** The track that keys are about: that of the chosen thing, else the current row. */
-const trackForKeys = (): string | null => currentTrack.peek() ?? markOf()?.track ?? layout.peek().rows.find((r) => r.track.kind !== 'group' && r.track.kind !== 'heading')?.track.id ?? null;
+const trackForKeys = (): string | null =>
+  currentTrack.peek() ??
+  markOf()?.track ??
+  layout.peek().rows.find((r) => r.track.kind !== 'group' && r.track.kind !== 'heading')?.track.id ??
+  null;
 
 // Choosing.
 
@@ -347,12 +439,29 @@ export function chooseEvent(event: number, how: 'move' | 'jump' = 'move'): void 
 }
 
 /** Chooses what was located; the view goes there unless it is under the pointer. */
-export function takeLocated(track: string, found: { event?: number | null; call?: number | null; track?: string; depth?: number | null; begin: string | null; ns?: string | null }, goes = true): void {
+export function takeLocated(
+  track: string,
+  found: {
+    event?: number | null;
+    call?: number | null;
+    track?: string;
+    depth?: number | null;
+    begin: string | null;
+    ns?: string | null;
+  },
+  goes = true,
+): void {
   const at = found.begin ?? found.ns ?? null;
   const cursor = at === null ? {} : { cursor: BigInt(at) };
-  if (found.call != null) change({ ...NOTHING_CHOSEN, call: { track: found.track ?? track, call: found.call }, ...cursor });
+  if (found.call != null)
+    change({ ...NOTHING_CHOSEN, call: { track: found.track ?? track, call: found.call }, ...cursor });
   else if (found.event != null) change({ ...NOTHING_CHOSEN, event: found.event, ...cursor });
-  else if (found.depth != null && at !== null) change({ ...NOTHING_CHOSEN, slice: { track: found.track ?? track, at: BigInt(at), depth: found.depth }, ...cursor });
+  else if (found.depth != null && at !== null)
+    change({
+      ...NOTHING_CHOSEN,
+      slice: { track: found.track ?? track, at: BigInt(at), depth: found.depth },
+      ...cursor,
+    });
   else change(cursor);
   if (goes && at !== null) reveal(BigInt(at));
 }
@@ -384,15 +493,25 @@ export async function toCallee(): Promise<void> {
   if (!call || !value) return;
   byKey.value = true;
   const found = await locate(call.track, BigInt(value.begin), 'next');
-  if (found?.call != null && (value.end === null || BigInt(found.begin ?? 0) <= BigInt(value.end))) change({ call: { track: call.track, call: found.call } });
+  if (found?.call != null && (value.end === null || BigInt(found.begin ?? 0) <= BigInt(value.end)))
+    change({ call: { track: call.track, call: found.call } });
 }
 
 /** Ends the selection, then the choice. */
 export function escape(): boolean {
   const { selection, chosen, event, call, slice, cursor } = state.peek();
-  if (selection || chosen.length) { change({ selection: null, chosen: [] }); return true; }
-  if (event !== null || call !== null || slice !== null) { change(NOTHING_CHOSEN); return true; }
-  if (cursor !== null) { change({ cursor: null }); return true; }
+  if (selection || chosen.length) {
+    change({ selection: null, chosen: [] });
+    return true;
+  }
+  if (event !== null || call !== null || slice !== null) {
+    change(NOTHING_CHOSEN);
+    return true;
+  }
+  if (cursor !== null) {
+    change({ cursor: null });
+    return true;
+  }
   return false;
 }
 
@@ -424,12 +543,19 @@ export async function goToNext(condition: string): Promise<void> {
   const filter = both(state.peek().filter, condition);
   const { event, cursor } = state.peek();
   try {
-    const row = await whileBusy((async () => {
-      const after = await ask<Rows>('events', { at: String(cursor ?? view.peek().begin), limit: 2, filter });
-      return after.rows.find((r) => r.event !== event) ?? (await ask<Rows>('events', { from: 0, limit: 1, filter })).rows[0];
-    })());
+    const row = await whileBusy(
+      (async () => {
+        const after = await ask<Rows>('events', { at: String(cursor ?? view.peek().begin), limit: 2, filter });
+        return (
+          after.rows.find((r) => r.event !== event) ??
+          (await ask<Rows>('events', { from: 0, limit: 1, filter })).rows[0]
+        );
+      })(),
+    );
     if (row) showRow(row);
-  } catch (e) { notice.value = reportFailure(e)?.body.message ?? ''; }
+  } catch (e) {
+    notice.value = reportFailure(e)?.body.message ?? '';
+  }
 }
 
 /** Chooses the event of a row, and brings it into view. */
@@ -447,7 +573,14 @@ export function addBookmark(label?: string): void {
   const { selection, bookmarks, cursor } = state.peek();
   const ns = cursor ?? selection?.begin ?? chosenTime() ?? view.peek().begin + spanOf(view.peek()) / 2n;
   const name = label ?? `Mark ${bookmarks.length + 1}`;
-  change({ bookmarks: [...bookmarks.filter((b) => b.ns !== ns), { ns, label: name }].sort((a, b) => (a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0)) }, 'jump');
+  change(
+    {
+      bookmarks: [...bookmarks.filter((b) => b.ns !== ns), { ns, label: name }].sort((a, b) =>
+        a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0,
+      ),
+    },
+    'jump',
+  );
 }
 
 export function removeBookmark(ns: bigint): void {
@@ -466,7 +599,10 @@ export function nextBookmark(): void {
 }
 
 export function goToBookmark(ns: bigint): void {
-  change({ cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centredInside(view.peek(), ns, whole.peek()) }) }, 'jump');
+  change(
+    { cursor: ns, ...(contains(view.peek(), ns) ? {} : { view: centredInside(view.peek(), ns, whole.peek()) }) },
+    'jump',
+  );
 }
 
 // The rest.
@@ -479,7 +615,10 @@ export function nextFormat(): void {
   change({ format: list[(now + 1) % list.length] ?? null });
 }
 
-export const tabsShown = (): readonly Tab[] => TABS.filter((t) => (t === 'flame' || t === 'calls' ? hasCalls.value : t !== 'sql' || (session.value?.features.includes('sql') ?? false)));
+export const tabsShown = (): readonly Tab[] =>
+  TABS.filter((t) =>
+    t === 'flame' || t === 'calls' ? hasCalls.value : t !== 'sql' || (session.value?.features.includes('sql') ?? false),
+  );
 
 export function nextTab(): void {
   const list = tabsShown();
@@ -490,22 +629,34 @@ export function nextTab(): void {
 /** Orders the tracks of a trace by their first event that a condition is true of and that is not before the cursor. */
 export async function chase(trace: number | null, condition: string, what: string): Promise<void> {
   const from = state.peek().cursor ?? whole.peek().begin;
-  const ids = tracks.peek().filter((t) => t.kind === 'events' && t.trace === trace).map((t) => t.id);
+  const ids = tracks
+    .peek()
+    .filter((t) => t.kind === 'events' && t.trace === trace)
+    .map((t) => t.id);
   try {
     const at = await firstOfTracks(ids, both(state.peek().filter, condition), from);
     const ranked = ids.filter((id) => at.has(id)).sort((a, b) => ((at.get(a) ?? 0n) < (at.get(b) ?? 0n) ? -1 : 1));
     const { first, last } = state.peek();
-    change({ first: [...ranked, ...first.filter((t) => !ranked.includes(t))], last: last.filter((t) => !ranked.includes(t)) });
-    said.value = ranked.length ? `${ranked.length} tracks are in the order of their first ${what}` : `No track has ${what} behind the cursor`;
+    change({
+      first: [...ranked, ...first.filter((t) => !ranked.includes(t))],
+      last: last.filter((t) => !ranked.includes(t)),
+    });
+    said.value = ranked.length
+      ? `${ranked.length} tracks are in the order of their first ${what}`
+      : `No track has ${what} behind the cursor`;
     if (ranked.length === 0) notice.value = said.value;
-  } catch (e) { notice.value = reportFailure(e)?.body.message ?? ''; }
+  } catch (e) {
+    notice.value = reportFailure(e)?.body.message ?? '';
+  }
 }
 
 export const shareInView = (t: bigint): number => shareOf(view.value, t);
 export const timeInView = (share: number): bigint => timeAt(view.peek(), share);
 
 export const cursorToEdge = (edge: 'begin' | 'end'): void => change({ cursor: view.peek()[edge] });
-export function cursorToEnd(edge: 'begin' | 'end'): void { setCursor(whole.peek()[edge]); }
+export function cursorToEnd(edge: 'begin' | 'end'): void {
+  setCursor(whole.peek()[edge]);
+}
 
 /** Chases the name of the chosen event. */
 export function chaseChosen(): void {

@@ -2,7 +2,10 @@
 import type { Track } from '../api/types';
 
 /** For how long a thread ran, by track. */
-export interface Activity { readonly id: string; readonly busy: string }
+export interface Activity {
+  readonly id: string;
+  readonly busy: string;
+}
 
 const isThread = (track: Track): boolean => track.kind === 'state' && !/^s\d+\.cpu/.test(track.id);
 
@@ -18,14 +21,21 @@ export function withActive(tracks: readonly Track[], activity: readonly Activity
   const threads = new Map<string, Track[]>();
   for (const track of tracks) {
     const group = isThread(track) ? groupOf(track, byId) : null;
-    if (group !== null) { const own = threads.get(group); if (own) own.push(track); else threads.set(group, [track]); }
+    if (group !== null) {
+      const own = threads.get(group);
+      if (own) own.push(track);
+      else threads.set(group, [track]);
+    }
   }
   const out: Track[] = [];
   const placed = new Set<string>();
   for (const track of tracks) {
     const group = isThread(track) ? groupOf(track, byId) : null;
     const own = group === null ? undefined : threads.get(group);
-    if (group === null || own === undefined) { out.push(track); continue; }
+    if (group === null || own === undefined) {
+      out.push(track);
+      continue;
+    }
     if (placed.has(group)) continue;
     placed.add(group);
     out.push(...arranged(group, own, rank, byId));
@@ -33,15 +43,30 @@ export function withActive(tracks: readonly Track[], activity: readonly Activity
   return out;
 }
 
-function arranged(group: string, own: readonly Track[], rank: ReadonlyMap<string, { i: number; busy: string }>, byId: ReadonlyMap<string, Track>): Track[] {
+function arranged(
+  group: string,
+  own: readonly Track[],
+  rank: ReadonlyMap<string, { i: number; busy: string }>,
+  byId: ReadonlyMap<string, Track>,
+): Track[] {
   const busy = own.filter((t) => rank.has(t.id)).sort((a, b) => (rank.get(a.id)?.i ?? 0) - (rank.get(b.id)?.i ?? 0));
   if (busy.length === 0) return [...own];
   const rest = own.filter((t) => !rank.has(t.id));
-  const heading = (id: string, name: string, n: number): Track => ({ id, parent: group, kind: 'heading', base: false, name, trace: busy[0]?.trace ?? null, events: null, threads: n });
+  const heading = (id: string, name: string, n: number): Track => ({
+    id,
+    parent: group,
+    kind: 'heading',
+    base: false,
+    name,
+    trace: busy[0]?.trace ?? null,
+    events: null,
+    threads: n,
+  });
   // Whoever stood below one that has gone up stands below the next one above.
   const above = (track: Track): string => {
     let parent = track.parent === null ? undefined : byId.get(track.parent);
-    for (let steps = 0; parent && isThread(parent) && rank.has(parent.id) && steps < own.length; steps++) parent = parent.parent === null ? undefined : byId.get(parent.parent);
+    for (let steps = 0; parent && isThread(parent) && rank.has(parent.id) && steps < own.length; steps++)
+      parent = parent.parent === null ? undefined : byId.get(parent.parent);
     return parent && isThread(parent) ? parent.id : othersId(group);
   };
   return [

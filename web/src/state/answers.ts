@@ -23,10 +23,15 @@ const NONE: Answer<never> = { key: null, value: null, error: null, pending: fals
 
 /** What happens when a question finds nobody who answers, or who knows the token. */
 let lost: (why: 'gone' | 'token') => void = () => {};
-export const onLost = (then: typeof lost): void => { lost = then; };
+export const onLost = (then: typeof lost): void => {
+  lost = then;
+};
 
 export function reportFailure(e: unknown): ApiError | null {
-  if (e instanceof Unreachable) { lost('gone'); return null; }
+  if (e instanceof Unreachable) {
+    lost('gone');
+    return null;
+  }
   if (!(e instanceof ApiError)) throw e;
   if (e.status === 401) lost('token');
   return e;
@@ -35,7 +40,12 @@ export function reportFailure(e: unknown): ApiError | null {
 /** The answer to a question that is a function of signals. The last value stays until the next one is there. */
 export function answer<T>(question: () => Question<T> | null): ReadonlySignal<Answer<T>> {
   const result = signal<Answer<T>>(NONE);
-  let running: { key: string; abort: AbortController; timer: ReturnType<typeof setTimeout> | null; end: () => void } | null = null;
+  let running: {
+    key: string;
+    abort: AbortController;
+    timer: ReturnType<typeof setTimeout> | null;
+    end: () => void;
+  } | null = null;
   const stop = (): void => {
     running?.abort.abort();
     if (running?.timer != null) clearTimeout(running.timer);
@@ -52,12 +62,19 @@ export function answer<T>(question: () => Question<T> | null): ReadonlySignal<An
     if (running?.key === next.key) return;
     stop();
     if (result.peek().key === next.key) return;
-    const mine = { key: next.key, abort: new AbortController(), timer: null as ReturnType<typeof setTimeout> | null, end: hold() };
+    const mine = {
+      key: next.key,
+      abort: new AbortController(),
+      timer: null as ReturnType<typeof setTimeout> | null,
+      end: hold(),
+    };
     running = mine;
     result.value = { ...result.peek(), pending: true };
     const ask = async (): Promise<void> => {
       let value: T;
-      try { value = await next.ask(mine.abort.signal); } catch (e) {
+      try {
+        value = await next.ask(mine.abort.signal);
+      } catch (e) {
         if (running !== mine || mine.abort.signal.aborted) return;
         running = null;
         const error = reportFailure(e);

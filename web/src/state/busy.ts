@@ -21,5 +21,9 @@ export function hold(): () => void {
 /** Keeps the page busy until a promise is settled. */
 export async function whileBusy<T>(work: Promise<T>): Promise<T> {
   const end = hold();
-  try { return await work; } finally { end(); }
+  try {
+    return await work;
+  } finally {
+    end();
+  }
 }

@@ -5,8 +5,18 @@ export function wordsOf(line: string): string[] {
   const words: string[] = [];
   let word: string | null = null;
   for (const [part] of line.matchAll(/'[^']*'|"(?:\\.|[^"\\])*"|\\[\s\S]|\s+|[^\s'"\\]+/g)) {
-    if (/^\s/.test(part)) { if (word !== null) words.push(word); word = null; continue; }
-    const bare = part.startsWith("'") ? part.slice(1, -1) : part.startsWith('"') ? part.slice(1, -1).replace(/\\([$`"\\])/g, '$1') : part.startsWith('\\') ? part.slice(1) : part;
+    if (/^\s/.test(part)) {
+      if (word !== null) words.push(word);
+      word = null;
+      continue;
+    }
+    const bare = part.startsWith("'")
+      ? part.slice(1, -1)
+      : part.startsWith('"')
+        ? part.slice(1, -1).replace(/\\([$`"\\])/g, '$1')
+        : part.startsWith('\\')
+          ? part.slice(1)
+          : part;
     word = (word ?? '') + bare;
   }
   if (word !== null) words.push(word);
@@ -14,11 +24,24 @@ export function wordsOf(line: string): string[] {
 }
 
 /** A word as a shell has to be given it. */
-export const shellWord = (text: string): string => (/^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
+export const shellWord = (text: string): string =>
+  /^[\w./:=@%+,-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 
 /** Options that mean nothing to `print`, and whether a value follows. */
-const OF_VIEW = new Map([['--no-open', false], ['--port', true], ['--listen', true], ['--allow-host', true], ['--no-cache', false], ['--cache-dir', true], ['--idle-exit', true], ['--progress', true]]);
-const NAMED = new Map([['-b', '--begin'], ['-e', '--end']]);
+const OF_VIEW = new Map([
+  ['--no-open', false],
+  ['--port', true],
+  ['--listen', true],
+  ['--allow-host', true],
+  ['--no-cache', false],
+  ['--cache-dir', true],
+  ['--idle-exit', true],
+  ['--progress', true],
+]);
+const NAMED = new Map([
+  ['-b', '--begin'],
+  ['-e', '--end'],
+]);
 
 export interface Chosen {
   readonly begin: bigint | null;
@@ -38,20 +61,31 @@ export function printing(line: string, traces: readonly string[], chosen: Chosen
   const filters = chosen.filter ? [chosen.filter] : [];
   let rest: string[] = [];
   if (at < 0) rest = [...traces];
-  else for (let i = at + 1; i < given.length; i++) {
-    const word = given[i] ?? '';
-    const [, name = word, , value] = /^(--[\w-]+)(=([\s\S]*))?$/.exec(word) ?? [];
-    const known = NAMED.get(name) ?? name;
-    const next = (): string => value ?? given[++i] ?? '';
-    const takes = OF_VIEW.get(known);
-    if (takes !== undefined) { if (takes) next(); } else if (known === '--begin') { const text = next(); if (chosen.begin === null) options.push(known, text); }
-    else if (known === '--end') { const text = next(); if (chosen.end === null) options.push(known, text); }
-    else if (known === '--filter') filters.unshift(next());
-    else if (known === '--stream') { const text = next(); if (chosen.streams.length === 0) options.push(known, text); } else rest.push(word);
-  }
+  else
+    for (let i = at + 1; i < given.length; i++) {
+      const word = given[i] ?? '';
+      const [, name = word, , value] = /^(--[\w-]+)(=([\s\S]*))?$/.exec(word) ?? [];
+      const known = NAMED.get(name) ?? name;
+      const next = (): string => value ?? given[++i] ?? '';
+      const takes = OF_VIEW.get(known);
+      if (takes !== undefined) {
+        if (takes) next();
+      } else if (known === '--begin') {
+        const text = next();
+        if (chosen.begin === null) options.push(known, text);
+      } else if (known === '--end') {
+        const text = next();
+        if (chosen.end === null) options.push(known, text);
+      } else if (known === '--filter') filters.unshift(next());
+      else if (known === '--stream') {
+        const text = next();
+        if (chosen.streams.length === 0) options.push(known, text);
+      } else rest.push(word);
+    }
   if (chosen.begin !== null) options.push('--begin', `${chosen.begin}ns`);
   if (chosen.end !== null) options.push('--end', `${chosen.end}ns`);
-  if (filters.length) options.push('--filter', filters.length === 1 ? filters[0] ?? '' : filters.map((f) => `(${f})`).join(' and '));
+  if (filters.length)
+    options.push('--filter', filters.length === 1 ? (filters[0] ?? '') : filters.map((f) => `(${f})`).join(' and '));
   // Names of streams are globs.
   for (const name of chosen.streams) options.push('--stream', name.replace(/[*?[\]\\]/g, '\\$&'));
   for (const [trace, ns] of chosen.moved) options.push('--clock-offset-ns', `${trace}=${ns}`);

@@ -3,7 +3,11 @@ import type { Field } from '../api/types';
 
 /** A text as a filter compares with it: no sign stands for others. */
 export const quoted = (text: string): string =>
-  `"${text.replace(/[*?\\"]/g, '\\$&').replaceAll('\n', '\\n').replaceAll('\r', '\\r').replaceAll('\t', '\\t')}"`;
+  `"${text
+    .replace(/[*?\\"]/g, '\\$&')
+    .replaceAll('\n', '\\n')
+    .replaceAll('\r', '\\r')
+    .replaceAll('\t', '\\t')}"`;
 
 /** A name where a glob or a number of an event is taken as well. */
 export const exactly = (name: string): string => name.replace(/[*?\\]|^\d/g, '\\$&');
@@ -12,13 +16,14 @@ export const exactly = (name: string): string => name.replace(/[*?\\]|^\d/g, '\\
 export const isNamed = (name: string): string => `name == ${quoted(name)}`;
 
 /** A path as the language of filters takes it: names that are no plain words in backquotes. */
-export const filterPath = (path: string): string => path.replace(/[^.[\]]+/g, (word) => (/^[A-Za-z_]\w*$|^\d+$/.test(word) ? word : `\`${word}\``));
+export const filterPath = (path: string): string =>
+  path.replace(/[^.[\]]+/g, (word) => (/^[A-Za-z_]\w*$|^\d+$/.test(word) ? word : `\`${word}\``));
 
 /** What is true of events that have the value of a field. */
 export function condition({ path, text, kind }: Pick<Field, 'path' | 'text' | 'kind'>): string {
   const labelled = /\((-?\d+)\)$/.exec(text);
   const bare = /^-?\d+(\.\d+)?([eE][+-]?\d+)?$/.test(text) || text === 'true' || text === 'false';
-  const value = kind === 'string' ? quoted(text) : labelled?.[1] ?? (bare ? text : quoted(text));
+  const value = kind === 'string' ? quoted(text) : (labelled?.[1] ?? (bare ? text : quoted(text)));
   return `${filterPath(path)} == ${value}`;
 }
 

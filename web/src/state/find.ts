@@ -7,12 +7,26 @@ import { whileBusy } from './busy';
 import { ask, found, layout, tracks } from './load';
 import { session, state, view } from './store';
 
-export interface Finding { readonly kind: 'track' | 'state'; readonly id: string; readonly label: string; readonly note: string; run(): void }
+export interface Finding {
+  readonly kind: 'track' | 'state';
+  readonly id: string;
+  readonly label: string;
+  readonly note: string;
+  run(): void;
+}
 
 const MOST_TRACKS = 8;
-const KINDS: Readonly<Record<Track['kind'], string>> = { group: 'trace', heading: '', events: 'stream', calls: 'calls', state: 'thread', counter: 'counter' };
+const KINDS: Readonly<Record<Track['kind'], string>> = {
+  group: 'trace',
+  heading: '',
+  events: 'stream',
+  calls: 'calls',
+  state: 'thread',
+  counter: 'counter',
+};
 
-const kindOf = (track: Track): string => (track.kind === 'state' && /^s\d+\.cpu/.test(track.id) ? 'CPU' : KINDS[track.kind]);
+const kindOf = (track: Track): string =>
+  track.kind === 'state' && /^s\d+\.cpu/.test(track.id) ? 'CPU' : KINDS[track.kind];
 
 /** Shows a track, whatever it stands below, and lets keys work on it. */
 export function goToTrack(id: string): void {
@@ -24,7 +38,11 @@ export function goToTrack(id: string): void {
   }
   currentTrack.value = id;
   scrollTo(id);
-  requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-testid="track"][data-track="${CSS.escape(id)}"]`)?.focus()));
+  requestAnimationFrame(() =>
+    requestAnimationFrame(() =>
+      document.querySelector<HTMLElement>(`[data-testid="track"][data-track="${CSS.escape(id)}"]`)?.focus(),
+    ),
+  );
 }
 
 /** Goes to the next piece of time after the cursor, or the one before, whose state has the text in its name; beyond the last one is the first one. */
@@ -50,11 +68,26 @@ export const findings = computed<readonly Finding[]>(() => {
   const text = state.value.query.trim().toLowerCase();
   if (text === '') return [];
   const states = session.value?.states;
-  const names = [...new Set([...(states?.threads ?? []), ...(states?.cpus ?? [])])].filter((name) => name !== 'idle' && name.includes(text));
-  const found: Finding[] = names.map((name) => ({ kind: 'state', id: name, label: name, note: 'state', run: () => void goToState(name, 'next') }));
+  const names = [...new Set([...(states?.threads ?? []), ...(states?.cpus ?? [])])].filter(
+    (name) => name !== 'idle' && name.includes(text),
+  );
+  const found: Finding[] = names.map((name) => ({
+    kind: 'state',
+    id: name,
+    label: name,
+    note: 'state',
+    run: () => void goToState(name, 'next'),
+  }));
   const starts = (track: Track): number => (track.name.toLowerCase().startsWith(text) ? 0 : 1);
-  const own = tracks.value.filter((t) => t.kind !== 'heading' && t.name.toLowerCase().includes(text)).sort((a, b) => starts(a) - starts(b));
-  return [...own.slice(0, MOST_TRACKS).map((t): Finding => ({ kind: 'track', id: t.id, label: t.name, note: kindOf(t), run: () => goToTrack(t.id) })), ...found];
+  const own = tracks.value
+    .filter((t) => t.kind !== 'heading' && t.name.toLowerCase().includes(text))
+    .sort((a, b) => starts(a) - starts(b));
+  return [
+    ...own
+      .slice(0, MOST_TRACKS)
+      .map((t): Finding => ({ kind: 'track', id: t.id, label: t.name, note: kindOf(t), run: () => goToTrack(t.id) })),
+    ...found,
+  ];
 });
 
 /** Goes to the next event whose name holds what is searched; where there is none, to the next such state, or the next such track. */
@@ -63,8 +96,13 @@ export async function searchAll(direction: 'next' | 'previous'): Promise<void> {
   await searchFor(direction);
   if (query === '' || found.peek()?.query !== query || found.peek()?.count !== 0) return;
   const list = findings.peek();
-  if (list.some((f) => f.kind === 'state')) { await goToState(query.trim(), direction); return; }
+  if (list.some((f) => f.kind === 'state')) {
+    await goToState(query.trim(), direction);
+    return;
+  }
   const own = list.filter((f) => f.kind === 'track');
   const at = own.findIndex((f) => f.id === currentTrack.peek());
-  own[(at + (direction === 'next' ? 1 : -1) + own.length + (at < 0 && direction === 'previous' ? 1 : 0)) % own.length]?.run();
+  own[
+    (at + (direction === 'next' ? 1 : -1) + own.length + (at < 0 && direction === 'previous' ? 1 : 0)) % own.length
+  ]?.run();
 }

@@ -6,7 +6,9 @@ import { INITIAL, TABS, type Bookmark, type State, type Tab } from './state';
 /** The fragment of a state, without `#`. What is as it begins is left out. */
 export function writeFragment(state: State): string {
   const parts: string[] = [];
-  const put = (key: string, value: string): void => { if (value) parts.push(`${key}=${value}`); };
+  const put = (key: string, value: string): void => {
+    if (value) parts.push(`${key}=${value}`);
+  };
   put('t', writeRange(state.view));
   put('sel', writeRange(state.selection));
   put('tr', writeList(state.chosen));
@@ -41,12 +43,24 @@ export function readFragment(fragment: string): State {
     const key = equals < 0 ? part : part.slice(0, equals);
     const value = equals < 0 ? '' : part.slice(equals + 1);
     switch (key) {
-      case 't': state.view = readRange(value); break;
-      case 'sel': state.selection = readRange(value); break;
-      case 'tr': state.chosen = readList(value); break;
-      case 'f': state.filter = decode(value); break;
-      case 'q': state.query = decode(value); break;
-      case 'ev': state.event = readCount(value); break;
+      case 't':
+        state.view = readRange(value);
+        break;
+      case 'sel':
+        state.selection = readRange(value);
+        break;
+      case 'tr':
+        state.chosen = readList(value);
+        break;
+      case 'f':
+        state.filter = decode(value);
+        break;
+      case 'q':
+        state.query = decode(value);
+        break;
+      case 'ev':
+        state.event = readCount(value);
+        break;
       case 'call': {
         const colon = value.lastIndexOf(':');
         const call = readCount(value.slice(colon + 1));
@@ -59,20 +73,50 @@ export function readFragment(fragment: string): State {
         state.slice = ns !== null && lane !== null ? { track: decode(track), at: ns, depth: lane } : null;
         break;
       }
-      case 'tab': state.tab = TABS.includes(value as Tab) ? (value as Tab) : INITIAL.tab; break;
-      case 'pin': state.pins = readList(value); break;
-      case 'fold': state.folds = readList(value); break;
-      case 'cols': state.columns = readList(value); break;
-      case 'fmt': state.format = TIME_FORMATS.includes(value as TimeFormat) ? (value as TimeFormat) : null; break;
-      case 'cur': state.cursor = readNs(value); break;
-      case 'bm': state.bookmarks = value.split(',').map(readBookmark).filter((b) => b !== null); break;
-      case 'hide': state.hidden = readList(value); break;
-      case 'up': state.first = readList(value); break;
-      case 'down': state.last = readList(value); break;
-      case 'by': state.groups = readList(value); break;
-      case 'sql': state.sql = decode(value); break;
-      case 'plot': state.plots = readList(value); break;
-      default: unknown.push(part);
+      case 'tab':
+        state.tab = TABS.includes(value as Tab) ? (value as Tab) : INITIAL.tab;
+        break;
+      case 'pin':
+        state.pins = readList(value);
+        break;
+      case 'fold':
+        state.folds = readList(value);
+        break;
+      case 'cols':
+        state.columns = readList(value);
+        break;
+      case 'fmt':
+        state.format = TIME_FORMATS.includes(value as TimeFormat) ? (value as TimeFormat) : null;
+        break;
+      case 'cur':
+        state.cursor = readNs(value);
+        break;
+      case 'bm':
+        state.bookmarks = value
+          .split(',')
+          .map(readBookmark)
+          .filter((b) => b !== null);
+        break;
+      case 'hide':
+        state.hidden = readList(value);
+        break;
+      case 'up':
+        state.first = readList(value);
+        break;
+      case 'down':
+        state.last = readList(value);
+        break;
+      case 'by':
+        state.groups = readList(value);
+        break;
+      case 'sql':
+        state.sql = decode(value);
+        break;
+      case 'plot':
+        state.plots = readList(value);
+        break;
+      default:
+        unknown.push(part);
     }
   }
   state.unknown = unknown;
@@ -81,19 +125,33 @@ export function readFragment(fragment: string): State {
 
 /** A key of the fragment that is for the page alone, as the token is; and the fragment without it. */
 export function takeKey(fragment: string, key: string): { value: string | null; rest: string } {
-  const parts = fragment.replace(/^#/, '').split('&').filter((p) => p !== '');
+  const parts = fragment
+    .replace(/^#/, '')
+    .split('&')
+    .filter((p) => p !== '');
   const own = parts.find((p) => p.startsWith(`${key}=`));
-  return { value: own === undefined ? null : decode(own.slice(key.length + 1)), rest: parts.filter((p) => p !== own).join('&') };
+  return {
+    value: own === undefined ? null : decode(own.slice(key.length + 1)),
+    rest: parts.filter((p) => p !== own).join('&'),
+  };
 }
 
 const encode = (text: string): string => encodeURIComponent(text).replace(/[~]/g, '%7E');
 
 function decode(text: string): string {
-  try { return decodeURIComponent(text); } catch { return text; }
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 const writeList = (list: readonly string[]): string => list.map(encode).join(',');
-const readList = (text: string): string[] => text.split(',').filter((t) => t !== '').map(decode);
+const readList = (text: string): string[] =>
+  text
+    .split(',')
+    .filter((t) => t !== '')
+    .map(decode);
 const writeRange = (range: Range | null): string => (range === null ? '' : `${range.begin}..${range.end}`);
 const readNs = (text: string): bigint | null => (/^-?\d{1,30}$/.test(text) ? BigInt(text) : null);
 const readCount = (text: string): number | null => (/^\d{1,15}$/.test(text) ? Number(text) : null);

@@ -9,7 +9,12 @@ export function readGroupKey(key: string): { group: string; path: string } | nul
 }
 
 /** Paths that semantics knows, with their words. */
-export const GROUPINGS: readonly (readonly [string, string])[] = [['cpu', 'CPU'], ['thread', 'Thread'], ['process', 'Process'], ['name', 'Name']];
+export const GROUPINGS: readonly (readonly [string, string])[] = [
+  ['cpu', 'CPU'],
+  ['thread', 'Thread'],
+  ['process', 'Process'],
+  ['name', 'Name'],
+];
 
 /** A path in words. */
 export const groupWords = (path: string): string => GROUPINGS.find(([own]) => own === path)?.[1] ?? path;

@@ -6,8 +6,15 @@ function skip(text: string, from: number): number {
   let at = from;
   for (; at < text.length; at++) {
     const c = text[at];
-    if (c === '"') { at++; while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1; if (depth === 0) return at + 1; } else if (c === '{' || c === '[') depth++;
-    else if (c === '}' || c === ']') { if (depth === 0) return at; if (--depth === 0) return at + 1; } else if (depth === 0 && c === ',') return at;
+    if (c === '"') {
+      at++;
+      while (at < text.length && text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
+      if (depth === 0) return at + 1;
+    } else if (c === '{' || c === '[') depth++;
+    else if (c === '}' || c === ']') {
+      if (depth === 0) return at;
+      if (--depth === 0) return at + 1;
+    } else if (depth === 0 && c === ',') return at;
   }
   return at;
 }
@@ -22,7 +29,11 @@ function members(text: string): [string, string][] {
     let key = String(index);
     if (open === '{') {
       const end = skip(text, at);
-      try { key = JSON.parse(text.slice(at, end)) as string; } catch { return out; }
+      try {
+        key = JSON.parse(text.slice(at, end)) as string;
+      } catch {
+        return out;
+      }
       at = end;
       while (/[\s:]/.test(text[at] ?? '')) at++;
     }
@@ -39,24 +50,38 @@ const SCOPES = new Set(['payload', 'header', ...CONTEXTS]);
 
 /** The value at a path of a filter, as text; empty where it is not. */
 export function valueOf(line: string, path: string): string {
-  const steps = path.replace(/\[(\d+)\]/g, '.$1').split('.').map((s) => s.replace(/^`(.*)`$/, '$1'));
+  const steps = path
+    .replace(/\[(\d+)\]/g, '.$1')
+    .split('.')
+    .map((s) => s.replace(/^`(.*)`$/, '$1'));
   const root = new Map(members(line));
-  const from = (scope: string, rest: readonly string[]): string | null => rest.reduce<string | null>((at, step) => {
-    if (at === null) return null;
-    const inside = new Map(members(at));
-    return inside.get(step) ?? null;
-  }, root.get(scope) ?? null);
+  const from = (scope: string, rest: readonly string[]): string | null =>
+    rest.reduce<string | null>((at, step) => {
+      if (at === null) return null;
+      const inside = new Map(members(at));
+      return inside.get(step) ?? null;
+    }, root.get(scope) ?? null);
   const [head = '', ...rest] = steps;
   let found: string | null;
   if (head === '$ctx') found = CONTEXTS.map((c) => from(c, rest)).find((v) => v !== null) ?? null;
   else if (SCOPES.has(head)) found = from(head, rest);
-  else found = from('payload', steps) ?? CONTEXTS.map((c) => from(c, steps)).find((v) => v !== null) ?? (rest.length === 0 ? root.get(head) ?? null : null);
+  else
+    found =
+      from('payload', steps) ??
+      CONTEXTS.map((c) => from(c, steps)).find((v) => v !== null) ??
+      (rest.length === 0 ? (root.get(head) ?? null) : null);
   return found === null ? '' : bare(found);
 }
 
 /** A text without its quotes, an enumeration as its labels. */
 function bare(text: string): string {
-  if (text.startsWith('"')) { try { return JSON.parse(text) as string; } catch { return text; } }
+  if (text.startsWith('"')) {
+    try {
+      return JSON.parse(text) as string;
+    } catch {
+      return text;
+    }
+  }
   if (text.startsWith('{')) {
     const inside = new Map(members(text));
     const value = inside.get('value');

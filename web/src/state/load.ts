@@ -2,7 +2,22 @@
 import { batch, computed, effect, signal, type ReadonlySignal } from '@preact/signals';
 import { ApiError, Unreachable, type Source } from '../api/source';
 import type {
-  CallDetails, ErrorBody, EventDetails, FlameNode, IndexProgress, Located, Match, Problems, Progress, Rows, Selection, Session, Tiles, Track, TracksOfGroup, Wakeup,
+  CallDetails,
+  ErrorBody,
+  EventDetails,
+  FlameNode,
+  IndexProgress,
+  Located,
+  Match,
+  Problems,
+  Progress,
+  Rows,
+  Selection,
+  Session,
+  Tiles,
+  Track,
+  TracksOfGroup,
+  Wakeup,
 } from '../api/types';
 import { levelOf, tilesOf, type Range } from '../time/range';
 import { lanesToAsk, layoutOf, rowsBetween, type Order, type Row } from '../draw/layout';
@@ -31,26 +46,36 @@ const stopped = new AbortController();
 const EARLY = new Set(['session', 'tracks', 'tiles', 'problems']);
 
 /** Asks the source that the page was opened with. What needs the index waits here for it: a refusal would be on the console. */
-export async function ask<T>(path: string, query: Record<string, string | number | null | undefined> = {}, abort?: AbortSignal): Promise<T> {
+export async function ask<T>(
+  path: string,
+  query: Record<string, string | number | null | undefined> = {},
+  abort?: AbortSignal,
+): Promise<T> {
   if (!complete.peek() && (query['filter'] || !EARLY.has(path))) await counted(abort);
   return source.get<T>(path, query, abort);
 }
-export const post = <T>(path: string, body: unknown, abort?: AbortSignal): Promise<T> => source.post<T>(path, body, abort);
+export const post = <T>(path: string, body: unknown, abort?: AbortSignal): Promise<T> =>
+  source.post<T>(path, body, abort);
 
 const generation = computed(() => String(session.value?.generation ?? ''));
 const complete = computed(() => session.value?.index.state === 'complete');
 export const indexComplete = complete;
 
 /** When all events are counted; fails when they never will be. */
-export const counted = (abort?: AbortSignal): Promise<void> => new Promise((resolve, reject) => {
-  let stop = (): void => {};
-  const end = (then: () => void): void => { queueMicrotask(() => stop()); then(); };
-  abort?.addEventListener('abort', () => end(() => reject(abort.reason)), { once: true });
-  stop = effect(() => {
-    if (complete.value) end(resolve);
-    else if (phase.value === 'ended' || phase.value === 'token') end(() => reject(new Unreachable('the server has ended')));
+export const counted = (abort?: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    let stop = (): void => {};
+    const end = (then: () => void): void => {
+      queueMicrotask(() => stop());
+      then();
+    };
+    abort?.addEventListener('abort', () => end(() => reject(abort.reason)), { once: true });
+    stop = effect(() => {
+      if (complete.value) end(resolve);
+      else if (phase.value === 'ended' || phase.value === 'token')
+        end(() => reject(new Unreachable('the server has ended')));
+    });
   });
-});
 
 // Tracks and rows of the timeline.
 
@@ -93,10 +118,11 @@ const plotsAnswer = answer<Track[]>(() => {
   const { plots, filter } = state.value;
   if (!session.value || plots.length === 0 || phase.value === 'token') return null;
   // A link may name what these traces do not have.
-  const one = (id: string, abort: AbortSignal): Promise<Track | null> => ask<Track>(`track/${encodeURIComponent(id)}`, { filter }, abort).catch((e: unknown) => {
-    if (e instanceof ApiError && e.status !== 401) return null;
-    throw e;
-  });
+  const one = (id: string, abort: AbortSignal): Promise<Track | null> =>
+    ask<Track>(`track/${encodeURIComponent(id)}`, { filter }, abort).catch((e: unknown) => {
+      if (e instanceof ApiError && e.status !== 401) return null;
+      throw e;
+    });
   return {
     key: `${plots.join(',')}\n${filter}\n${epoch.value}`,
     ask: async (abort) => (await Promise.all(plots.map((id) => one(id, abort)))).filter((t) => t !== null),
@@ -118,11 +144,14 @@ export const groupsAnswer = answer<TracksOfGroup[]>(() => {
         const trace = known.find((t) => t.id === group && t.kind === 'group')?.trace;
         if (trace == null) return null;
         try {
-          return { ...await ask<TracksOfGroup>('tracks', { group: path, trace, filter }, abort), of: group };
+          return { ...(await ask<TracksOfGroup>('tracks', { group: path, trace, filter }, abort)), of: group };
         } catch (e) {
           if (!(e instanceof ApiError) || e.status === 401) throw e;
           // A filter may leave no such event: then nothing is there to be grouped.
-          if (filter === '') { notice.value = e.body.message + (e.body.help ? `; ${e.body.help}` : ''); ungroup(group); }
+          if (filter === '') {
+            notice.value = e.body.message + (e.body.help ? `; ${e.body.help}` : '');
+            ungroup(group);
+          }
           return null;
         }
       };
@@ -133,14 +162,22 @@ export const groupsAnswer = answer<TracksOfGroup[]>(() => {
 });
 /** A message that stays in sight until somebody closes it, or the next one comes. */
 export const notice = signal('');
-export const ungroup = (group: string): void => change({ groups: state.peek().groups.filter((key) => readGroupKey(key)?.group !== group) });
+export const ungroup = (group: string): void =>
+  change({ groups: state.peek().groups.filter((key) => readGroupKey(key)?.group !== group) });
 
 /** Whether the threads of kernel traces are in the order of what they did in view, and not below those that made them. */
 export const busiestFirst = signal(true);
 const ACTIVITY_MS = 250;
 /** For how long each thread ran in view, the busiest first. */
 const activityAnswer = answer<{ tracks: Activity[] }>(() => {
-  if (!busiestFirst.value || !session.value?.states?.threads.length || !complete.value || phase.value === 'ended' || phase.value === 'token') return null;
+  if (
+    !busiestFirst.value ||
+    !session.value?.states?.threads.length ||
+    !complete.value ||
+    phase.value === 'ended' ||
+    phase.value === 'token'
+  )
+    return null;
   const { begin, end } = view.value;
   return {
     key: `${begin} ${end}\n${epoch.value}`,
@@ -154,12 +191,26 @@ const activityAnswer = answer<{ tracks: Activity[] }>(() => {
 });
 
 const NO_ACTIVITY: readonly Activity[] = [];
-export const tracks = computed(() => withActive(withPlots(withGroups(given.value, groups.value.length ? groupsAnswer.value.value ?? [] : []), plotsAnswer.value.value ?? []), activityAnswer.value.value?.tracks ?? NO_ACTIVITY));
+export const tracks = computed(() =>
+  withActive(
+    withPlots(
+      withGroups(given.value, groups.value.length ? (groupsAnswer.value.value ?? []) : []),
+      plotsAnswer.value.value ?? [],
+    ),
+    activityAnswer.value.value?.tracks ?? NO_ACTIVITY,
+  ),
+);
 export const trackById = computed(() => new Map(tracks.value.map((t) => [t.id, t])));
 
 /** Parts of the state that rows follow from: they stay the same values while the view moves. */
-const [folds, pins, hidden, first, last] = (['folds', 'pins', 'hidden', 'first', 'last'] as const).map((key) => computed(() => state.value[key])) as [
-  ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>, ReadonlySignal<readonly string[]>,
+const [folds, pins, hidden, first, last] = (['folds', 'pins', 'hidden', 'first', 'last'] as const).map((key) =>
+  computed(() => state.value[key]),
+) as [
+  ReadonlySignal<readonly string[]>,
+  ReadonlySignal<readonly string[]>,
+  ReadonlySignal<readonly string[]>,
+  ReadonlySignal<readonly string[]>,
+  ReadonlySignal<readonly string[]>,
 ];
 export const order = computed<Order>(() => ({ hidden: hidden.value, first: first.value, last: last.value }));
 /** The first lane that is shown of tracks that have more than there is room for. */
@@ -173,7 +224,10 @@ export const scroll = signal(0);
 
 export const rowsInSight = computed<readonly Row[]>(() => {
   const { rows, pinned, pinnedHeight } = layout.value;
-  return [...pinned, ...rowsBetween(rows, scroll.value, scroll.value + Math.max(0, viewport.value.height - pinnedHeight))];
+  return [
+    ...pinned,
+    ...rowsBetween(rows, scroll.value, scroll.value + Math.max(0, viewport.value.height - pinnedHeight)),
+  ];
 });
 
 // Tiles.
@@ -186,7 +240,11 @@ const tilesStale = signal(0);
 export const tilesShown = computed(() => (state.value.filter ? filteredTiles : plainTiles));
 let filteredBy = '';
 
-interface Flight { readonly abort: AbortController; readonly keys: readonly string[]; readonly keep: boolean }
+interface Flight {
+  readonly abort: AbortController;
+  readonly keys: readonly string[];
+  readonly keep: boolean;
+}
 const flights = new Set<Flight>();
 const flying = new Set<string>();
 const MOST_FLIGHTS = 10;
@@ -214,7 +272,15 @@ effect(() => {
 });
 
 /** Asks for the tiles that are missing, those of several tracks in one question. */
-function wantTiles(store: TileStore, filter: string, ids: readonly string[], level: number, over: Range, keep: boolean, exact = false): void {
+function wantTiles(
+  store: TileStore,
+  filter: string,
+  ids: readonly string[],
+  level: number,
+  over: Range,
+  keep: boolean,
+  exact = false,
+): void {
   const { from, to } = tilesOf(over, level, origin.peek());
   const groups = new Map<string, { first: number; last: number; ids: string[] }>();
   for (const id of ids) {
@@ -230,11 +296,13 @@ function wantTiles(store: TileStore, filter: string, ids: readonly string[], lev
     const lane = laneOf(id);
     const key = trackById.peek().get(id)?.kind === 'counter' ? id : `${first} ${last} ${lane}`;
     const group = groups.get(key);
-    if (group) group.ids.push(id); else groups.set(key, { first, last, ids: [id] });
+    if (group) group.ids.push(id);
+    else groups.set(key, { first, last, ids: [id] });
   }
   for (const { first, last, ids: wanted } of groups.values()) {
     const most = Math.max(1, Math.min(MOST_TRACKS, Math.floor(MOST_TILES / (last - first + 1))));
-    for (let i = 0; i < wanted.length; i += most) void fetchTiles(store, filter, wanted.slice(i, i + most), level, first, last, keep, exact);
+    for (let i = 0; i < wanted.length; i += most)
+      void fetchTiles(store, filter, wanted.slice(i, i + most), level, first, last, keep, exact);
   }
 }
 
@@ -263,19 +331,48 @@ const FIRST_MS = 250;
 /** Set when whoever waits for the first tiles has waited long enough. */
 export const tilesLate = signal(false);
 
-const flightKey = (filter: string, id: string, level: number, index: number, exact: boolean): string => `${filter}\n${id} ${level} ${index} ${exact ? 1 : 0}`;
+const flightKey = (filter: string, id: string, level: number, index: number, exact: boolean): string =>
+  `${filter}\n${id} ${level} ${index} ${exact ? 1 : 0}`;
 
-async function fetchTiles(store: TileStore, filter: string, ids: readonly string[], level: number, from: number, to: number, keep: boolean, exact: boolean): Promise<void> {
+async function fetchTiles(
+  store: TileStore,
+  filter: string,
+  ids: readonly string[],
+  level: number,
+  from: number,
+  to: number,
+  keep: boolean,
+  exact: boolean,
+): Promise<void> {
   const keys: string[] = [];
   for (const id of ids) for (let i = from; i <= to; i++) keys.push(flightKey(filter, id, level, i, exact));
   const flight: Flight = { abort: new AbortController(), keys, keep };
   flights.add(flight);
   keys.forEach((k) => flying.add(k));
   // A fast journey leaves questions behind that nobody looks at the answers of.
-  if (flights.size > MOST_FLIGHTS) for (const old of flights) { if (!old.keep && old !== flight) { old.abort.abort(); break; } }
+  if (flights.size > MOST_FLIGHTS)
+    for (const old of flights) {
+      if (!old.keep && old !== flight) {
+        old.abort.abort();
+        break;
+      }
+    }
   const end = hold();
   try {
-    const answer = await ask<Tiles>('tiles', { tracks: ids.join(','), level, from, to, lane: laneOf(ids[0] ?? ''), g: complete.peek() ? generation.peek() : null, exact: exact ? 1 : null, filter }, flight.abort.signal);
+    const answer = await ask<Tiles>(
+      'tiles',
+      {
+        tracks: ids.join(','),
+        level,
+        from,
+        to,
+        lane: laneOf(ids[0] ?? ''),
+        g: complete.peek() ? generation.peek() : null,
+        exact: exact ? 1 : null,
+        filter,
+      },
+      flight.abort.signal,
+    );
     if (filter !== '' && filter !== state.peek().filter) return;
     batch(() => {
       store.put(answer);
@@ -300,16 +397,27 @@ const refined = new Set<string>();
 const MOST_REFINED = 20_000;
 
 /** The tracks in sight that have estimates in view, although the index is complete. */
-function inexactInView(): { store: TileStore; filter: string; ids: string[]; level: number; from: number; to: number }[] {
+function inexactInView(): {
+  store: TileStore;
+  filter: string;
+  ids: string[];
+  level: number;
+  from: number;
+  to: number;
+}[] {
   const { width } = viewport.peek();
   if (!complete.peek() || width === 0) return [];
   const level = levelOf(view.peek(), width);
   const { from, to } = tilesOf(view.peek(), level, origin.peek());
-  const rows = rowsInSight.peek().filter(showsTiles).map((r) => r.track.id);
+  const rows = rowsInSight
+    .peek()
+    .filter(showsTiles)
+    .map((r) => r.track.id);
   const { filter } = state.peek();
   const of = (store: TileStore, by: string): ReturnType<typeof inexactInView>[number] => {
     const rough = (id: string): boolean => {
-      for (let index = from; index <= to; index++) if (store.isEstimate(id, level, index) && !refined.has(flightKey(by, id, level, index, true))) return true;
+      for (let index = from; index <= to; index++)
+        if (store.isEstimate(id, level, index) && !refined.has(flightKey(by, id, level, index, true))) return true;
       return false;
     };
     return { store, filter: by, ids: rows.filter(rough), level, from, to };
@@ -328,8 +436,10 @@ function refineAtRest(): void {
     restTimer = null;
     if (refined.size > MOST_REFINED) refined.clear();
     for (const { store, filter, ids, level, from, to } of inexactInView()) {
-      for (const id of ids) for (let index = from; index <= to; index++) refined.add(flightKey(filter, id, level, index, true));
-      for (let i = 0; i < ids.length; i += MOST_TRACKS) void fetchTiles(store, filter, ids.slice(i, i + MOST_TRACKS), level, from, to, false, true);
+      for (const id of ids)
+        for (let index = from; index <= to; index++) refined.add(flightKey(filter, id, level, index, true));
+      for (let i = 0; i < ids.length; i += MOST_TRACKS)
+        void fetchTiles(store, filter, ids.slice(i, i + MOST_TRACKS), level, from, to, false, true);
     }
     restEnd?.();
     restEnd = null;
@@ -360,7 +470,14 @@ effect(() => {
   void tilesStale.value;
   const { width } = viewport.value;
   if (width === 0 || !session.value || state.value.view === null || phase.value === 'ended') return;
-  wantTiles(plainTiles, '', rowsInSight.value.filter(showsTiles).map((r) => r.track.id), levelOf(whole.value, width), whole.value, true);
+  wantTiles(
+    plainTiles,
+    '',
+    rowsInSight.value.filter(showsTiles).map((r) => r.track.id),
+    levelOf(whole.value, width),
+    whole.value,
+    true,
+  );
 });
 
 // Wakes of the chosen thread.
@@ -391,7 +508,10 @@ const titlesAnswer = answer<Rows>(() => {
   // Those of other traces would take the room.
   const { traces } = session.value;
   const logs = traces.filter((t) => isLog(t.format));
-  const own = logs.length === traces.length || logs.some((t) => t.name === null) ? '' : `trace in (${logs.map((t) => quoted(t.name ?? '')).join(', ')})`;
+  const own =
+    logs.length === traces.length || logs.some((t) => t.name === null)
+      ? ''
+      : `trace in (${logs.map((t) => quoted(t.name ?? '')).join(', ')})`;
   const filter = both(state.value.filter, own);
   return {
     key: `${begin} ${view.value.end}\n${filter}\n${epoch.value}`,
@@ -409,7 +529,8 @@ export const titles = computed<ReadonlyMap<string, readonly Titled[]>>(() => {
   for (const { ns, title, name, track } of titlesAnswer.value.value?.rows ?? []) {
     if (ns === null || title === name) continue;
     const list = by.get(track);
-    if (list) list.push({ ns: BigInt(ns), title }); else by.set(track, [{ ns: BigInt(ns), title }]);
+    if (list) list.push({ ns: BigInt(ns), title });
+    else by.set(track, [{ ns: BigInt(ns), title }]);
   }
   for (const list of by.values()) list.sort((a, b) => (a.ns < b.ns ? -1 : a.ns > b.ns ? 1 : 0));
   return by;
@@ -425,7 +546,9 @@ effect(() => {
 });
 
 /** How many events the filter leaves; null until it is known. */
-export const shownTotal = computed(() => table.total.value ?? (state.value.filter ? null : session.value?.events ?? null));
+export const shownTotal = computed(
+  () => table.total.value ?? (state.value.filter ? null : (session.value?.events ?? null)),
+);
 
 // What is chosen.
 
@@ -438,7 +561,10 @@ export const eventAnswer = answer<EventDetails>(() => {
 export const callAnswer = answer<CallDetails>(() => {
   const { call } = state.value;
   if (call === null || !session.value) return null;
-  return { key: `${call.track}:${call.call}\n${epoch.value}`, ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort) };
+  return {
+    key: `${call.track}:${call.call}\n${epoch.value}`,
+    ask: (abort) => ask(`call/${encodeURIComponent(call.track)}/${call.call}`, {}, abort),
+  };
 });
 
 export const sliceAnswer = answer<Located>(() => {
@@ -448,8 +574,12 @@ export const sliceAnswer = answer<Located>(() => {
   return {
     key: `${track}:${at}:${depth}\n${epoch.value}`,
     async ask(abort) {
-      const found = await ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction: 'nearest', depth }, abort);
-      return 'at' in found ? found.at ?? { begin: null, end: null } : found;
+      const found = await ask<Located | { at: Located | null }>(
+        'locate',
+        { track, at: String(at), direction: 'nearest', depth },
+        abort,
+      );
+      return 'at' in found ? (found.at ?? { begin: null, end: null }) : found;
     },
   };
 });
@@ -480,17 +610,24 @@ export const chosenRow = computed<number | null>(() => {
 /** What statistics are about, as questions say it. */
 export const rangeQuery = (): { begin: string | null; end: string | null; tracks: string; filter: string } => {
   const { selection, chosen, filter } = state.value;
-  return { begin: selection ? String(selection.begin) : null, end: selection ? String(selection.end) : null, tracks: chosen.join(','), filter };
+  return {
+    begin: selection ? String(selection.begin) : null,
+    end: selection ? String(selection.end) : null,
+    tracks: chosen.join(','),
+    filter,
+  };
 };
 const selectKey = (): string => Object.values(rangeQuery()).join('\n') + `\n${epoch.value}`;
 const RETRY_MS = 400;
 
 export const selected = computed(() => state.value.selection !== null || state.value.chosen.length > 0);
 export const selectAnswer = answer<Selection>(() => {
-  if (!session.value || !(selected.value || state.value.tab === 'selection' || state.value.tab === 'calls')) return null;
+  if (!session.value || !(selected.value || state.value.tab === 'selection' || state.value.tab === 'calls'))
+    return null;
   const query = rangeQuery();
   return {
-    key: selectKey(), ask: (abort) => ask('select', query, abort),
+    key: selectKey(),
+    ask: (abort) => ask('select', query, abort),
     again: (value) => (value.complete === false ? { afterMs: RETRY_MS, busy: complete.peek() } : null),
   };
 });
@@ -506,7 +643,13 @@ export const problemsAnswer = answer<Problems>(() => {
 
 // Search.
 
-export interface Found { readonly query: string; readonly inValues: boolean; readonly index: number | null; readonly count: number | null; readonly filter: string }
+export interface Found {
+  readonly query: string;
+  readonly inValues: boolean;
+  readonly index: number | null;
+  readonly count: number | null;
+  readonly filter: string;
+}
 export const found = signal<Found | null>(null);
 export const inValues = signal(false);
 let searching: AbortController | null = null;
@@ -515,25 +658,34 @@ let searching: AbortController | null = null;
 export async function search(query: string, direction: 'next' | 'previous'): Promise<Match['match']> {
   searching?.abort();
   const mine = (searching = new AbortController());
-  if (query === '') { found.value = null; return null; }
+  if (query === '') {
+    found.value = null;
+    return null;
+  }
   const { filter, event } = state.peek();
   const from = event ?? (direction === 'next' ? -1 : Number.MAX_SAFE_INTEGER);
   const fields = inValues.peek();
-  const once = (at: number, way: string): Promise<Match> => ask<Match>('search', { q: query, from: at, direction: way, fields: fields ? 1 : null, filter }, mine.signal);
+  const once = (at: number, way: string): Promise<Match> =>
+    ask<Match>('search', { q: query, from: at, direction: way, fields: fields ? 1 : null, filter }, mine.signal);
   const end = hold();
   try {
     let answer = await once(from, direction);
     // Beyond the last match is the first one again.
-    if (!answer.match && answer.count !== 0) answer = await once(direction === 'next' ? -1 : Number.MAX_SAFE_INTEGER, direction);
+    if (!answer.match && answer.count !== 0)
+      answer = await once(direction === 'next' ? -1 : Number.MAX_SAFE_INTEGER, direction);
     if (mine.signal.aborted) return null;
-    const show = ({ index, count }: Match): void => { found.value = { query, inValues: fields, index, count, filter }; };
+    const show = ({ index, count }: Match): void => {
+      found.value = { query, inValues: fields, index, count, filter };
+    };
     show(answer);
     if (answer.count === null) void countMatches(() => once(from, direction), show, mine.signal);
     return answer.match;
   } catch (e) {
     if (!mine.signal.aborted) reportFailure(e);
     return null;
-  } finally { end(); }
+  } finally {
+    end();
+  }
 }
 
 async function countMatches(again: () => Promise<Match>, show: (m: Match) => void, abort: AbortSignal): Promise<void> {
@@ -547,18 +699,48 @@ async function countMatches(again: () => Promise<Match>, show: (m: Match) => voi
       if (!abort.aborted && found.peek()) show({ ...answer, index: answer.index ?? found.peek()?.index ?? null });
       return;
     }
-  } catch (e) { if (!abort.aborted) reportFailure(e); } finally { end(); }
+  } catch (e) {
+    if (!abort.aborted) reportFailure(e);
+  } finally {
+    end();
+  }
 }
 
 /** The event or slice at a time of a track, or beside it. */
-export const locate = (track: string, at: bigint, direction: 'next' | 'previous' | 'nearest', depth: number | null = null): Promise<Located | null> =>
-  whileBusy(ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction, depth }).then(
-    (l) => ('at' in l ? l.at : l), (e: unknown) => { if (!(e instanceof ApiError && e.status === 404)) reportFailure(e); return null; }));
+export const locate = (
+  track: string,
+  at: bigint,
+  direction: 'next' | 'previous' | 'nearest',
+  depth: number | null = null,
+): Promise<Located | null> =>
+  whileBusy(
+    ask<Located | { at: Located | null }>('locate', { track, at: String(at), direction, depth }).then(
+      (l) => ('at' in l ? l.at : l),
+      (e: unknown) => {
+        if (!(e instanceof ApiError && e.status === 404)) reportFailure(e);
+        return null;
+      },
+    ),
+  );
 
 /** What is exactly at a time of a track, in a lane where it has lanes, or else the nearest that is at most `slack` ns away. Null when the source cannot tell: it is still being read. */
-export async function locateAt(track: string, at: bigint, slack: bigint, depth: number | null): Promise<Located | null> {
+export async function locateAt(
+  track: string,
+  at: bigint,
+  slack: bigint,
+  depth: number | null,
+): Promise<Located | null> {
   const { filter } = state.peek();
-  try { return await ask<Located>('locate', { track, at: String(at), direction: 'at', slack: String(slack), depth, filter }); } catch (e) {
+  try {
+    return await ask<Located>('locate', {
+      track,
+      at: String(at),
+      direction: 'at',
+      slack: String(slack),
+      depth,
+      filter,
+    });
+  } catch (e) {
     if (!(e instanceof ApiError && (e.status === 404 || e.status === 503))) reportFailure(e);
     return null;
   }
@@ -569,7 +751,10 @@ export async function locateAt(track: string, at: bigint, slack: bigint, depth: 
 /** Tries a filter; a mistake is shown and leaves the old one. */
 export async function applyFilter(text: string): Promise<void> {
   const trimmed = text.trim();
-  if (trimmed === state.peek().filter) { filterError.value = null; return; }
+  if (trimmed === state.peek().filter) {
+    filterError.value = null;
+    return;
+  }
   try {
     await whileBusy(ask('tracks', { filter: trimmed }));
     filterError.value = null;
@@ -584,16 +769,24 @@ export async function applyFilter(text: string): Promise<void> {
 
 export async function start(from: Source): Promise<void> {
   source = from;
-  onLost((why) => { if (phase.peek() !== 'ended') phase.value = why === 'token' ? 'token' : 'ended'; });
+  onLost((why) => {
+    if (phase.peek() !== 'ended') phase.value = why === 'token' ? 'token' : 'ended';
+  });
   const end = hold();
   try {
     const now = await askSession();
-    bring(now, () => { session.value = now; });
-    setTimeout(() => { tilesLate.value = true; }, FIRST_MS);
+    bring(now, () => {
+      session.value = now;
+    });
+    setTimeout(() => {
+      tilesLate.value = true;
+    }, FIRST_MS);
   } catch (e) {
     fail(e);
     return;
-  } finally { end(); }
+  } finally {
+    end();
+  }
   void watch();
 }
 
@@ -608,8 +801,12 @@ function bring(now: Session, put: () => void): void {
 }
 
 function fail(e: unknown): void {
-  if (e instanceof ApiError && e.status === 401) { phase.value = 'token'; return; }
-  failure.value = e instanceof ApiError ? e.body : { code: 'gone', message: e instanceof Error ? e.message : String(e) };
+  if (e instanceof ApiError && e.status === 401) {
+    phase.value = 'token';
+    return;
+  }
+  failure.value =
+    e instanceof ApiError ? e.body : { code: 'gone', message: e instanceof Error ? e.message : String(e) };
   phase.value = 'error';
 }
 
@@ -623,17 +820,28 @@ export async function tryAgain(): Promise<void> {
 const RECONNECT_MS = 400;
 
 async function watch(): Promise<void> {
-  for (let failures = 0; !stopped.signal.aborted && phase.peek() !== 'token';) {
+  for (let failures = 0; !stopped.signal.aborted && phase.peek() !== 'token'; ) {
     try {
-      await source.watch((progress) => { failures = 0; hear(progress); }, stopped.signal);
+      await source.watch((progress) => {
+        failures = 0;
+        hear(progress);
+      }, stopped.signal);
     } catch (e) {
-      if (e instanceof ApiError && e.status === 401) { phase.value = 'token'; return; }
+      if (e instanceof ApiError && e.status === 401) {
+        phase.value = 'token';
+        return;
+      }
     }
     if (phase.peek() === 'ended') return;
     // The stream is over: either the server is, or only the connection was.
     await new Promise((resolve) => setTimeout(resolve, RECONNECT_MS));
-    try { await refresh(); } catch (e) {
-      if (!(e instanceof Unreachable) || ++failures > 2) { phase.value = 'ended'; return; }
+    try {
+      await refresh();
+    } catch (e) {
+      if (!(e instanceof Unreachable) || ++failures > 2) {
+        phase.value = 'ended';
+        return;
+      }
     }
   }
 }
@@ -644,9 +852,17 @@ let indexTimer: ReturnType<typeof setTimeout> | null = null;
 
 function hear(progress: Progress): void {
   switch (progress.kind) {
-    case 'index': hearIndex(progress.index); break;
+    case 'index':
+      hearIndex(progress.index);
+      break;
     case 'filter':
-      if (progress.filter === state.peek().filter) { filterDone.value = progress.done; if (progress.done >= 1) { filteredTiles.markInexact(); tilesStale.value = tilesStale.peek() + 1; } }
+      if (progress.filter === state.peek().filter) {
+        filterDone.value = progress.done;
+        if (progress.done >= 1) {
+          filteredTiles.markInexact();
+          tilesStale.value = tilesStale.peek() + 1;
+        }
+      }
       break;
     case 'grown':
       refresh(BigInt(progress.begin)).catch(reportFailure);
@@ -654,7 +870,9 @@ function hear(progress: Progress): void {
     case 'gone':
       if (session.peek()) session.value = { ...session.peek()!, gone: progress.message };
       break;
-    case 'end': phase.value = 'ended'; break;
+    case 'end':
+      phase.value = 'ended';
+      break;
   }
 }
 
@@ -689,11 +907,12 @@ export async function refresh(since: bigint | null = null): Promise<void> {
       else if (since !== null) store.markFrom(since - BigInt(now.origin));
       else store.markAll();
     }
-    if (!sameGeneration) for (const flight of flights) {
-      // What is under way may be about what was there before.
-      flight.abort.abort();
-      for (const key of flight.keys) flying.delete(key);
-    }
+    if (!sameGeneration)
+      for (const flight of flights) {
+        // What is under way may be about what was there before.
+        flight.abort.abort();
+        for (const key of flight.keys) flying.delete(key);
+      }
     refined.clear();
     epoch.value = epoch.peek() + 1;
     tilesStale.value = tilesStale.peek() + 1;

@@ -3,13 +3,20 @@
 import type { Track } from '../api/types';
 
 const encoded = (text: string): string =>
-  [...new TextEncoder().encode(text)].map((b) => { const sign = String.fromCharCode(b); return /\w/.test(sign) ? sign : `-${b.toString(16).toUpperCase().padStart(2, '0')}`; }).join('');
+  [...new TextEncoder().encode(text)]
+    .map((b) => {
+      const sign = String.fromCharCode(b);
+      return /\w/.test(sign) ? sign : `-${b.toString(16).toUpperCase().padStart(2, '0')}`;
+    })
+    .join('');
 
 /** The track of a field, by its path as filters take it, of the events of one name. */
-export const plotId = (group: string, name: string, path: string): string => `p.${group}.${encoded(name)}.${encoded(path)}`;
+export const plotId = (group: string, name: string, path: string): string =>
+  `p.${group}.${encoded(name)}.${encoded(path)}`;
 
 /** Kinds of fields that have numbers to show. */
-export const isPlottable = (kind: string): boolean => kind === 'integer' || kind === 'real' || kind === 'boolean' || kind === 'enumeration';
+export const isPlottable = (kind: string): boolean =>
+  kind === 'integer' || kind === 'real' || kind === 'boolean' || kind === 'enumeration';
 
 /** Tracks with those that a user added: these stand first in their groups. */
 export function withPlots(tracks: readonly Track[], plots: readonly Track[]): readonly Track[] {

@@ -36,7 +36,10 @@ export class RowStore {
     for (const abort of this.asked.values()) abort.abort();
     this.asked.clear();
     this.pages.clear();
-    if (other) { this.total.value = null; this.reached.value = 0; }
+    if (other) {
+      this.total.value = null;
+      this.reached.value = 0;
+    }
     this.fetchWanted();
   }
 
@@ -52,7 +55,7 @@ export class RowStore {
   }
 
   /** The texts of the rows that are there. */
-  * texts(): Iterable<string> {
+  *texts(): Iterable<string> {
     for (const page of this.pages.values()) for (const row of page) yield row.text;
   }
 
@@ -66,8 +69,13 @@ export class RowStore {
     if (this.key === '') return;
     const first = Math.floor(this.wanted.from / PAGE_ROWS);
     const last = Math.floor((this.wanted.to - 1) / PAGE_ROWS);
-    for (const [page, abort] of this.asked) if (page < first - 1 || page > last + 1) { abort.abort(); this.asked.delete(page); }
-    for (let page = first; page <= last; page++) if (!this.pages.has(page) && !this.asked.has(page)) void this.fetchPage(page);
+    for (const [page, abort] of this.asked)
+      if (page < first - 1 || page > last + 1) {
+        abort.abort();
+        this.asked.delete(page);
+      }
+    for (let page = first; page <= last; page++)
+      if (!this.pages.has(page) && !this.asked.has(page)) void this.fetchPage(page);
   }
 
   private async fetchPage(page: number): Promise<void> {
@@ -77,7 +85,10 @@ export class RowStore {
     const end = hold();
     try {
       for (;;) {
-        const answer = await this.ask({ from: page * PAGE_ROWS, limit: PAGE_ROWS, filter: this.filter, json: this.json ? 1 : null }, abort.signal);
+        const answer = await this.ask(
+          { from: page * PAGE_ROWS, limit: PAGE_ROWS, filter: this.filter, json: this.json ? 1 : null },
+          abort.signal,
+        );
         if (key !== this.key || abort.signal.aborted) return;
         this.total.value = answer.total;
         if (answer.rows.length > 0 || answer.total !== null) this.keep(page, answer.rows);
@@ -98,7 +109,10 @@ export class RowStore {
     this.pages.delete(page);
     this.pages.set(page, rows);
     this.reached.value = Math.max(this.reached.peek(), page * PAGE_ROWS + rows.length);
-    for (const old of this.pages.keys()) { if (this.pages.size <= MOST_PAGES) break; this.pages.delete(old); }
+    for (const old of this.pages.keys()) {
+      if (this.pages.size <= MOST_PAGES) break;
+      this.pages.delete(old);
+    }
     this.arrived.value = this.arrived.peek() + 1;
   }
 }

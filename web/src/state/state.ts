@@ -63,6 +63,26 @@ export interface State {
 export const NOTHING_CHOSEN = { event: null, call: null, slice: null } as const;
 
 export const INITIAL: State = {
-  view: null, selection: null, chosen: [], filter: '', query: '', event: null, call: null, slice: null, tab: 'events', pins: [], folds: [],
-  columns: [], format: null, cursor: null, bookmarks: [], hidden: [], first: [], last: [], groups: [], sql: '', plots: [], unknown: [],
+  view: null,
+  selection: null,
+  chosen: [],
+  filter: '',
+  query: '',
+  event: null,
+  call: null,
+  slice: null,
+  tab: 'events',
+  pins: [],
+  folds: [],
+  columns: [],
+  format: null,
+  cursor: null,
+  bookmarks: [],
+  hidden: [],
+  first: [],
+  last: [],
+  groups: [],
+  sql: '',
+  plots: [],
+  unknown: [],
 };

@@ -7,8 +7,15 @@ export type Shape = (typeof SHAPES)[number];
 
 /** The order in which the colours of states follow those of names. */
 const LOOKS: readonly (readonly [string, Shape])[] = [
-  ['user', 'full'], ['system call', 'full'], ['interrupt', 'full'], ['softirq', 'full'], ['runnable', 'hollow'], ['blocked', 'line'], ['kernel', 'full'],
-  ['unknown', 'dotted'], ['suspended', 'line'],
+  ['user', 'full'],
+  ['system call', 'full'],
+  ['interrupt', 'full'],
+  ['softirq', 'full'],
+  ['runnable', 'hollow'],
+  ['blocked', 'line'],
+  ['kernel', 'full'],
+  ['unknown', 'dotted'],
+  ['suspended', 'line'],
 ];
 
 /** States that look like another one. */
@@ -23,7 +30,10 @@ const places = new Map(LOOKS.map(([word], i) => [word, COLOURS + i]));
 export const stateColour = (word: string): number | undefined => places.get(LIKE[word] ?? word);
 
 /** By colour; looking for one in front of a list would be slow. */
-const shapes: readonly Shape[] = [...Array.from({ length: COLOURS }, (): Shape => 'full'), ...LOOKS.map(([, shape]) => shape)];
+const shapes: readonly Shape[] = [
+  ...Array.from({ length: COLOURS }, (): Shape => 'full'),
+  ...LOOKS.map(([, shape]) => shape),
+];
 
 /** The shape that a colour is drawn as. */
 export const shapeOf = (colour: number): Shape => shapes[colour] ?? 'full';

@@ -22,8 +22,14 @@ export const whole = computed<Range>(() => {
 });
 export const origin = computed<bigint>(() => BigInt(session.value?.origin ?? 0));
 export const view = computed<Range>(() => state.value.view ?? whole.value);
-export const format = computed<TimeFormat>(() => state.value.format ?? (session.value?.clock === 'unix' ? 'utc' : 'begin'));
-export const timeContext = computed<TimeContext>(() => ({ format: format.value, begin: whole.value.begin, cursor: state.value.cursor }));
+export const format = computed<TimeFormat>(
+  () => state.value.format ?? (session.value?.clock === 'unix' ? 'utc' : 'begin'),
+);
+export const timeContext = computed<TimeContext>(() => ({
+  format: format.value,
+  begin: whole.value.begin,
+  cursor: state.value.cursor,
+}));
 
 /** `move` replaces the entry of the history after a while, `jump` makes a new one, so that Back returns. */
 export type How = 'move' | 'jump';
@@ -31,7 +37,9 @@ export type How = 'move' | 'jump';
 /** Changes parts of the state. */
 export function change(part: Partial<State>, how: How = 'move'): void {
   if (how === 'jump') writeLink();
-  batch(() => { state.value = { ...state.value, ...part }; });
+  batch(() => {
+    state.value = { ...state.value, ...part };
+  });
   if (how === 'jump') pushLink();
 }
 
@@ -68,14 +76,16 @@ function pushLink(): void {
   history.pushState(null, '', addressOf(linked));
 }
 
-const addressOf = (fragment: string): string => `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
+const addressOf = (fragment: string): string =>
+  `${location.pathname}${location.search}${fragment ? `#${fragment}` : ''}`;
 
 /** Takes the state from the address, and lets the one follow the other from now on. */
 export function followLink(): void {
-  const take = (): void => batch(() => {
-    state.value = readFragment(linked);
-    linksRead.value = linksRead.peek() + 1;
-  });
+  const take = (): void =>
+    batch(() => {
+      state.value = readFragment(linked);
+      linksRead.value = linksRead.peek() + 1;
+    });
   const read = (): void => {
     const fragment = location.hash.slice(1);
     if (fragment === linked) return;

@@ -116,7 +116,9 @@ export class TileStore {
   }
 
   /** Begins a drawing: what is used from now on is younger than the rest. */
-  beginDraw(): void { this.draws++; }
+  beginDraw(): void {
+    this.draws++;
+  }
 
   put(answer: Tiles): void {
     this.answers++;
@@ -128,11 +130,17 @@ export class TileStore {
   }
 
   /** Marks what an index that went on may know better. */
-  markInexact(): void { for (const tile of this.tiles.values()) if (!tile.exact) tile.stale = true; }
-  markAll(): void { for (const tile of this.tiles.values()) tile.stale = true; }
+  markInexact(): void {
+    for (const tile of this.tiles.values()) if (!tile.exact) tile.stale = true;
+  }
+  markAll(): void {
+    for (const tile of this.tiles.values()) tile.stale = true;
+  }
 
   /** Marks the tiles of a track. */
-  markTrack(track: string): void { for (const [key, tile] of this.tiles) if (key.startsWith(`${track} `)) tile.stale = true; }
+  markTrack(track: string): void {
+    for (const [key, tile] of this.tiles) if (key.startsWith(`${track} `)) tile.stale = true;
+  }
 
   /** Marks tiles that reach to a time, in ns since the origin, and beyond. */
   markFrom(since: bigint): void {
@@ -145,7 +153,8 @@ export class TileStore {
   /** Names of events that tiles hold. */
   names(): Set<string> {
     const met = new Set<string>();
-    for (const tile of this.tiles.values()) if (tile.kind === 'events') for (const name of tile.names) if (name !== undefined) met.add(name);
+    for (const tile of this.tiles.values())
+      if (tile.kind === 'events') for (const name of tile.names) if (name !== undefined) met.add(name);
     return met;
   }
 
@@ -163,14 +172,22 @@ export class TileStore {
       const gaps = (track.gaps ?? [])
         .filter(([at, len]) => at < shift + TILE_BUCKETS && at + Math.max(len, 1) > shift)
         .map(([at, len, kind, count]) => ({ at: at - shift, len, kind, count }));
-      this.set(track.id, level, from + part, tileOf(track, members[part] ?? NOBODY, shift, gaps, names, colours, this.answers, this.draws));
+      this.set(
+        track.id,
+        level,
+        from + part,
+        tileOf(track, members[part] ?? NOBODY, shift, gaps, names, colours, this.answers, this.draws),
+      );
     }
   }
 
   private set(track: string, level: number, index: number, tile: Tile): void {
     const key = keyOf(track, level, index);
     const old = this.tiles.get(key);
-    if (old) { this.entries -= old.size + 1; this.onForget(old); }
+    if (old) {
+      this.entries -= old.size + 1;
+      this.onForget(old);
+    }
     this.tiles.set(key, tile);
     this.entries += tile.size + 1;
     let levels = this.levels.get(track);
@@ -209,7 +226,7 @@ function membersOf(track: TileTrack, parts: number): readonly Uint32Array[] {
     // One may end in the bucket behind its last whole one; several end where their last bucket does.
     const end = (n?.[i] ?? 1) > 1 ? begin + long - 1 : begin + long;
     first[i] = clamp(Math.floor(begin / TILE_BUCKETS));
-    last[i] = !slices ? first[i] ?? 0 : long < 0 ? parts - 1 : clamp(Math.floor(end / TILE_BUCKETS));
+    last[i] = !slices ? (first[i] ?? 0) : long < 0 ? parts - 1 : clamp(Math.floor(end / TILE_BUCKETS));
     for (let part = first[i] ?? 0; part <= (last[i] ?? 0); part++) counts[part] = (counts[part] ?? 0) + 1;
   }
   // The line of a counter begins with the value before.
@@ -247,7 +264,14 @@ function coloursBy(names: readonly string[]): (kind: TrackKind) => Uint8Array {
 }
 
 function tileOf(
-  track: TileTrack, members: Uint32Array, shift: number, gaps: readonly Gap[], names: readonly string[], colours: Uint8Array, answer: number, used: number,
+  track: TileTrack,
+  members: Uint32Array,
+  shift: number,
+  gaps: readonly Gap[],
+  names: readonly string[],
+  colours: Uint8Array,
+  answer: number,
+  used: number,
 ): Tile {
   const size = members.length;
   const column = (from: readonly number[] | undefined, less = 0): Float64Array => {
@@ -274,10 +298,28 @@ function tileOf(
   let peak = 0;
   for (const count of n) peak = Math.max(peak, count);
   return {
-    kind: track.kind, answer, exact: track.exact, stale: false, size, at: column(track.at, shift), len, n,
-    height: slices ? EMPTY_HEIGHTS : Float32Array.from(n, Math.log1p), wide: Uint32Array.from(wide),
-    depth: small(track.depth, new Uint16Array(track.depth ? size : 0)), name, colour, busy: small(track.busy, new Uint8Array(track.busy ? size : 0)), lanes: track.lanes ?? null,
-    min: column(track.min), max: column(track.max), last: column(track.last), gaps, names, peak, used,
+    kind: track.kind,
+    answer,
+    exact: track.exact,
+    stale: false,
+    size,
+    at: column(track.at, shift),
+    len,
+    n,
+    height: slices ? EMPTY_HEIGHTS : Float32Array.from(n, Math.log1p),
+    wide: Uint32Array.from(wide),
+    depth: small(track.depth, new Uint16Array(track.depth ? size : 0)),
+    name,
+    colour,
+    busy: small(track.busy, new Uint8Array(track.busy ? size : 0)),
+    lanes: track.lanes ?? null,
+    min: column(track.min),
+    max: column(track.max),
+    last: column(track.last),
+    gaps,
+    names,
+    peak,
+    used,
   };
 }
 
@@ -287,7 +329,8 @@ export function lowerBound(values: Float64Array, least: number): number {
   let high = values.length;
   while (low < high) {
     const middle = (low + high) >> 1;
-    if ((values[middle] ?? 0) < least) low = middle + 1; else high = middle;
+    if ((values[middle] ?? 0) < least) low = middle + 1;
+    else high = middle;
   }
   return low;
 }

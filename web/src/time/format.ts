@@ -7,7 +7,12 @@ export type TimeFormat = 'begin' | 'utc' | 'local' | 'cursor' | 'ns' | 'cycles';
 export const TIME_FORMATS: readonly TimeFormat[] = ['utc', 'local', 'begin', 'cursor', 'ns', 'cycles'];
 
 export const TIME_FORMAT_LABELS: Record<TimeFormat, string> = {
-  begin: 'since the begin', utc: 'UTC', local: 'local time', cursor: 'since the cursor', ns: 'ns', cycles: 'cycles',
+  begin: 'since the begin',
+  utc: 'UTC',
+  local: 'local time',
+  cursor: 'since the cursor',
+  ns: 'ns',
+  cycles: 'cycles',
 };
 
 const THIN = '\u202f';
@@ -19,7 +24,11 @@ export function grouped(value: number | bigint | string): string {
   return sign + (digits ?? '').replace(/\B(?=(\d{3})+$)/g, THIN) + rest;
 }
 
-const UNITS: readonly [bigint, string][] = [[1_000_000_000n, 's'], [1_000_000n, 'ms'], [1_000n, 'µs']];
+const UNITS: readonly [bigint, string][] = [
+  [1_000_000_000n, 's'],
+  [1_000_000n, 'ms'],
+  [1_000n, 'µs'],
+];
 
 /** A length of time with three decimals; below a microsecond a whole number. */
 export function duration(ns: bigint): string {
@@ -103,12 +112,17 @@ export interface TimeContext {
 /** A point in time in the chosen format, to the nanosecond unless fewer digits are asked for. */
 export function point(ns: bigint, at: TimeContext, digits = 9): string {
   switch (at.format) {
-    case 'utc': return clock(ns, digits);
-    case 'local': return clock(ns, digits, true);
-    case 'cursor': return signed(ns - (at.cursor ?? at.begin));
+    case 'utc':
+      return clock(ns, digits);
+    case 'local':
+      return clock(ns, digits, true);
+    case 'cursor':
+      return signed(ns - (at.cursor ?? at.begin));
     case 'ns':
-    case 'cycles': return grouped(ns);
-    case 'begin': return secondsSince(ns - at.begin);
+    case 'cycles':
+      return grouped(ns);
+    case 'begin':
+      return secondsSince(ns - at.begin);
   }
 }
 
@@ -132,10 +146,13 @@ export interface Ticks {
 export function ticks(begin: bigint, end: bigint, apart: number, origin: bigint): Ticks {
   const least = Math.max(1, Number(end - begin) * apart);
   let step = 1n;
-  for (const factors = [2n, 5n, 10n]; ;) {
+  for (const factors = [2n, 5n, 10n]; ; ) {
     const power = step;
     const found = [power, ...factors.map((f) => power * f)].find((s) => Number(s) >= least);
-    if (found !== undefined) { step = found; break; }
+    if (found !== undefined) {
+      step = found;
+      break;
+    }
     step = power * 10n;
   }
   // Labels would repeat the same leading digits when a view is far from the begin; then they count from nearby.

@@ -9,7 +9,14 @@ export interface ParseContext {
 }
 
 const UNITS: Record<string, bigint> = {
-  ns: 1n, us: 1_000n, µs: 1_000n, ms: 1_000_000n, s: 1_000_000_000n, m: 60_000_000_000n, h: 3_600_000_000_000n, d: 86_400_000_000_000n,
+  ns: 1n,
+  us: 1_000n,
+  µs: 1_000n,
+  ms: 1_000_000n,
+  s: 1_000_000_000n,
+  m: 60_000_000_000n,
+  h: 3_600_000_000_000n,
+  d: 86_400_000_000_000n,
 };
 
 /** A decimal number of a unit, exactly; null when a digit would be below a nanosecond. */
@@ -61,7 +68,10 @@ export function parseRange(typed: string, context: ParseContext): Range | null {
 }
 
 function parseCalendar(text: string, { begin, local }: ParseContext): bigint | null {
-  const form = /^(?:(\d{4})-(\d\d)-(\d\d))?(?:(?:^|[ T])(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(text);
+  const form =
+    /^(?:(\d{4})-(\d\d)-(\d\d))?(?:(?:^|[ T])(\d{1,2}):(\d\d)(?::(\d\d)(?:\.(\d{1,9}))?)?)?(Z|[+-]\d\d:\d\d)?$/.exec(
+      text,
+    );
   if (!form || text === '') return null;
   const [, year, month, date, hour, minute, second, fraction, zone] = form;
   if (year === undefined && hour === undefined) return null;
@@ -71,10 +81,13 @@ function parseCalendar(text: string, { begin, local }: ParseContext): bigint | n
     year === undefined ? (utc ? first.getUTCFullYear() : first.getFullYear()) : Number(year),
     month === undefined ? (utc ? first.getUTCMonth() : first.getMonth()) : Number(month) - 1,
     date === undefined ? (utc ? first.getUTCDate() : first.getDate()) : Number(date),
-    Number(hour ?? 0), Number(minute ?? 0), Number(second ?? 0),
+    Number(hour ?? 0),
+    Number(minute ?? 0),
+    Number(second ?? 0),
   ];
   const ms = utc ? Date.UTC(...fields) : new Date(...fields).getTime();
   if (Number.isNaN(ms)) return null;
-  const offset = zone && zone !== 'Z' ? Number(`${zone[0]}1`) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(4, 6))) : 0;
+  const offset =
+    zone && zone !== 'Z' ? Number(`${zone[0]}1`) * (Number(zone.slice(1, 3)) * 60 + Number(zone.slice(4, 6))) : 0;
   return (BigInt(ms) - BigInt(offset) * 60_000n) * 1_000_000n + BigInt((fraction ?? '').padEnd(9, '0'));
 }

@@ -101,7 +101,7 @@ export function centred(view: Range, at: bigint): Range {
 
 /** The same, but over the whole as far as it goes. */
 export const centredInside = (view: Range, at: bigint, whole: Range): Range =>
-  (spanOf(view) <= spanOf(whole) ? inside(centred(view, at), whole, { begin: at, end: at }) : centred(view, at));
+  spanOf(view) <= spanOf(whole) ? inside(centred(view, at), whole, { begin: at, end: at }) : centred(view, at);
 
 /** The level whose buckets of 2^level ns are at most a pixel wide. */
 export function levelOf(view: Range, pixels: number): number {
