@@ -5,8 +5,8 @@
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
-import os from 'node:os';
 import { createRequire } from 'node:module';
+import os from 'node:os';
 import path from 'node:path';
 
 const root = path.join(path.dirname(new URL(import.meta.url).pathname), '..');
@@ -217,7 +217,7 @@ test('damage stands on its track, and in its words', [broken], '', async (page) 
   await rest(page);
 });
 
-test('the table as CSV has every row', MILL, '', async (page, server) => {
+test('the table as CSV has every row', MILL, '', async (page) => {
   const download = page.waitForEvent('download');
   await page.locator('button', { hasText: 'Export' }).click();
   await page.getByRole('menuitem', { name: 'Table of events, CSV' }).click();
@@ -547,45 +547,40 @@ const DEMO = ['demo'];
 const names = (page, selector, attribute) =>
   page.$$eval(selector, (list, a) => list.map((e) => e.getAttribute(a)), attribute);
 
-test(
-  'traces whose clocks cannot be compared begin together, with words that say so',
-  DEMO,
-  '',
-  async (page, server) => {
-    const [begin, end] = (await view(page)).map(BigInt);
-    assert.ok(end - begin < 10_000_000_000n, `${end - begin} ns and not years`);
-    const label = page.locator(`${id('track')}[data-kind="group"]`, { hasText: 'tasting' });
-    assert.match(await label.textContent(), /clocks cannot be compared: aligned at its begin with that of dock.elog/);
-    await page.locator(id('tab-problems')).click();
-    assert.match(await page.locator(id('problems')).textContent(), /cannot be compared .* aligned at their begins/);
-    // The selection of what is in view of it counts all of it.
-    await page.locator(id('tab-selection')).click();
-    await page.evaluate(() => {
-      location.hash = 'tr=g0&tab=selection';
-    });
-    await rest(page);
-    const session = await page.evaluate(async () =>
-      (
-        await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })
-      ).json(),
-    );
-    const aligned = session.traces[0];
-    await page.evaluate(({ begin: from, end: to }) => {
-      location.hash = `tr=g0&tab=selection&sel=${from}..${to}`;
-    }, aligned);
-    await rest(page);
-    assert.equal(Number(await page.locator(id('selection')).getAttribute('data-events')), aligned.events);
-    // A time that is typed is one of the axis.
-    await page.keyboard.press('Escape');
-    await page.locator(id('timeline')).focus();
-    await page.keyboard.press('g');
-    await page.locator(id('goto')).fill(`${aligned.begin}ns`);
-    await page.keyboard.press('Enter');
-    await rest(page);
-    assert.equal(await hash(page, 'cur'), aligned.begin);
-    await noViolation(page, 'aligned');
-  },
-);
+test('traces whose clocks cannot be compared begin together, with words that say so', DEMO, '', async (page) => {
+  const [begin, end] = (await view(page)).map(BigInt);
+  assert.ok(end - begin < 10_000_000_000n, `${end - begin} ns and not years`);
+  const label = page.locator(`${id('track')}[data-kind="group"]`, { hasText: 'tasting' });
+  assert.match(await label.textContent(), /clocks cannot be compared: aligned at its begin with that of dock.elog/);
+  await page.locator(id('tab-problems')).click();
+  assert.match(await page.locator(id('problems')).textContent(), /cannot be compared .* aligned at their begins/);
+  // The selection of what is in view of it counts all of it.
+  await page.locator(id('tab-selection')).click();
+  await page.evaluate(() => {
+    location.hash = 'tr=g0&tab=selection';
+  });
+  await rest(page);
+  const session = await page.evaluate(async () =>
+    (
+      await fetch('/api/session', { headers: { Authorization: `Bearer ${localStorage.getItem('tracemill.token')}` } })
+    ).json(),
+  );
+  const aligned = session.traces[0];
+  await page.evaluate(({ begin: from, end: to }) => {
+    location.hash = `tr=g0&tab=selection&sel=${from}..${to}`;
+  }, aligned);
+  await rest(page);
+  assert.equal(Number(await page.locator(id('selection')).getAttribute('data-events')), aligned.events);
+  // A time that is typed is one of the axis.
+  await page.keyboard.press('Escape');
+  await page.locator(id('timeline')).focus();
+  await page.keyboard.press('g');
+  await page.locator(id('goto')).fill(`${aligned.begin}ns`);
+  await page.keyboard.press('Enter');
+  await rest(page);
+  assert.equal(await hash(page, 'cur'), aligned.begin);
+  await noViolation(page, 'aligned');
+});
 
 test('a legend has the states that occur, and goes to them', ['demo/kernel/bakery'], '', async (page) => {
   const shown = await names(page, `${id('legend')} [data-state]`, 'data-state');

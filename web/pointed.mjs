@@ -5,8 +5,8 @@
 // zooms: states of threads and CPUs (`analyze states`), calls (`dump`), events and counters (`print`).
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
-import { createRequire } from 'node:module';
 import fs from 'node:fs';
+import { createRequire } from 'node:module';
 import os from 'node:os';
 import path from 'node:path';
 

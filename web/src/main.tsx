@@ -2,13 +2,14 @@
 import { render } from 'preact';
 import { Inside } from './api/inside';
 import { login, Server } from './api/server';
-import { takeKey } from './state/fragment';
-import { phase, start } from './state/load';
-import { followLink } from './state/store';
-import { undrawn } from './state/busy';
 import { listenToKeys } from './keys/keys';
 import { App } from './panels/app';
 import { tokenStore } from './panels/settings';
+import { undrawn } from './state/busy';
+import { takeKey } from './state/fragment';
+import { phase } from './state/session';
+import { followLink } from './state/store';
+import { start } from './state/watch';
 
 /** The token of the address, of a ticket, or of an earlier visit. */
 async function findToken(): Promise<string | null> {

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Memory, type MemoryEvent } from './memory';
 import type { Query } from '../src/api/source';
 import type { Track } from '../src/api/types';
+import { Memory, type MemoryEvent } from './memory';
 
 /** A source that groups its events by name. */
 class Grouping extends Memory {
@@ -34,7 +34,8 @@ class Grouping extends Memory {
 }
 
 test('tracks are moved, hidden, chased and grouped', async () => {
-  const { start, layout } = await import('../src/state/load');
+  const { start } = await import('../src/state/watch');
+  const { layout } = await import('../src/state/tracks');
   const { state, change } = await import('../src/state/store');
   const act = await import('../src/state/actions');
   const events = [

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readFragment, takeKey, writeFragment } from '../src/state/fragment';
-import { INITIAL, TABS, type State } from '../src/state/state';
+import { INITIAL, type State, TABS } from '../src/state/state';
 import { TIME_FORMATS } from '../src/time/format';
 import { ordered, type Range } from '../src/time/range';
 import { Random } from './random';

@@ -69,7 +69,8 @@ test('deep lanes are scrolled to, and no further than there are', () => {
 
 test('the lanes that are asked for are those in sight, and few steps of the wheel need others', () => {
   const asked = Array.from({ length: 400 }, (_, from) => laneToAsk(from));
-  asked.forEach((lane, from) => assert.ok(lane <= from && from + MOST_LANES <= lane + TOLD_LANES, `${from}: ${lane}`));
+  for (const [from, lane] of asked.entries())
+    assert.ok(lane <= from && from + MOST_LANES <= lane + TOLD_LANES, `${from}: ${lane}`);
   assert.equal(asked[TOLD_LANES - MOST_LANES], 0);
   const others = asked.filter((lane, from) => from > 0 && lane !== asked[from - 1]).length;
   assert.ok(others <= 400 / 30, `${others}`);
@@ -198,8 +199,9 @@ test('calls that stand together are those of the view as far as anybody knows, a
   const all = seen(0, 1400);
   assert.equal(all.words, '550 of 5\u202f000 calls in view');
   // Places are told to a part of a pixel.
-  const near = (times: readonly (bigint | null | undefined)[], wanted: readonly number[]): void =>
-    wanted.forEach((at, i) => assert.ok(Math.abs(Number(times[i]) - at) <= 1, `${times[i]} for ${at}`));
+  const near = (times: readonly (bigint | null | undefined)[], wanted: readonly number[]): void => {
+    for (const [i, at] of wanted.entries()) assert.ok(Math.abs(Number(times[i]) - at) <= 1, `${times[i]} for ${at}`);
+  };
   assert.equal(all.hit(150)?.n, 300);
   near([all.hit(150)?.begin, all.hit(150)?.at, all.hit(150)?.end, all.hit(1023, 1)?.at], [100, 150, 200, 1023]);
   assert.equal(all.hit(900, 0), null);

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { PixelPainter } from '../src/draw/pixels';
 import type { Placement } from '../src/draw/painter';
+import { PixelPainter } from '../src/draw/pixels';
 import { coloursOf, rgbOf, type Theme } from '../src/draw/theme';
-import { TileStore, type Tile } from '../src/state/tiles';
+import { type Tile, TileStore } from '../src/state/tiles';
 import { Random } from './random';
 
 // What the painter needs of a browser.

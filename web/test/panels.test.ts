@@ -2,10 +2,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readEvent } from '../src/api/server';
 import { encodeQuery } from '../src/api/source';
-import { valueOf } from '../src/state/json';
 import { coloursOf, inkOn, parseColour, rgbOf } from '../src/draw/theme';
-import { COLOURS } from '../src/state/names';
+import { valueAt } from '../src/state/json';
 import { labelsOf } from '../src/state/labels';
+import { COLOURS } from '../src/state/names';
 import { plotId, withPlots } from '../src/state/plots';
 import { shapeOf } from '../src/state/states';
 
@@ -50,9 +50,9 @@ test('values of a JSON line keep their digits', () => {
     ['list[9]', ''],
     ['header.x', ''],
   ];
-  for (const [path, wanted] of cases) assert.equal(valueOf(line, path), wanted, path);
-  assert.equal(valueOf('', 'a.b'), '');
-  assert.equal(valueOf('{"payload":{"a":', 'a'), '');
+  for (const [path, wanted] of cases) assert.equal(valueAt(line, path), wanted, path);
+  assert.equal(valueAt('', 'a.b'), '');
+  assert.equal(valueAt('{"payload":{"a":', 'a'), '');
 });
 
 test('server-sent events', () => {
@@ -162,14 +162,13 @@ test('names stay apart for every kind of sight, and lines can be seen on their g
           const rgb = linear(rgbOf(c));
           return oklab(matrix.map((row) => row.reduce((sum, x, i) => sum + x * (rgb[i] ?? 0), 0)));
         });
-        seen.forEach((a, i) =>
-          seen.slice(0, i).forEach((b, j) => {
+        for (const [i, a] of seen.entries())
+          for (const [j, b] of seen.slice(0, i).entries()) {
             assert.ok(
               Math.hypot(...a.map((x, k) => x - (b[k] ?? 0))) >= 0.064,
               `${sight}: colours ${i} and ${j} of ${dark ? 'dark' : 'light'}`,
             );
-          }),
-        );
+          }
       }
   }
 });

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Tiles, TileTrack } from '../src/api/types';
+import { colourOf, hashOf } from '../src/state/names';
 import { TileStore } from '../src/state/tiles';
-import { hashOf, colourOf } from '../src/state/names';
 import { Memory } from './memory';
 import { Random } from './random';
 

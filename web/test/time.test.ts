@@ -9,6 +9,7 @@ import {
   levelOf,
   moved,
   NARROWEST_NS,
+  type Range,
   scaled,
   shareOf,
   spanOf,
@@ -18,7 +19,6 @@ import {
   zoomedBy,
   zoomedIn,
   zoomedOut,
-  type Range,
 } from '../src/time/range';
 import { Random } from './random';
 

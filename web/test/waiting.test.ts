@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Memory } from './memory';
 import type { Query } from '../src/api/source';
 import type { Progress, Session } from '../src/api/types';
+import { Memory } from './memory';
 
 /** A source that counts until it is told that it is done. */
 class Counting extends Memory {
@@ -28,7 +28,8 @@ class Counting extends Memory {
 }
 
 test('what needs the index is asked when there is one', async () => {
-  const { ask, start } = await import('../src/state/load');
+  const { ask } = await import('../src/state/session');
+  const { start } = await import('../src/state/watch');
   const source = new Counting([
     { ns: 5n, name: 'a', track: 's0' },
     { ns: 9n, name: 'b', track: 's0' },

@@ -101,6 +101,23 @@ impl Drop for Viewer {
     }
 }
 
+/// The table has its columns once, in the page: the server's CSV has the same.
+#[test]
+fn the_table_as_csv_has_the_columns_of_the_page() {
+    let source = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../web/src/api/columns.ts"));
+    let source = source.expect("the list of columns");
+    let list = source.split_once("const ORDER").and_then(|(_, rest)| rest.split_once('{')?.1.split_once('}'));
+    let columns = list.expect("the columns in their order").0.lines();
+    let columns: Vec<&str> = columns.filter_map(|line| Some(line.trim().split_once(": true")?.0)).collect();
+    assert!(columns.len() >= 8, "{columns:?}");
+    let viewer = Viewer::new(&[&demo("mill")]);
+    let (status, answer) = viewer.export(&json!({ "what": "events" }));
+    assert_eq!(status, 200, "{answer}");
+    let (_, csv) = viewer.ask("GET", answer["url"].as_str().expect("a text"), "");
+    let csv = String::from_utf8_lossy(&csv);
+    assert!(csv.contains(&format!("{}\n", columns.join(","))), "{:?}", csv.lines().take(5).collect::<Vec<_>>());
+}
+
 #[test]
 fn a_part_comes_back_as_a_trace() {
     let folder = Folder::new();

@@ -1,8 +1,10 @@
 // The answers of a page that holds its data: those of the server (`docs/view.md`), from columns. What is told once for all
 // stands in the data as the server told it; here is what depends on a question.
-import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
-import { activity, findState, stateStatistics, type OfTrack } from './inside-states';
+
 import { TILE_BUCKETS } from '../time/range';
+import type { EventCells } from './columns';
+import { activity, findState, type OfTrack, stateStatistics } from './inside-states';
+import { DETAILS, JSON_LINE, PAYLOAD, type Pack, type Slices } from './pack';
 import { ApiError, type Query } from './source';
 import type {
   CallDetails,
@@ -16,8 +18,8 @@ import type {
   Row,
   Rows,
   Selection,
-  TileTrack,
   Tiles,
+  TileTrack,
 } from './types';
 
 type Named = { kind: 'base' | 'calls' | 'group' | 'state'; at: number };
@@ -313,17 +315,17 @@ export class Answers {
     const time = pack.times[event]!;
     const since = before === null ? NaN : time - pack.times[before]!;
     const base = this.base[event]!;
-    const row: Row = {
+    const cells: EventCells = {
       event,
       ns: this.someNs(time),
       since: Number.isNaN(since) ? null : String(since),
       name,
-      title: this.details(event).title ?? name,
+      cpu,
       trace: pack.head.bases[base]!,
       track: `b${base}`,
-      cpu,
       text: pack.text(event, PAYLOAD),
     };
+    const row: Row = { ...cells, title: this.details(event).title ?? name };
     if (withJson) row.json = line;
     return row;
   }

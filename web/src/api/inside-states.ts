@@ -1,7 +1,7 @@
 // What a page that holds its data answers about states: as the server does, from slices.
 import type { Activity } from '../state/active';
-import type { StateStatistics } from './types';
 import type { Slices } from './pack';
+import type { StateStatistics } from './types';
 
 /** The states of a track: by its id what it is of, and its slices with ns since the origin. */
 export interface OfTrack {

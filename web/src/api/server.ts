@@ -1,5 +1,5 @@
 // Answers from the server that gave the page.
-import { ApiError, Unreachable, encodeQuery, type Query, type Source } from './source';
+import { ApiError, encodeQuery, type Query, type Source, Unreachable } from './source';
 import type { ErrorBody, Progress } from './types';
 
 /** Signs of an address that a server takes. */

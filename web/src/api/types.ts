@@ -1,4 +1,5 @@
 // The answers of the API, as they travel: ns, durations and 64-bit values are decimal texts, counts are numbers.
+import type { EventCells } from './columns';
 
 export interface Session {
   api: number;
@@ -122,16 +123,9 @@ export interface TileTrack {
   gaps?: [number, number, string, number | null][];
 }
 
-export interface Row {
-  event: number;
-  ns: string | null;
-  since: string | null;
-  name: string;
+export interface Row extends EventCells {
   title: string;
-  trace: number | string | null;
-  track: string;
-  cpu: number | null;
-  text: string;
+  /** The event as a line of JSON, when it was asked for. */
   json?: string;
 }
 

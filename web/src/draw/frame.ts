@@ -2,7 +2,7 @@
 import { effect, signal } from '@preact/signals';
 import { busy, undrawn } from '../state/busy';
 import { view } from '../state/store';
-import { sameRange, scaled, type Range } from '../time/range';
+import { type Range, sameRange, scaled } from '../time/range';
 
 type Draw = () => void;
 

@@ -1,22 +1,23 @@
 // The painter on WebGL2: a tile goes to the graphics processor once, where it is on the screen is a handful of numbers.
 // Positions are relative to the tile, so that 32 bits are enough at every zoom.
-import type { Tile } from '../state/tiles';
+
 import { PALETTE, SHAPES, shapeOf } from '../state/states';
+import type { Tile } from '../state/tiles';
 import { TILE_BUCKETS } from '../time/range';
 import {
   BAR_MARGIN_PX,
   BAR_PX,
-  DOTS_PX,
   DOT_PX,
+  DOTS_PX,
   HATCH_PX,
-  LINE_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
   LEAST_BAR,
-  SINGLE_PX,
-  SINGLE_ROOM_PX,
+  LINE_PX,
   type Painter,
   type Placement,
+  SINGLE_PX,
+  SINGLE_ROOM_PX,
 } from './painter';
 import { resize } from './plain';
 import { parseColour, type Theme } from './theme';

@@ -160,8 +160,8 @@ function childrenOf(tracks: readonly Track[], order: Order): Map<string | null, 
   }
   if (order.first.length || order.last.length) {
     const rank = new Map<string, number>();
-    order.first.forEach((id, i) => rank.set(id, i - order.first.length));
-    order.last.forEach((id, i) => rank.set(id, i + 1));
+    for (const [i, id] of order.first.entries()) rank.set(id, i - order.first.length);
+    for (const [i, id] of order.last.entries()) rank.set(id, i + 1);
     for (const list of children.values()) list.sort((a, b) => (rank.get(a.id) ?? 0) - (rank.get(b.id) ?? 0));
   }
   return children;

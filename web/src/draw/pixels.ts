@@ -1,20 +1,21 @@
 // The painter without a graphics processor: pixels are set one by one, and given to the canvas at once. With tens of
 // thousands of bars that is several times faster than as many calls.
-import { lowerBound, WIDE, type Tile } from '../state/tiles';
+
 import { shapeOf } from '../state/states';
+import { lowerBound, type Tile, WIDE } from '../state/tiles';
 import {
   BAR_MARGIN_PX,
   BAR_PX,
-  DOTS_PX,
   DOT_PX,
+  DOTS_PX,
   HATCH_PX,
-  LINE_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
-  SINGLE_PX,
-  shareOf,
+  LINE_PX,
   type Painter,
   type Placement,
+  SINGLE_PX,
+  shareOf,
 } from './painter';
 import { hasEdge, isSingle, resize } from './plain';
 import { parseColour, type Theme } from './theme';

@@ -1,21 +1,22 @@
 // The painter that calls a canvas' context for each rectangle: for pictures, also those made of shapes.
-import type { Tile } from '../state/tiles';
+
 import { COLOURS } from '../state/names';
 import { PALETTE, shapeOf } from '../state/states';
+import type { Tile } from '../state/tiles';
 import {
   BAR_MARGIN_PX,
   BAR_PX,
-  DOTS_PX,
   DOT_PX,
+  DOTS_PX,
   HATCH_PX,
-  LINE_PX,
   LANE_GAP_PX,
   LANE_TOP_PX,
+  LINE_PX,
+  type Painter,
+  type Placement,
   SINGLE_PX,
   SINGLE_ROOM_PX,
   shareOf,
-  type Painter,
-  type Placement,
 } from './painter';
 import type { Theme } from './theme';
 

@@ -1,7 +1,8 @@
 // The ruler: bookmarks and the length of the selection above, ticks below.
-import { duration, shortDuration, ticks, type Ticks } from '../time/format';
-import type { Range } from '../time/range';
+
 import type { Bookmark } from '../state/state';
+import { duration, shortDuration, type Ticks, ticks } from '../time/format';
+import type { Range } from '../time/range';
 import type { Scale } from './scale';
 import type { Theme } from './theme';
 

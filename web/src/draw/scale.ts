@@ -1,5 +1,5 @@
 // From times to pixels and back.
-import { levelOf, spanOf, tileBegin, timeAt, type Range } from '../time/range';
+import { levelOf, type Range, spanOf, tileBegin, timeAt } from '../time/range';
 
 /** The first and the last instant of a view stand this far from the edges, so that their marks are whole. */
 export const EDGE_PX = 2;

@@ -147,8 +147,8 @@ export function themeOf(root: HTMLElement, chosen: boolean, forced = false): The
   const dark = forced ? isDark(resolved(root, getComputedStyle(root).getPropertyValue('--surface').trim())) : chosen;
   const { fills, edges } = coloursOf(dark);
   const text = ([l, c, h]: Oklch): string => `oklch(${l.toFixed(3)} ${c.toFixed(3)} ${h})`;
-  fills.forEach((f, i) => root.style.setProperty(`--fill${i}`, text(f)));
-  edges.forEach((e, i) => root.style.setProperty(`--edge${i}`, text(e)));
+  for (const [i, fill] of fills.entries()) root.style.setProperty(`--fill${i}`, text(fill));
+  for (const [i, edge] of edges.entries()) root.style.setProperty(`--edge${i}`, text(edge));
   const style = getComputedStyle(root);
   const css = (name: string): string =>
     name === 'ui' ? style.getPropertyValue('--ui').trim() : resolved(root, style.getPropertyValue(`--${name}`).trim());

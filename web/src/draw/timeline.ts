@@ -1,12 +1,12 @@
 // The rows of the timeline: bars, glyphs, slices and counters below, names and marks above.
 import type { Lanes, Located, TraceInfo } from '../api/types';
-import { duration, grouped, inOrder, numberOf, point, signed, type TimeContext } from '../time/format';
-import { TILE_BUCKETS, tileBegin, tilesOf, type Range } from '../time/range';
 import { shapeOf } from '../state/states';
-import { lowerBound, WIDE, type Tile, type TileStore } from '../state/tiles';
+import { lowerBound, type Tile, type TileStore, WIDE } from '../state/tiles';
+import { duration, grouped, inOrder, numberOf, point, signed, type TimeContext } from '../time/format';
+import { type Range, TILE_BUCKETS, tileBegin, tilesOf } from '../time/range';
 import { LANE_PX, type Layout, type Row } from './layout';
-import { LANE_TOP_PX, type Painter, type Placement } from './painter';
 import { drawMarks } from './marks';
+import { LANE_TOP_PX, type Painter, type Placement } from './painter';
 import { placeOf, type Scale } from './scale';
 import type { Theme } from './theme';
 

@@ -1,11 +1,13 @@
 // Every command once: its keys, its words, what it does. Keys, the help and the palette are made of this table.
-import * as act from '../state/actions';
-import { change, isFile, state } from '../state/store';
-import { inValues, layout } from '../state/load';
-import { dialog, focusFilter, focusSearch } from './focus';
-import { openTrackMenu } from '../panels/tracks';
-import { turnTheme } from '../panels/settings';
+
 import { copyCommand, copyLink, exportMenu } from '../panels/export';
+import { turnTheme } from '../panels/settings';
+import { openTrackMenu } from '../panels/tracks';
+import * as act from '../state/actions';
+import { inValues } from '../state/search';
+import { change, isFile, state } from '../state/store';
+import { layout } from '../state/tracks';
+import { dialog, focusFilter, focusSearch } from './focus';
 
 export type Group = 'Move' | 'Cursor and selection' | 'Choose' | 'Tracks' | 'Find' | 'Page';
 export const GROUPS: readonly Group[] = ['Move', 'Cursor and selection', 'Choose', 'Tracks', 'Find', 'Page'];
@@ -306,7 +308,7 @@ export const COMMANDS: readonly Command[] = [
     label: 'End the field, dialog, selection or choice',
     group: 'Page',
     keys: ['Escape'],
-    run: act.escape,
+    run: act.onEscape,
   },
 ];
 

@@ -4,22 +4,25 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { panelShown, tabsShown } from '../state/actions';
 import { busy } from '../state/busy';
-import { phase, selectAnswer, selected, shownTotal, tracks } from '../state/load';
-import { change, session, state } from '../state/store';
+import { shownTotal } from '../state/event-rows';
+import { selectAnswer, selected } from '../state/selection';
+import { phase } from '../state/session';
 import type { Tab } from '../state/state';
+import { change, session, state } from '../state/store';
+import { tracks } from '../state/tracks';
 import { grouped } from '../time/format';
 import { Bar } from './bar';
 import { Details } from './details';
 import { Dialogs } from './dialogs';
 import { Events, EventTools } from './events';
 import { Flame, FlameTools } from './flame';
+import { labelWidth } from './label-width';
 import { Legend } from './legend';
 import { Menu } from './menu';
 import { Overview, OverviewLabel, Ruler, RulerLabel } from './overview';
-import { problemCount, Problems } from './problems';
+import { Problems, problemCount } from './problems';
 import { Calls, Selection, SelectionTools } from './selection';
-import { labelWidth } from './label-width';
-import { freeSize, scheme, setSize, sizeBounds, sizes, type Sizes } from './settings';
+import { freeSize, type Sizes, scheme, setSize, sizeBounds, sizes } from './settings';
 import { Sql, SqlTools } from './sql';
 import { Ended, Failure, isEmpty, NoToken } from './states';
 import { Announce, Gone, Notice, Status } from './status';
@@ -148,7 +151,7 @@ function Bottom(): JSX.Element {
     queueMicrotask(() => document.querySelector<HTMLElement>(`[data-testid="tab-${next}"]`)?.focus());
     e.preventDefault();
   };
-  const panel = (name: Tab, content: JSX.Element): JSX.Element => (
+  const panel = (name: Tab, content: JSX.Element | null): JSX.Element => (
     <div
       id={`panel-${name}`}
       role="tabpanel"
@@ -192,9 +195,9 @@ function Bottom(): JSX.Element {
       {panel('events', <Events />)}
       {panel('selection', <Selection />)}
       {panel('flame', <Flame />)}
-      {panel('calls', tab === 'calls' ? <Calls /> : <></>)}
+      {panel('calls', tab === 'calls' ? <Calls /> : null)}
       {panel('problems', <Problems />)}
-      {panel('sql', tab === 'sql' ? <Sql /> : <></>)}
+      {panel('sql', tab === 'sql' ? <Sql /> : null)}
     </section>
   );
 }

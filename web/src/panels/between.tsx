@@ -4,11 +4,12 @@ import type { JSX } from 'preact';
 import { useRef } from 'preact/hooks';
 import { chooseEvent, reveal, setCursor } from '../state/actions';
 import { answer } from '../state/answers';
-import { ask, epoch, eventAnswer, rangeQuery } from '../state/load';
+import { eventAnswer, rangeQuery } from '../state/selection';
+import { ask, epoch } from '../state/session';
 import { state, timeContext } from '../state/store';
 import { duration, grouped, point } from '../time/format';
 import { Histogram, Points } from './histogram';
-import { goToPoint, pickPoints, type Measured } from './measured';
+import { goToPoint, type Measured, pickPoints } from './measured';
 import { clipped, onListKey } from './parts';
 
 type Line = Readonly<Record<string, unknown>>;

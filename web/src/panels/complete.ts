@@ -1,7 +1,9 @@
 // What the text of a filter may go on with: paths of fields that were seen, names of events, labels, words of the language.
-import { eventAnswer, plainTiles, selectAnswer } from '../state/load';
-import { table } from '../state/load';
+
+import { table } from '../state/event-rows';
 import { labelsOf } from '../state/labels';
+import { eventAnswer, selectAnswer } from '../state/selection';
+import { plainTiles } from '../state/tiles-fetch';
 
 export interface Completion {
   readonly text: string;

@@ -3,15 +3,17 @@ import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
 import type { CallDetails, EventDetails, Field, Located } from '../api/types';
 import * as act from '../state/actions';
-import { applyFilter, callAnswer, eventAnswer, selectAnswer, trackById } from '../state/load';
+import { applyFilter } from '../state/filter';
 import { both, condition, filterPath, isNamed } from '../state/filters';
 import { isPlottable } from '../state/plots';
+import { callAnswer, eventAnswer, selectAnswer } from '../state/selection';
 import { NOTHING_CHOSEN } from '../state/state';
-import { change, session, state, timeContext, whole } from '../state/store';
-import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
-import { openMenu, openMenuAt, type MenuItem } from './menu';
-import { Chip, clipped, copyText } from './parts';
 import { stateColour } from '../state/states';
+import { change, session, state, timeContext, whole } from '../state/store';
+import { trackById } from '../state/tracks';
+import { day, duration, grouped, point, secondsSince, signed } from '../time/format';
+import { type MenuItem, openMenu, openMenuAt } from './menu';
+import { Chip, clipped, copyText } from './parts';
 import { theme } from './settings';
 
 export function Details(): JSX.Element {

@@ -2,17 +2,19 @@
 import { signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
+import type { EventDetails } from '../api/types';
 import { COMMANDS, GROUPS, keyLabel } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
-import { goToTrack } from '../state/find';
-import { ask, eventAnswer, tracks } from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
+import { goToTrack } from '../state/find';
+import { eventAnswer } from '../state/selection';
+import { ask } from '../state/session';
 import { change, format, isFile, session, state, whole } from '../state/store';
-import { parseDuration, parseRange, parseTime } from '../time/parse';
-import type { EventDetails } from '../api/types';
+import { tracks } from '../state/tracks';
 import { numberOf } from '../time/format';
+import { parseDuration, parseRange, parseTime } from '../time/parse';
 import { Dialog } from './parts';
 import { letterKeys, setLetterKeys } from './settings';
 

@@ -2,16 +2,19 @@
 import { effect, signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
 import { useLayoutEffect, useRef, useState } from 'preact/hooks';
-import { applyFilter, ask, chosenRow, shownTotal, table } from '../state/load';
-import { addBookmark, chooseEvent, reveal } from '../state/actions';
-import { isNamed } from '../state/filters';
-import { change, format, session, state, timeContext, view } from '../state/store';
-import { duration, grouped, point, TIME_FORMAT_LABELS } from '../time/format';
+import { EVENT_COLUMNS, type EventColumn } from '../api/columns';
 import type { Row, Rows } from '../api/types';
 import { dialog } from '../keys/focus';
-import { valueOf } from '../state/json';
+import { addBookmark, chooseEvent, reveal } from '../state/actions';
+import { chosenRow, shownTotal, table } from '../state/event-rows';
+import { applyFilter } from '../state/filter';
+import { isNamed } from '../state/filters';
+import { valueAt } from '../state/json';
+import { ask } from '../state/session';
+import { change, format, session, state, timeContext, view } from '../state/store';
+import { duration, grouped, point, TIME_FORMAT_LABELS } from '../time/format';
 import { saveEvents } from './export';
-import { openMenu, type MenuItem } from './menu';
+import { type MenuItem, openMenu } from './menu';
 import { Chip, clipped, copyText, Marked } from './parts';
 
 const ROW_PX = 20;
@@ -91,6 +94,7 @@ effect(() => {
 /** The height that rows have. */
 const inside = (box: HTMLElement): number => Math.max(0, box.clientHeight - HEAD_PX);
 
+/** A column of the table: one of those that all events have, or a field by its path. */
 interface Column {
   readonly key: string;
   readonly head: string;
@@ -99,42 +103,36 @@ interface Column {
   cell(row: Row): { text: ComponentChildren; value: string };
 }
 
-function columnsShown(): Column[] {
-  const f = format.value;
+type Shown = Omit<Column, 'key'>;
+
+/** How each column is shown; null where it is not. */
+function shownColumns(): Record<EventColumn, Shown | null> {
   const several = (session.value?.traces.length ?? 0) > 1;
-  const own = state.value.columns;
-  const text = (v: string | number | null): { text: string; value: string } => ({
-    text: v === null ? '' : String(v),
-    value: v === null ? '' : String(v),
+  const { columns: paths, query } = state.value;
+  const plain = (v: string | number | null): { text: string; value: string } => ({
+    text: String(v ?? ''),
+    value: String(v ?? ''),
   });
-  const query = state.value.query;
-  const list: Column[] = [
-    {
-      key: 'event',
+  return {
+    event: {
       head: 'Event',
       width: '84px',
       right: true,
       cell: (r) => ({ text: grouped(r.event), value: String(r.event) }),
     },
-    {
-      key: 'ns',
-      head: `Time, ${TIME_FORMAT_LABELS[f]}`,
+    ns: {
+      head: `Time, ${TIME_FORMAT_LABELS[format.value]}`,
       width: '172px',
       right: true,
       cell: (r) => ({ text: timeOf(r), value: r.ns ?? '' }),
     },
-    {
-      key: 'since',
+    since: {
       head: 'Since previous',
       width: '124px',
       right: true,
-      cell: (r) => ({
-        text: r.since === null ? '' : `${r.since.startsWith('-') ? '' : '+'}${duration(BigInt(r.since))}`,
-        value: r.since ?? '',
-      }),
+      cell: (r) => ({ text: sinceOf(r), value: r.since ?? '' }),
     },
-    {
-      key: 'name',
+    name: {
       head: 'Name',
       width: 'minmax(120px, 1fr)',
       right: false,
@@ -148,43 +146,44 @@ function columnsShown(): Column[] {
         value: r.name,
       }),
     },
-    { key: 'cpu', head: 'CPU', width: '54px', right: true, cell: (r) => text(r.cpu) },
-  ];
-  if (several)
-    list.push({
-      key: 'trace',
-      head: 'Trace',
-      width: '110px',
-      right: false,
-      cell: (r) => ({ text: traceName(r.trace), value: traceName(r.trace) }),
-    });
-  if (own.length === 0)
-    list.push({
-      key: 'text',
-      head: 'Fields',
-      width: 'minmax(160px, 3fr)',
-      right: false,
-      cell: (r) => ({ text: <Fields text={clipped(r.text, 600)} />, value: r.text }),
-    });
-  else
-    for (const path of own)
-      list.push({
-        key: path,
-        head: path,
-        width: 'minmax(90px, 1fr)',
-        right: false,
-        cell: (r) => {
-          const v = valueOf(r.json ?? '', path);
-          return { text: clipped(v, 300), value: v };
-        },
-      });
-  return list;
+    cpu: { head: 'CPU', width: '54px', right: true, cell: (r) => plain(r.cpu) },
+    trace: several ? { head: 'Trace', width: '110px', right: false, cell: (r) => plain(traceName(r.trace)) } : null,
+    // The timeline shows it.
+    track: null,
+    // Fields that were chosen stand in its place.
+    text:
+      paths.length > 0
+        ? null
+        : {
+            head: 'Fields',
+            width: 'minmax(160px, 3fr)',
+            right: false,
+            cell: (r) => ({ text: <Fields text={clipped(r.text, 600)} />, value: r.text }),
+          },
+  };
 }
+
+function fieldColumn(path: string): Column {
+  const cell = (row: Row): { text: string; value: string } => {
+    const value = valueAt(row.json ?? '', path);
+    return { text: clipped(value, 300), value };
+  };
+  return { key: path, head: path, width: 'minmax(90px, 1fr)', right: false, cell };
+}
+
+function columnsShown(): Column[] {
+  const shown = shownColumns();
+  const own = EVENT_COLUMNS.flatMap((key) => (shown[key] ? [{ key, ...shown[key] }] : []));
+  return [...own, ...state.value.columns.map(fieldColumn)];
+}
+
+const sinceOf = ({ since }: Row): string =>
+  since === null ? '' : `${since.startsWith('-') ? '' : '+'}${duration(BigInt(since))}`;
 
 /** The time of a row; cycles are in its line alone. */
 function timeOf(row: Row): string {
   if (format.value === 'cycles') {
-    const cycles = valueOf(row.json ?? '', 'cycles');
+    const cycles = valueAt(row.json ?? '', 'cycles');
     return cycles === 'null' ? '' : grouped(cycles);
   }
   return row.ns === null ? '' : point(BigInt(row.ns), timeContext.value);

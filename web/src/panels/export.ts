@@ -1,13 +1,17 @@
 // What leaves the page: pictures, tables, parts of the trace, commands.
-import { ask, post, selectAnswer, trackById } from '../state/load';
-import { both, quoted } from '../state/filters';
-import { printing } from '../state/command';
-import { isFile, link, session, state, view } from '../state/store';
-import { hold, whileBusy } from '../state/busy';
-import { reportFailure } from '../state/answers';
+
+import { EVENT_COLUMNS, type EventColumn } from '../api/columns';
+import type { ErrorBody, Row, Rows } from '../api/types';
 import { notice, said } from '../state/actions';
-import type { ErrorBody, Rows } from '../api/types';
-import { openMenu, openMenuAt, type MenuItem } from './menu';
+import { reportFailure } from '../state/answers';
+import { hold, whileBusy } from '../state/busy';
+import { printing } from '../state/command';
+import { both, quoted } from '../state/filters';
+import { selectAnswer } from '../state/selection';
+import { ask, post } from '../state/session';
+import { isFile, link, session, state, view } from '../state/store';
+import { trackById } from '../state/tracks';
+import { type MenuItem, openMenu, openMenuAt } from './menu';
 import { copyText, csvCell, saveFile } from './parts';
 import { pictureOfView, svgOfView } from './picture';
 
@@ -65,6 +69,10 @@ async function fetched(what: 'trace' | 'events', question: object): Promise<void
   }
 }
 
+/** A cell as tables outside of the page have it: tracks by their names. */
+const exportedCell = (row: Row, column: EventColumn): string | number | null =>
+  column === 'track' ? (trackById.peek().get(row.track)?.name ?? row.track) : row[column];
+
 export async function saveEvents(): Promise<void> {
   // The server writes it while it is fetched, however long it is.
   if (!isFile.peek()) {
@@ -72,16 +80,14 @@ export async function saveEvents(): Promise<void> {
     return;
   }
   const { filter } = state.peek();
-  const lines = ['event,ns,since,name,cpu,trace,track,text\n'];
+  const lines = [`${EVENT_COLUMNS.join(',')}\n`];
   const end = hold();
   try {
     for (let from = 0; ; ) {
       const { rows } = await ask<Rows>('events', { from, limit: PAGE, filter });
       if (rows.length === 0) break;
-      for (const r of rows)
-        lines.push(
-          `${[r.event, r.ns, r.since, r.name, r.cpu, r.trace, trackById.peek().get(r.track)?.name ?? r.track, r.text].map(csvCell).join(',')}\n`,
-        );
+      for (const row of rows)
+        lines.push(`${EVENT_COLUMNS.map((column) => csvCell(exportedCell(row, column))).join(',')}\n`);
       from += rows.length;
     }
     saveFile('events.csv', lines, 'text/csv');

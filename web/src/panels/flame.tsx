@@ -5,16 +5,17 @@ import { useLayoutEffect, useRef } from 'preact/hooks';
 import type { FlameNode } from '../api/types';
 import { drawAtFrames, requestDraw } from '../draw/frame';
 import { resize } from '../draw/plain';
+import { Shapes } from '../draw/shapes';
 import { shortName, useFont } from '../draw/timeline';
 import { said } from '../state/actions';
-import { flameAnswer, hasCalls } from '../state/load';
 import { colourOf } from '../state/names';
+import { flameAnswer } from '../state/selection';
 import { state } from '../state/store';
+import { hasCalls } from '../state/tracks';
 import { duration, grouped, numberOf } from '../time/format';
 import { spanOf } from '../time/range';
+import { Chip, clipped, saveFile } from './parts';
 import { rangeShown } from './ranges';
-import { saveFile, Chip, clipped } from './parts';
-import { Shapes } from '../draw/shapes';
 import { theme } from './settings';
 
 const LANE = 22;
@@ -391,6 +392,7 @@ function FrameTable({ root, hidden }: { root: Frame; hidden: boolean }): JSX.Ele
   };
   walk(root, 0);
   return (
+    // biome-ignore lint/a11y/useAriaPropsSupportedByRole: it has a name when it has a role
     <div
       class={hidden ? 'sr' : 'scrolls'}
       tabIndex={hidden ? undefined : 0}

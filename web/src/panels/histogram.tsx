@@ -1,5 +1,5 @@
 // How often a duration is between two powers of two, and when: bars and points that choose their events.
-import { effect, signal, type Signal } from '@preact/signals';
+import { effect, type Signal, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { resize } from '../draw/plain';

@@ -1,12 +1,14 @@
 // What is under the pointer: at once what the picture shows, to the bucket and said as such, then exactly, as the source knows it.
 import { effect, signal } from '@preact/signals';
 import type { Located } from '../api/types';
-import { LANE_PX, rowAt, type Row } from '../draw/layout';
+import { LANE_PX, type Row, rowAt } from '../draw/layout';
 import { LANE_TOP_PX } from '../draw/painter';
 import { scaleOf } from '../draw/scale';
-import { boundaryAt, describe, describeExactly, hitAt, showsTiles, type Hit } from '../draw/timeline';
-import { layout, locateAt, scroll, tilesShown, viewport } from '../state/load';
+import { boundaryAt, describe, describeExactly, type Hit, hitAt, showsTiles } from '../draw/timeline';
+import { locateAt } from '../state/selection';
 import { origin, state, timeContext, view } from '../state/store';
+import { tilesShown } from '../state/tiles-fetch';
+import { layout, scroll, viewport } from '../state/tracks';
 
 /** A box beside the pointer, and whether what it says is exact. */
 export interface TipBox {

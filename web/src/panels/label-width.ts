@@ -1,7 +1,7 @@
 // How wide the labels of the tracks are: as their names need, within bounds, until a user says otherwise.
 import { computed, signal } from '@preact/signals';
-import { layout } from '../state/load';
-import { sizeBounds, labelIsChosen, sizes } from './settings';
+import { layout } from '../state/tracks';
+import { labelIsChosen, sizeBounds, sizes } from './settings';
 
 /** What stands beside a name: the boxes before it, the number behind it, and the menu. */
 const BESIDE_PX = 48;

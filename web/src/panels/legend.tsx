@@ -1,8 +1,8 @@
 // The states that occur, with the colour and the shape in which they are drawn.
 import type { JSX } from 'preact';
 import { goToState } from '../state/find';
-import { session } from '../state/store';
 import { shapeOf, stateColour } from '../state/states';
+import { session } from '../state/store';
 
 /** Which things are in a state, for the words of its entry. */
 function whose(name: string, cpus: readonly string[], threads: readonly string[]): string {

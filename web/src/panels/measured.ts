@@ -1,7 +1,7 @@
 // Durations that were measured one by one, and the way from them to their events.
 import { notice, reveal, setCursor } from '../state/actions';
+import { applyFilter } from '../state/filter';
 import { both, isNamedAt, MOST_TIMES } from '../state/filters';
-import { applyFilter } from '../state/load';
 import { state } from '../state/store';
 import { grouped } from '../time/format';
 

@@ -84,7 +84,7 @@ export function Menu(): JSX.Element | null {
     <div ref={ref} class="menu" role="menu" aria-label={open.label} tabIndex={-1} onKeyDown={onKeyDown}>
       {open.items.map((item) =>
         item === null ? (
-          <hr role="separator" />
+          <hr />
         ) : (
           <button
             type="button"

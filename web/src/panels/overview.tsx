@@ -4,20 +4,22 @@ import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
 import { directly, drawAtFrames, requestDraw, shown } from '../draw/frame';
 import { drawOverview, handles } from '../draw/overview';
-import { drawRuler, rulerTicks } from '../draw/ruler';
 import { resize } from '../draw/plain';
-import { scaleOf, type Scale } from '../draw/scale';
-import type { Bookmark } from '../state/state';
+import { drawRuler, rulerTicks } from '../draw/ruler';
+import { type Scale, scaleOf } from '../draw/scale';
+import { dialog } from '../keys/focus';
 import { goToBookmark, panBy, removeBookmark, select } from '../state/actions';
-import { problemsAnswer, tilesArrived, viewport } from '../state/load';
+import { problemsAnswer } from '../state/selection';
+import type { Bookmark } from '../state/state';
 import { change, format, session, show, state, timeContext, view, whole } from '../state/store';
+import { tilesArrived } from '../state/tiles-fetch';
+import { viewport } from '../state/tracks';
 import { baseWords, duration, point } from '../time/format';
 import { ordered, sameRange, spanOf } from '../time/range';
-import { dialog } from '../keys/focus';
+import { editedBookmark } from './dialogs';
 import { openMenu } from './menu';
 import { dragged, overviewInput, rulerInput } from './scene';
 import { theme } from './settings';
-import { editedBookmark } from './dialogs';
 
 /** Draws to a canvas at each frame, and again when a signal changes that `depends` reads. */
 function useDrawing(

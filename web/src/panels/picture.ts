@@ -1,12 +1,13 @@
 // Pictures of the view: ruler, labels and rows, as pixels or as shapes.
-import { drawRuler } from '../draw/ruler';
-import { drawTimeline } from '../draw/timeline';
-import { PlainPainter, resize } from '../draw/plain';
-import { Shapes } from '../draw/shapes';
-import { layout, viewport } from '../state/load';
-import { timeContext } from '../state/store';
-import { point } from '../time/format';
+
 import { shown } from '../draw/frame';
+import { PlainPainter, resize } from '../draw/plain';
+import { drawRuler } from '../draw/ruler';
+import { Shapes } from '../draw/shapes';
+import { drawTimeline } from '../draw/timeline';
+import { timeContext } from '../state/store';
+import { layout, viewport } from '../state/tracks';
+import { point } from '../time/format';
 import { rulerInput, timelineInput } from './scene';
 import { sizes, theme } from './settings';
 

@@ -1,9 +1,10 @@
 // Losses, damage and warnings, each with a way to it.
 import type { JSX } from 'preact';
 import type { Fault, Loss } from '../api/types';
-import { problemsAnswer, trackById } from '../state/load';
 import { scrollTo } from '../state/actions';
+import { problemsAnswer } from '../state/selection';
 import { change, timeContext, view, whole } from '../state/store';
+import { trackById } from '../state/tracks';
 import { duration, grouped, point } from '../time/format';
 import { centred, spanOf } from '../time/range';
 import { clipped, onListKey } from './parts';

@@ -1,28 +1,20 @@
 // What the timeline, the ruler and the overview are drawn from: the state and the answers, as plain values.
 import { signal } from '@preact/signals';
-import type { TimelineInput } from '../draw/timeline';
-import type { RulerInput } from '../draw/ruler';
+import { moving, shown } from '../draw/frame';
 import type { OverviewInput } from '../draw/overview';
 import { COLUMN_PX } from '../draw/overview';
-import { scaleOf, type Scale } from '../draw/scale';
-import { moving, shown } from '../draw/frame';
-import {
-  filteredTiles,
-  layout,
-  overviewLevel,
-  overviewTracks,
-  phase,
-  plainTiles,
-  problemsAnswer,
-  scroll,
-  tilesArrived,
-  tilesShown,
-  titles,
-  wakeupsAnswer,
-} from '../state/load';
+import type { RulerInput } from '../draw/ruler';
+import { type Scale, scaleOf } from '../draw/scale';
+import type { TimelineInput } from '../draw/timeline';
 import { markOf } from '../state/actions';
+import { titles, wakeupsAnswer } from '../state/overlays';
+import { overviewLevel, overviewTracks } from '../state/overview';
+import { problemsAnswer } from '../state/selection';
+import { phase } from '../state/session';
 import { origin, session, state, whole } from '../state/store';
-import { tileBegin, tilesOf, type Range } from '../time/range';
+import { filteredTiles, plainTiles, tilesArrived, tilesShown } from '../state/tiles-fetch';
+import { layout, scroll } from '../state/tracks';
+import { type Range, tileBegin, tilesOf } from '../time/range';
 import { theme } from './settings';
 
 /** A selection that is being drawn with the mouse. */

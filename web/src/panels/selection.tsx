@@ -1,18 +1,21 @@
 // Statistics of the selection: how often and how far apart, and how long calls took. The server counts, the page shows.
 import { computed, signal } from '@preact/signals';
 import type { JSX } from 'preact';
+import type { CallStatistics, NameStatistics } from '../api/types';
 import { goToNext, searchForName } from '../state/actions';
 import { answer } from '../state/answers';
+import { applyFilter } from '../state/filter';
 import { exactly, isNamed } from '../state/filters';
-import { applyFilter, ask, epoch, hasCalls, rangeQuery, selectAnswer, selected } from '../state/load';
+import { rangeQuery, selectAnswer, selected } from '../state/selection';
+import { ask, epoch } from '../state/session';
 import { isFile, session, state, timeContext } from '../state/store';
+import { hasCalls } from '../state/tracks';
 import { duration, grouped, point } from '../time/format';
 import { spanOf } from '../time/range';
-import type { CallStatistics, NameStatistics } from '../api/types';
 import { Between, OutliersView } from './between';
 import { cutTrace, saveStatistics } from './export';
 import { Histogram, Points } from './histogram';
-import { goToPoint, pickPoints, type Measured } from './measured';
+import { goToPoint, type Measured, pickPoints } from './measured';
 import { Chip, clipped, keepInSight, rowOfKey } from './parts';
 import { rangeShown } from './ranges';
 import { StateTables } from './state-statistics';

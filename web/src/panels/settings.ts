@@ -1,6 +1,6 @@
 // What a browser keeps for a user: theme, keys, sizes. It is shared by all windows of the page.
 import { effect, signal } from '@preact/signals';
-import { themeOf, type Theme } from '../draw/theme';
+import { type Theme, themeOf } from '../draw/theme';
 
 const PREFIX = 'tracemill.';
 

@@ -7,7 +7,7 @@ import type { ErrorBody, SqlAnswer } from '../api/types';
 import { chooseEvent, goTo } from '../state/actions';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
-import { counted, post } from '../state/load';
+import { counted, post } from '../state/session';
 import { change, isFile, session, state } from '../state/store';
 import { grouped, numberOf } from '../time/format';
 import { Faulty } from './bar';

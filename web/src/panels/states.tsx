@@ -1,11 +1,14 @@
 // What the page shows instead of a trace, or above it.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { failure, phase, shownTotal, tracks, tryAgain } from '../state/load';
+import { shownTotal } from '../state/event-rows';
+import { failure, phase } from '../state/session';
 import { change, session, state } from '../state/store';
+import { tracks } from '../state/tracks';
+import { tryAgain } from '../state/watch';
 import { grouped, numberOf } from '../time/format';
-import { clipped, copyText } from './parts';
 import { Logo } from './bar';
+import { clipped, copyText } from './parts';
 
 const Title = (): JSX.Element => (
   <h1 class="logo">

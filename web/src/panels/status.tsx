@@ -1,10 +1,12 @@
 // The line at the bottom, and what is said to those who hear the page.
 import type { JSX } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { markOf, notice, pointer, said, panelShown, sliceOf } from '../state/actions';
-import { callAnswer, eventAnswer, filterDone, found } from '../state/load';
+import { markOf, notice, panelShown, pointer, said, sliceOf } from '../state/actions';
+import { filterDone } from '../state/filter';
+import { found } from '../state/search';
+import { callAnswer, eventAnswer } from '../state/selection';
 import { change, session, state, timeContext, whole } from '../state/store';
-import { grouped, duration, numberOf, point, signed } from '../time/format';
+import { duration, grouped, numberOf, point, signed } from '../time/format';
 import { spanOf } from '../time/range';
 import { viewWords } from './tracks';
 

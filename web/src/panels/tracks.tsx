@@ -2,6 +2,7 @@
 import { computed, effect, signal } from '@preact/signals';
 import type { JSX } from 'preact';
 import { useLayoutEffect, useRef } from 'preact/hooks';
+import type { Track } from '../api/types';
 import { directly, drawAtFrames, moving, requestDraw, shown } from '../draw/frame';
 import { GlPainter } from '../draw/gl';
 import { LANE_PX, type Row } from '../draw/layout';
@@ -13,57 +14,36 @@ import { alignedWords, drawTimeline, showsTiles } from '../draw/timeline';
 import { commandOf, keyOf } from '../keys/commands';
 import { dialog } from '../keys/focus';
 import * as act from '../state/actions';
-import {
-  applyFilter,
-  awaitsTiles,
-  busiestFirst,
-  callAnswer,
-  eventAnswer,
-  filteredTiles,
-  groupsAnswer,
-  layout,
-  locate,
-  logsShown,
-  phase,
-  plainTiles,
-  rowsInSight,
-  scroll,
-  selectAnswer,
-  sliceAnswer,
-  tilesArrived,
-  tilesLate,
-  tilesShown,
-  titles,
-  trackById,
-  tracks,
-  viewport,
-  wakeupsAnswer,
-} from '../state/load';
 import { reportFailure } from '../state/answers';
 import { whileBusy } from '../state/busy';
+import { applyFilter } from '../state/filter';
 import { filterPath, isNamed } from '../state/filters';
 import { GROUPINGS, groupWords, readGroupKey } from '../state/groups';
+import { logsShown, titles, wakeupsAnswer } from '../state/overlays';
+import { callAnswer, eventAnswer, locate, selectAnswer, sliceAnswer } from '../state/selection';
+import { phase } from '../state/session';
 import { change, session, state, timeContext, view } from '../state/store';
+import { awaitsTiles, filteredTiles, plainTiles, tilesArrived, tilesLate, tilesShown } from '../state/tiles-fetch';
+import { busiestFirst, groupsAnswer, layout, rowsInSight, scroll, trackById, tracks, viewport } from '../state/tracks';
 import { duration, grouped, inOrder, numberOf, point, signed } from '../time/format';
-import { ordered, spanOf, type Range } from '../time/range';
-import type { Track } from '../api/types';
+import { ordered, type Range, spanOf } from '../time/range';
+import { clockOf, groupOf } from './dialogs';
 import {
   hit,
   isNothing,
   locateUnder,
   nearBoundary,
   restAt,
-  scaleNow,
   SNAP_PX,
+  type Spot,
+  scaleNow,
   spotOf,
+  type TipBox,
   timeAt,
   tip,
-  type Spot,
-  type TipBox,
 } from './hover';
-import { openMenu, type MenuItem } from './menu';
+import { type MenuItem, openMenu } from './menu';
 import { clipped, copyText, formatName } from './parts';
-import { clockOf, groupOf } from './dialogs';
 import { dragged, timelineInput } from './scene';
 import { theme } from './settings';
 import { Empty } from './states';

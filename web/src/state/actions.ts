@@ -1,5 +1,10 @@
 // What a user can do, apart from how: keys, menus and the mouse come here.
 import { computed, effect, signal } from '@preact/signals';
+import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
+import type { Row as TrackRow } from '../draw/layout';
+import { scaleOf } from '../draw/scale';
+import type { Mark } from '../draw/timeline';
+import { TIME_FORMATS } from '../time/format';
 import {
   centred,
   centredInside,
@@ -9,50 +14,39 @@ import {
   min,
   moved,
   ordered,
+  type Range,
   shareOf,
   spanOf,
   timeAt,
   zoomedBy,
   zoomedIn,
   zoomedOut,
-  type Range,
 } from '../time/range';
-import { TIME_FORMATS } from '../time/format';
-import type { Row as TrackRow } from '../draw/layout';
-import { scaleOf } from '../draw/scale';
-import type { Mark } from '../draw/timeline';
+import { reportFailure } from './answers';
+import { whileBusy } from './busy';
+import { firstOfTracks } from './chase';
+import { both, condition, isNamed } from './filters';
+import { groupKey, readGroupKey } from './groups';
+import { valueAt } from './json';
+import { plotId } from './plots';
+import { search } from './search';
+import { callAnswer, eventAnswer, locate, sliceAnswer } from './selection';
+import { ask, notice, phase, post } from './session';
+import { NOTHING_CHOSEN, TABS, type Tab } from './state';
+import { change, format, linksRead, session, show, state, view, whole } from './store';
 import {
-  ask,
-  callAnswer,
-  eventAnswer,
-  given,
   groupsAnswer,
   hasCalls,
   lanesFrom,
   layout,
-  locate,
-  notice,
-  phase,
-  post,
-  refresh,
   rowsInSight,
   scroll,
-  search,
-  sliceAnswer,
   trackById,
   tracks,
   viewport,
-} from './load';
-import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
-import { reportFailure } from './answers';
-import { firstOfTracks } from './chase';
-import { both, condition, isNamed } from './filters';
-import { groupKey, readGroupKey } from './groups';
-import { valueOf } from './json';
-import { whileBusy } from './busy';
-import { change, format, linksRead, session, show, state, view, whole } from './store';
-import { plotId } from './plots';
-import { NOTHING_CHOSEN, TABS, type Tab } from './state';
+  visibleTracks,
+} from './tracks';
+import { refresh } from './watch';
 
 /** Where the pointer is in the timeline, in pixels from its left edge; null outside of it. */
 export const pointerX = signal<number | null>(null);
@@ -67,7 +61,7 @@ export const byKey = signal(false);
 export const currentTrack = signal<string | null>(null);
 /** A line that is said to those who hear the page. */
 export const said = signal('');
-export { notice } from './load';
+export { notice } from './session';
 /** Whether the panel at the bottom is there. */
 export const panelShown = signal(true);
 
@@ -122,7 +116,7 @@ export function markOf(): Mark | null {
 
 /** The track that shows an event: its stream, or where the trace is grouped the track of its value, if that can be told. */
 function rowOf(event: EventDetails): string {
-  const trace = given.value.find((t) => t.id === event.track)?.trace ?? null;
+  const trace = visibleTracks.value.find((t) => t.id === event.track)?.trace ?? null;
   const group = trace === null ? undefined : groupsAnswer.value.value?.find((g) => g.trace === trace && g.done >= 1);
   if (!group || state.value.groups.length === 0) return event.track;
   const value =
@@ -130,7 +124,7 @@ function rowOf(event: EventDetails): string {
       ? event.name
       : group.group === 'cpu'
         ? String(event.cpu ?? '')
-        : valueOf(event.json ?? '', group.group);
+        : valueAt(event.json ?? '', group.group);
   return group.tracks.find((t) => t.value === value)?.id ?? group.of;
 }
 
@@ -498,7 +492,7 @@ export async function toCallee(): Promise<void> {
 }
 
 /** Ends the selection, then the choice. */
-export function escape(): boolean {
+export function onEscape(): boolean {
   const { selection, chosen, event, call, slice, cursor } = state.peek();
   if (selection || chosen.length) {
     change({ selection: null, chosen: [] });

@@ -1,6 +1,6 @@
 // Answers to questions that follow from the state. A question has a key: when it changes the one before is given up, and an
 // answer that comes late is dropped.
-import { effect, signal, type ReadonlySignal } from '@preact/signals';
+import { effect, type ReadonlySignal, signal } from '@preact/signals';
 import { ApiError, Unreachable } from '../api/source';
 import { hold } from './busy';
 

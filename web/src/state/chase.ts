@@ -1,7 +1,9 @@
 // When tracks first have an event that a filter leaves.
+
+import type { Located, Row, Rows } from '../api/types';
 import { whileBusy } from './busy';
-import { ask, trackById } from './load';
-import type { Located, Rows, Row } from '../api/types';
+import { ask } from './session';
+import { trackById } from './tracks';
 
 const LOOKED_AT = 1000;
 /** Questions about single tracks that are asked at once. */

@@ -4,8 +4,10 @@ import type { Located, Track } from '../api/types';
 import { currentTrack, scrollTo, searchFor, takeLocated, toggleFold } from './actions';
 import { reportFailure } from './answers';
 import { whileBusy } from './busy';
-import { ask, found, layout, tracks } from './load';
+import { found } from './search';
+import { ask } from './session';
 import { session, state, view } from './store';
+import { layout, tracks } from './tracks';
 
 export interface Finding {
   readonly kind: 'track' | 'state';

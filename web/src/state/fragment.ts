@@ -1,7 +1,8 @@
 // The link: a state as the fragment of an address, and back.
-import { ordered, type Range } from '../time/range';
+
 import { TIME_FORMATS, type TimeFormat } from '../time/format';
-import { INITIAL, TABS, type Bookmark, type State, type Tab } from './state';
+import { ordered, type Range } from '../time/range';
+import { type Bookmark, INITIAL, type State, TABS, type Tab } from './state';
 
 /** The fragment of a state, without `#`. What is as it begins is left out. */
 export function writeFragment(state: State): string {

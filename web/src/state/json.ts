@@ -49,7 +49,7 @@ const CONTEXTS = ['event_context', 'stream_context', 'packet_context'];
 const SCOPES = new Set(['payload', 'header', ...CONTEXTS]);
 
 /** The value at a path of a filter, as text; empty where it is not. */
-export function valueOf(line: string, path: string): string {
+export function valueAt(line: string, path: string): string {
   const steps = path
     .replace(/\[(\d+)\]/g, '.$1')
     .split('.')

@@ -1,6 +1,7 @@
 // The state of the page: one immutable value. The view, the panels and the link are functions of it.
-import type { Range } from '../time/range';
+
 import type { TimeFormat } from '../time/format';
+import type { Range } from '../time/range';
 
 export type Tab = 'events' | 'selection' | 'flame' | 'calls' | 'problems' | 'sql';
 

@@ -1,10 +1,10 @@
 // The present state, its link, and the history of the browser.
 import { batch, computed, effect, signal } from '@preact/signals';
-import { sameRange, spanOf, type Range } from '../time/range';
-import type { TimeContext, TimeFormat } from '../time/format';
 import type { Session } from '../api/types';
-import { INITIAL, type State } from './state';
+import type { TimeContext, TimeFormat } from '../time/format';
+import { type Range, sameRange, spanOf } from '../time/range';
 import { readFragment, writeFragment } from './fragment';
+import { INITIAL, type State } from './state';
 
 export const state = signal<State>(INITIAL);
 

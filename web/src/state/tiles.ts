@@ -1,6 +1,6 @@
 // Tiles that were received, by track, level and number. What is drawn comes from here alone; what is missing is asked for,
 // and until it is there a coarser tile stands in for it.
-import type { Lanes, TileTrack, Tiles, TrackKind } from '../api/types';
+import type { Lanes, Tiles, TileTrack, TrackKind } from '../api/types';
 import { TILE_BUCKETS } from '../time/range';
 import { colourOf } from './names';
 import { stateColour } from './states';

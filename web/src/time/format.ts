@@ -20,7 +20,7 @@ const THIN = '\u202f';
 /** A whole number with its thousands apart. */
 export function grouped(value: number | bigint | string): string {
   const text = String(value);
-  const [, sign, digits, rest] = /^(-?)(\d+)(.*)$/.exec(text) ?? [, '', '', text];
+  const [, sign, digits, rest] = /^(-?)(\d+)(.*)$/.exec(text) ?? ['', '', '', text];
   return sign + (digits ?? '').replace(/\B(?=(\d{3})+$)/g, THIN) + rest;
 }
 
