@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracemill_ring::header;
 
-use crate::local;
+use crate::local::system;
 use crate::ring::Mapping;
 
 /// A bell, in a file of a folder of rings.
@@ -47,7 +47,7 @@ impl Bell {
     pub fn sleep(&self, rung: u32, time: Duration) {
         let sleeps = self.0.u32(header::SLEEPS);
         sleeps.store(1, Ordering::SeqCst);
-        local::wait_shared(self.0.u32(header::RUNG), rung, time);
+        system::wait_shared(self.0.u32(header::RUNG), rung, time);
         sleeps.store(0, Ordering::SeqCst);
     }
 
@@ -78,7 +78,7 @@ impl Bell {
         let moved = self.0.u32(header::MOVED);
         moved.fetch_add(1, Ordering::SeqCst);
         if self.0.u32(header::WAITING).load(Ordering::SeqCst) != 0 {
-            local::wake_shared(moved);
+            system::wake_shared(moved);
         }
     }
 }
@@ -107,7 +107,7 @@ mod tests {
             // Until it wakes: it says that it sleeps a moment before it does.
             while theirs.0.u32(header::SLEEPS).load(Ordering::SeqCst) == 1 {
                 theirs.0.u32(header::RUNG).fetch_add(1, Ordering::SeqCst);
-                local::wake_shared(theirs.0.u32(header::RUNG));
+                system::wake_shared(theirs.0.u32(header::RUNG));
             }
         });
         bell.sleep(bell.rung(), Duration::from_secs(3600));

@@ -5,53 +5,20 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
-use crate::field::{FieldClass, LONGEST_TEXT};
-use crate::metadata::Call;
+use crate::error::StartError;
+use crate::field::LONGEST_TEXT;
+use crate::handle::{self, Recorder};
+use crate::local::process;
 use crate::options::Options;
-use crate::recorder::{self, Recorder, StartError, Summary};
+use crate::recorder::{self, Summary};
 use crate::ring::Room;
-use crate::site::Site;
 use crate::{clock, local};
 
-/// The place in a C program where the state of an event is.
-#[derive(Clone, Copy, Debug)]
-pub struct Place(pub &'static AtomicU32);
+pub use self::event::{Event, Place};
 
-impl PartialEq for Place {
-    fn eq(&self, other: &Place) -> bool {
-        std::ptr::eq(self.0, other.0)
-    }
-}
-
-impl Eq for Place {}
-
-/// An event of a C program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Event<'a> {
-    /// The part of its full name before the colon.
-    pub target: &'a str,
-    /// The part behind it.
-    pub name: &'a str,
-    /// Names and classes of its fields.
-    pub fields: Vec<(&'a str, FieldClass)>,
-}
-
-impl Event<'_> {
-    pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
-        let fields = site.fields().iter().copied().zip(classes.iter().copied());
-        site.names() == (self.target, self.name) && fields.eq(self.fields.iter().copied())
-    }
-
-    /// A site that lives for ever.
-    pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
-        let text = |text: &str| -> &'static str { String::from(text).leak() };
-        let fields = self.fields.iter().map(|(name, _)| text(name)).collect::<Vec<_>>().leak();
-        let site = Site::new(text(self.target), text(self.name), Call::None, fields);
-        (Box::leak(Box::new(site)), self.fields.iter().map(|(_, class)| *class).collect::<Vec<_>>().leak())
-    }
-}
+pub(crate) mod event;
 
 /// The facts of the process that a site needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,7 +62,7 @@ pub fn make_room(len: u64, clock: u64) -> u32 {
     match local::writer().map_or(Room::None, |writer| writer.make_room(len, clock)) {
         Room::None => 0,
         Room::Made => 1,
-        Room::Anew => 2,
+        Room::Retry => 2,
     }
 }
 
@@ -109,11 +76,11 @@ pub fn now() -> u64 {
 /// # Errors
 /// Those of [`Options::start`].
 pub fn start(options: Options) -> Result<(), StartError> {
-    local::uncancelled(|| options.start().map(std::mem::forget))
+    process::uncancelled(|| options.start().map(std::mem::forget))
 }
 
 fn current() -> io::Result<std::mem::ManuallyDrop<Recorder>> {
-    recorder::current().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is recorded"))
+    handle::current().ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "nothing is recorded"))
 }
 
 /// Ends recording.
@@ -122,7 +89,7 @@ fn current() -> io::Result<std::mem::ManuallyDrop<Recorder>> {
 /// When there is no recording, and those of [`Recorder::finish`].
 pub fn stop() -> io::Result<Summary> {
     let recorder = std::mem::ManuallyDrop::into_inner(current()?);
-    local::uncancelled(|| recorder.finish())
+    process::uncancelled(|| recorder.finish())
 }
 
 /// Copies what is recorded so far.
@@ -131,7 +98,7 @@ pub fn stop() -> io::Result<Summary> {
 /// When there is no recording, and those of [`Recorder::snapshot`].
 pub fn snapshot(path: &Path) -> io::Result<()> {
     let recorder = current()?;
-    local::uncancelled(|| recorder.snapshot(path))
+    process::uncancelled(|| recorder.snapshot(path))
 }
 
 /// Finishes the trace and goes on in another folder.
@@ -140,7 +107,7 @@ pub fn snapshot(path: &Path) -> io::Result<()> {
 /// When there is no recording, and those of [`Recorder::rotate`].
 pub fn rotate(path: &Path) -> io::Result<Summary> {
     let recorder = current()?;
-    local::uncancelled(|| recorder.rotate(path))
+    process::uncancelled(|| recorder.rotate(path))
 }
 
 /// Events that were discarded so far. `None` when there is no recording.

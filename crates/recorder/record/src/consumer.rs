@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use tracemill_ring::{self as ring_file, Pair, header, packet};
 
+use crate::clock;
+use crate::local::system;
 use crate::options::{Mode, Options};
 use crate::recorder::{self, Ring};
 use crate::ring::Mapping;
-use crate::{clock, local};
 
 /// Time between two looks while packets come.
 const BUSY: Duration = Duration::from_millis(1);
@@ -46,7 +47,7 @@ pub(crate) fn start(
         rings: Vec::new(),
     };
     let thread = std::thread::Builder::new().name("tracemill".into());
-    let thread = local::without_signals(|| thread.spawn(move || mover.run()))?;
+    let thread = system::without_signals(|| thread.spawn(move || mover.run()))?;
     Ok((consumer, thread))
 }
 
@@ -61,7 +62,7 @@ impl Consumer {
     /// Lets it end at once; packets that are not moved stay where they are.
     pub(crate) fn stop(&self) {
         self.is_over.store(true, Ordering::SeqCst);
-        local::wake_consumer();
+        system::wake_consumer();
     }
 }
 
@@ -106,7 +107,7 @@ impl Mover {
             }
             self.write_beacons();
             if !self.consumer.is_over.load(Ordering::SeqCst) {
-                local::sleep_as_consumer(if is_busy { BUSY } else { IDLE });
+                system::sleep_as_consumer(if is_busy { BUSY } else { IDLE });
             }
         }
     }
@@ -177,7 +178,7 @@ impl Moved {
             taken += 1;
             mapping.u64(header::TAKEN).store(taken, Ordering::Release);
             if options.mode == Mode::Block {
-                local::wake_waiting(mapping.u64(header::TAKEN));
+                system::wake_waiting(mapping.u64(header::TAKEN));
             }
         }
         Ok(true)

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::ring::Place;
+use crate::ring::event_buf::EventBuf;
 
 /// The class of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -64,7 +64,7 @@ pub trait Field: sealed::Sealed {
 
     /// Writes it.
     #[doc(hidden)]
-    fn put(&self, place: &mut Place<'_>);
+    fn put(&self, place: &mut EventBuf<'_>);
 }
 
 /// A value that slices can have as elements.
@@ -83,7 +83,7 @@ macro_rules! numbers {
             }
 
             #[inline(always)]
-            fn put(&self, place: &mut Place<'_>) {
+            fn put(&self, place: &mut EventBuf<'_>) {
                 place.put((*self as $as).to_le_bytes());
             }
         }
@@ -118,7 +118,7 @@ impl Field for bool {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         place.put([u8::from(*self)]);
     }
 }
@@ -152,7 +152,7 @@ impl Field for str {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         let bytes = cut(self);
         place.put((bytes.len() as u32).to_le_bytes());
         place.put_bytes(bytes);
@@ -170,7 +170,7 @@ impl Field for String {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         self.as_str().put(place);
     }
 }
@@ -186,7 +186,7 @@ impl<T: Element> Field for [T] {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         place.put((self.len() as u32).to_le_bytes());
         self.iter().for_each(|element| element.put(place));
     }
@@ -203,7 +203,7 @@ impl<T: Element, const N: usize> Field for [T; N] {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         self.as_slice().put(place);
     }
 }
@@ -219,7 +219,7 @@ impl<T: Field + ?Sized> Field for &T {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         (**self).put(place);
     }
 }
@@ -240,7 +240,7 @@ pub trait Fields: sealed::Sealed {
 
     /// Writes them.
     #[doc(hidden)]
-    fn put(&self, place: &mut Place<'_>);
+    fn put(&self, place: &mut EventBuf<'_>);
 }
 
 macro_rules! tuples {
@@ -256,7 +256,7 @@ macro_rules! tuples {
             }
 
             #[inline(always)]
-            fn put(&self, _place: &mut Place<'_>) {
+            fn put(&self, _place: &mut EventBuf<'_>) {
                 $(self.$at.put(_place);)*
             }
         }
@@ -296,7 +296,7 @@ impl Fields for Encoded<'_> {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         // Two numbers, or a short text.
         if self.0.len() <= 16 {
             return place.put_bytes(self.0);
@@ -327,7 +327,7 @@ impl Fields for EncodedTwo<'_> {
     }
 
     #[inline(always)]
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         let (first, second) = self.0.split_at(8);
         for number in [first, second].map(|bytes| bytes.first_chunk::<8>()) {
             place.put(number.copied().unwrap_or_default());

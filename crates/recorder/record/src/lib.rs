@@ -42,8 +42,10 @@ mod bell;
 pub mod c;
 mod clock;
 mod consumer;
+mod error;
 mod field;
 mod folder;
+mod handle;
 mod local;
 mod metadata;
 mod options;
@@ -55,12 +57,15 @@ pub mod tracing;
 
 #[doc(hidden)]
 pub use bell::Bell;
+pub use error::StartError;
 pub use field::{Element, Field, FieldClass, Fields};
 pub use folder::{Recovered, recover, snapshot};
+pub use handle::Recorder;
 pub use metadata::{Call, Format};
 pub use options::{Mode, Options};
-pub use recorder::{Recorder, StartError, Summary};
-pub use site::{Site, Span};
+pub use recorder::Summary;
+pub use site::Site;
+pub use site::record::Span;
 
 /// Name of the folder, within that of a trace, whose rings are not finished.
 #[doc(hidden)]

@@ -5,9 +5,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::error::StartError;
 use crate::field::TEXT_LIMIT;
 use crate::metadata::Format;
-use crate::recorder::{self, Recorder, StartError};
 
 /// Behaviour when a thread's ring is full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -21,7 +21,7 @@ pub enum Mode {
     Flight,
 }
 
-/// How to record. Made by [`Recorder::options`]; [`start`](Options::start) begins.
+/// How to record. Made by [`Recorder::options`](crate::Recorder::options); [`start`](Options::start) begins.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
@@ -123,15 +123,6 @@ impl Options {
     pub fn follow_fork(mut self, follow: bool) -> Self {
         self.follow_fork = follow;
         self
-    }
-
-    /// Begins to record. A recording that the environment began before `main` is taken over as it is, by the first call.
-    ///
-    /// # Errors
-    /// When the process records already, the folder exists or cannot be made, or an environment variable is wrong.
-    pub fn start(self) -> Result<Recorder, StartError> {
-        let options = self.with_environment(|name| std::env::var_os(name))?;
-        recorder::start(options)
     }
 
     /// These options with those of the environment in their place.

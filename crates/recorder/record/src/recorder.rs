@@ -12,20 +12,19 @@ use std::time::{Duration, Instant};
 use tracemill_ring::{self as ring_file, Pair, header};
 
 use crate::consumer::{self, Consumer};
+use crate::error::StartError;
 use crate::field::{FieldClass, LONGEST_TEXT};
+use crate::local::{process, system};
 use crate::metadata::{self, Call, Class, Clock, Environment, Level};
 use crate::options::{Mode, Options, folder_of_child, lets_through};
 use crate::ring::{Mapping, Room, Writer};
 use crate::site::Site;
 use crate::{clock, folder, local};
 
-pub use self::handle::{Recorder, StartError, Summary};
-
 use self::known::Known;
 #[cfg(feature = "c")]
 use self::known::Mirror;
 
-mod handle;
 mod known;
 
 /// Ids that classes can have.
@@ -84,6 +83,16 @@ struct Kind {
     call: Call,
     level: Option<Level>,
     fields: Vec<(String, FieldClass)>,
+}
+
+/// How a recording went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Events that were discarded.
+    pub discarded: u64,
+    /// Discarded events that no packet counts, since there was no ring at all.
+    pub uncounted: u64,
 }
 
 /// A ring of this process.
@@ -174,9 +183,9 @@ impl State {
         let open: Vec<_> = self.writers.iter().filter(|writer| writer.is_open()).collect();
         open.iter().for_each(|writer| writer.close());
         // A thread may have been opening its writer again: it has seen by now that this is closed.
-        local::barrier();
+        system::barrier();
         open.iter().for_each(|writer| writer.close());
-        local::barrier();
+        system::barrier();
         let end = Instant::now() + PATIENCE;
         let mut are_quiet = true;
         for writer in open {
@@ -196,7 +205,7 @@ impl Running {
     fn new(options: Options) -> Result<Running, StartError> {
         let folder = options.folder();
         let failed = |error| StartError::Io(folder.clone(), error);
-        local::prepare();
+        process::prepare();
         clock::choose();
         let folder = folder::make(&folder).map_err(failed)?;
         fs::create_dir(folder.join(ring_file::FOLDER)).map_err(failed)?;
@@ -270,7 +279,7 @@ impl Running {
             None => self.new_ring()?,
         };
         ring.mapping.u32(header::PID).store(self.pid, Ordering::Relaxed);
-        ring.mapping.u32(header::TID).store(local::tid(), Ordering::Relaxed);
+        ring.mapping.u32(header::TID).store(system::tid(), Ordering::Relaxed);
         ring.mapping.u32(header::STATE).store(header::WRITING, Ordering::Release);
         Ok(ring)
     }
@@ -349,20 +358,20 @@ fn append(file: &mut File, text: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Begins to record.
-pub(crate) fn start(options: Options) -> Result<Recorder, StartError> {
+/// Begins to record. Gives the number of the recording.
+pub(crate) fn start(options: Options) -> Result<u64, StartError> {
     let is_recording = |state: &mut State| {
         let is_claimed = std::mem::take(&mut state.is_unclaimed) && state.running.is_some();
         if is_claimed { Ok(state.generation) } else { Err(state.running.is_some()) }
     };
-    match local::locked(is_recording) {
-        Some(Ok(generation)) => return Ok(Recorder { generation }),
+    match process::locked(is_recording) {
+        Some(Ok(generation)) => return Ok(generation),
         Some(Err(false)) => {}
         _ => return Err(StartError::IsRecording),
     }
     // Without the lock: it takes 20 ms.
     let running = Running::new(options)?;
-    let begun = local::locked(|state| {
+    let begun = process::locked(|state| {
         if state.running.is_some() {
             return Err(Box::new(running));
         }
@@ -372,7 +381,7 @@ pub(crate) fn start(options: Options) -> Result<Recorder, StartError> {
         Ok(state.generation)
     });
     match begun {
-        Some(Ok(generation)) => Ok(Recorder { generation }),
+        Some(Ok(generation)) => Ok(generation),
         Some(Err(second)) => {
             // Nothing was recorded: what is left is an empty trace.
             let _ = second.finish(true, 0);
@@ -387,11 +396,10 @@ pub(crate) fn start_from_environment() {
     if std::env::var_os("TRACEMILL_RECORD").is_none_or(|path| path.is_empty()) {
         return;
     }
-    match Options::default().start() {
+    match Options::default().with_environment(|name| std::env::var_os(name)).and_then(start) {
         // It ends with the process, or by the recorder of the program, which is the same then.
-        Ok(recorder) => {
-            std::mem::forget(recorder);
-            local::locked(|state| state.is_unclaimed = true);
+        Ok(_) => {
+            process::locked(|state| state.is_unclaimed = true);
         }
         Err(error) => {
             let _ = writeln!(io::stderr(), "tracemill-record: nothing is recorded: {error}");
@@ -399,8 +407,9 @@ pub(crate) fn start_from_environment() {
     }
 }
 
-fn finish(generation: u64) -> io::Result<Summary> {
-    let ended = local::locked(|state| {
+/// Ends a recording.
+pub(crate) fn finish(generation: u64) -> io::Result<Summary> {
+    let ended = process::locked(|state| {
         state.running_of(generation)?;
         state.sites.iter().for_each(Known::turn_off);
         let are_quiet = state.close_writers();
@@ -418,7 +427,7 @@ pub(crate) fn finish_at_exit() {
     // Without a recording of this process there is nothing to tell.
     let is_ours = |running: &&Running| running.pid == std::process::id();
     let Some(Some(generation)) =
-        local::locked(|state| state.running.as_ref().filter(is_ours).map(|_| state.generation))
+        process::locked(|state| state.running.as_ref().filter(is_ours).map(|_| state.generation))
     else {
         return;
     };
@@ -430,11 +439,12 @@ pub(crate) fn finish_at_exit() {
     let _ = writeln!(io::stderr(), "tracemill-record: {told}");
 }
 
-fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
-    let options = local::locked(|state| Some(state.running_of(generation)?.options.clone()));
+/// Finishes a recording, and goes on in another folder.
+pub(crate) fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
+    let options = process::locked(|state| Some(state.running_of(generation)?.options.clone()));
     let options = options.flatten().ok_or_else(has_ended)?;
     let mut next = Some(Running::new(Options { path, ..options })?);
-    let rotated = local::locked(|state| {
+    let rotated = process::locked(|state| {
         let classes = &state.running_of(generation).ok_or_else(has_ended)?.classes;
         // Ids stay, so that sites need not be asked: an event that is on its way has the id that it had.
         let described =
@@ -457,10 +467,31 @@ fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
     before.finish(are_quiet, uncounted)
 }
 
+/// The folder of a recording.
+pub(crate) fn folder(generation: u64) -> io::Result<PathBuf> {
+    let folder = process::locked(|state| Some(state.running_of(generation)?.folder.clone()));
+    folder.flatten().ok_or_else(has_ended)
+}
+
+/// Events of a recording that were discarded so far.
+pub(crate) fn discarded(generation: u64) -> u64 {
+    let discarded = |state: &mut State| {
+        let uncounted = state.uncounted + UNPLACED.load(Ordering::Relaxed);
+        Some(state.running_of(generation)?.discarded() + uncounted)
+    };
+    process::locked(discarded).flatten().unwrap_or(0)
+}
+
+/// The recording of the process, if there is one.
+#[cfg(feature = "c")]
+pub(crate) fn current() -> Option<u64> {
+    process::locked(|state| state.running.as_ref().map(|_| state.generation)).flatten()
+}
+
 /// Makes a site known for an event: its class gets an id, or it is off. Gives its state, as long as the event is not
 /// discarded: what it is later is for others.
 pub(crate) fn register(site: &'static Site, classes: &'static [FieldClass], shape: u64) -> Option<u32> {
-    let registered = local::locked(|state| {
+    let registered = process::locked(|state| {
         if site.id().is_some() {
             return site.state();
         }
@@ -491,7 +522,7 @@ pub(crate) fn count_unplaced() {
 
 /// The id of a class of events of this site whose fields are others than those it was registered with.
 pub(crate) fn class_of(site: &Site, classes: &[FieldClass]) -> Option<u32> {
-    let known = local::locked(|state| {
+    let known = process::locked(|state| {
         let id = state.running.as_mut()?.add_class(site, site.full_name(), classes);
         if id.is_none() {
             state.discard();
@@ -512,8 +543,8 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 /// Gives the calling thread a writer, which gets a ring when it needs room. `None` when it cannot record; the event is counted
 /// then.
 pub(crate) fn give_writer() -> Option<&'static Writer> {
-    let given = local::locked(|state| {
-        let writer = state.idle.pop().unwrap_or_else(Writer::lasting);
+    let given = process::locked(|state| {
+        let writer = state.idle.pop().unwrap_or_else(Writer::leaked);
         // What its thread before recorded into says nothing about this one.
         writer.enter_generation(0);
         state.writers.push(writer);
@@ -529,10 +560,10 @@ pub(crate) fn give_writer() -> Option<&'static Writer> {
 /// Gives a writer without a ring one of the recording, if there is one.
 pub(crate) fn give_ring(writer: &Writer) -> Room {
     writer.park(true);
-    let given = local::locked(|state| match open(state, writer) {
+    let given = process::locked(|state| match open(state, writer) {
         false => Room::None,
         true if writer.enter_generation(state.generation) == state.generation => Room::Made,
-        true => Room::Anew,
+        true => Room::Retry,
     });
     writer.park(false);
     if given.is_none() {
@@ -570,8 +601,8 @@ fn open(state: &mut State, writer: &Writer) -> bool {
 
 /// As [`register`], of a site of C, whose state stands at `place` from now on.
 #[cfg(feature = "c")]
-pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>) -> Option<u32> {
-    let registered = local::locked(|state| {
+pub(crate) fn register_place(place: crate::c::event::Place, event: &crate::c::event::Event<'_>) -> Option<u32> {
+    let registered = process::locked(|state| {
         let is_it = |known: &Known| known.mirror == Mirror::At(place);
         // A site of a library that was unloaded serves the next one of its kind.
         let is_free = |known: &Known| known.mirror == Mirror::Gone && event.is_of(known.site, known.classes);
@@ -593,8 +624,8 @@ pub(crate) fn register_place(place: crate::c::Place, event: &crate::c::Event<'_>
 
 /// Forgets a place of C: its library is unloaded.
 #[cfg(feature = "c")]
-pub(crate) fn forget_place(place: crate::c::Place) {
-    local::locked(|state| {
+pub(crate) fn forget_place(place: crate::c::event::Place) {
+    process::locked(|state| {
         if let Some(known) = state.sites.iter_mut().find(|known| known.mirror == Mirror::At(place)) {
             known.turn_off();
             known.mirror = Mirror::Gone;
@@ -602,17 +633,9 @@ pub(crate) fn forget_place(place: crate::c::Place) {
     });
 }
 
-/// The recorder of the process, when it records. For those who have no [`Recorder`] of their own.
-#[cfg(feature = "c")]
-pub(crate) fn current() -> Option<std::mem::ManuallyDrop<Recorder>> {
-    let running = |state: &mut State| state.running.as_ref().map(|_| state.generation);
-    let generation = local::locked(running).flatten()?;
-    Some(std::mem::ManuallyDrop::new(Recorder { generation }))
-}
-
 /// Takes the writer of a thread that ends.
 pub(crate) fn take_back(writer: &'static Writer) {
-    local::locked(|state| {
+    process::locked(|state| {
         if let Some(running) = state.running.as_mut().filter(|_| writer.is_open()) {
             let at = writer.number() as usize;
             writer.close();
@@ -629,7 +652,7 @@ pub(crate) fn take_back(writer: &'static Writer) {
 
 /// Asks the threads for packets that are not full.
 pub(crate) fn ask_to_flush() {
-    local::locked(|state| {
+    process::locked(|state| {
         for writer in state.writers.iter().filter(|writer| writer.is_open() && writer.fill().is_some()) {
             writer.ask_to_flush();
         }
@@ -639,13 +662,13 @@ pub(crate) fn ask_to_flush() {
 /// How full the slots of the rings are, and whether their threads are outside of events.
 pub(crate) fn fills() -> Vec<(u32, Option<u64>, bool)> {
     let fill = |writer: &&'static Writer| (writer.number(), writer.fill(), writer.is_quiet());
-    local::locked(|state| state.writers.iter().filter(|writer| writer.is_open()).map(fill).collect())
+    process::locked(|state| state.writers.iter().filter(|writer| writer.is_open()).map(fill).collect())
         .unwrap_or_default()
 }
 
 /// Forgets the recording in a child of `fork`: rings, files and threads are the parent's.
 pub(crate) fn forget(state: &mut State) {
-    // Writers of threads that do not exist here stay as they are, for nobody.
+    // Writers of threads that do not exist here stay as they are.
     std::mem::take(&mut state.writers).iter().for_each(|writer| writer.close());
     state.idle.clear();
     UNPLACED.store(0, Ordering::Relaxed);

@@ -3,31 +3,33 @@
 //! # Why the `unsafe` here is sound
 //!
 //! * A [`Mapping`] owns its pages and hands out atomics within them, at checked offsets that are multiples of their size.
-//! * The bytes of an event are written through [`Place`], which checks every write against what was reserved. What was
+//! * The bytes of an event are written through [`EventBuf`](event_buf::EventBuf), which checks every write against what was reserved. What was
 //!   reserved lies in the open slot: `pos` is below `limit`, and `limit` is the size of the slot or 0.
 //! * Nobody else writes there: a writer belongs to one thread, and what its signal handlers reserve is behind what they
 //!   interrupted, since place and clock are taken by one compare-and-swap. Other processes read bytes only, which have no
 //!   rules to break.
-//! * A mapping ends after its writers were closed: `limit` is 0, so that no event gets past the check of [`write`], every
+//! * A mapping ends after its writers were closed: `limit` is 0, so that no event gets past the check of [`write`](write::write), every
 //!   thread has seen that (`membarrier`), and those that were inside of an event have left it. A thread that does not
 //!   leave in time keeps its mapping for ever.
 //!
-//! The order of steps in [`write`] is kept by compiler fences: signal handlers of the same thread see them in program
+//! The order of steps in [`write`](write::write) is kept by compiler fences: signal handlers of the same thread see them in program
 //! order on every processor, and other threads read only what was stored with release.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::io;
-use std::marker::PhantomData;
-#[cfg(feature = "tracing")]
-use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 use tracemill_ring::{header, packet};
 
-use crate::field::Fields;
-use crate::{clock, local, recorder};
+use crate::clock;
+use crate::local::system;
+
+pub(crate) mod event_buf;
+#[cfg(feature = "tracing")]
+pub(crate) mod inline_buf;
+pub(crate) mod write;
 
 /// Advice to make pages present, of Linux 5.14.
 const MADV_POPULATE_WRITE: libc::c_int = 23;
@@ -133,7 +135,7 @@ fn allocate(file: &File, len: u64) -> io::Result<()> {
 
 /// The state of a thread that writes events. Lives for ever, and is given to the next thread when its own has ended.
 ///
-/// The first six numbers are read and changed by the C header as well, which does what [`write`] does.
+/// The first six numbers are read and changed by the C header as well, which does what [`write`](write::write) does.
 ///
 /// On pages of its own, so also on cache lines that no other thread's has.
 #[repr(C, align(4096))]
@@ -175,7 +177,7 @@ pub(crate) enum Room {
     /// In the open slot.
     Made,
     /// In a recording that began after the id of its class was asked for, perhaps: that is to be asked for again.
-    Anew,
+    Retry,
 }
 
 /// The part of a writer that a child process does not get: it finds zeros there, however it was made. So its events go the
@@ -220,9 +222,9 @@ impl Writer {
     }
 
     /// One that lives for ever.
-    pub(crate) fn lasting() -> &'static Writer {
+    pub(crate) fn leaked() -> &'static Writer {
         let writer: &'static Writer = Box::leak(Box::new(Writer::new()));
-        local::keep_from_children((&raw const writer.kept).cast(), size_of::<Kept>());
+        system::keep_from_children((&raw const writer.kept).cast(), size_of::<Kept>());
         writer
     }
 
@@ -345,7 +347,7 @@ impl Writer {
         if self.mode.load(Ordering::Relaxed) == 1 {
             let full = done - self.ring(header::TAKEN).load(Ordering::Acquire);
             if full >= slots / 2 {
-                local::wake_consumer();
+                system::wake_consumer();
             }
             if full >= slots {
                 return false;
@@ -383,270 +385,6 @@ impl Writer {
         self.packet(packet::DISCARDED).store(self.ring(header::DISCARDED).load(Ordering::Relaxed), Ordering::Relaxed);
         true
     }
-
-    /// Makes room for an event of `len` bytes.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn make_room(&self, len: u64, clock: u64) -> Room {
-        if self.depth() != 1 {
-            // A handler that interrupts the slow path, or that met a full slot: switching is the thread's own.
-            match self.is_open() {
-                true => self.discard(),
-                false => recorder::count_unplaced(),
-            }
-            return Room::None;
-        }
-        loop {
-            if !self.is_open() {
-                match recorder::give_ring(self) {
-                    Room::Made => {}
-                    other => return other,
-                }
-            }
-            let size = self.slot_size.load(Ordering::Relaxed);
-            if len > size - packet::LEN as u64 {
-                self.discard();
-                return Room::None;
-            }
-            let pos = self.pos.load(Ordering::Relaxed);
-            let is_flush = self.wants_flush.swap(0, Ordering::SeqCst) == 1 && pos > packet::LEN as u64;
-            let is_far = (clock ^ self.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
-            if pos == NO_SLOT || is_flush || is_far || pos + len > size {
-                self.seal();
-                if !self.begin() {
-                    if self.blocks.load(Ordering::Relaxed) == 1 {
-                        self.wait();
-                        continue;
-                    }
-                    if self.is_open() {
-                        self.discard();
-                    }
-                    return Room::None;
-                }
-            }
-            self.kept.limit.store(size, Ordering::SeqCst);
-            // Closed or asked for in between: then that may have been written over.
-            if self.is_open() && self.wants_flush.load(Ordering::SeqCst) == 0 {
-                return Room::Made;
-            }
-            self.kept.limit.store(0, Ordering::SeqCst);
-        }
-    }
-
-    /// Waits for the consumer to take a slot, or for the writer to be closed.
-    fn wait(&self) {
-        let taken = self.ring(header::TAKEN);
-        // As long as there is no room: the consumer may have made some since that was seen, and may take no more then.
-        let full = self.ring(header::DONE).load(Ordering::Relaxed) - self.slots.load(Ordering::Relaxed);
-        self.park(true);
-        local::wait_while(taken, full);
-        self.park(false);
-    }
-}
-
-/// Replaces `old` in a number that only signal handlers of this thread may change meanwhile.
-#[inline(always)]
-fn replace(number: &AtomicU64, old: u64, new: u64) -> bool {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
-    {
-        let is_replaced: u8;
-        // SAFETY: one instruction on a number of this thread. Without a lock prefix it is atomic towards signal handlers,
-        // and no other thread writes the number while this one is inside of an event.
-        unsafe {
-            core::arch::asm!(
-                "cmpxchg qword ptr [{number}], {new}",
-                "sete {is_replaced}",
-                number = in(reg) number.as_ptr(),
-                new = in(reg) new,
-                is_replaced = out(reg_byte) is_replaced,
-                inout("rax") old => _,
-                options(nostack),
-            );
-        }
-        is_replaced != 0
-    }
-    #[cfg(any(miri, not(target_arch = "x86_64")))]
-    number.compare_exchange(old, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-}
-
-/// The bytes that were reserved for the fields of an event.
-pub struct Place<'a> {
-    at: *mut u8,
-    left: usize,
-    slot: PhantomData<&'a mut [u8]>,
-}
-
-impl Place<'_> {
-    /// Writes a number's bytes.
-    #[inline(always)]
-    pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) {
-        assert!(N <= self.left);
-        // SAFETY: so many bytes are left, and they are this event's alone.
-        unsafe { self.at.cast::<[u8; N]>().write_unaligned(bytes) };
-        self.skip(N);
-    }
-
-    /// Writes bytes.
-    #[inline(always)]
-    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
-        let len = bytes.len();
-        assert!(len <= self.left);
-        // SAFETY: as above; the caller's bytes are not in a slot. What is short has no more than its first bytes and its
-        // last ones, which may be the same in part: a call of `memcpy` would cost more.
-        unsafe {
-            match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>(), bytes.first_chunk(), bytes.last_chunk()) {
-                (Some(first), Some(last), ..) if len <= 16 => self.put_ends(first, last, len),
-                (.., Some(first), Some(last)) if len <= 32 => self.put_ends::<16>(first, last, len),
-                _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, len),
-            }
-        }
-        self.skip(len);
-    }
-
-    /// Writes the first and the last of `len` bytes.
-    ///
-    /// # Safety
-    /// So many bytes are left, and `N` are not more than those.
-    #[inline(always)]
-    unsafe fn put_ends<const N: usize>(&mut self, first: &[u8; N], last: &[u8; N], len: usize) {
-        // SAFETY: the caller's.
-        unsafe {
-            self.at.cast::<[u8; N]>().write_unaligned(*first);
-            self.at.add(len - N).cast::<[u8; N]>().write_unaligned(*last);
-        }
-    }
-
-    #[inline(always)]
-    fn skip(&mut self, len: usize) {
-        // SAFETY: not more than was left, so at most the end of what was reserved.
-        self.at = unsafe { self.at.add(len) };
-        self.left -= len;
-    }
-}
-
-/// Writes an event of the class `id` for the calling thread. `false` when nothing was done, since that may be the id of an
-/// earlier recording.
-#[must_use]
-#[inline(always)]
-pub(crate) fn write<V: Fields>(writer: &Writer, id: u32, values: &V) -> bool {
-    let depth = writer.depth() + 1;
-    writer.depth.store(depth, Ordering::Relaxed);
-    compiler_fence(Ordering::SeqCst);
-    let len = packet::EVENT_LEN + values.encoded_len() as u64;
-    let (pos, clock) = loop {
-        // The place first: an event that comes in between makes it another one.
-        let pos = writer.pos.load(Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        let clock = clock::now();
-        let is_far = (clock ^ writer.begin.load(Ordering::Relaxed)) >> (packet::CLOCK_BITS - 1) != 0;
-        // No slot is 2^63, and no length comes near that.
-        if pos.wrapping_add(len) > writer.kept.limit.load(Ordering::Relaxed) || is_far {
-            let room = writer.make_room(len, clock);
-            if room != Room::Made {
-                compiler_fence(Ordering::SeqCst);
-                writer.depth.store(depth - 1, Ordering::Release);
-                return room == Room::None;
-            }
-        } else if replace(&writer.pos, pos, pos + len) {
-            break (pos, clock);
-        }
-    };
-    compiler_fence(Ordering::SeqCst);
-    // SAFETY: from `pos` on `len` bytes of the open slot were reserved for this event.
-    let at = unsafe { writer.slot.load(Ordering::Relaxed).add(pos as usize) };
-    let word = clock & ((1 << packet::CLOCK_BITS) - 1) | u64::from(id) << packet::CLOCK_BITS;
-    let mut place = Place { at, left: len as usize, slot: PhantomData };
-    place.skip(packet::EVENT_LEN as usize);
-    values.put(&mut place);
-    Place { at, left: packet::EVENT_LEN as usize, slot: PhantomData }.put(word.to_le_bytes());
-    compiler_fence(Ordering::SeqCst);
-    if depth == 1 {
-        let end = writer.pos.load(Ordering::Relaxed);
-        // Events of handlers stand behind this one, and are later.
-        let last = if end == pos + len { clock } else { writer.behind.load(Ordering::Relaxed).max(clock) };
-        writer.packet(packet::END).store(last, Ordering::Relaxed);
-        writer.packet(packet::CONTENT).store(end * 8, Ordering::Release);
-    } else {
-        note_behind(writer, clock);
-    }
-    // Before this a handler could switch slots, and the commit above would go to the wrong one.
-    compiler_fence(Ordering::SeqCst);
-    writer.depth.store(depth - 1, Ordering::Release);
-    true
-}
-
-/// Bytes that come one by one, as long as they are few. They are not zero beforehand: that would take half as long as the
-/// clock.
-#[cfg(feature = "tracing")]
-pub(crate) struct Few {
-    bytes: [MaybeUninit<u8>; Few::ROOM],
-    len: usize,
-}
-
-#[cfg(feature = "tracing")]
-impl Few {
-    const ROOM: usize = 64;
-
-    #[inline(always)]
-    pub(crate) fn new() -> Few {
-        Few { bytes: [const { MaybeUninit::uninit() }; Few::ROOM], len: 0 }
-    }
-
-    /// Adds bytes of a number. `false` when there is no room for them.
-    #[inline(always)]
-    pub(crate) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> bool {
-        let place = self.bytes.get_mut(self.len..).and_then(|rest| rest.first_chunk_mut::<N>());
-        place.is_some_and(|place| {
-            *place = bytes.map(MaybeUninit::new);
-            self.len += N;
-            true
-        })
-    }
-
-    /// As [`Few::put`], of a text.
-    #[inline(always)]
-    pub(crate) fn put_bytes(&mut self, bytes: &[u8]) -> bool {
-        let place = self.bytes.get_mut(self.len..).and_then(|rest| rest.get_mut(..bytes.len()));
-        place.is_some_and(|place| {
-            // SAFETY: as many bytes, of somebody else, whom nobody has lent this place.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), place.as_mut_ptr().cast(), bytes.len()) };
-            self.len += bytes.len();
-            true
-        })
-    }
-
-    /// Takes no more.
-    #[inline(always)]
-    pub(crate) fn close(&mut self) {
-        self.len = usize::MAX;
-    }
-
-    /// All that were added, unless it was closed.
-    #[inline(always)]
-    pub(crate) fn open(&self) -> Option<&[u8]> {
-        let bytes = self.bytes.get(..self.len)?;
-        // SAFETY: the first `len` bytes were written, one after the other.
-        Some(unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len()) })
-    }
-}
-
-/// Keeps the latest clock of events behind an interrupted one.
-#[cold]
-fn note_behind(writer: &Writer, clock: u64) {
-    loop {
-        let known = writer.behind.load(Ordering::Relaxed);
-        if known >= clock || replace(&writer.behind, known, clock) {
-            break;
-        }
-    }
-}
-
-/// As [`write`], of a thread that has no writer yet.
-#[cold]
-#[inline(never)]
-#[must_use]
-pub(crate) fn write_first<V: Fields>(id: u32, values: &V) -> bool {
-    recorder::give_writer().is_none_or(|writer| write(writer, id, values))
 }
 
 #[cfg(test)]

@@ -40,7 +40,9 @@ use tracing_core::{Event, Metadata};
 use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
 use crate::local;
 use crate::metadata::{Call, Level};
-use crate::ring::{self, Few, Writer};
+use crate::ring::Writer;
+use crate::ring::inline_buf::InlineBuf;
+use crate::ring::write::write;
 use crate::site::Site;
 
 pub use spans::{Layer, Subscriber};
@@ -283,7 +285,7 @@ struct Plain {
     /// The first number of a [`Key`].
     key: u64,
     /// Closed when there are other values among them.
-    bytes: Few,
+    bytes: InlineBuf,
 }
 
 impl Plain {
@@ -508,7 +510,7 @@ fn record_event(event: &Event<'_>) {
         && variant.is_plain
     {
         // Not moved: what was just written in small parts is slow to be read in larger ones.
-        let mut plain = Plain { key: 0, bytes: Few::new() };
+        let mut plain = Plain { key: 0, bytes: InlineBuf::new() };
         event.record(&mut plain);
         if let Some(bytes) = plain.bytes.open()
             && variant.key.is_first(plain.key)
@@ -516,7 +518,7 @@ fn record_event(event: &Event<'_>) {
         {
             let is_written = match <&[u8; 16]>::try_from(bytes) {
                 // Two numbers: to know that saves more than a nanosecond.
-                Ok(two) => ring::write(writer, id, &EncodedTwo(two)),
+                Ok(two) => write(writer, id, &EncodedTwo(two)),
                 Err(_) => write_plain(writer, id, bytes),
             };
             if is_written {
@@ -529,7 +531,7 @@ fn record_event(event: &Event<'_>) {
 
 #[inline(never)]
 fn write_plain(writer: &Writer, id: u32, bytes: &[u8]) -> bool {
-    ring::write(writer, id, &Encoded(bytes))
+    write(writer, id, &Encoded(bytes))
 }
 
 /// Records an event with values that must be shown or are many, or the first one of a thread, of a place, or of its kind.

@@ -22,7 +22,7 @@ pub(super) enum Mirror {
     /// Nowhere: the macros of Rust look at the site.
     None,
     /// In the memory of a program or library in C.
-    At(crate::c::Place),
+    At(crate::c::event::Place),
     /// In a library that was unloaded.
     Gone,
 }

@@ -1,8 +1,9 @@
 //! What is counted of events that nothing records.
 
 use super::*;
+use crate::Recorder;
 
-/// A place that nobody knows yet, as a signal handler meets it that interrupts the recorder.
+/// A place that is not known yet, as a signal handler meets it that interrupts the recorder.
 fn interrupted<T: crate::Field>(value: T) {
     crate::event!(target: "t", "interrupted", value = value);
 }
@@ -26,7 +27,7 @@ fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn std::error:
             (0..501_u64).for_each(|i| crate::event!(target: "t", "tick", i = tried.fetch_add(1, Ordering::SeqCst) + i))
         }
     });
-    let waits = || local::locked(|state| state.writers.iter().any(|writer| writer.is_waiting())) == Some(true);
+    let waits = || process::locked(|state| state.writers.iter().any(|writer| writer.is_waiting())) == Some(true);
     while tried.load(Ordering::SeqCst) < 501 || !waits() {
         std::thread::yield_now();
     }
@@ -44,13 +45,13 @@ fn events_within_the_recorder_are_counted() -> Result<(), Box<dyn std::error::Er
     let folder = std::env::temp_dir().join(format!("tracemill-recorder-{}", std::process::id()));
     let recorder = Recorder::options(folder.join("a")).start()?;
     // Without a ring, at the end of which there is none.
-    local::locked(|_| interrupted(1_u8));
+    process::locked(|_| interrupted(1_u8));
     assert_eq!(recorder.discarded(), 1);
     assert_eq!(recorder.finish()?, Summary { discarded: 1, uncounted: 1 });
     let recorder = Recorder::options(folder.join("b")).start()?;
     interrupted(2_u8);
     // Of another class than the place is known by.
-    local::locked(|_| interrupted("three"));
+    process::locked(|_| interrupted("three"));
     assert_eq!(recorder.discarded(), 1);
     assert_eq!(recorder.rotate(folder.join("c"))?, Summary { discarded: 1, uncounted: 0 });
     interrupted(4_u8);

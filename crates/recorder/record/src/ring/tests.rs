@@ -1,10 +1,12 @@
 //! Rings in plain memory: what a reader finds of events, of those that signal handlers write inside of them, and of what has
 //! no room; by itself, so that Miri can run it, and in `steps` at every instruction of an event.
 
+use super::write::write;
 use super::*;
 use tracemill_ring::{Header, slots};
 
-use crate::field::{FieldClass, sealed};
+use super::event_buf::EventBuf;
+use crate::field::{FieldClass, Fields, sealed};
 
 const SLOT: u64 = 4096;
 /// Events of one number that fit into a slot.
@@ -96,7 +98,8 @@ fn bytes_of_every_length_are_copied() {
     let bytes: Vec<u8> = (1..=80).collect();
     for len in 0..=bytes.len() {
         let mut to = vec![0; len + 8];
-        let mut place = Place { at: to.as_mut_ptr(), left: len, slot: PhantomData };
+        // SAFETY: so many bytes are there, of this test alone.
+        let mut place = unsafe { EventBuf::new(to.as_mut_ptr(), len) };
         place.put_bytes(&bytes[..len]);
         assert_eq!(place.left, 0);
         assert!(to[..len] == bytes[..len] && to[len..] == [0; 8], "{len}");
@@ -155,7 +158,7 @@ impl Fields for Interrupted<'_> {
         8
     }
 
-    fn put(&self, place: &mut Place<'_>) {
+    fn put(&self, place: &mut EventBuf<'_>) {
         for _ in 0..2 {
             self.0.put(self.1 + 1);
         }

@@ -1,0 +1,45 @@
+//! Events of a C program, and where their states are.
+
+use std::sync::atomic::AtomicU32;
+
+use crate::field::FieldClass;
+use crate::metadata::Call;
+use crate::site::Site;
+
+/// The place in a C program where the state of an event is.
+#[derive(Clone, Copy, Debug)]
+pub struct Place(pub &'static AtomicU32);
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Place) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Place {}
+
+/// An event of a C program.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Event<'a> {
+    /// The part of its full name before the colon.
+    pub target: &'a str,
+    /// The part behind it.
+    pub name: &'a str,
+    /// Names and classes of its fields.
+    pub fields: Vec<(&'a str, FieldClass)>,
+}
+
+impl Event<'_> {
+    pub(crate) fn is_of(&self, site: &Site, classes: &[FieldClass]) -> bool {
+        let fields = site.fields().iter().copied().zip(classes.iter().copied());
+        site.names() == (self.target, self.name) && fields.eq(self.fields.iter().copied())
+    }
+
+    /// A site that lives for ever.
+    pub(crate) fn leak(&self) -> (&'static Site, &'static [FieldClass]) {
+        let text = |text: &str| -> &'static str { String::from(text).leak() };
+        let fields = self.fields.iter().map(|(name, _)| text(name)).collect::<Vec<_>>().leak();
+        let site = Site::new(text(self.target), text(self.name), Call::None, fields);
+        (Box::leak(Box::new(site)), self.fields.iter().map(|(_, class)| *class).collect::<Vec<_>>().leak())
+    }
+}
