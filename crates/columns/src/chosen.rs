@@ -184,6 +184,14 @@ impl ChosenColumns {
         }
     }
 
+    /// Appends a row of nulls, of columns as [`ChosenColumns::push`] wants them.
+    pub fn push_null_row(&mut self) {
+        self.rows += 1;
+        if let Some(visited) = &mut self.visited {
+            visited.push_null_row();
+        }
+    }
+
     /// Columns for [`ChosenColumns::push`].
     pub fn of_visit(schema: &Schema, plan: &Plan, wishes: &[(NodeId, Wish)]) -> Self {
         let mut columns = ChosenColumns::new(schema, plan, wishes);

@@ -181,6 +181,12 @@ impl Columns {
         visit(&mut Filler { columns: self }).inspect_err(|_| self.level(self.rows))
     }
 
+    /// Appends a row of nulls.
+    pub fn push_null_row(&mut self) {
+        self.rows += 1;
+        self.level(self.rows);
+    }
+
     /// About how many bytes the rows take that were not given out yet.
     pub fn bytes(&self) -> usize {
         self.bytes

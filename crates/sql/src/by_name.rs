@@ -26,7 +26,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
-use crate::table::names;
+use crate::event_columns::names;
 
 /// Puts [`GroupByNameExec`] where it does what a partial aggregation of DataFusion does.
 #[derive(Debug)]

@@ -34,7 +34,7 @@ use tracemill_model::schema::Scope;
 use tracemill_semantics::member;
 
 use crate::database::Database;
-use crate::table::{names, times};
+use crate::event_columns::{names, times};
 
 /// The table.
 pub(crate) struct CallTable {

@@ -151,3 +151,10 @@ impl SchemaProvider for Event {
         self.database.by_name.iter().any(|(own, _)| own == name)
     }
 }
+
+impl Database {
+    /// The names of all tables: those that are always there, then those of event classes in their order.
+    pub fn tables(&self) -> impl Iterator<Item = &str> {
+        own_names().map(|name| -> &str { name }).chain(self.by_name.iter().map(|(name, _)| name.as_str()))
+    }
+}

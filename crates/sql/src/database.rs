@@ -16,8 +16,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::{Error, Result};
 use tracemill_model::schema::{ClockOrigin, EventClassId};
 
-use crate::catalog::own_names;
-use crate::read::Part;
+use crate::part::Part;
 use crate::table::EventTable;
 
 /// The name of classes without a name, as a table.
@@ -195,11 +194,6 @@ impl Database {
         &self.session
     }
 
-    /// The names of all tables: those that are always there, then those of event classes in their order.
-    pub fn tables(&self) -> impl Iterator<Item = &str> {
-        own_names().map(|name| -> &str { name }).chain(self.by_name.iter().map(|(name, _)| name.as_str()))
-    }
-
     /// Number of a class among those of all traces.
     pub(crate) fn class_number(&self, trace: usize, class: EventClassId) -> u32 {
         self.first_class[trace] + class.0
@@ -218,6 +212,12 @@ impl Database {
     /// How many packets the streams have that are read.
     pub(crate) fn packet_count(&self) -> usize {
         self.streams.iter().map(|of| of.stream.packets.len()).sum()
+    }
+
+    /// Has an event its own name and id, not those of its class?
+    pub(crate) fn has_open_ids(&self) -> bool {
+        let mut classes = self.session.traces.iter().flat_map(|trace| trace.schema.events());
+        classes.any(|class| class.open_ids.is_some())
     }
 
     /// Do the times of a stream count from 1970?
@@ -343,13 +343,13 @@ impl Database {
     /// The table of all events.
     pub(crate) fn events(self: &Arc<Self>) -> Arc<EventTable> {
         // No class is called so: the name is no text of a trace.
-        self.table("\0events", || EventTable::events(self))
+        self.table("\0events", EventTable::events)
     }
 
     /// The table of the classes of this name; `None` when there are none.
     pub(crate) fn class_table(self: &Arc<Self>, name: &str) -> Option<Arc<EventTable>> {
         let (_, classes) = self.by_name.iter().find(|(own, _)| own == name)?;
-        Some(self.table(name, || EventTable::of_classes(self, name, classes)))
+        Some(self.table(name, || EventTable::of_classes(&self.session, name, classes)))
     }
 
     fn table(self: &Arc<Self>, name: &str, make: impl FnOnce() -> EventTable) -> Arc<EventTable> {

@@ -32,7 +32,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::error::Error;
 
 use crate::database::Database;
-use crate::read::Part;
+use crate::part::Part;
 use crate::scan::TraceSource;
 
 pub use crate::overlap::OverlapExec;

@@ -111,7 +111,7 @@ pub(crate) fn path_column(database: &Database, scope: &str, path: &str) -> Resul
     for (trace, of) in database.session.traces.iter().enumerate() {
         for class in (0..of.schema.events().len() as u32).map(EventClassId) {
             let Some(root) = of.schema.scope_root(scope, class) else { continue };
-            let (plan, section) = plan_of(database, trace, class, scope);
+            let (plan, section) = plan_of(&database.session, trace, class, scope);
             let Some(node) = plan.roots.get(section).copied().flatten() else { continue };
             match place(&of.schema, plan, scope, (root, node), &steps) {
                 Some(place) => {
@@ -155,7 +155,7 @@ pub(crate) fn member_column(
             return None;
         }
         let schema = &database.session.traces[trace].schema;
-        let (plan, _) = plan_of(database, trace, event, place.scope);
+        let (plan, _) = plan_of(&database.session, trace, event, place.scope);
         let (mut class, mut node, mut is_there) = (place.class, place.node, true);
         for name in names {
             let FieldKind::Struct(of) = &schema.field_class(class).kind else { return None };

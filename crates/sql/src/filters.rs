@@ -20,7 +20,8 @@ use tracemill_engine::selection::ClassSet;
 use tracemill_model::schema::EventClassId;
 
 use crate::database::Database;
-use crate::table::{Column, EventTable, Spine};
+use crate::event_columns::EventColumn;
+use crate::table::{Column, EventTable};
 
 /// A condition of a query.
 pub(crate) type Condition = Arc<dyn PhysicalExpr>;
@@ -107,16 +108,21 @@ pub(crate) struct Decided {
 pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Condition]) -> Result<Decided> {
     let parts: Vec<Condition> =
         conditions.iter().flat_map(|condition| split_conjunction(condition)).map(Arc::clone).collect();
-    let spine = |column: &ColumnExpr| match table.columns.get(column.index()) {
-        Some(Column::Spine(spine)) => Some(*spine),
+    let event_column = |column: &ColumnExpr| match table.columns.get(column.index()) {
+        Some(Column::Event(column)) => Some(*column),
         _ => None,
     };
-    let has_open =
-        database.session.traces.iter().any(|trace| trace.schema.events().iter().any(|class| class.open_ids.is_some()));
-    let is_static = |spine: Spine| match spine {
-        Spine::Trace | Spine::StreamName | Spine::Class | Spine::Stream => true,
-        Spine::Name | Spine::Id => !has_open,
-        _ => false,
+    let has_open_ids = database.has_open_ids();
+    // The same for all events of a class.
+    let is_static = |column: EventColumn| match column {
+        EventColumn::Trace | EventColumn::StreamName | EventColumn::Class | EventColumn::Stream => true,
+        EventColumn::Name | EventColumn::Id => !has_open_ids,
+        EventColumn::Event
+        | EventColumn::Ns
+        | EventColumn::Time
+        | EventColumn::Cycles
+        | EventColumn::Cpu
+        | EventColumn::Packet => false,
     };
     let mut pairs = Vec::new();
     for (stream, of) in database.streams.iter().enumerate() {
@@ -133,16 +139,16 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
     let (mut left, mut range) = (Vec::new(), None);
     let mut needs = Needs::default();
     for part in parts {
-        let columns: Vec<Option<Spine>> = collect_columns(&part).iter().map(spine).collect();
+        let columns: Vec<Option<EventColumn>> = collect_columns(&part).iter().map(event_column).collect();
         if columns.iter().all(|column| column.is_some_and(is_static)) {
             keep(database, table, &part, &mut pairs)?;
-        } else if let Some((spine, (first, last))) = time_range(&part, &spine) {
+        } else if let Some((column, (first, last))) = time_range(&part, &event_column) {
             let (low, high) = range.unwrap_or((i128::MIN, i128::MAX));
             range = Some((low.max(first), high.min(last)));
             needs.time = true;
-            needs.date |= spine == Spine::Time;
+            needs.date |= column == EventColumn::Time;
         } else {
-            if let Some(((first, last), is_date)) = loose_range(&part, &spine) {
+            if let Some(((first, last), is_date)) = loose_range(&part, &event_column) {
                 let (low, high) = range.unwrap_or((i128::MIN, i128::MAX));
                 range = Some((low.max(first), high.min(last)));
                 needs.time = true;
@@ -204,26 +210,33 @@ fn keep(
     let mut fields: Vec<Field> = Vec::new();
     for (at, field) in table.schema.fields().iter().enumerate() {
         fields.push(field.as_ref().clone());
-        let Some(Column::Spine(spine)) = table.columns.get(at).filter(|_| used.contains(&at)) else {
+        let Some(Column::Event(column)) = table.columns.get(at).filter(|_| used.contains(&at)) else {
             columns.push(arrow_array::new_null_array(field.data_type(), pairs.len()));
             continue;
         };
-        columns.push(match spine {
-            Spine::Trace => key(&database.trace_names, &|stream, _| Some(database.streams[stream].trace as i32))?,
-            Spine::StreamName => key(&database.stream_names, &|stream, _| Some(stream as i32))?,
-            Spine::Name => key(&database.class_names, &|stream, class| {
+        columns.push(match column {
+            EventColumn::Trace => key(&database.trace_names, &|stream, _| Some(database.streams[stream].trace as i32))?,
+            EventColumn::StreamName => key(&database.stream_names, &|stream, _| Some(stream as i32))?,
+            EventColumn::Name => key(&database.class_names, &|stream, class| {
                 database.class_name_of[database.streams[stream].trace][class.0 as usize]
             })?,
-            Spine::Id => number(&|stream, class| Some(schema(stream).event(class).id)),
-            Spine::Stream => number(&|stream, class| {
+            EventColumn::Id => number(&|stream, class| Some(schema(stream).event(class).id)),
+            EventColumn::Stream => number(&|stream, class| {
                 let of = schema(stream).stream(schema(stream).event(class).stream);
                 (!of.has_no_id).then_some(of.id)
             }),
-            _ => Arc::new(Int32Array::from_iter_values(
+            EventColumn::Class => Arc::new(Int32Array::from_iter_values(
                 pairs
                     .iter()
                     .map(|&(stream, class)| database.class_number(database.streams[stream].trace, class) as i32),
             )),
+            // Conditions on these are not decided by class.
+            EventColumn::Event
+            | EventColumn::Ns
+            | EventColumn::Time
+            | EventColumn::Cycles
+            | EventColumn::Cpu
+            | EventColumn::Packet => arrow_array::new_null_array(field.data_type(), pairs.len()),
         });
     }
     let options = RecordBatchOptions::new().with_row_count(Some(pairs.len()));
@@ -252,7 +265,10 @@ pub(crate) fn matches(condition: &Condition, batch: &RecordBatch) -> Result<Bool
 }
 
 /// The range of times that a condition is, when it is one: the first and the last ns.
-fn time_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine>) -> Option<(Spine, (i128, i128))> {
+fn time_range(
+    condition: &Condition,
+    event_column: &dyn Fn(&ColumnExpr) -> Option<EventColumn>,
+) -> Option<(EventColumn, (i128, i128))> {
     let binary = condition.downcast_ref::<BinaryExpr>()?;
     let (column, literal, op) =
         match (binary.left().downcast_ref::<ColumnExpr>(), binary.right().downcast_ref::<ColumnExpr>()) {
@@ -260,7 +276,7 @@ fn time_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine
             (None, Some(column)) => (column, binary.left().downcast_ref::<Literal>()?, binary.op().swap()?),
             _ => return None,
         };
-    let spine = spine(column).filter(|spine| matches!(spine, Spine::Ns | Spine::Time))?;
+    let column = event_column(column).filter(|column| matches!(column, EventColumn::Ns | EventColumn::Time))?;
     let ns = ns_of(literal.value())?;
     let range = match op {
         Operator::Eq => (ns, ns),
@@ -270,7 +286,7 @@ fn time_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine
         Operator::GtEq => (ns, i128::MAX),
         _ => return None,
     };
-    Some((spine, range))
+    Some((column, range))
 }
 
 /// The time that a literal is.
@@ -282,21 +298,24 @@ fn ns_of(value: &ScalarValue) -> Option<i128> {
 }
 
 /// A range of times outside of which a condition is not true, when it has one; and whether it needs a date.
-fn loose_range(condition: &Condition, spine: &dyn Fn(&ColumnExpr) -> Option<Spine>) -> Option<((i128, i128), bool)> {
-    if let Some((spine, range)) = time_range(condition, spine) {
-        return Some((range, spine == Spine::Time));
+fn loose_range(
+    condition: &Condition,
+    event_column: &dyn Fn(&ColumnExpr) -> Option<EventColumn>,
+) -> Option<((i128, i128), bool)> {
+    if let Some((column, range)) = time_range(condition, event_column) {
+        return Some((range, column == EventColumn::Time));
     }
     if let Some(list) = condition.downcast_ref::<InListExpr>().filter(|list| !list.negated()) {
-        let spine = spine(list.expr().downcast_ref::<ColumnExpr>()?)?;
-        if !matches!(spine, Spine::Ns | Spine::Time) {
+        let column = event_column(list.expr().downcast_ref::<ColumnExpr>()?)?;
+        if !matches!(column, EventColumn::Ns | EventColumn::Time) {
             return None;
         }
         let times = list.list().iter().map(|value| ns_of(value.downcast_ref::<Literal>()?.value()));
         let times = times.collect::<Option<Vec<i128>>>()?;
-        return Some(((*times.iter().min()?, *times.iter().max()?), spine == Spine::Time));
+        return Some(((*times.iter().min()?, *times.iter().max()?), column == EventColumn::Time));
     }
     let binary = condition.downcast_ref::<BinaryExpr>()?;
-    let sides = (loose_range(binary.left(), spine), loose_range(binary.right(), spine));
+    let sides = (loose_range(binary.left(), event_column), loose_range(binary.right(), event_column));
     match (binary.op(), sides) {
         (Operator::And, (Some((a, is_date)), Some((b, is_other_date)))) => {
             Some(((a.0.max(b.0), a.1.min(b.1)), is_date || is_other_date))

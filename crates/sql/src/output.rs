@@ -11,6 +11,7 @@ use arrow_schema::{ArrowError, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
+use tracemill_codec::text::csv::{put_cell, put_line};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings::put_json;
 use tracemill_model::error::{Error, ErrorKind};
@@ -157,7 +158,7 @@ impl<W: Write + Send + 'static> Writer<W> {
                         }
                         cell.clear();
                         column.put_cell(&mut cell, row);
-                        put_csv(&mut out, cell.written());
+                        put_cell(&mut out, cell.written());
                     }
                     out.put_byte(b'\n');
                 }
@@ -288,21 +289,6 @@ fn failed(error: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Io, format!("the answer cannot be written: {error}"))
 }
 
-/// Writes a cell of CSV, in quotes where it must be.
-fn put_csv(out: &mut Out, cell: &[u8]) {
-    if !cell.iter().any(|byte| matches!(byte, b',' | b'"' | b'\n' | b'\r')) {
-        return out.put(cell);
-    }
-    out.put_byte(b'"');
-    for &byte in cell {
-        if byte == b'"' {
-            out.put_byte(b'"');
-        }
-        out.put_byte(byte);
-    }
-    out.put_byte(b'"');
-}
-
 /// Names of columns, each once: the second one of a name is `NAME_2`.
 pub(crate) fn unique(schema: &Schema) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -341,13 +327,7 @@ impl<W: Write + Send + 'static> Answers for Writer<W> {
         match self.form {
             Form::Csv => {
                 let mut out = Out::default();
-                for (at, name) in self.names.iter().enumerate() {
-                    if at > 0 {
-                        out.put_byte(b',');
-                    }
-                    put_csv(&mut out, name.as_bytes());
-                }
-                out.put_byte(b'\n');
+                put_line(&mut out, &self.names);
                 self.put(out.written())
             }
             Form::Jsonl => Ok(()),

@@ -25,10 +25,11 @@ use tracemill_model::schema::Scope;
 use tracemill_semantics::names::TRACK;
 
 use crate::database::Database;
+use crate::event_columns::{EventColumn, names, times};
 use crate::field::{path_column, text_of};
 use crate::filters::decide;
 use crate::read::{Batches, Opener};
-use crate::table::{Column, FieldColumn, Spine, names, times};
+use crate::table::{Column, FieldColumn};
 
 /// Makes the table functions known.
 pub(crate) fn register(database: &Arc<Database>, context: &SessionContext) {
@@ -93,35 +94,16 @@ enum Lane {
 }
 
 /// Columns that are read of each event, before its keys.
-const READ: [(&str, Spine); 6] = [
-    ("trace", Spine::Trace),
-    ("ns", Spine::Ns),
-    ("time", Spine::Time),
-    ("cpu", Spine::Cpu),
-    ("class", Spine::Class),
-    ("name", Spine::Name),
-];
-
-fn type_of(spine: Spine) -> DataType {
-    match spine {
-        Spine::Trace | Spine::StreamName | Spine::Name => names(),
-        Spine::Time => times(),
-        Spine::Event | Spine::Ns | Spine::Packet => DataType::Int64,
-        Spine::Cycles | Spine::Id | Spine::Stream => DataType::UInt64,
-        Spine::Cpu | Spine::Class => DataType::Int32,
-    }
-}
+const READ: [EventColumn; 6] =
+    [EventColumn::Trace, EventColumn::Ns, EventColumn::Time, EventColumn::Cpu, EventColumn::Class, EventColumn::Name];
 
 impl Pairs {
     fn new(function: &PairFunction, from: &str, to: &str, rest: &[String]) -> Result<Pairs> {
         let database = &function.database;
         for (name, of) in [(from, "first"), (to, "second")] {
             let pattern = Pattern::glob(name);
-            let has_open = |trace: &tracemill_format::OpenTrace| {
-                trace.schema.events().iter().any(|class| class.open_ids.is_some())
-            };
             let is_known = database.by_name.iter().any(|(known, _)| pattern.matches(known.as_bytes()));
-            if !is_known && !database.session.traces.iter().any(has_open) {
+            if !is_known && !database.has_open_ids() {
                 let names: Vec<&str> = database.by_name.iter().map(|(name, _)| name.as_str()).collect();
                 let near = tracemill_codec::text::meant(name, &names);
                 let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
@@ -165,8 +147,8 @@ impl Pairs {
             }
             let lane = match read.len() - keys {
                 0 => {
-                    let streams = [Spine::Trace, Spine::StreamName].map(|of| (Column::Spine(of), type_of(of)));
-                    read.extend(streams);
+                    let streams = [EventColumn::Trace, EventColumn::StreamName];
+                    read.extend(streams.map(|column| (Column::Event(column), column.data_type())));
                     let track = key_column(database, TRACK.0).ok();
                     let has_track = track.is_some();
                     read.extend(track);
@@ -206,8 +188,8 @@ impl Pairs {
             scan.classes = (!is_empty).then(|| Arc::new(set));
         }
         let mut fields: Vec<Field> =
-            READ.iter().map(|(name, spine)| Field::new(*name, type_of(*spine), true)).collect();
-        let mut columns: Vec<Column> = READ.iter().map(|(_, spine)| Column::Spine(*spine)).collect();
+            READ.iter().map(|column| Field::new(column.name(), column.data_type(), true)).collect();
+        let mut columns: Vec<Column> = READ.iter().copied().map(Column::Event).collect();
         for (at, (column, data_type)) in self.read.iter().enumerate() {
             fields.push(Field::new(format!("key {at}"), data_type.clone(), true));
             columns.push(column.clone());
@@ -232,16 +214,16 @@ impl Pairs {
 
 /// The column of a path, looked for where a filter looks for it.
 fn key_column(database: &Database, path: &str) -> Result<(Column, DataType)> {
-    let spine = match path {
-        "cpu" => Some(Spine::Cpu),
-        "name" => Some(Spine::Name),
-        "id" if path_column(database, Scope::Payload.key(), path).is_err() => Some(Spine::Id),
-        "stream" => Some(Spine::Stream),
-        "trace" => Some(Spine::Trace),
+    let column = match path {
+        "cpu" => Some(EventColumn::Cpu),
+        "name" => Some(EventColumn::Name),
+        "id" if path_column(database, Scope::Payload.key(), path).is_err() => Some(EventColumn::Id),
+        "stream" => Some(EventColumn::Stream),
+        "trace" => Some(EventColumn::Trace),
         _ => None,
     };
-    if let Some(spine) = spine {
-        return Ok((Column::Spine(spine), type_of(spine)));
+    if let Some(column) = column {
+        return Ok((Column::Event(column), column.data_type()));
     }
     let contexts = [Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext];
     let all = [Scope::Payload, Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext, Scope::EventHeader];

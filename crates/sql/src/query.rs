@@ -12,10 +12,10 @@ use datafusion::common::config::ConfigExtension;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, ScalarValue, extensions_options};
 use datafusion::dataframe::DataFrame;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, LogicalPlan, Statement as PlanStatement};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::execute_stream;
@@ -28,6 +28,7 @@ use tracemill_model::error::Error;
 
 use crate::by_name::GroupByName;
 use crate::catalog::{CATALOG, Catalog, MAIN};
+use crate::context::QueryContext;
 use crate::database::Database;
 use crate::elsewhere::Elsewhere;
 use crate::errors::{Wrong, explained};
@@ -46,23 +47,6 @@ extensions_options! {
 
 impl ConfigExtension for Settings {
     const PREFIX: &'static str = "tracemill";
-}
-
-/// Facts of a query that its scans know.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct QueryContext {
-    /// Do rows come in the order of events, without being asked for?
-    pub(crate) is_merged: bool,
-    /// Does the query need an order of times?
-    pub(crate) is_ordered: bool,
-    /// Are conditions left to scans?
-    pub(crate) pushes_down: bool,
-}
-
-impl Default for QueryContext {
-    fn default() -> Self {
-        QueryContext { is_merged: false, is_ordered: false, pushes_down: true }
-    }
 }
 
 /// Takes the rows of answers.
@@ -419,19 +403,6 @@ impl Queries {
         let state = self.context.state_ref();
         let settings = state.read().config_options().extensions.get::<Settings>().cloned().unwrap_or_default();
         QueryContext { is_merged: is_plain(plan), is_ordered, pushes_down: settings.pushdown }
-    }
-}
-
-impl QueryContext {
-    /// Tells the scans of a plan that this state makes.
-    pub(crate) fn configure(self, state: &mut SessionState, is_elsewhere: bool) {
-        let config = state.config_mut();
-        // A limit lets a scan forget that its parts are in order; then a part may go to another stream than its own, whose
-        // rows are not in order any more. And elsewhere, each of the tasks of a scan would read the parts of all.
-        config.options_mut().execution.enable_file_stream_work_stealing = !self.is_ordered && !is_elsewhere;
-        // Several threads that decide a condition would give the rows that they have when they have them.
-        config.options_mut().optimizer.enable_round_robin_repartition &= !self.is_merged;
-        config.set_extension(Arc::new(self));
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::collections::{HashSet, VecDeque};
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
@@ -22,19 +21,12 @@ use tracemill_engine::timeline::cycle_range;
 use tracemill_model::error::{Error, ErrorKind};
 
 use crate::database::Database;
+use crate::event_columns::SelectedEvents;
 use crate::filters::{Condition, Decided, StreamScan, matches};
-use crate::gather::{Gatherer, Picked};
+use crate::gather::Gatherer;
 use crate::merged::{Merged, in_places};
+use crate::part::Part;
 use crate::table::{Column, EventTable};
-
-/// The part of a trace that one file of a scan stands for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
-    /// A range of the packets of a stream of the database.
-    Packets { stream: usize, packets: Range<usize> },
-    /// All streams, in the order of time.
-    Merged,
-}
 
 /// Its words: all of it that comes back from other processes.
 pub const OUT_OF_ORDER: &str = "the times of events go back where the headers of packets say that they do not";
@@ -297,7 +289,7 @@ impl Reader {
     /// Appends rows.
     fn push(&mut self, waiting: &Waiting) {
         self.places.extend_from_slice(&waiting.places);
-        let pushed = self.gatherer.push(&waiting.picked());
+        let pushed = self.gatherer.push(&waiting.selected());
         self.told(waiting, pushed);
     }
 
@@ -420,7 +412,7 @@ impl Reader {
         let mut faults = Vec::new();
         self.decoded.add(of_condition * all.iter().map(|waiting| waiting.events.len()).sum::<usize>());
         for waiting in &all {
-            faults.push(gatherer.push(&waiting.picked()));
+            faults.push(gatherer.push(&waiting.selected()));
         }
         if gatherer.rows() == 0 {
             return Ok(());
@@ -557,8 +549,8 @@ impl Waiting {
         (packet.file, packet.offset_bytes)
     }
 
-    fn picked(&self) -> Picked<'_> {
-        Picked { stream: self.stream, chunk: &self.ready.chunk, events: &self.events, numbers: &self.numbers }
+    fn selected(&self) -> SelectedEvents<'_> {
+        SelectedEvents { stream: self.stream, chunk: &self.ready.chunk, events: &self.events, numbers: &self.numbers }
     }
 
     /// Keeps some of the events, which are asked for in their order.

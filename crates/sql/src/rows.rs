@@ -20,11 +20,12 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::task::JoinHandle;
 use tracemill_model::error::Error;
 
+use crate::context::QueryContext;
 use crate::elsewhere::Elsewhere;
 pub use crate::errors::Explained;
 use crate::errors::{Wrong, in_parts};
 use crate::output::unique;
-use crate::query::{BROKE_OFF, Queries, QueryContext, Threads, is_command, is_out_of_order, writes};
+use crate::query::{BROKE_OFF, Queries, Threads, is_command, is_out_of_order, writes};
 use crate::rewrite::rewritten;
 
 /// The value of a parameter, `$name` in a query.

@@ -30,13 +30,15 @@ use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
 use tracemill_engine::cursor::packets_stand_alone;
 use tracemill_engine::selection::StreamOf;
 
+use crate::context::QueryContext;
 use crate::database::Database;
 use crate::elsewhere::Sent;
+use crate::event_columns::EventColumn;
 use crate::field::{FieldFunction, member_column, path_column, text_of};
 use crate::filters::{Condition, Decided, decide, in_words, is_taken};
-use crate::query::QueryContext;
-use crate::read::{Opener, Part};
-use crate::table::{Column, EventTable, FieldColumn, Spine};
+use crate::part::Part;
+use crate::read::Opener;
+use crate::table::{Column, EventTable, FieldColumn};
 
 /// A table of events for DataFusion.
 pub(crate) struct EventProvider {
@@ -69,20 +71,22 @@ impl TableProvider for EventProvider {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let context = state.config().get_extension::<QueryContext>().unwrap_or_default();
         let is_named = |spine| {
-            let at = self.table.columns.iter().position(|column| matches!(column, Column::Spine(own) if *own == spine));
+            let at = self.table.columns.iter().position(|column| matches!(column, Column::Event(own) if *own == spine));
             projection.is_none_or(|named| at.is_some_and(|at| named.contains(&at)))
         };
-        let is_merged = context.is_merged || is_named(Spine::Event);
-        let source = TraceSource::new(&self.database, &self.table, context.pushes_down, is_named(Spine::Event))?;
+        let is_merged = context.is_merged || is_named(EventColumn::Event);
+        let source = TraceSource::new(&self.database, &self.table, context.pushes_down, is_named(EventColumn::Event))?;
         let jobs = self.database.jobs;
         let (groups, order) = if is_merged {
-            let order = is_named(Spine::Event).then_some(Spine::Event);
+            let order = is_named(EventColumn::Event).then_some(EventColumn::Event);
             (vec![vec![Part::Merged]], order)
         } else {
-            let is_ordered = context.is_ordered && is_named(Spine::Ns) && self.is_ordered();
+            let is_ordered = context.is_ordered && is_named(EventColumn::Ns) && self.is_ordered();
             let parts = self.parts(4 * jobs);
             match is_ordered {
-                true if !parts.is_empty() => (parts.into_iter().map(|part| vec![part]).collect(), Some(Spine::Ns)),
+                true if !parts.is_empty() => {
+                    (parts.into_iter().map(|part| vec![part]).collect(), Some(EventColumn::Ns))
+                }
                 _ => (dealt(parts, jobs), None),
             }
         };
@@ -91,7 +95,7 @@ impl TableProvider for EventProvider {
             PartitionedFile::new(path, size).with_extension(part)
         };
         let groups = groups.into_iter().map(|parts| FileGroup::new(parts.into_iter().map(file).collect()));
-        let source = TraceSource { is_ordered: order == Some(Spine::Ns), ..source };
+        let source = TraceSource { is_ordered: order == Some(EventColumn::Ns), ..source };
         let mut builder = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
             .with_file_groups(groups.collect())
             .with_projection_indices(projection.cloned())?
@@ -112,7 +116,7 @@ impl TableProvider for EventProvider {
         }
         builder = builder.with_statistics(known);
         let at = order.and_then(|order| {
-            self.table.columns.iter().position(|column| matches!(column, Column::Spine(own) if *own == order))
+            self.table.columns.iter().position(|column| matches!(column, Column::Event(own) if *own == order))
         });
         if let Some(at) = at {
             let column = Arc::new(ColumnExpr::new(self.table.schema.field(at).name(), at));
@@ -403,7 +407,7 @@ impl FileSource for TraceSource {
             let path = match &own.columns[at] {
                 Column::Field(field) => field.path.clone(),
                 Column::Json(scope) => scope.key().to_string(),
-                Column::Spine(_) => continue,
+                Column::Event(_) => continue,
             };
             if !fields.contains(&path) {
                 fields.push(path);

@@ -3,12 +3,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use tracemill_codec::plan::{NodeId, Plan};
 use tracemill_columns::{ChosenColumns, Wish, integer_of};
+use tracemill_engine::session::Session;
 use tracemill_model::schema::{DisplayBase, EventClassId, FieldClassId, FieldKind, Schema as TraceSchema, Scope};
 
-use crate::database::Database;
+use crate::event_columns::{COMMON, EventColumn, OF_ALL};
 use crate::kinds::Kind;
 
 /// A table of events.
@@ -25,28 +26,11 @@ pub(crate) struct EventTable {
 #[derive(Clone)]
 pub(crate) enum Column {
     /// Something that every event has.
-    Spine(Spine),
+    Event(EventColumn),
     /// The JSON of a scope.
     Json(Scope),
     /// A field.
     Field(Arc<FieldColumn>),
-}
-
-/// A column that every event has.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Spine {
-    Trace,
-    Event,
-    Ns,
-    Time,
-    Cycles,
-    Cpu,
-    StreamName,
-    Packet,
-    Class,
-    Name,
-    Id,
-    Stream,
 }
 
 /// A column of fields.
@@ -85,8 +69,8 @@ pub(crate) const SCOPES: [Scope; 5] =
     [Scope::Payload, Scope::SpecificContext, Scope::CommonContext, Scope::PacketContext, Scope::EventHeader];
 
 /// The plan of a scope of a class, and the section of it.
-pub(crate) fn plan_of(database: &Database, trace: usize, class: EventClassId, scope: Scope) -> (&Plan, usize) {
-    let plans = &database.session.traces[trace].plans;
+pub(crate) fn plan_of(session: &Session, trace: usize, class: EventClassId, scope: Scope) -> (&Plan, usize) {
+    let plans = &session.traces[trace].plans;
     let stream = plans.schema().event(class).stream;
     match scope {
         Scope::PacketHeader => (plans.packet_header_rows(), 0),
@@ -96,44 +80,14 @@ pub(crate) fn plan_of(database: &Database, trace: usize, class: EventClassId, sc
     }
 }
 
-/// The type of names and other texts of which there are few.
-pub(crate) fn names() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-}
-
-/// The type of times.
-pub(crate) fn times() -> DataType {
-    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
-}
-
-/// The columns that all tables of events begin with.
-fn common() -> Vec<(&'static str, DataType, Spine)> {
-    vec![
-        ("trace", names(), Spine::Trace),
-        ("event", DataType::Int64, Spine::Event),
-        ("ns", DataType::Int64, Spine::Ns),
-        ("time", times(), Spine::Time),
-        ("cycles", DataType::UInt64, Spine::Cycles),
-        ("cpu", DataType::Int32, Spine::Cpu),
-        ("stream_name", names(), Spine::StreamName),
-        ("packet", DataType::Int64, Spine::Packet),
-        ("class", DataType::Int32, Spine::Class),
-    ]
-}
-
 impl EventTable {
     /// The table of all events.
-    pub(crate) fn events(_database: &Arc<Database>) -> EventTable {
+    pub(crate) fn events() -> EventTable {
         let mut fields = Vec::new();
         let mut columns = Vec::new();
-        let own = [
-            ("name", names(), Spine::Name),
-            ("id", DataType::UInt64, Spine::Id),
-            ("stream", DataType::UInt64, Spine::Stream),
-        ];
-        for (name, data_type, spine) in common().into_iter().chain(own) {
-            fields.push(Field::new(name, data_type, true));
-            columns.push(Column::Spine(spine));
+        for column in COMMON.into_iter().chain(OF_ALL) {
+            fields.push(Field::new(column.name(), column.data_type(), true));
+            columns.push(Column::Event(column));
         }
         for scope in
             [Scope::EventHeader, Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload]
@@ -145,19 +99,19 @@ impl EventTable {
     }
 
     /// The table of some classes.
-    pub(crate) fn of_classes(database: &Database, name: &str, classes: &[(usize, EventClassId)]) -> EventTable {
+    pub(crate) fn of_classes(session: &Session, name: &str, classes: &[(usize, EventClassId)]) -> EventTable {
         let (mut fields, mut columns) = (Vec::new(), Vec::new());
         let mut taken: Vec<String> = Vec::new();
-        for (name, data_type, spine) in common() {
-            taken.push(name.to_string());
-            fields.push(Field::new(name, data_type, true));
-            columns.push(Column::Spine(spine));
+        for column in COMMON {
+            taken.push(column.name().to_string());
+            fields.push(Field::new(column.name(), column.data_type(), true));
+            columns.push(Column::Event(column));
         }
         let mut merged: Vec<Merged> = Vec::new();
         for &(trace, class) in classes {
             // Each class has its own names that are taken.
             let mut taken = taken.clone();
-            for (name, path, place) in columns_of(database, trace, class, &mut taken) {
+            for (name, path, place) in columns_of(session, trace, class, &mut taken) {
                 let at = merged.iter().position(|known| known.name == name).unwrap_or_else(|| {
                     merged.push(Merged::new(name, path, place.kind.clone()));
                     merged.len() - 1
@@ -166,7 +120,7 @@ impl EventTable {
             }
         }
         for column in merged {
-            fields.push(column.field(database));
+            fields.push(column.field(session));
             columns.push(Column::Field(Arc::new(column.into_column())));
         }
         let classes = Some(classes.iter().copied().collect());
@@ -201,10 +155,10 @@ impl Merged {
         self.places.insert(class, place);
     }
 
-    pub(crate) fn field(&self, database: &Database) -> Field {
+    pub(crate) fn field(&self, session: &Session) -> Field {
         let mut metadata = HashMap::from([("tracemill.path".to_string(), self.path.clone())]);
         if let Some(((trace, _), place)) = &self.first {
-            let schema = &database.session.traces[*trace].schema;
+            let schema = &session.traces[*trace].schema;
             match &content(schema, place.class).kind {
                 FieldKind::Integer(class) => {
                     metadata.insert("tracemill.bits".into(), class.len_bits.to_string());
@@ -244,19 +198,19 @@ pub(crate) fn content(schema: &TraceSchema, class: FieldClassId) -> &tracemill_m
 
 /// The columns of a class: names, paths, places. Names are added to those that are taken.
 fn columns_of(
-    database: &Database,
+    session: &Session,
     trace: usize,
     class: EventClassId,
     taken: &mut Vec<String>,
 ) -> Vec<(String, String, Place)> {
-    let schema = &*database.session.traces[trace].schema;
+    let schema = &*session.traces[trace].schema;
     let mut columns = Vec::new();
     for scope in SCOPES {
         let members = schema.members(schema.scope_root(scope, class));
         if members.is_empty() {
             continue;
         }
-        let (plan, section) = plan_of(database, trace, class, scope);
+        let (plan, section) = plan_of(session, trace, class, scope);
         let Some(root) = plan.roots.get(section).copied().flatten() else { continue };
         let nodes: Vec<NodeId> = children(plan, root).collect();
         let mut wishes: Vec<(String, String, NodeId, Wish)> = Vec::new();

@@ -1,0 +1,12 @@
+//! Parts of traces that are scanned by themselves.
+
+use std::ops::Range;
+
+/// The part of a trace that one file of a scan stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Part {
+    /// A range of the packets of a stream of the database.
+    Packets { stream: usize, packets: Range<usize> },
+    /// All streams, in the order of time.
+    Merged,
+}
