@@ -33,29 +33,9 @@ impl EventBuf<'_> {
     pub(crate) fn put_bytes(&mut self, bytes: &[u8]) {
         let len = bytes.len();
         assert!(len <= self.left);
-        // SAFETY: as above; the caller's bytes are not in a slot. What is short has no more than its first bytes and its
-        // last ones, which may be the same in part: a call of `memcpy` would cost more.
-        unsafe {
-            match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>(), bytes.first_chunk(), bytes.last_chunk()) {
-                (Some(first), Some(last), ..) if len <= 16 => self.put_ends(first, last, len),
-                (.., Some(first), Some(last)) if len <= 32 => self.put_ends::<16>(first, last, len),
-                _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, len),
-            }
-        }
+        // SAFETY: as above; the caller's bytes are not in a slot.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.at, len) };
         self.skip(len);
-    }
-
-    /// Writes the first and the last of `len` bytes.
-    ///
-    /// # Safety
-    /// So many bytes are left, and `N` are not more than those.
-    #[inline(always)]
-    unsafe fn put_ends<const N: usize>(&mut self, first: &[u8; N], last: &[u8; N], len: usize) {
-        // SAFETY: the caller's.
-        unsafe {
-            self.at.cast::<[u8; N]>().write_unaligned(*first);
-            self.at.add(len - N).cast::<[u8; N]>().write_unaligned(*last);
-        }
     }
 
     #[inline(always)]
