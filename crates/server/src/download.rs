@@ -1,17 +1,44 @@
 //! Exported files, on their way to the browser.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Error;
+use std::sync::{Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, header};
 use axum::response::Response;
 use futures_util::Stream;
+use tracemill_answers::{Answer, ApiError, Exported, TextSink, WriteTable, random_name};
 
-use crate::csv;
-use crate::error::{Answer, ApiError};
-use crate::export::{Exports, Waiting};
 use crate::web::built;
+
+/// Files that wait to be fetched.
+const EXPORTS: usize = 4;
+
+/// Files that wait to be fetched, by name.
+#[derive(Default)]
+pub(crate) struct Exports(Mutex<VecDeque<(String, Exported)>>);
+
+impl Exports {
+    /// Keeps a file until it is fetched; gives its name.
+    pub(crate) fn put(&self, file: Exported) -> Answer<String> {
+        let name = random_name().map_err(|error| ApiError::new(500, "fault", error.message()))?;
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        files.push_back((name.clone(), file));
+        if files.len() > EXPORTS {
+            files.pop_front();
+        }
+        Ok(name)
+    }
+
+    /// The file of a name, once.
+    fn take(&self, name: &str) -> Option<Exported> {
+        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = files.iter().position(|(own, _)| own == name)?;
+        files.remove(at).map(|(_, file)| file)
+    }
+}
 
 /// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
 pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer<Response> {
@@ -21,7 +48,7 @@ pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer
     let response = Response::builder();
     let attached = |name: &str| format!("attachment; filename=\"{name}\"");
     Ok(match file {
-        Waiting::Archive(file) => {
+        Exported::Archive(file) => {
             let len = file.metadata().map_or(0, |metadata| metadata.len());
             let response = response
                 .header(header::CONTENT_TYPE, "application/x-tar")
@@ -29,7 +56,7 @@ pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer
                 .header(header::CONTENT_DISPOSITION, attached("trace.tar"));
             built(response, Body::from_stream(blocks(file)))
         }
-        Waiting::Table(name, write) => {
+        Exported::Table(name, write) => {
             let response = response
                 .header(header::CONTENT_TYPE, "text/csv; charset=utf-8")
                 .header(header::CONTENT_DISPOSITION, attached(name));
@@ -61,7 +88,7 @@ const WAITING: usize = 2;
 /// Whoever fetches a table.
 struct Browser(tokio::sync::mpsc::Sender<Result<Bytes, Error>>);
 
-impl csv::Taker for Browser {
+impl TextSink for Browser {
     fn take(&mut self, text: Vec<u8>) -> bool {
         self.0.blocking_send(Ok(Bytes::from(text))).is_ok()
     }
@@ -72,7 +99,7 @@ impl csv::Taker for Browser {
 }
 
 /// A table while it is written; it ends when nobody fetches it any more.
-fn lines(write: csv::Write) -> impl Stream<Item = Result<Bytes, Error>> {
+fn lines(write: WriteTable) -> impl Stream<Item = Result<Bytes, Error>> {
     let (give, given) = tokio::sync::mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
         let mut browser = Browser(give);
@@ -80,7 +107,7 @@ fn lines(write: csv::Write) -> impl Stream<Item = Result<Bytes, Error>> {
         let Browser(give) = browser;
         if let Err(error) = written {
             // Nobody must take a part for the whole.
-            let _ = give.blocking_send(Err(Error::other(error.message)));
+            let _ = give.blocking_send(Err(Error::other(error.message())));
         }
     });
     futures_util::stream::unfold(given, async |mut given| given.recv().await.map(|part| (part, given)))

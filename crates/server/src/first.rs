@@ -5,9 +5,8 @@
 
 use std::time::{Duration, Instant};
 
+use tracemill_answers::TraceState;
 use tracemill_lod::Progress;
-
-use crate::shared::Shared;
 
 /// Of fewer events everything is known before a page asks for it.
 const LARGE: f64 = 500_000.0;
@@ -21,16 +20,16 @@ const FOR_TILES: Duration = Duration::from_millis(1500);
 const FOR_DRAWING: Duration = Duration::from_millis(150);
 
 /// The server begins: a page will be asked for soon.
-pub(crate) fn server_begins(shared: &Shared) {
-    if is_large(shared) {
-        shared.progress.rest_until(Instant::now() + FOR_BROWSER);
+pub(crate) fn server_begins(state: &TraceState) {
+    if is_large(state) {
+        state.progress.rest_until(Instant::now() + FOR_BROWSER);
     }
 }
 
 /// A part of the page was asked for. Whoever only looks whether the server is there does not ask for its script.
-pub(crate) fn asked_for(shared: &Shared, path: &str) {
-    if is_large(shared) {
-        rest_for(&shared.progress, path);
+pub(crate) fn asked_for(state: &TraceState, path: &str) {
+    if is_large(state) {
+        rest_for(&state.progress, path);
     }
 }
 
@@ -41,12 +40,12 @@ fn rest_for(progress: &Progress, path: &str) {
 }
 
 /// A page has got tiles.
-pub(crate) fn tiles_are_sent(shared: &Shared) {
-    shared.progress.rest_no_longer_than(Instant::now() + FOR_DRAWING);
+pub(crate) fn tiles_are_sent(state: &TraceState) {
+    state.progress.rest_no_longer_than(Instant::now() + FOR_DRAWING);
 }
 
-fn is_large(shared: &Shared) -> bool {
-    !shared.is_complete() && shared.timeline().expected() > LARGE
+fn is_large(state: &TraceState) -> bool {
+    !state.is_complete() && state.timeline().expected() > LARGE
 }
 
 #[cfg(test)]

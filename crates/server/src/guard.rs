@@ -4,15 +4,12 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, Method};
-use tracemill_model::error::{Error, ErrorKind, Result};
-
-use crate::error::{Answer, ApiError};
+use tracemill_answers::{Answer, ApiError, random_name};
+use tracemill_model::error::Result;
 
 /// The secrets of a server.
 pub(crate) struct Guard {
     pub(crate) token: String,
-    /// Tells this run from others; no secret.
-    pub(crate) run: String,
     /// Good once, and not for long: other users of the machine see the command line of the browser.
     ticket: Mutex<Option<(String, Instant)>>,
     /// Names in `Host`, without a port.
@@ -30,8 +27,8 @@ impl Guard {
     pub(crate) fn new(hosts: &[String]) -> Result<Guard> {
         let own = ["127.0.0.1", "localhost", "[::1]"];
         let hosts = own.into_iter().chain(hosts.iter().map(String::as_str)).map(str::to_ascii_lowercase).collect();
-        let run = secret()?[..12].to_string();
-        Ok(Guard { token: secret()?, run, ticket: Mutex::new(Some((secret()?, Instant::now()))), hosts })
+        let ticket = (random_name()?, Instant::now());
+        Ok(Guard { token: random_name()?, ticket: Mutex::new(Some(ticket)), hosts })
     }
 
     /// The ticket, for the address that is given to a browser.
@@ -104,15 +101,6 @@ fn without_port(host: &str) -> &str {
 fn is_same(a: &str, b: &str) -> bool {
     let differs = a.bytes().zip(b.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b));
     a.len() == b.len() && std::hint::black_box(differs) == 0
-}
-
-/// 258 random bits as text that stands in an address.
-pub(crate) fn secret() -> Result<String> {
-    const SIGNS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut bytes = [0u8; 43];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Error::new(ErrorKind::Io, format!("the system gives no random numbers: {error}")))?;
-    Ok(bytes.iter().map(|byte| char::from(SIGNS[usize::from(byte & 63)])).collect())
 }
 
 #[cfg(test)]

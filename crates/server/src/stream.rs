@@ -9,10 +9,9 @@ use axum::http::header;
 use axum::response::Response;
 use serde_json::json;
 use tokio::sync::watch;
+use tracemill_answers::{Stage, StatusUpdate, TraceState, progress as progress_of};
 
-use crate::anew::Current;
-use crate::answers;
-use crate::shared::{News, Shared, Stage};
+use crate::reload::Current;
 use crate::web::built;
 
 /// How often a page is told how far something is.
@@ -25,8 +24,8 @@ struct Told<P> {
     /// Goes when nobody listens any more.
     _page: P,
     current: Arc<Current>,
-    news: watch::Receiver<News>,
-    last: Option<News>,
+    changed: watch::Receiver<()>,
+    last: Option<StatusUpdate>,
     /// The filter, and how far it was.
     filter: Option<(String, u64)>,
     /// What it was told of files that are gone.
@@ -35,8 +34,8 @@ struct Told<P> {
 
 /// How far the index and a filter are, what grew, and the end. `page` is kept as long as somebody listens.
 pub(crate) fn progress<P: Send + 'static>(page: P, current: Arc<Current>) -> Response {
-    let news = current.lasting.news.subscribe();
-    let told = Told { _page: page, current, news, last: None, filter: None, gone: None };
+    let changed = current.subscribe();
+    let told = Told { _page: page, current, changed, last: None, filter: None, gone: None };
     let stream = futures_util::stream::unfold(told, async |mut told| {
         let text = told.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), told))
@@ -49,7 +48,8 @@ impl<P> Told<P> {
     /// The next event, or a comment; `None` behind the end.
     async fn next(&mut self) -> Option<String> {
         loop {
-            let now = *self.news.borrow_and_update();
+            self.changed.mark_unchanged();
+            let now = self.current.status.last();
             if self.last.is_some_and(|last| last.stage == Stage::End) {
                 return None;
             }
@@ -61,34 +61,34 @@ impl<P> Told<P> {
                 return Some(text);
             }
             let is_counting = now.stage == Stage::Counting;
-            let wait = if is_counting || self.current.lasting.is_filtering() { STEP } else { SILENCE };
-            match tokio::time::timeout(wait, self.news.changed()).await {
+            let wait = if is_counting || self.current.status.is_filtering() { STEP } else { SILENCE };
+            match tokio::time::timeout(wait, self.changed.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => return None,
-                Err(_) if is_counting => return Some(index_event(&self.current.shared())),
+                Err(_) if is_counting => return Some(index_event(&self.current.state())),
                 Err(_) if wait == STEP => {}
                 Err(_) => return Some(": still here\n\n".to_string()),
             }
         }
     }
 
-    fn changed(&self, before: Option<News>, now: News) -> String {
-        let shared = self.current.shared();
+    fn changed(&self, before: Option<StatusUpdate>, now: StatusUpdate) -> String {
+        let state = self.current.state();
         let is_grown = before.is_some_and(|before| before.version != now.version);
         match (now.stage, now.grown.filter(|_| is_grown)) {
             (Stage::End, _) => "event: end\ndata: {}\n\n".to_string(),
             (_, Some(begin)) => {
-                let (begin, end) = (begin.to_string(), shared.ends().1.map(|end| end.to_string()));
-                let body = json!({ "generation": shared.generation(), "begin": begin, "end": end });
+                let (begin, end) = (begin.to_string(), state.ends().1.map(|end| end.to_string()));
+                let body = json!({ "generation": state.generation(), "begin": begin, "end": end });
                 format!("event: grown\ndata: {body}\n\n")
             }
-            _ => index_event(&shared),
+            _ => index_event(&state),
         }
     }
 
     /// That files of the traces are gone, or are there again, when that is new.
     fn is_gone(&mut self) -> Option<String> {
-        let now = self.current.lasting.gone();
+        let now = self.current.status.gone();
         if self.gone == now {
             return None;
         }
@@ -99,7 +99,7 @@ impl<P> Told<P> {
 
     /// How far the filter is that somebody asked for last, when that is new.
     fn filtered(&mut self) -> Option<String> {
-        let filtering = self.current.lasting.filtering()?;
+        let filtering = self.current.status.filtering()?;
         let (done, matches) = filtering.progress();
         let now = (filtering.filter.clone(), (done * 1000.0) as u64);
         if self.filter.as_ref() == Some(&now) {
@@ -112,7 +112,7 @@ impl<P> Told<P> {
 }
 
 /// How far the index is.
-fn index_event(shared: &Shared) -> String {
-    let body = json!({ "index": answers::progress(shared), "generation": shared.generation() });
+fn index_event(state: &TraceState) -> String {
+    let body = json!({ "index": progress_of(state), "generation": state.generation() });
     format!("event: index\ndata: {body}\n\n")
 }

@@ -11,19 +11,17 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
+use tracemill_answers::{
+    Answer, ApiError, Asker, Input, Query, Reply, Stage, TraceState, answer as answer_of, answer_sql, export,
+};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::anew::Current;
-use crate::answers::{self, Asker, Query, Reply};
 use crate::assets::Asset;
 use crate::connections::{Answering, Connection, OfRequest, PATIENCE, Watched};
-use crate::download;
-use crate::error::{Answer, ApiError};
-use crate::export;
+use crate::download::{self, Exports};
 use crate::first;
 use crate::guard::{Guard, check_method};
-use crate::shared::{Input, Shared, Stage};
-use crate::sql;
+use crate::reload::Current;
 use crate::stream;
 
 /// How a server is reached.
@@ -42,7 +40,8 @@ pub struct Settings {
 pub struct Listening {
     runtime: tokio::runtime::Runtime,
     listener: tokio::net::TcpListener,
-    shared: Arc<Shared>,
+    guard: Guard,
+    state: Arc<TraceState>,
     address: SocketAddr,
     idle_exit: Option<Duration>,
 }
@@ -52,6 +51,8 @@ const MAX_QUERY: usize = 16 << 10;
 const MAX_BODY: usize = 64 << 10;
 /// Requests at once.
 const AT_ONCE: usize = 64;
+/// Queries of SQL among them.
+const QUERIES_AT_ONCE: usize = 4;
 
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; \
                       connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
@@ -70,9 +71,9 @@ pub fn listen(input: Input, settings: &Settings) -> Result<Listening> {
         .block_on(tokio::net::TcpListener::bind(wanted))
         .map_err(|error| failed(&format!("listen on {wanted}"), error).with_help("--port 0 takes a free port"))?;
     let address = listener.local_addr().map_err(|error| failed("listen", error))?;
-    let hosts = hosts_of(settings);
-    let shared = Arc::new(Shared::new(input, Guard::new(&hosts)?));
-    Ok(Listening { runtime, listener, shared, address, idle_exit: settings.idle_exit })
+    let guard = Guard::new(&hosts_of(settings))?;
+    let state = Arc::new(TraceState::new(input)?);
+    Ok(Listening { runtime, listener, guard, state, address, idle_exit: settings.idle_exit })
 }
 
 /// The names by which the server may be called: those that were allowed, and the address that it listens on, which is
@@ -87,7 +88,11 @@ fn hosts_of(settings: &Settings) -> Vec<String> {
 
 struct App {
     current: Arc<Current>,
+    guard: Guard,
+    exports: Exports,
+    /// Room for requests, and for queries of SQL.
     room: Semaphore,
+    query_room: Semaphore,
     /// Streams of progress: pages that are open.
     pages: AtomicUsize,
 }
@@ -104,12 +109,12 @@ impl Drop for OpenPage {
 impl Listening {
     /// The address for people, with the token.
     pub fn url(&self) -> String {
-        format!("http://{}/#token={}", self.address, self.shared.lasting.guard.token)
+        format!("http://{}/#token={}", self.address, self.guard.token)
     }
 
     /// The address for a browser that is started: it holds no token, as other users see command lines.
     pub fn url_with_ticket(&self) -> Option<String> {
-        Some(format!("http://{}/#ticket={}", self.address, self.shared.lasting.guard.ticket()?))
+        Some(format!("http://{}/#ticket={}", self.address, self.guard.ticket()?))
     }
 
     /// Answers until it is asked to end.
@@ -117,20 +122,27 @@ impl Listening {
     /// # Errors
     /// When the system lets it not go on.
     pub fn run(self) -> Result<()> {
-        let Listening { runtime, listener, shared, idle_exit, .. } = self;
-        first::server_begins(&shared);
-        shared.read_behind();
-        let current = Arc::new(Current::new(shared.clone()));
+        let Listening { runtime, listener, guard, state, idle_exit, .. } = self;
+        first::server_begins(&state);
+        state.read_behind();
+        let current = Arc::new(Current::new(state.clone()));
         let watcher = current.clone();
         std::thread::spawn(move || watcher.watch());
-        let app = Arc::new(App { current: current.clone(), room: Semaphore::new(AT_ONCE), pages: AtomicUsize::new(0) });
+        let app = Arc::new(App {
+            current: current.clone(),
+            guard,
+            exports: Exports::default(),
+            room: Semaphore::new(AT_ONCE),
+            query_room: Semaphore::new(QUERIES_AT_ONCE),
+            pages: AtomicUsize::new(0),
+        });
         let router = axum::Router::new().fallback(answer).with_state(app.clone());
         let router = router.into_make_service_with_connect_info::<OfRequest>();
         let ended = runtime.block_on(async {
             let server = axum::serve(Watched::new(listener), router);
             tokio::select! {
                 ended = server => ended,
-                () = asked_to_end(&shared) => Ok(()),
+                () = asked_to_end(&current) => Ok(()),
                 () = idle(&app, idle_exit) => Ok(()),
             }
         });
@@ -141,13 +153,16 @@ impl Listening {
 }
 
 /// Until a signal or a request says to end.
-async fn asked_to_end(shared: &Shared) {
-    let mut news = shared.lasting.news.subscribe();
+async fn asked_to_end(current: &Current) {
+    let mut changed = current.subscribe();
     let told = async {
-        // A moment for the answer to the request that said so.
-        if news.wait_for(|news| news.stage == Stage::End).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+        while current.status.last().stage != Stage::End {
+            if changed.changed().await.is_err() {
+                return;
+            }
         }
+        // A moment for the answer to the request that said so.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     };
     #[cfg(unix)]
     let terminated = async {
@@ -214,17 +229,17 @@ async fn answer(
 async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_api: bool) -> Answer<Response> {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_string();
-    app.current.lasting.guard.check_origin(&parts.headers, is_api)?;
+    app.guard.check_origin(&parts.headers, is_api)?;
     if !is_api {
         check_method(&parts.method, false)?;
         return match path.strip_prefix("/export/") {
             Some(name) => {
-                let file = download::exported(&app.current.lasting.exports, name, &parts.method)?;
+                let file = download::exported(&app.exports, name, &parts.method)?;
                 connection.know();
                 Ok(file)
             }
             None => {
-                first::asked_for(&app.current.shared(), &path);
+                first::asked_for(&app.current.state(), &path);
                 page(&path, &parts.headers)
             }
         };
@@ -235,7 +250,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
         check_method(&parts.method, is_post)?;
     }
     if path != "login" {
-        app.current.lasting.guard.check_token(&parts.headers)?;
+        app.guard.check_token(&parts.headers)?;
         connection.know();
     }
     check_method(&parts.method, is_post)?;
@@ -256,12 +271,12 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
     let query = Query::parse(query);
     // Whoever goes away leaves this function behind: then nobody waits.
     let _asker = Gone(query.asker.clone());
-    let shared = app.current.shared();
+    let state = app.current.state();
     let is_tiles = path == "tiles";
-    let is_kept = is_tiles && query.get("g") == Some(&*shared.generation());
-    let (asked, current) = (shared.clone(), app.current.clone());
+    let is_kept = is_tiles && query.get("g") == Some(&*state.generation());
+    let (asked, current) = (state.clone(), app.current.clone());
     let answer = tokio::task::spawn_blocking(move || {
-        let mut answer = answers::answer(&asked, &path, &query);
+        let mut answer = answer_of(&asked, &path, &query);
         if let Ok(Reply::Value(value)) = &mut answer
             && path == "session"
         {
@@ -271,10 +286,10 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
     })
     .await;
     if is_tiles {
-        first::tiles_are_sent(&shared);
+        first::tiles_are_sent(&state);
     }
     let answer = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
-    let generation = shared.generation();
+    let generation = state.generation();
     let (text, is_exact) = match answer {
         Reply::Value(mut value) => {
             if let Value::Object(members) = &mut value {
@@ -306,9 +321,9 @@ impl Drop for Gone {
 }
 
 /// By how much clocks were moved, with the traces of a session.
-fn put_moves(session: &mut Value, shared: &Shared, current: &Current) {
+fn put_moves(session: &mut Value, state: &TraceState, current: &Current) {
     let traces = session["traces"].as_array_mut().into_iter().flatten();
-    for (value, trace) in traces.zip(&shared.input.traces.session.traces) {
+    for (value, trace) in traces.zip(&state.input.traces.session.traces) {
         value["moved_ns"] = current.moved(&trace.path, &trace.name).to_string().into();
     }
 }
@@ -325,7 +340,7 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
     let answer = match path {
         "login" => {
             let ticket = body["ticket"].as_str().unwrap_or_default();
-            let token = app.current.lasting.guard.redeem(ticket);
+            let token = app.guard.redeem(ticket);
             json!({ "token": token.ok_or_else(|| ApiError::new(401, "token", "the ticket was used, or is too old"))? })
         }
         "stop" => {
@@ -338,18 +353,19 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
             };
             let asker = Asker::default();
             let _asker = Gone(asker.clone());
-            let shared = app.current.shared();
-            let answer = tokio::task::spawn_blocking(move || export::export(&shared, &body, &asker)).await;
-            answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
+            let state = app.current.state();
+            let answer = tokio::task::spawn_blocking(move || export(&state, &body, &asker)).await;
+            let file = answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??;
+            json!({ "url": format!("/export/{}", app.exports.put(file)?) })
         }
         "sql" => {
-            let Ok(_room) = app.current.lasting.queries.try_acquire() else {
+            let Ok(_room) = app.query_room.try_acquire() else {
                 return Err(ApiError::new(503, "busy", "too many queries at once"));
             };
             let asker = Asker::default();
             let _asker = Gone(asker.clone());
-            let shared = app.current.shared();
-            let answer = tokio::task::spawn_blocking(move || sql::answer(&shared, &body, &asker)).await;
+            let state = app.current.state();
+            let answer = tokio::task::spawn_blocking(move || answer_sql(&state, &body, &asker)).await;
             answer.map_err(|_| ApiError::new(500, "fault", "the answer was given up"))??
         }
         "clock" => {

@@ -35,8 +35,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["engine", "format", "semantics", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "codec", "model"]),
-    ("server", &["lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
-    ("tui", &["server", "lod", "render", "engine", "codec", "model"]),
+    ("answers", &["lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
+    ("server", &["answers", "lod", "engine", "model"]),
+    ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
     ("python", &["cluster", "sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use tracemill_answers::TraceState;
 use tracemill_engine::choice::Choice;
 use tracemill_lod::calls::Calls;
 use tracemill_lod::{LossKind, tiles};
-use tracemill_server::Shared;
 
 use crate::Settings;
 use crate::cursor::Step;
@@ -106,7 +106,7 @@ pub(crate) enum Look {
 
 /// The state of the program.
 pub struct App {
-    shared: Arc<Shared>,
+    state: Arc<TraceState>,
     settings: Settings,
     clock: Clock,
     screen: Screen,
@@ -128,11 +128,11 @@ pub struct App {
 }
 
 impl App {
-    /// Shows traces, whose [reading](Shared::read) is another thread's work.
-    pub fn new(shared: Arc<Shared>, settings: Settings) -> App {
-        let clock = Clock::new(settings.gmt, shared.input.traces.is_unix);
+    /// Shows traces, whose [reading](TraceState::read) is another thread's work.
+    pub fn new(state: Arc<TraceState>, settings: Settings) -> App {
+        let clock = Clock::new(settings.gmt, state.input.traces.is_unix);
         App {
-            shared,
+            state,
             settings,
             clock,
             screen: Screen::Events,
@@ -164,7 +164,7 @@ impl App {
 
     /// Is something on its way that will change what is shown?
     pub fn is_busy(&self) -> bool {
-        !self.shared.is_complete() || self.events.is_busy() || self.report.is_busy() || self.graph.is_busy()
+        !self.state.is_complete() || self.events.is_busy() || self.report.is_busy() || self.graph.is_busy()
     }
 
     /// Takes note of what was done meanwhile. Says whether something is new.
@@ -174,15 +174,15 @@ impl App {
             self.message = Some(wrong);
         }
         is_new |= self.report.look();
-        is_new |= self.graph.look(&self.shared);
-        let (is_complete, has_calls) = (self.shared.is_complete(), self.shared.calls().is_some());
+        is_new |= self.graph.look(&self.state);
+        let (is_complete, has_calls) = (self.state.is_complete(), self.state.calls().is_some());
         if is_complete != self.was_complete || has_calls != self.has_calls {
             (self.was_complete, self.has_calls) = (is_complete, has_calls);
             is_new = true;
         }
         match self.screen {
-            Screen::Report => self.report.ask(&self.shared, self.range),
-            Screen::Graph => self.graph.ask(&self.shared, self.range),
+            Screen::Report => self.report.ask(&self.state, self.range),
+            Screen::Graph => self.graph.ask(&self.state, self.range),
             Screen::Events | Screen::Replay => {}
         }
         is_new || !is_complete
@@ -233,26 +233,26 @@ impl App {
             Key::Char('g') => self.graph_of_chosen(),
             Key::Char('G') => {
                 self.screen = Screen::Graph;
-                self.graph.choose(&self.shared, None);
+                self.graph.choose(&self.state, None);
             }
             key => self.press_on_screen(key),
         }
     }
 
     fn press_on_screen(&mut self, key: Key) {
-        let shared = self.shared.clone();
+        let state = self.state.clone();
         match (self.screen, key) {
             (Screen::Events, Key::Enter) => {
-                if let Some(ns) = self.events.time(&shared, self.range).filter(|_| shared.calls().is_some()) {
+                if let Some(ns) = self.events.time(&state, self.range).filter(|_| state.calls().is_some()) {
                     self.screen = Screen::Replay;
-                    self.replay.go_to(&shared, self.range, ns);
+                    self.replay.go_to(&state, self.range, ns);
                 }
             }
-            (Screen::Replay, Key::Enter | Key::Char(' ')) => self.replay.fold(&shared, self.range),
-            (Screen::Replay, Key::Char('u')) => self.replay.up(&shared, self.range),
-            (Screen::Replay, Key::Char('[')) => self.replay.deeper(&shared, false),
-            (Screen::Replay, Key::Char(']')) => self.replay.deeper(&shared, true),
-            (Screen::Replay, Key::Char('T')) => self.replay.next_task(&shared),
+            (Screen::Replay, Key::Enter | Key::Char(' ')) => self.replay.fold(&state, self.range),
+            (Screen::Replay, Key::Char('u')) => self.replay.up(&state, self.range),
+            (Screen::Replay, Key::Char('[')) => self.replay.deeper(&state, false),
+            (Screen::Replay, Key::Char(']')) => self.replay.deeper(&state, true),
+            (Screen::Replay, Key::Char('T')) => self.replay.next_task(&state),
             (Screen::Graph, Key::Enter | Key::Char(' ')) => self.graph.fold(),
             (Screen::Graph, Key::Char('u')) => self.graph.up(),
             (Screen::Graph, Key::Char('n')) => self.graph.sibling(true),
@@ -287,18 +287,18 @@ impl App {
                 }
                 self.search(true);
             }
-            Prompt::Filter if self.shared.index().is_none() => {
+            Prompt::Filter if self.state.index().is_none() => {
                 self.message = Some("the events are being counted".to_string());
             }
             Prompt::Filter => {
                 self.screen = Screen::Events;
-                self.events.set_filter(&self.shared, &text);
+                self.events.set_filter(&self.state, &text);
             }
             Prompt::Time => match self.instant(&text) {
-                Ok(ns) if self.screen == Screen::Replay => self.replay.go_to(&self.shared, self.range, ns),
+                Ok(ns) if self.screen == Screen::Replay => self.replay.go_to(&self.state, self.range, ns),
                 Ok(ns) => {
                     self.screen = Screen::Events;
-                    self.events.go_to(&self.shared, self.range, ns);
+                    self.events.go_to(&self.state, self.range, ns);
                 }
                 Err(wrong) => self.message = Some(wrong),
             },
@@ -308,7 +308,7 @@ impl App {
     /// A time as `--begin` takes it.
     fn instant(&self, text: &str) -> Result<i128, String> {
         let mut choice = Choice::default();
-        let session = &self.shared.input.traces.session;
+        let session = &self.state.input.traces.session;
         let found = choice.set_begin("time", text).and_then(|()| choice.bind(session, self.settings.gmt));
         let found = found.map_err(|error| error.message().to_string())?;
         found.0.begin_ns.ok_or_else(|| format!("`{text}` is no time"))
@@ -316,8 +316,8 @@ impl App {
 
     fn step(&mut self, step: Step) {
         match self.screen {
-            Screen::Events => self.events.step(&self.shared, self.range, step),
-            Screen::Replay => self.replay.step(&self.shared, self.range, step),
+            Screen::Events => self.events.step(&self.state, self.range, step),
+            Screen::Replay => self.replay.step(&self.state, self.range, step),
             Screen::Report => self.report.step(step),
             Screen::Graph => self.graph.step(step),
         }
@@ -330,14 +330,14 @@ impl App {
             return;
         }
         let is_found = match self.screen {
-            Screen::Events => self.events.search(&self.shared, self.range, &text, is_next),
-            Screen::Replay => self.replay.search(&self.shared, self.range, &text, is_next),
+            Screen::Events => self.events.search(&self.state, self.range, &text, is_next),
+            Screen::Replay => self.replay.search(&self.state, self.range, &text, is_next),
             Screen::Report => self.report.search(&text, is_next),
-            Screen::Graph => self.graph.search(&self.shared, &text, is_next),
+            Screen::Graph => self.graph.search(&self.state, &text, is_next),
         };
         if !is_found {
             let where_to = if is_next { "behind" } else { "before" };
-            let is_far = self.screen == Screen::Replay && self.replay.count(&self.shared) > SEARCHED as u64;
+            let is_far = self.screen == Screen::Replay && self.replay.count(&self.state) > SEARCHED as u64;
             let reach = if is_far { format!(" of the {SEARCHED} calls") } else { String::new() };
             self.message = Some(format!("`{text}` is in no name{reach} {where_to} this line"));
         }
@@ -346,14 +346,14 @@ impl App {
     /// The time of the chosen line.
     fn time(&self) -> Option<i128> {
         match self.screen {
-            Screen::Events => self.events.time(&self.shared, self.range),
-            Screen::Replay => self.replay.time(&self.shared, self.range),
+            Screen::Events => self.events.time(&self.state, self.range),
+            Screen::Replay => self.replay.time(&self.state, self.range),
             Screen::Report | Screen::Graph => None,
         }
     }
 
     fn narrow(&mut self, is_begin: bool) {
-        let (Some(index), Some(ns)) = (self.shared.index(), self.time()) else {
+        let (Some(index), Some(ns)) = (self.state.index(), self.time()) else {
             self.message = Some("a line with a time begins or ends the range: an event, or a call".to_string());
             return;
         };
@@ -364,15 +364,15 @@ impl App {
     fn set_range(&mut self, range: Option<Range>) {
         // The cursors stay where they are in time.
         let (of_event, of_call) =
-            (self.events.time(&self.shared, self.range), self.replay.time(&self.shared, self.range));
+            (self.events.time(&self.state, self.range), self.replay.time(&self.state, self.range));
         self.range = range;
         self.report.forget();
         self.graph.forget();
         if let Some(ns) = of_event {
-            self.events.go_to(&self.shared, range, ns);
+            self.events.go_to(&self.state, range, ns);
         }
         if let Some(ns) = of_call {
-            self.replay.go_to(&self.shared, range, ns);
+            self.replay.go_to(&self.state, range, ns);
         }
     }
 
@@ -380,11 +380,11 @@ impl App {
     fn graph_of_chosen(&mut self) {
         let function = match self.screen {
             Screen::Events => None,
-            Screen::Replay => self.replay.function(&self.shared, self.range),
+            Screen::Replay => self.replay.function(&self.state, self.range),
             Screen::Report => self.report.chosen().map(str::to_string),
-            Screen::Graph => self.graph.chosen(&self.shared),
+            Screen::Graph => self.graph.chosen(&self.state),
         };
-        let (Some(function), Some(calls)) = (function, self.shared.calls()) else {
+        let (Some(function), Some(calls)) = (function, self.state.calls()) else {
             self.message = Some("g shows the graph of a function; choose one in replay, report or graph".to_string());
             return;
         };
@@ -393,17 +393,17 @@ impl App {
             return;
         }
         self.screen = Screen::Graph;
-        self.graph.ask(&self.shared, self.range);
-        self.graph.choose(&self.shared, Some(&function));
+        self.graph.ask(&self.state, self.range);
+        self.graph.choose(&self.state, Some(&function));
     }
 
     // ---- What is shown ----
 
     /// How far the reading is, in words.
     fn progress(&self) -> Option<String> {
-        if self.shared.index().is_none() {
-            let done = self.shared.timeline().done(&self.shared.progress);
-            let numbered = self.shared.progress.events.load(Ordering::Relaxed);
+        if self.state.index().is_none() {
+            let done = self.state.timeline().done(&self.state.progress);
+            let numbered = self.state.progress.events.load(Ordering::Relaxed);
             return Some(if numbered > 0 {
                 format!("{numbered} events read")
             } else {
@@ -411,7 +411,7 @@ impl App {
             });
         }
         let busy = [
-            (!self.shared.is_complete(), "following calls"),
+            (!self.state.is_complete(), "following calls"),
             (self.events.is_busy(), "filtering"),
             (self.report.is_busy() || self.graph.is_busy(), "adding up"),
         ];
@@ -423,7 +423,7 @@ impl App {
             true => format!("[{} {name}]", at + 1),
             false => format!(" {} {name} ", at + 1),
         });
-        let traces = &self.shared.input.traces.session.traces;
+        let traces = &self.state.input.traces.session.traces;
         let trace = match &traces[..] {
             [one] => visible(&one.path.file_name().unwrap_or(one.path.as_os_str()).to_string_lossy()),
             many => format!("{} traces", many.len()),
@@ -439,15 +439,15 @@ impl App {
         let mut parts = Vec::new();
         match self.screen {
             Screen::Events => {
-                let count = self.events.len(&self.shared, self.range);
-                if self.shared.index().is_some() {
+                let count = self.events.len(&self.state, self.range);
+                if self.state.index().is_some() {
                     parts.push(format!("{} of {count} events", (self.events.cursor.at + 1).min(count)));
                 }
                 parts.extend(self.events.filter().map(|filter| format!("filter {}", visible(filter))));
             }
             Screen::Replay => {
-                parts.push(format!("{} calls", self.replay.count(&self.shared)));
-                parts.extend(self.replay.limits(&self.shared));
+                parts.push(format!("{} calls", self.replay.count(&self.state)));
+                parts.extend(self.replay.limits(&self.state));
             }
             Screen::Report => parts.push(format!("{} names", self.report.len())),
             Screen::Graph => {
@@ -462,7 +462,7 @@ impl App {
         if self.screen != Screen::Events && self.events.filter().is_some() {
             parts.push("of all events, whatever the filter".to_string());
         }
-        if let Some(index) = self.shared.index() {
+        if let Some(index) = self.state.index() {
             for (kind, what) in [(LossKind::Events, "events"), (LossKind::Packets, "packets")] {
                 let losses = index.losses.iter().filter(|loss| loss.kind == kind);
                 let lost: u64 = losses.filter_map(|loss| loss.count).sum();
@@ -470,12 +470,12 @@ impl App {
                     parts.push(format!("{lost} {what} lost"));
                 }
             }
-            let faults = index.faults.len() + self.shared.input.problems.0.len();
+            let faults = index.faults.len() + self.state.input.problems.0.len();
             if faults > 0 {
                 parts.push(format!("{faults} faults"));
             }
         }
-        match self.shared.input.traces.session.aligned_begins.len() {
+        match self.state.input.traces.session.aligned_begins.len() {
             0 => {}
             1 => parts.push("1 clock cannot be compared: aligned at its begin".to_string()),
             many => parts.push(format!("{many} clocks cannot be compared: aligned at their begins")),
@@ -485,18 +485,18 @@ impl App {
 
     /// The header, the list, the chosen line, details.
     pub(crate) fn list(&mut self, width: usize, height: usize) -> (String, Vec<String>, Option<usize>, Vec<String>) {
-        let App { shared, range, clock, .. } = self;
-        let is_ready = shared.is_complete();
+        let App { state, range, clock, .. } = self;
+        let is_ready = state.is_complete();
         let (header, lines, chosen) = match self.screen {
-            Screen::Events => return self.events.lines(shared, *range, clock, (width, height)),
-            Screen::Replay => self.replay.lines(shared, *range, clock, (width, height)),
+            Screen::Events => return self.events.lines(state, *range, clock, (width, height)),
+            Screen::Replay => self.replay.lines(state, *range, clock, (width, height)),
             Screen::Report => self.report.lines((width, height)),
-            Screen::Graph => self.graph.lines(shared, (width, height)),
+            Screen::Graph => self.graph.lines(state, (width, height)),
         };
         if header.is_empty() && lines.is_empty() {
             let says = match is_ready {
                 true if self.report.is_busy() || self.graph.is_busy() => "adding up",
-                true if shared.calls().is_none() => "there are no calls in these traces; 1 shows events, 3 counts them",
+                true if state.calls().is_none() => "there are no calls in these traces; 1 shows events, 3 counts them",
                 true => "nothing is in this range; = shows the whole time",
                 false => "the trace is being read",
             };
@@ -550,9 +550,9 @@ impl App {
     /// How many events are where, over the whole time; what is in the range stands between brackets.
     fn strip(&self, width: usize) -> String {
         const HEIGHTS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let timeline = self.shared.timeline();
+        let timeline = self.state.timeline();
         let columns = width.max(1);
-        let (Some(first), Some(last)) = self.shared.ends() else { return String::new() };
+        let (Some(first), Some(last)) = self.state.ends() else { return String::new() };
         let (begin, end) = (first - timeline.origin, last - timeline.origin);
         let length = (end - begin).max(1);
         // Buckets that are narrower than a column, and not more than tiles can hold.
@@ -561,8 +561,8 @@ impl App {
             (0..=tiles::MAX_LEVEL).find(|level| *level >= narrow && end >> (level + 10) < 4096).unwrap_or(narrow);
         let wanted = ((begin.max(0) >> (level + 10)) as u64, (end.max(0) >> (level + 10)) as u64);
         let tracks: Vec<usize> = (0..timeline.tracks().len()).collect();
-        let source = self.shared.input.traces.source();
-        let index = self.shared.index().map(|index| &**index);
+        let source = self.state.input.traces.source();
+        let index = self.state.index().map(|index| &**index);
         let density = tiles::together(&tiles::density((&timeline, index), &source, &tracks, level, wanted, false));
         let mut counts = vec![0u64; columns];
         let base = i128::from(wanted.0) << (level + 10);

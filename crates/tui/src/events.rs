@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use tracemill_answers::{Row, TraceState, fields, read_rows};
 use tracemill_lod::EventSet;
 use tracemill_lod::search;
-use tracemill_server::{Row, Shared, fields, read_rows};
 
 use crate::app::Range;
 use crate::cursor::{Cursor, Step};
@@ -38,8 +38,8 @@ impl Events {
     }
 
     /// Numbers of the first wanted row and of the one behind the last, among those of the filter.
-    fn span(&self, shared: &Shared, range: Option<Range>) -> (usize, usize) {
-        let Some(index) = shared.index() else { return (0, EARLY) };
+    fn span(&self, state: &TraceState, range: Option<Range>) -> (usize, usize) {
+        let Some(index) = state.index() else { return (0, EARLY) };
         let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
         let from = |ns: i128| rank(index.first_from(ns).unwrap_or(index.events()));
         let all = (0, self.chosen_set().map_or(index.events(), EventSet::len));
@@ -47,15 +47,15 @@ impl Events {
     }
 
     /// How many rows there are.
-    pub(crate) fn len(&self, shared: &Shared, range: Option<Range>) -> usize {
-        let (first, behind) = self.span(shared, range);
+    pub(crate) fn len(&self, state: &TraceState, range: Option<Range>) -> usize {
+        let (first, behind) = self.span(state, range);
         behind.saturating_sub(first)
     }
 
     /// The number of an event by its row.
-    fn event(&self, shared: &Shared, range: Option<Range>, row: usize) -> Option<usize> {
-        let place = self.span(shared, range).0 + row;
-        match (shared.index(), self.chosen_set()) {
+    fn event(&self, state: &TraceState, range: Option<Range>, row: usize) -> Option<usize> {
+        let place = self.span(state, range).0 + row;
+        match (state.index(), self.chosen_set()) {
             (Some(index), None) => (place < index.events()).then_some(place),
             (Some(_), Some(set)) => set.select(place),
             (None, _) => Some(place),
@@ -63,7 +63,7 @@ impl Events {
     }
 
     /// Sets another filter; an empty one is none.
-    pub(crate) fn set_filter(&mut self, shared: &Arc<Shared>, text: &str) {
+    pub(crate) fn set_filter(&mut self, state: &Arc<TraceState>, text: &str) {
         self.cursor = Cursor::default();
         self.rows = None;
         if text.trim().is_empty() {
@@ -72,9 +72,9 @@ impl Events {
             return;
         }
         self.filter = Some(text.to_string());
-        let (shared, text) = (shared.clone(), text.to_string());
+        let (state, text) = (state.clone(), text.to_string());
         self.set.begin(move || {
-            shared.set(&text).map_err(|error| match error.help() {
+            state.set(&text).map_err(|error| match error.help() {
                 Some(help) => format!("{}: {help}", error.message()),
                 None => error.message().to_string(),
             })
@@ -102,40 +102,40 @@ impl Events {
     }
 
     /// Moves the cursor.
-    pub(crate) fn step(&mut self, shared: &Shared, range: Option<Range>, step: Step) {
-        self.cursor.step(step, self.len(shared, range));
+    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: Step) {
+        self.cursor.step(step, self.len(state, range));
     }
 
     /// Goes to the first row that is not before a time.
-    pub(crate) fn go_to(&mut self, shared: &Shared, range: Option<Range>, ns: i128) {
-        let Some(index) = shared.index() else { return };
+    pub(crate) fn go_to(&mut self, state: &TraceState, range: Option<Range>, ns: i128) {
+        let Some(index) = state.index() else { return };
         let event = index.first_from(ns).unwrap_or(index.events().saturating_sub(1));
-        self.go_to_event(shared, range, event);
+        self.go_to_event(state, range, event);
     }
 
-    fn go_to_event(&mut self, shared: &Shared, range: Option<Range>, event: usize) {
+    fn go_to_event(&mut self, state: &TraceState, range: Option<Range>, event: usize) {
         let rank = self.chosen_set().map_or(event, |set| set.rank(event));
-        let (first, behind) = self.span(shared, range);
+        let (first, behind) = self.span(state, range);
         self.cursor.at = rank.clamp(first, behind.max(first + 1) - 1) - first;
     }
 
     /// The time of the chosen row.
-    pub(crate) fn time(&self, shared: &Shared, range: Option<Range>) -> Option<i128> {
-        shared.index()?.ns(self.event(shared, range, self.cursor.at)?)
+    pub(crate) fn time(&self, state: &TraceState, range: Option<Range>) -> Option<i128> {
+        state.index()?.ns(self.event(state, range, self.cursor.at)?)
     }
 
     /// Chooses the next event whose name holds a text. Says whether there is one.
-    pub(crate) fn search(&mut self, shared: &Shared, range: Option<Range>, text: &str, is_next: bool) -> bool {
-        let (Some(index), Some(event)) = (shared.index(), self.event(shared, range, self.cursor.at)) else {
+    pub(crate) fn search(&mut self, state: &TraceState, range: Option<Range>, text: &str, is_next: bool) -> bool {
+        let (Some(index), Some(event)) = (state.index(), self.event(state, range, self.cursor.at)) else {
             return false;
         };
-        let (first, behind) = self.span(shared, range);
+        let (first, behind) = self.span(state, range);
         let found =
             search::find(index, text, (event as i64, is_next), self.chosen_set(), &|| false).unwrap_or_default();
         let rank = |event: usize| self.chosen_set().map_or(event, |set| set.rank(event));
         match found.event.filter(|event| (first..behind).contains(&rank(*event))) {
             Some(event) => {
-                self.go_to_event(shared, range, event);
+                self.go_to_event(state, range, event);
                 true
             }
             None => false,
@@ -145,17 +145,17 @@ impl Events {
     /// The header, the lines in sight with the chosen one, and what is known of that.
     pub(crate) fn lines(
         &mut self,
-        shared: &Shared,
+        state: &TraceState,
         range: Option<Range>,
         clock: &mut Clock,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>, Vec<String>) {
         let (top, height) = (self.cursor.top(height), height.max(1));
-        let count = self.len(shared, range).saturating_sub(top).min(height);
-        let question = (top, count, self.filter.clone(), range, shared.index().is_some());
+        let count = self.len(state, range).saturating_sub(top).min(height);
+        let question = (top, count, self.filter.clone(), range, state.index().is_some());
         if self.rows.as_ref().is_none_or(|(known, _)| *known != question) {
-            let wanted: Vec<usize> = (top..top + count).map_while(|row| self.event(shared, range, row)).collect();
-            let read = read_rows(shared, shared.index().map(|index| &**index), &wanted);
+            let wanted: Vec<usize> = (top..top + count).map_while(|row| self.event(state, range, row)).collect();
+            let read = read_rows(state, state.index().map(|index| &**index), &wanted);
             self.rows = Some((question, read.map_err(|error| error.message().to_string())));
         }
         let rows = match &self.rows {
@@ -163,7 +163,7 @@ impl Events {
             Some((_, Err(wrong))) => return (text::cut(wrong, width), Vec::new(), None, Vec::new()),
             None => &[],
         };
-        let track = |row: &Row| match shared.index() {
+        let track = |row: &Row| match state.index() {
             Some(index) => index.kind(row.event).map(|(_, track)| index.tracks[track].name.clone()).unwrap_or_default(),
             None => row.value["stream_name"].as_str().unwrap_or_default().to_string(),
         };
@@ -183,12 +183,10 @@ impl Events {
         header += &format!("{} fields", left("name", of_name));
         let time = |row: &Row| {
             let own = || row.value["ns"].as_number().and_then(|ns| ns.to_string().parse().ok());
-            shared.index().map_or_else(own, |index| index.ns(row.event))
+            state.index().map_or_else(own, |index| index.ns(row.event))
         };
-        let mut before = top
-            .checked_sub(1)
-            .and_then(|row| self.event(shared, range, row))
-            .and_then(|event| shared.index()?.ns(event));
+        let mut before =
+            top.checked_sub(1).and_then(|row| self.event(state, range, row)).and_then(|event| state.index()?.ns(event));
         let mut lines = Vec::with_capacity(rows.len());
         for ((row, name), track) in rows.iter().zip(&names).zip(&tracks) {
             let ns = time(row);

@@ -3,8 +3,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use tracemill_answers::TraceState;
 use tracemill_lod::calls::OfStack;
-use tracemill_server::Shared;
 
 use crate::app::{Range, ns_range};
 use crate::cursor::{Cursor, Step, next_of};
@@ -104,12 +104,12 @@ impl Tree {
 
 impl Graph {
     /// Asks for the tree, unless that was done.
-    pub(crate) fn ask(&mut self, shared: &Arc<Shared>, range: Option<Range>) {
-        if self.all.is_asked() || !shared.is_complete() || shared.calls().is_none() {
+    pub(crate) fn ask(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
+        if self.all.is_asked() || !state.is_complete() || state.calls().is_none() {
             return;
         }
-        let shared = shared.clone();
-        self.all.begin(move || match shared.calls() {
+        let state = state.clone();
+        self.all.begin(move || match state.calls() {
             Some(calls) => {
                 Tree::new(&calls.stacks(ns_range(range, calls), None, &|| false).unwrap_or_default(), &calls.names)
             }
@@ -127,11 +127,11 @@ impl Graph {
         self.all.is_running()
     }
 
-    pub(crate) fn look(&mut self, shared: &Shared) -> bool {
+    pub(crate) fn look(&mut self, state: &TraceState) -> bool {
         let is_new = self.all.look();
         if is_new {
             let wanted = self.wanted.take();
-            self.choose(shared, wanted.as_deref());
+            self.choose(state, wanted.as_deref());
         }
         is_new
     }
@@ -167,12 +167,12 @@ impl Graph {
     }
 
     /// The tree of one function, by its name, or of all; as soon as it can be made.
-    pub(crate) fn choose(&mut self, shared: &Shared, function: Option<&str>) {
+    pub(crate) fn choose(&mut self, state: &TraceState, function: Option<&str>) {
         (self.folded, self.cursor) = (HashSet::new(), Cursor::default());
         self.shown.clear();
         self.wanted = function.filter(|_| self.all.get().is_none()).map(str::to_string);
         self.of = function.and_then(|function| {
-            let calls = shared.calls()?;
+            let calls = state.calls()?;
             let name = calls.names.iter().position(|name| name == function)?;
             Some((function.to_string(), self.all.get()?.below(name as u32, &calls.names)))
         });
@@ -180,10 +180,10 @@ impl Graph {
     }
 
     /// The name of the chosen function.
-    pub(crate) fn chosen(&self, shared: &Shared) -> Option<String> {
+    pub(crate) fn chosen(&self, state: &TraceState) -> Option<String> {
         let (node, _) = self.shown.get(self.cursor.at)?;
         let name = self.tree()?.0[*node].name?;
-        Some(shared.calls()?.names[name as usize].clone())
+        Some(state.calls()?.names[name as usize].clone())
     }
 
     pub(crate) fn step(&mut self, step: Step) {
@@ -247,8 +247,8 @@ impl Graph {
     }
 
     /// Chooses the next shown function whose name holds a text.
-    pub(crate) fn search(&mut self, shared: &Shared, text: &str, is_next: bool) -> bool {
-        let (Some(tree), Some(calls)) = (self.tree(), shared.calls()) else { return false };
+    pub(crate) fn search(&mut self, state: &TraceState, text: &str, is_next: bool) -> bool {
+        let (Some(tree), Some(calls)) = (self.tree(), state.calls()) else { return false };
         let text = text.to_lowercase();
         let name = |at: usize| tree.0[self.shown[at].0].name.map_or("", |name| &calls.names[name as usize]);
         match next_of(self.shown.len(), self.cursor.at, is_next, |at| name(at).to_lowercase().contains(&text)) {
@@ -263,10 +263,10 @@ impl Graph {
     /// The header, the lines in sight, the chosen one.
     pub(crate) fn lines(
         &mut self,
-        shared: &Shared,
+        state: &TraceState,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>) {
-        let (Some(tree), Some(calls)) = (self.tree(), shared.calls()) else {
+        let (Some(tree), Some(calls)) = (self.tree(), state.calls()) else {
             return (String::new(), Vec::new(), None);
         };
         let mut cursor = self.cursor;

@@ -27,8 +27,8 @@ mod work;
 use std::io::{BufRead, IsTerminal as _, Write};
 use std::sync::Arc;
 
+use tracemill_answers::{Input, TraceState};
 use tracemill_model::error::{Error, ErrorKind, Result};
-use tracemill_server::{Input, Shared};
 
 pub use app::{App, Key};
 pub use screen::draw;
@@ -53,14 +53,14 @@ pub fn run(input: Input, settings: Settings) -> Result<()> {
     if !is_terminal && !settings.is_plain {
         return Err(Error::unsupported("stdin and stdout are no terminal").with_help("--plain works without one"));
     }
-    let shared = Arc::new(Shared::alone(input)?);
-    shared.read_behind();
-    let app = App::new(shared.clone(), settings);
+    let state = Arc::new(TraceState::new(input)?);
+    state.read_behind();
+    let app = App::new(state.clone(), settings);
     let ended = match settings.is_plain {
         true => plain::run(app, std::io::stdin().lock(), std::io::stdout().lock()),
         false => screen::run(app),
     };
-    shared.end();
+    state.end();
     ended.map_err(|error| Error::new(ErrorKind::Io, format!("the terminal failed: {error}")))
 }
 

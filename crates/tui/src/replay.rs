@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
+use tracemill_answers::TraceState;
 use tracemill_lod::calls::{Call, Calls};
 use tracemill_lod::search::Direction;
-use tracemill_server::Shared;
 
 use crate::app::{Range, ns_range};
 use crate::cursor::Step;
@@ -170,8 +170,8 @@ impl Replay {
     }
 
     /// Moves the cursor.
-    pub(crate) fn step(&mut self, shared: &Shared, range: Option<Range>, step: Step) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn step(&mut self, state: &TraceState, range: Option<Range>, step: Step) {
+        let Some(calls) = state.calls() else { return };
         let shown = self.shown(calls, range);
         let found = match step {
             Step::Home => shown.from(FIRST).next(),
@@ -191,29 +191,29 @@ impl Replay {
     }
 
     /// Goes to the first call that does not begin before a time.
-    pub(crate) fn go_to(&mut self, shared: &Shared, range: Option<Range>, ns: i128) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn go_to(&mut self, state: &TraceState, range: Option<Range>, ns: i128) {
+        let Some(calls) = state.calls() else { return };
         let ns = ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
         let found = self.shown(calls, range).from((ns, 0, 0)).next().map(|row| row.place());
         self.at = found.or(Some(LAST));
     }
 
     /// The begin of the chosen call.
-    pub(crate) fn time(&self, shared: &Shared, range: Option<Range>) -> Option<i128> {
-        let shown = self.shown(shared.calls()?, range);
+    pub(crate) fn time(&self, state: &TraceState, range: Option<Range>) -> Option<i128> {
+        let shown = self.shown(state.calls()?, range);
         self.chosen(&shown).map(|row| row.call.begin.into())
     }
 
     /// The name of the function of the chosen call.
-    pub(crate) fn function(&self, shared: &Shared, range: Option<Range>) -> Option<String> {
-        let calls = shared.calls()?;
+    pub(crate) fn function(&self, state: &TraceState, range: Option<Range>) -> Option<String> {
+        let calls = state.calls()?;
         let row = self.chosen(&self.shown(calls, range))?;
         Some(calls.names[row.call.name as usize].clone())
     }
 
     /// Hides the calls that the chosen one makes, or shows them.
-    pub(crate) fn fold(&mut self, shared: &Shared, range: Option<Range>) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn fold(&mut self, state: &TraceState, range: Option<Range>) {
+        let Some(calls) = state.calls() else { return };
         let Some(row) = self.chosen(&self.shown(calls, range)) else { return };
         let key = (row.task, row.call.number);
         if !self.folded.remove(&key) {
@@ -223,8 +223,8 @@ impl Replay {
     }
 
     /// Goes to the call that made the chosen one.
-    pub(crate) fn up(&mut self, shared: &Shared, range: Option<Range>) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn up(&mut self, state: &TraceState, range: Option<Range>) {
+        let Some(calls) = state.calls() else { return };
         let shown = self.shown(calls, range);
         let made_by = self.chosen(&shown).and_then(|row| shown.row(row.task, row.call.parent?));
         if let Some(row) = made_by {
@@ -233,8 +233,8 @@ impl Replay {
     }
 
     /// Shows less deep calls, or deeper ones.
-    pub(crate) fn deeper(&mut self, shared: &Shared, is_deeper: bool) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn deeper(&mut self, state: &TraceState, is_deeper: bool) {
+        let Some(calls) = state.calls() else { return };
         let deepest = calls.tasks.iter().map(|task| task.depth as usize).max().unwrap_or(0);
         let depth = self.depth.unwrap_or(deepest);
         let depth = if is_deeper { depth + 1 } else { depth.saturating_sub(1).max(1) };
@@ -242,23 +242,23 @@ impl Replay {
     }
 
     /// Shows the next task alone; behind the last one all of them.
-    pub(crate) fn next_task(&mut self, shared: &Shared) {
-        let Some(calls) = shared.calls() else { return };
+    pub(crate) fn next_task(&mut self, state: &TraceState) {
+        let Some(calls) = state.calls() else { return };
         let first = self.task.map_or(0, |task| task + 1);
         self.task = (first..calls.tasks.len()).find(|task| calls.tasks[*task].calls > 0);
     }
 
     /// Limits of what is shown, in words.
-    pub(crate) fn limits(&self, shared: &Shared) -> Vec<String> {
-        let Some(calls) = shared.calls() else { return Vec::new() };
+    pub(crate) fn limits(&self, state: &TraceState) -> Vec<String> {
+        let Some(calls) = state.calls() else { return Vec::new() };
         let task = self.task.map(|task| &calls.tasks[task]);
         let task = task.map(|task| format!("task {} {}", task.tid, visible(&task.name)));
         task.into_iter().chain(self.depth.map(|depth| format!("depth {depth}"))).collect()
     }
 
     /// Chooses the next call of a function whose name holds a text.
-    pub(crate) fn search(&mut self, shared: &Shared, range: Option<Range>, text: &str, is_next: bool) -> bool {
-        let Some(calls) = shared.calls() else { return false };
+    pub(crate) fn search(&mut self, state: &TraceState, range: Option<Range>, text: &str, is_next: bool) -> bool {
+        let Some(calls) = state.calls() else { return false };
         let text = text.to_lowercase();
         let is_meant: Vec<bool> = calls.names.iter().map(|name| name.to_lowercase().contains(&text)).collect();
         let shown = self.shown(calls, range);
@@ -281,12 +281,12 @@ impl Replay {
     /// The header, which says who called the first line, the lines in sight, the chosen one.
     pub(crate) fn lines(
         &mut self,
-        shared: &Shared,
+        state: &TraceState,
         range: Option<Range>,
         clock: &mut Clock,
         (width, height): (usize, usize),
     ) -> (String, Vec<String>, Option<usize>) {
-        let Some(calls) = shared.calls() else { return (String::new(), Vec::new(), None) };
+        let Some(calls) = state.calls() else { return (String::new(), Vec::new(), None) };
         let height = height.max(1);
         let shown = self.shown(calls, range);
         let Some(chosen) = self.chosen(&shown) else { return (String::new(), Vec::new(), None) };
@@ -331,8 +331,8 @@ impl Replay {
     }
 
     /// The place of the chosen call among those of its task, and their number.
-    pub(crate) fn count(&self, shared: &Shared) -> u64 {
-        let tasks = shared.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
+    pub(crate) fn count(&self, state: &TraceState) -> u64 {
+        let tasks = state.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
         tasks.filter(|(at, _)| self.task.is_none_or(|task| task == *at)).map(|(_, task)| task.calls).sum()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use tracemill_answers::TraceState;
 use tracemill_lod::statistics::{Part, sums};
-use tracemill_server::Shared;
 
 use crate::app::{Range, ns_range};
 use crate::cursor::{Cursor, Step, next_of};
@@ -61,12 +61,12 @@ pub(crate) struct Report {
 
 impl Report {
     /// Asks for the statistics, unless that was done.
-    pub(crate) fn ask(&mut self, shared: &Arc<Shared>, range: Option<Range>) {
-        if self.table.is_asked() || !shared.is_complete() {
+    pub(crate) fn ask(&mut self, state: &Arc<TraceState>, range: Option<Range>) {
+        if self.table.is_asked() || !state.is_complete() {
             return;
         }
-        let shared = shared.clone();
-        self.table.begin(move || table(&shared, range));
+        let state = state.clone();
+        self.table.begin(move || table(&state, range));
     }
 
     /// Another range is wanted, or more is known.
@@ -169,8 +169,8 @@ impl Report {
     }
 }
 
-fn table(shared: &Shared, range: Option<Range>) -> Table {
-    if let Some(calls) = shared.calls() {
+fn table(state: &TraceState, range: Option<Range>) -> Table {
+    if let Some(calls) = state.calls() {
         let line = |of: &tracemill_lod::calls::OfFunction| {
             let (min, mean, max) = match of.durations() {
                 Some((min, mean, max)) => (Some(min), Some(mean), Some(max)),
@@ -195,7 +195,7 @@ fn table(shared: &Shared, range: Option<Range>) -> Table {
         let found = calls.statistics(ns_range(range, calls), None, &|| false).unwrap_or_default();
         return Table { lines: found.iter().map(line).collect(), keys: CALLS };
     }
-    let Some(index) = shared.index() else { return Table { lines: Vec::new(), keys: EVENTS } };
+    let Some(index) = state.index() else { return Table { lines: Vec::new(), keys: EVENTS } };
     let sums = sums(index, Part { range, ..Part::default() }, &|| false).unwrap_or_default();
     let line = |of: &tracemill_lod::statistics::OfName| {
         let gap = |pick: fn((i64, i64, i64)) -> i64| of.gaps.map(|gaps| i128::from(pick(gaps)));

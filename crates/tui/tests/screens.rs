@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use tracemill_answers::{Input, TraceState, Traces};
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_server::{Input, Shared, Traces};
 use tracemill_tui::{App, Key, Settings, draw, run_plain};
 
-fn shared(paths: &[&Path]) -> Arc<Shared> {
+fn state(paths: &[&Path]) -> Arc<TraceState> {
     let paths: Vec<_> = paths.iter().map(|path| path.to_path_buf()).collect();
     let session = Session::open(&FileSystem, &paths, &OpenOptions::new(FORMATS)).expect("the options are right");
     let streams = streams(&session, &[]).expect("all streams");
@@ -29,11 +29,11 @@ fn shared(paths: &[&Path]) -> Arc<Shared> {
         opened: std::time::SystemTime::now(),
         cache: None,
     };
-    Arc::new(Shared::alone(input).expect("there are random numbers"))
+    Arc::new(TraceState::new(input).expect("there are random numbers"))
 }
 
-fn demo(name: &str) -> Arc<Shared> {
-    shared(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)])
+fn demo(name: &str) -> Arc<TraceState> {
+    state(&[&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../demo").join(name)])
 }
 
 /// A terminal of some size, and the program in it.
@@ -44,9 +44,9 @@ struct Shown {
 
 impl Shown {
     /// Traces that are read already.
-    fn new(shared: Arc<Shared>, (width, height): (u16, u16)) -> Shown {
-        shared.read();
-        let app = App::new(shared, Settings { gmt: true, ..Settings::default() });
+    fn new(state: Arc<TraceState>, (width, height): (u16, u16)) -> Shown {
+        state.read();
+        let app = App::new(state, Settings { gmt: true, ..Settings::default() });
         let terminal = Terminal::new(TestBackend::new(width, height)).expect("it needs no terminal");
         Shown { app, terminal }
     }
@@ -205,8 +205,8 @@ fn calls_are_indented_and_folded() {
 
 #[test]
 fn each_call_is_met_in_both_directions() {
-    let shared = demo("calls/tasting");
-    let mut shown = Shown::new(shared, (100, 24));
+    let state = demo("calls/tasting");
+    let mut shown = Shown::new(state, (100, 24));
     shown.keys("2");
     let mut down = vec![shown.chosen()];
     loop {
@@ -293,8 +293,8 @@ fn help_lists_the_keys_and_any_key_ends_it() {
 
 #[test]
 fn a_trace_that_is_being_read_shows_its_first_events() {
-    let shared = demo("traces/mill");
-    let mut app = App::new(shared, Settings { gmt: true, ..Settings::default() });
+    let state = demo("traces/mill");
+    let mut app = App::new(state, Settings { gmt: true, ..Settings::default() });
     let mut terminal = Terminal::new(TestBackend::new(80, 24)).expect("it needs no terminal");
     terminal.draw(|frame| draw(&mut app, frame)).expect("it needs no terminal");
     let text = terminal.backend().to_string();
@@ -311,11 +311,11 @@ fn every_size_and_every_trace_is_shown() {
     let names =
         ["traces/losses", "traces/overwritten", "logs/belt.cpel", "logs/dock.elog", "calls/tasting", "kernel/bakery"];
     for name in names {
-        let shared = demo(name);
-        shared.read();
+        let state = demo(name);
+        state.read();
         for size in [(1, 1), (2, 3), (10, 5), (80, 24), (300, 100)] {
             let mut shown = Shown {
-                app: App::new(shared.clone(), Settings::default()),
+                app: App::new(state.clone(), Settings::default()),
                 terminal: Terminal::new(TestBackend::new(size.0, size.1)).expect("it needs no terminal"),
             };
             for screen in ["1", "2", "3", "4", "w", "h"] {
@@ -329,10 +329,10 @@ fn every_size_and_every_trace_is_shown() {
 
 #[test]
 fn commands_are_lines_where_the_screen_is_not_seen() {
-    let shared = demo("calls/tasting");
-    let reader = shared.clone();
+    let state = demo("calls/tasting");
+    let reader = state.clone();
     let reading = std::thread::spawn(move || reader.read());
-    let app = App::new(shared, Settings { is_plain: true, gmt: true, ..Settings::default() });
+    let app = App::new(state, Settings { is_plain: true, gmt: true, ..Settings::default() });
     let commands = "2\n\n/spit\nd\n3\ns\n4\nF name ==\nh\nq\nnot read\n";
     let mut out = Vec::new();
     run_plain(app, commands.as_bytes(), &mut out).expect("memory can be written");

@@ -23,8 +23,8 @@ mod kept {
     use std::time::{SystemTime, UNIX_EPOCH};
 
     use serde_json::json;
+    use tracemill_answers::index_cache::{self, Entry, MOST_BYTES};
     use tracemill_model::error::Error;
-    use tracemill_server::cache::{self, Entry, MOST_BYTES};
 
     use crate::args::{CacheAction, CacheCommand};
     use crate::report::{Outcome, Sink};
@@ -34,12 +34,12 @@ mod kept {
         let text = match &command.action {
             CacheAction::Info { cache_dir, json } => {
                 let folder = folder(cache_dir.as_ref())?;
-                let entries = cache::entries(&folder)?;
+                let entries = index_cache::entries(&folder)?;
                 if *json { as_json(&folder, &entries) } else { as_text(&folder, &entries) }
             }
             CacheAction::Clear { cache_dir } => {
                 let folder = folder(cache_dir.as_ref())?;
-                let (count, bytes) = cache::clear(&folder)?;
+                let (count, bytes) = index_cache::clear(&folder)?;
                 format!("{} removed from {}: {}\n", indexes(count), folder.display(), size(bytes))
             }
         };
@@ -50,7 +50,7 @@ mod kept {
         let unknown = || {
             Error::misuse("neither XDG_CACHE_HOME nor HOME says where indexes are kept").with_help("give --cache-dir")
         };
-        typed.cloned().or_else(cache::usual_folder).ok_or_else(unknown)
+        typed.cloned().or_else(index_cache::usual_folder).ok_or_else(unknown)
     }
 
     fn as_text(folder: &Path, entries: &[Entry]) -> String {
@@ -63,7 +63,7 @@ mod kept {
             size(MOST_BYTES)
         );
         for entry in entries {
-            let traces = match cache::traces(entry) {
+            let traces = match index_cache::traces(entry) {
                 none if none.is_empty() => "of another version of this program".to_string(),
                 traces => traces.join(", "),
             };
@@ -75,7 +75,7 @@ mod kept {
     fn as_json(folder: &Path, entries: &[Entry]) -> String {
         let of_entry = |entry: &Entry| {
             let used = entry.used.duration_since(UNIX_EPOCH).map_or(0, |used| used.as_secs());
-            json!({ "file": entry.path.to_string_lossy(), "traces": cache::traces(entry), "bytes": entry.bytes, "used": used })
+            json!({ "file": entry.path.to_string_lossy(), "traces": index_cache::traces(entry), "bytes": entry.bytes, "used": used })
         };
         let bytes: u64 = entries.iter().map(|entry| entry.bytes).sum();
         let indexes: Vec<_> = entries.iter().map(of_entry).collect();

@@ -39,7 +39,7 @@ pub(super) fn run(options: &ConvertOptions) -> Result<Outcome, Error> {
     let redaction = super::convert::redaction(options);
     let opened = super::view::input(&options.input, &options.select.events, options.clock_gmt, redaction)?;
     let Some((input, mut reporter)) = opened else { return Ok(Outcome::Nothing) };
-    let page = tracemill_server::page(input, options.select.skip, options.select.limit)?;
+    let page = tracemill_answers::page(input, options.select.skip, options.select.limit)?;
     for fault in &page.faults {
         if reporter.fault(fault) {
             return Ok(Outcome::Nothing);

@@ -26,6 +26,8 @@ mod shown {
     use std::sync::Arc;
     use std::time::{Duration, SystemTime};
 
+    use tracemill_answers::index_cache::{self, IndexCache};
+    use tracemill_answers::{Cutter, Input, Querier, Reopener, Traces};
     use tracemill_engine::choice;
     use tracemill_engine::convert::{ConvertOptions, convert};
     use tracemill_engine::filter::Expression;
@@ -38,8 +40,7 @@ mod shown {
     use tracemill_format::Settings as FormatOptions;
     use tracemill_format::target::Target;
     use tracemill_model::error::{Error, ErrorKind};
-    use tracemill_server::cache::{self, Cache};
-    use tracemill_server::{Cutter, Input, Querier, Reopener, Settings, Traces, listen};
+    use tracemill_server::{Settings, listen};
 
     use super::super::no_events;
     use super::super::request::{RedactionOptions, RequestOptions};
@@ -104,7 +105,7 @@ mod shown {
     fn querier(traces: &Traces, jobs: usize) -> Option<Querier> {
         use std::sync::OnceLock;
 
-        use tracemill_server::{Column, MOST, Refused, Rows};
+        use tracemill_answers::{Column, MOST, Refused, Rows};
         use tracemill_sql::database::Database;
         use tracemill_sql::query::{Limits, Queries};
 
@@ -218,7 +219,7 @@ mod shown {
         events: &EventOptions,
         options: &CacheOptions,
         opened: SystemTime,
-    ) -> Option<Cache> {
+    ) -> Option<IndexCache> {
         // Without `..`: whoever adds an option says here whether it changes what is shown.
         let InputOptions {
             traces,
@@ -243,8 +244,8 @@ mod shown {
         if is_pipe || moves || reads || narrows || options.no_cache {
             return None;
         }
-        let folder = options.cache_dir.clone().or_else(cache::usual_folder)?;
-        Some(Cache::new(folder, traces.clone(), opened))
+        let folder = options.cache_dir.clone().or_else(index_cache::usual_folder)?;
+        Some(IndexCache::new(folder, traces.clone(), opened))
     }
 
     /// Serves a page about traces until it is asked to end.

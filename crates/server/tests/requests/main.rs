@@ -14,12 +14,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
+use tracemill_answers::{Input, Traces};
 use tracemill_engine::selection::streams;
 use tracemill_engine::session::{ClockMove, OpenOptions, Session};
 use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_formats::FORMATS;
-use tracemill_server::{Input, Settings, Traces, listen};
+use tracemill_server::{Settings, listen};
 
 /// A server, as its address and token.
 struct Served {

@@ -1,229 +1,44 @@
-//! The state that all requests share: the traces, and the knowledge of them so far.
+//! The state that all questions share: the traces, and the knowledge of them so far.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::SystemTime;
 
-use tokio::sync::Semaphore;
 use tracemill_engine::choice;
 use tracemill_engine::event::Event;
-use tracemill_engine::filter::{Expression, Filter};
-use tracemill_engine::selection::StreamOf;
-use tracemill_engine::session::Session;
-use tracemill_engine::survey;
-use tracemill_engine::timeline::Selection;
+use tracemill_engine::filter::Expression;
 use tracemill_lod::calls::{self, Calls};
-use tracemill_lod::store::{Kept as KeptIndex, ToKeep};
+use tracemill_lod::store::{Kept as StoredIndex, ToKeep};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
-use tracemill_model::schema::ClockOrigin;
 
-use crate::anew::Reopener;
-use crate::answers::Asker;
-use crate::cache::Cache;
 use crate::counters::{self, Known};
 use crate::error::{Answer, ApiError};
-use crate::export::{Cutter, Exports};
 use crate::groups::GroupList;
-use crate::guard::Guard;
+use crate::input::Input;
 use crate::kept::Kept;
 use crate::plots::Plots;
-use crate::sql::{AT_ONCE, Querier};
+use crate::query::Asker;
+use crate::random::random_name;
 use crate::states;
-
-/// The traces that are shown.
-#[derive(Clone)]
-pub struct Traces {
-    /// The session.
-    pub session: Arc<Session>,
-    /// The streams that are wanted.
-    pub streams: Vec<StreamOf>,
-    /// The events that are wanted.
-    pub selection: Selection,
-    /// A filter beside the selection.
-    pub filter: Option<Filter>,
-    /// Times of the first and the last event in ns, as far as they are known without reading all.
-    pub ends: (Option<i128>, Option<i128>),
-    /// Are times since the Unix epoch?
-    pub is_unix: bool,
-}
-
-impl Traces {
-    /// What is wanted of some streams of a session. Reads the packets at the ends of streams when no header tells their
-    /// times.
-    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> Traces {
-        let (first, last) = survey::ends(&session, (true, true));
-        let within = |ns: i128| {
-            let from = selection.begin_ns.map_or(ns, |begin| ns.max(begin));
-            selection.end_ns.map_or(from, |end| from.min(end))
-        };
-        let ends = (first.map(within), last.map(within));
-        let mut clocks = session.traces.iter().flat_map(|trace| trace.schema.clocks());
-        let is_unix = clocks.any(|clock| clock.origin == ClockOrigin::Unix);
-        Traces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
-    }
-
-    /// The session with the selection, as readers take them.
-    pub fn source(&self) -> Source<'_> {
-        let Traces { session, streams, selection, filter, .. } = self;
-        Source { session, streams, selection, filter: filter.as_ref() }
-    }
-}
-
-/// The traces that a server shows, and how it reads them.
-pub struct Input {
-    /// The traces.
-    pub traces: Traces,
-    /// Errors and warnings of opening them.
-    pub problems: (Vec<Error>, Vec<String>),
-    /// Name and version of the program.
-    pub program: String,
-    /// The line that began it.
-    pub command: String,
-    /// Writes parts of the traces, where the program can do that.
-    pub cut: Option<Cutter>,
-    /// Answers queries, where the program can do that.
-    pub query: Option<Querier>,
-    /// Opens the traces again, where that can be done.
-    pub reopen: Option<Reopener>,
-    /// A time before they were opened.
-    pub opened: SystemTime,
-    /// Where their index is kept, when it may be.
-    pub cache: Option<Cache>,
-}
+use crate::status::{Stage, Status};
+use crate::traces::Traces;
 
 /// Sets of events that are kept, and their bytes.
 const SETS: usize = 8;
 const SET_BYTES: usize = 32 << 20;
 
-/// How far the server is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stage {
-    Counting,
-    Complete,
-    End,
-}
-
-/// What pages are told.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct News {
-    pub(crate) stage: Stage,
-    /// That of the traces that are shown.
-    pub(crate) version: usize,
-    /// From when on they are others than those before, in ns, when only that changed.
-    pub(crate) grown: Option<i128>,
-}
-
-/// What stays as long as a server runs, also when traces are read anew.
-pub(crate) struct Lasting {
-    pub(crate) guard: Guard,
-    pub(crate) exports: Exports,
-    /// Room for queries.
-    pub(crate) queries: Semaphore,
-    /// How often what answers are made of was added to.
-    pub(crate) changes: AtomicUsize,
-    /// Told when more is known, and when the server ends.
-    pub(crate) news: tokio::sync::watch::Sender<News>,
-    /// The filter that was asked for last.
-    filtering: Mutex<Option<Arc<Filtering>>>,
-    /// A sentence for the user when files of the traces are not there any more, or are other files now.
-    gone: Mutex<Option<String>>,
-}
-
-/// A filter that goes through the events.
-pub(crate) struct Filtering {
-    pub(crate) filter: String,
-    all: usize,
-    seen: AtomicUsize,
-    matches: AtomicUsize,
-    is_over: AtomicBool,
-}
-
-impl Filtering {
-    /// How much is done, from 0 to 1, and how many events match so far.
-    pub(crate) fn progress(&self) -> (f64, usize) {
-        let done = if self.is_over() { 1.0 } else { self.seen.load(Ordering::Relaxed) as f64 / self.all.max(1) as f64 };
-        (done.min(1.0), self.matches.load(Ordering::Relaxed))
-    }
-
-    fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Relaxed)
-    }
-
-    fn count(&self, is_match: bool) -> bool {
-        self.seen.fetch_add(1, Ordering::Relaxed);
-        if is_match {
-            self.matches.fetch_add(1, Ordering::Relaxed);
-        }
-        is_match
-    }
-}
-
-impl Lasting {
-    /// Says that files of the traces are not there any more or are others, or that they are there again.
-    pub(crate) fn tell_gone(&self, sentence: Option<String>) {
-        let mut gone = self.gone.lock().unwrap_or_else(PoisonError::into_inner);
-        if *gone != sentence {
-            *gone = sentence;
-            drop(gone);
-            self.news.send_modify(|_| {});
-        }
-    }
-
-    pub(crate) fn gone(&self) -> Option<String> {
-        self.gone.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The filter that was asked for last.
-    pub(crate) fn filtering(&self) -> Option<Arc<Filtering>> {
-        self.filtering.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// Does a filter go through the events now?
-    pub(crate) fn is_filtering(&self) -> bool {
-        self.filtering().is_some_and(|filtering| !filtering.is_over())
-    }
-
-    /// A filter begins to go through so many events: pages are told how far it is.
-    fn begin_filter(&self, filter: &str, all: usize) -> Arc<Filtering> {
-        let filtering = Filtering {
-            filter: filter.to_string(),
-            all,
-            seen: AtomicUsize::new(0),
-            matches: AtomicUsize::new(0),
-            is_over: AtomicBool::new(false),
-        };
-        let filtering = Arc::new(filtering);
-        *self.filtering.lock().unwrap_or_else(PoisonError::into_inner) = Some(filtering.clone());
-        self.news.send_modify(|_| {});
-        filtering
-    }
-
-    fn end_filter(&self, filtering: &Filtering) {
-        filtering.is_over.store(true, Ordering::Relaxed);
-        self.news.send_modify(|_| {});
-    }
-
-    /// A filter that nobody waits for any more went through a part of the events: nothing is told of it.
-    fn give_up_filter(&self, filtering: &Arc<Filtering>) {
-        let mut last = self.filtering.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, filtering)) {
-            *last = None;
-        }
-    }
-}
-
-/// Traces, and the knowledge of them so far. One thread [reads](Shared::read), others ask meanwhile.
-pub struct Shared {
+/// Traces, and the knowledge of them so far. One thread [reads](TraceState::read), others ask meanwhile.
+pub struct TraceState {
     /// The traces.
     pub input: Input,
     pub(crate) kept: Kept,
     pub(crate) plots: Plots,
     pub(crate) groups: GroupList,
-    pub(crate) lasting: Arc<Lasting>,
-    /// How many were shown before by this server.
-    pub(crate) version: usize,
+    /// How far all is, for those who wait.
+    pub status: Arc<Status>,
+    /// How many were shown before in this run of the program.
+    pub version: usize,
     /// How far the reading is.
     pub progress: Progress,
     /// The density of all tracks, as far as it is known. Another one takes its place when an event is found before its origin.
@@ -239,43 +54,30 @@ pub struct Shared {
     pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
 }
 
-impl Shared {
-    /// Nothing but what packets tell is known yet. No other process can ask.
+impl TraceState {
+    /// Traces of which nothing is known yet but what packets tell.
     ///
     /// # Errors
     /// When the system has no random numbers.
-    pub fn alone(input: Input) -> Result<Shared> {
-        Ok(Shared::new(input, Guard::new(&[])?))
-    }
-
-    pub(crate) fn new(input: Input, guard: Guard) -> Shared {
-        let news = News { stage: Stage::Counting, version: 0, grown: None };
-        let lasting = Lasting {
-            guard,
-            exports: Exports::default(),
-            queries: Semaphore::new(AT_ONCE),
-            changes: AtomicUsize::new(0),
-            news: tokio::sync::watch::channel(news).0,
-            filtering: Mutex::default(),
-            gone: Mutex::default(),
-        };
-        Shared::of(input, Arc::new(lasting), 0)
+    pub fn new(input: Input) -> Result<TraceState> {
+        let status = Status::new(random_name()?[..12].to_string());
+        Ok(TraceState::with(input, Arc::new(status), 0))
     }
 
     /// The same traces, opened anew.
-    pub(crate) fn next(input: Input, before: &Shared) -> Shared {
-        Shared::of(input, before.lasting.clone(), before.version + 1)
+    pub fn next(input: Input, before: &TraceState) -> TraceState {
+        TraceState::with(input, before.status.clone(), before.version + 1)
     }
 
-    fn of(input: Input, lasting: Arc<Lasting>, version: usize) -> Shared {
+    fn with(input: Input, status: Arc<Status>, version: usize) -> TraceState {
         let timeline = Timeline::new(&input.traces.source(), input.traces.ends);
-        Shared {
+        TraceState {
             timeline: Mutex::new(Arc::new(timeline)),
             input,
             kept: Kept::default(),
             plots: Plots::default(),
             groups: GroupList::default(),
-            lasting,
+            status,
             version,
             progress: Progress::default(),
             index: OnceLock::new(),
@@ -290,25 +92,25 @@ impl Shared {
 
     /// Reads the traces in a thread that nobody waits for: between two events that match a filter it looks at nothing else.
     pub fn read_behind(self: &Arc<Self>) {
-        let shared = self.clone();
+        let state = self.clone();
         std::thread::spawn(move || {
             give_way();
-            shared.progress.wait();
-            shared.read();
+            state.progress.wait();
+            state.read();
         });
     }
 
     /// Reads the traces: events are counted, then numbered; meanwhile calls and states are followed.
     pub fn read(&self) {
         let Traces { session, selection, .. } = &self.input.traces;
-        let change = || self.lasting.changes.fetch_add(1, Ordering::Relaxed);
+        let change = || self.status.add_change();
         // Calls and states are followed as they were recorded, and would show what is redacted.
         let may_follow = selection.redactions.is_none();
         let follow_calls = || {
             let source = self.input.traces.source();
             let follow = || calls::follow(session, &source, self.timeline().origin, &self.progress);
             let found = may_follow.then(follow).flatten().map(Arc::new);
-            // Nothing is ever put there twice.
+            // It is written once, so `set` cannot fail.
             let _ = self.calls.set(found);
             change();
         };
@@ -345,9 +147,9 @@ impl Shared {
         if self.index().is_none() {
             return;
         }
-        self.lasting.news.send_if_modified(|news| {
-            let is_new = news.stage == Stage::Counting && news.version == self.version;
-            news.stage = if is_new { Stage::Complete } else { news.stage };
+        self.status.update(|last| {
+            let is_new = last.stage == Stage::Counting && last.version == self.version;
+            last.stage = if is_new { Stage::Complete } else { last.stage };
             is_new
         });
         match (&self.input.cache, self.index()) {
@@ -362,14 +164,14 @@ impl Shared {
     }
 
     /// Takes what was kept. Gives the states: who puts them there, when all else is known, says that nothing changes any more.
-    fn take(&self, kept: KeptIndex) -> Option<states::Found> {
-        let KeptIndex { timeline, index, calls, states } = kept;
+    fn take(&self, kept: StoredIndex) -> Option<states::Found> {
+        let StoredIndex { timeline, index, calls, states } = kept;
         self.is_kept.store(true, Ordering::Relaxed);
         self.put_timeline(timeline);
         for known in [&self.progress.counted, &self.progress.events] {
             known.store(index.events() as u64, Ordering::Relaxed);
         }
-        // Nothing is ever put there twice.
+        // It is written once, so `set` cannot fail.
         let _ = self.calls.set(calls.map(Arc::new));
         let _ = self.index.set(Arc::new(index));
         states.map(|(states, traces)| states::Found::new(states, traces))
@@ -390,7 +192,7 @@ impl Shared {
                     self.progress.counted.store(0, Ordering::Relaxed);
                     let ends = (Some(first), self.input.traces.ends.1);
                     self.put_timeline(Timeline::new(source, ends));
-                    self.lasting.changes.fetch_add(1, Ordering::Relaxed);
+                    self.status.add_change();
                 }
             }
         }
@@ -402,15 +204,18 @@ impl Shared {
     }
 
     /// Ends all reading.
-    pub(crate) fn stop(&self) {
+    pub fn stop(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
         self.groups.stop();
     }
 
-    /// Ends the reading, and the server.
+    /// Ends the reading, and the program that shows it.
     pub fn end(&self) {
         self.stop();
-        self.lasting.news.send_modify(|news| news.stage = Stage::End);
+        self.status.update(|last| {
+            last.stage = Stage::End;
+            true
+        });
     }
 
     /// The index, when all events have their numbers.
@@ -445,8 +250,8 @@ impl Shared {
 
     /// Changes whenever answers may. Each run has its own: a browser keeps tiles for a year, and the next server on this
     /// port may show another trace.
-    pub(crate) fn generation(&self) -> String {
-        format!("{}-{}", self.lasting.guard.run, 1 + self.lasting.changes.load(Ordering::Relaxed))
+    pub fn generation(&self) -> String {
+        format!("{}-{}", self.status.run, 1 + self.status.changes())
     }
 
     /// The first and last time of the timeline.
@@ -481,13 +286,13 @@ impl Shared {
             let times = choice::times(session, false, expression.needs());
             let wanted = expression.bind(session, &times).map_err(mistake)?;
             let mut matcher = wanted.matcher();
-            let filtering = self.lasting.begin_filter(text, all);
+            let filtering = self.status.begin_filter(text, all);
             let is_wanted = |event: &Event<'_>| filtering.count(matcher.matches(event));
             let set = index::matching(&self.input.traces.source(), &asker.flag(), is_wanted);
-            let set = set.filter(|_| !asker.is_over(self));
+            let set = set.filter(|_| !asker.is_over(&self.progress));
             match set {
-                Some(_) => self.lasting.end_filter(&filtering),
-                None => self.lasting.give_up_filter(&filtering),
+                Some(_) => self.status.end_filter(&filtering),
+                None => self.status.give_up_filter(&filtering),
             }
             set.ok_or_else(Asker::over)
         })
@@ -519,7 +324,7 @@ const NICENESS: i32 = 10;
 
 /// Lets others go before this thread and those that it begins: answers, and the browser that shows them. Elsewhere than on
 /// Linux that would be true of the whole process.
-pub(crate) fn give_way() {
+pub fn give_way() {
     // Nothing is lost when it stays as it is.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);
@@ -527,9 +332,16 @@ pub(crate) fn give_way() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
+    use tracemill_engine::session::Session;
+    use tracemill_engine::timeline::Selection;
+
     use super::*;
-    use crate::answers::{self, Query};
+    use crate::answer;
     use crate::csv;
+    use crate::index_cache::IndexCache;
+    use crate::query::Query;
 
     #[cfg(target_os = "linux")]
     #[test]
@@ -573,31 +385,32 @@ mod tests {
         let read = |name: &str| {
             let mut input = demo(name);
             let opened = SystemTime::now() + std::time::Duration::from_secs(5);
-            input.cache = Some(Cache::new(folder.clone(), vec![input.traces.session.traces[0].path.clone()], opened));
-            let shared = Shared::alone(input).expect("there are random numbers");
-            shared.read();
-            assert!(shared.is_complete());
-            shared
+            input.cache =
+                Some(IndexCache::new(folder.clone(), vec![input.traces.session.traces[0].path.clone()], opened));
+            let state = TraceState::new(input).expect("there are random numbers");
+            state.read();
+            assert!(state.is_complete());
+            state
         };
         let (first, second) = (read("traces/mill"), read("traces/mill"));
-        let is_kept = |shared: &Shared| shared.is_kept.load(Ordering::Relaxed);
+        let is_kept = |state: &TraceState| state.is_kept.load(Ordering::Relaxed);
         assert_eq!((is_kept(&first), is_kept(&second)), (false, true));
-        let known = |shared: &Shared| {
-            let events = shared.index().map(|index| index.events());
-            (events, shared.ends(), shared.timeline().events(), shared.timeline().done(&shared.progress))
+        let known = |state: &TraceState| {
+            let events = state.index().map(|index| index.events());
+            (events, state.ends(), state.timeline().events(), state.timeline().done(&state.progress))
         };
         assert_eq!(known(&first), known(&second));
-        let sets = [&first, &second].map(|shared| shared.set("cpu == 0").expect("it is right").len());
+        let sets = [&first, &second].map(|state| state.set("cpu == 0").expect("it is right").len());
         assert!(sets[0] == sets[1] && sets[0] > 0);
         // The steps of calls stay in the file.
         let [first, second] = ["calls/tasting"; 2].map(read);
-        let calls = |shared: &Shared| shared.calls().map(|calls| (calls.tasks.len(), calls.bytes()));
+        let calls = |state: &TraceState| state.calls().map(|calls| (calls.tasks.len(), calls.bytes()));
         let (Some(followed), Some(kept)) = (calls(&first), calls(&second)) else { panic!("they have calls") };
         assert!(followed.0 == kept.0 && followed.1 > kept.1, "{followed:?} {kept:?}");
-        let states = |shared: &Shared| shared.states().map(|found| (found.states.tracks.len(), found.traces.clone()));
+        let states = |state: &TraceState| state.states().map(|found| (found.states.tracks.len(), found.traces.clone()));
         assert!(states(&first).is_some() && states(&first) == states(&second));
         // What a browser keeps of complete traces must not change any more.
-        let third = Shared::alone(demo("calls/tasting")).expect("there are random numbers");
+        let third = TraceState::new(demo("calls/tasting")).expect("there are random numbers");
         let kept = second.input.cache.as_ref().and_then(|cache| cache.load(&third.input.traces)).expect("it was kept");
         assert!(third.take(kept).is_some() && !third.is_complete());
         std::fs::remove_dir_all(&folder).expect("it was made");
@@ -605,19 +418,19 @@ mod tests {
 
     #[test]
     fn a_question_ends_when_the_asker_is_gone() {
-        let shared = Shared::alone(mill()).expect("there are random numbers");
-        shared.read();
+        let state = TraceState::new(mill()).expect("there are random numbers");
+        state.read();
         let gone = Asker::default();
         gone.go();
-        assert!(shared.set_for("cpu == 0", &gone).is_err());
-        assert!(shared.lasting.filtering().is_none(), "a part of the matches is not told as all");
-        let found = shared.set("cpu == 0").expect("somebody waits for this");
-        let told = shared.lasting.filtering().map(|filtering| filtering.progress());
+        assert!(state.set_for("cpu == 0", &gone).is_err());
+        assert!(state.status.filtering().is_none(), "a part of the matches is not told as all");
+        let found = state.set("cpu == 0").expect("somebody waits for this");
+        let told = state.status.filtering().map(|filtering| filtering.progress());
         assert_eq!(told, Some((1.0, found.len())));
-        assert!(!found.is_empty() && Arc::ptr_eq(&found, &shared.set_for("cpu == 0", &gone).expect("it is known")));
-        let index = shared.whole_index().expect("it was read");
-        assert_eq!(crate::rows::search(&shared, index, "nutty", -1, true, None, &gone), None);
-        assert!(crate::rows::search(&shared, index, "nutty", -1, true, None, &Asker::default()).is_some());
+        assert!(!found.is_empty() && Arc::ptr_eq(&found, &state.set_for("cpu == 0", &gone).expect("it is known")));
+        let index = state.whole_index().expect("it was read");
+        assert_eq!(crate::rows::search(&state, index, "nutty", -1, true, None, &gone), None);
+        assert!(crate::rows::search(&state, index, "nutty", -1, true, None, &Asker::default()).is_some());
     }
 
     /// Goes away after some looks.
@@ -626,7 +439,7 @@ mod tests {
         taken: usize,
     }
 
-    impl csv::Taker for Leaving {
+    impl csv::TextSink for Leaving {
         fn take(&mut self, text: Vec<u8>) -> bool {
             self.taken += text.len();
             true
@@ -641,27 +454,27 @@ mod tests {
 
     #[test]
     fn a_table_ends_when_nobody_fetches_it() {
-        let shared = Arc::new(Shared::alone(mill()).expect("there are random numbers"));
-        shared.read();
+        let state = Arc::new(TraceState::new(mill()).expect("there are random numbers"));
+        state.read();
         let fetched = |looks: usize| {
             let mut leaving = Leaving { looks: looks.into(), taken: 0 };
-            let write = csv::events(&shared, &Query::parse("filter=cpu%20%3D%3D%200")).expect("it is right");
+            let write = csv::events(&state, &Query::parse("filter=cpu%20%3D%3D%200")).expect("it is right");
             write(&mut leaving).expect("it can be read");
             (leaving.looks.get(), leaving.taken)
         };
         assert_eq!(fetched(2), (0, 0));
         let (left, taken) = fetched(1_000_000);
-        let rows = shared.set("cpu == 0").expect("it is right").len();
+        let rows = state.set("cpu == 0").expect("it is right").len();
         assert!(1_000_000 - left == rows && taken > rows, "{left} {taken}");
         let gone = Query::parse("filter=cpu%20%3D%3D%201");
         gone.asker.go();
-        assert!(csv::events(&shared, &gone).is_err() && csv::statistics(&shared, &gone).is_err());
+        assert!(csv::events(&state, &gone).is_err() && csv::statistics(&state, &gone).is_err());
     }
 
     #[test]
     fn answers_stop_when_nobody_waits() {
-        let shared = Shared::alone(mill()).expect("random numbers");
-        shared.read();
+        let state = TraceState::new(mill()).expect("random numbers");
+        state.read();
         for (path, parameters) in [
             ("select", ""),
             ("flame", ""),
@@ -672,10 +485,10 @@ mod tests {
             let query = || Query::parse(parameters);
             let gone = query();
             gone.asker.go();
-            let told = answers::answer(&shared, path, &gone).is_err_and(|error| error.status == 503);
+            let told = answer::answer(&state, path, &gone).is_err_and(|error| error.status == 503);
             // Without calls there is nothing to follow.
             assert!(told || path == "flame", "{path}");
-            assert!(answers::answer(&shared, path, &query()).is_ok(), "{path}");
+            assert!(answer::answer(&state, path, &query()).is_ok(), "{path}");
         }
     }
 }

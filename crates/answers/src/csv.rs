@@ -7,15 +7,16 @@ use tracemill_codec::text::out::Out;
 use tracemill_lod::Index;
 use tracemill_render::csv::put_line;
 
-use crate::answers::{Asker, Query, base_id};
+use crate::answer::base_id;
 use crate::error::{Answer, ApiError};
 use crate::measures::Wanted;
+use crate::query::{Asker, Query};
 use crate::rows::Reader;
 use crate::selection;
-use crate::shared::Shared;
+use crate::state::TraceState;
 
 /// Takes the text of a file.
-pub(crate) trait Taker {
+pub trait TextSink {
     /// Takes some text; false when nobody wants more of it.
     fn take(&mut self, text: Vec<u8>) -> bool;
 
@@ -24,7 +25,7 @@ pub(crate) trait Taker {
 }
 
 /// Makes the text of a file.
-pub(crate) type Write = Box<dyn FnOnce(&mut dyn Taker) -> Answer<()> + Send>;
+pub type Write = Box<dyn FnOnce(&mut dyn TextSink) -> Answer<()> + Send>;
 
 /// Bytes that are handed on together.
 const TOGETHER: usize = 128 << 10;
@@ -34,15 +35,15 @@ const NAMES: [&str; 5] = ["name", "events", "gap_min", "gap_p50", "gap_max"];
 const CALLS: [&str; 11] = ["name", "calls", "whole", "total", "self", "min", "mean", "p50", "p90", "p99", "max"];
 
 /// The rows of the table that a question is about.
-pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
-    let set = query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose()?;
+pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
+    let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
     // Mistakes are told before anything is fetched.
-    Wanted::new(shared, shared.whole_index()?, query, set.as_deref())?;
+    Wanted::new(state, state.whole_index()?, query, set.as_deref())?;
     // Whoever asked has gone on when the file is fetched.
-    let (shared, query) = (shared.clone(), Query { asker: Asker::default(), ..query.clone() });
-    Ok(Box::new(move |taker: &mut dyn Taker| {
-        let index: &Index = shared.whole_index()?;
-        let wanted = Wanted::new(&shared, index, &query, set.as_deref())?;
+    let (state, query) = (state.clone(), Query { asker: Asker::default(), ..query.clone() });
+    Ok(Box::new(move |taker: &mut dyn TextSink| {
+        let index: &Index = state.whole_index()?;
+        let wanted = Wanted::new(&state, index, &query, set.as_deref())?;
         let (mut reader, mut before) = (None, None);
         let mut out = Out::default();
         put_line(&mut out, &EVENTS);
@@ -50,7 +51,7 @@ pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
             if taker.is_gone() {
                 return Ok(());
             }
-            let row = Reader::on(&mut reader, &shared, index, event);
+            let row = Reader::on(&mut reader, &state, index, event);
             let row = row.ok_or_else(|| ApiError::new(500, "fault", "the traces cannot be read any more"))?;
             let (time, (name, track)) = (index.ns(event), index.kind(event).unwrap_or_default());
             let since = before.zip(time).map(|(before, time): (i128, i128)| time - before);
@@ -78,10 +79,10 @@ pub(crate) fn events(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
 }
 
 /// The statistics that a question is about: names, and functions behind an empty line.
-pub(crate) fn statistics(shared: &Arc<Shared>, query: &Query) -> Answer<Write> {
-    let set = query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose()?;
-    let told = selection::select(shared, query, set.as_deref())?;
-    Ok(Box::new(move |taker: &mut dyn Taker| {
+pub(crate) fn statistics(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
+    let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
+    let told = selection::select(state, query, set.as_deref())?;
+    Ok(Box::new(move |taker: &mut dyn TextSink| {
         let mut out = Out::default();
         table(&mut out, &NAMES, &told["names"]);
         if told["calls"].as_array().is_some_and(|calls| !calls.is_empty()) {

@@ -14,10 +14,11 @@ use tracemill_lod::EventSet;
 use tracemill_lod::group::{Groups, MOST_VALUES, OfValue};
 use tracemill_lod::tiles::Density;
 
-use crate::answers::{Asker, Query, group_id};
+use crate::answer::group_id;
 use crate::error::{Answer, ApiError};
 use crate::plots::{bound, decoded, encoded};
-use crate::shared::Shared;
+use crate::query::{Asker, Query};
+use crate::state::TraceState;
 
 /// Groups that are kept; each takes some 0.4 bytes an event.
 const KEPT: usize = 4;
@@ -62,10 +63,10 @@ fn id_of_value(value: Option<&KeyValue>) -> String {
 
 impl ValueId {
     /// The parts of an id; `None` when it is no id of such a track.
-    pub(crate) fn parse(shared: &Shared, id: &str) -> Option<ValueId> {
+    pub(crate) fn parse(state: &TraceState, id: &str) -> Option<ValueId> {
         let mut parts = id.strip_prefix("v.")?.split('.');
         let (group, path, value) = (parts.next()?, parts.next()?, parts.next()?);
-        let trace = (0..shared.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
+        let trace = (0..state.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
         let is_value = value.starts_with(['o', 'n', 'i', 'b', 'r', 't', 'h']) && parts.next().is_none();
         is_value.then_some(())?;
         Some(ValueId { trace, path: decoded(path)?, value: value.to_string() })
@@ -95,10 +96,10 @@ fn mistake(path: &str, error: &tracemill_model::error::Error) -> ApiError {
 }
 
 /// The group of a path, which is read from now on when it was not yet.
-fn group_of(shared: &Shared, trace: usize, path: &str, filter: Option<&str>) -> Answer<Arc<Groups>> {
-    shared.whole_index()?;
+fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) -> Answer<Arc<Groups>> {
+    state.whole_index()?;
     let key = (trace, path.to_string(), filter.unwrap_or_default().to_string());
-    let mut list = shared.groups.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut list = state.groups.0.lock().unwrap_or_else(PoisonError::into_inner);
     // Those that were given up begin anew.
     list.retain(|kept| !kept.groups.progress.stop.load(Ordering::Relaxed));
     if let Some(at) = list.iter().position(|kept| kept.key == key)
@@ -109,9 +110,9 @@ fn group_of(shared: &Shared, trace: usize, path: &str, filter: Option<&str>) -> 
         list.push_back(kept);
         return Ok(groups);
     }
-    let filter = bound(shared, filter)?;
-    let traces = shared.input.traces.clone();
-    let groups = Groups::new(&traces.source(), &shared.timeline(), (trace, path), filter);
+    let filter = bound(state, filter)?;
+    let traces = state.input.traces.clone();
+    let groups = Groups::new(&traces.source(), &state.timeline(), (trace, path), filter);
     let groups = Arc::new(groups.map_err(|error| mistake(path, &error))?);
     let asked = Arc::new(Mutex::new(Instant::now()));
     list.push_back(Kept { key, groups: groups.clone(), asked: asked.clone() });
@@ -137,10 +138,10 @@ fn group_of(shared: &Shared, trace: usize, path: &str, filter: Option<&str>) -> 
 }
 
 /// Waits until a group was read; no longer than `patience` when there is one.
-fn wait(shared: &Shared, groups: &Groups, patience: Option<Duration>, asker: &Asker) -> Answer<bool> {
+fn wait(state: &TraceState, groups: &Groups, patience: Option<Duration>, asker: &Asker) -> Answer<bool> {
     let begun = Instant::now();
     while !groups.is_counted() {
-        if asker.is_over(shared) || groups.progress.stop.load(Ordering::Relaxed) {
+        if asker.is_over(&state.progress) || groups.progress.stop.load(Ordering::Relaxed) {
             return Err(Asker::over());
         }
         if patience.is_some_and(|patience| begun.elapsed() >= patience) {
@@ -161,13 +162,13 @@ fn track_json(trace: usize, path: &str, of: &OfValue) -> Value {
 }
 
 /// `tracks?group=PATH&trace=N`: the tracks of the values of a path.
-pub(crate) fn tracks(shared: &Shared, path: &str, query: &Query) -> Answer {
+pub(crate) fn tracks(state: &TraceState, path: &str, query: &Query) -> Answer {
     let trace: usize = query.needed("trace")?;
-    if trace >= shared.input.traces.session.traces.len() {
+    if trace >= state.input.traces.session.traces.len() {
         return Err(ApiError::new(404, "track", format!("there is no trace {trace}")));
     }
-    let groups = group_of(shared, trace, path, query.get("filter"))?;
-    let is_read = wait(shared, &groups, Some(PATIENCE), &query.asker)?;
+    let groups = group_of(state, trace, path, query.get("filter"))?;
+    let is_read = wait(state, &groups, Some(PATIENCE), &query.asker)?;
     let tracks = if is_read { groups.tracks() } else { Vec::new() };
     let of_others = || tracks.iter().filter(|of| of.value.is_none()).map(|of| of.events);
     Ok(json!({
@@ -180,9 +181,9 @@ pub(crate) fn tracks(shared: &Shared, path: &str, query: &Query) -> Answer {
 }
 
 /// `track/ID` of such a track: as `tracks` tells of it, with how much was read.
-pub(crate) fn track(shared: &Shared, id: &ValueId, text: &str, query: &Query) -> Answer {
-    let groups = group_of(shared, id.trace, &id.path, query.get("filter"))?;
-    let is_read = wait(shared, &groups, Some(PATIENCE), &query.asker)?;
+pub(crate) fn track(state: &TraceState, id: &ValueId, text: &str, query: &Query) -> Answer {
+    let groups = group_of(state, id.trace, &id.path, query.get("filter"))?;
+    let is_read = wait(state, &groups, Some(PATIENCE), &query.asker)?;
     if !is_read {
         return Ok(json!({
             "id": text, "parent": group_id(id.trace), "kind": "events", "base": false, "name": id.path,
@@ -198,7 +199,7 @@ pub(crate) fn track(shared: &Shared, id: &ValueId, text: &str, query: &Query) ->
 
 /// The density of such tracks in some tiles; `None` for one whose group was not read yet.
 pub(crate) fn densities(
-    shared: &Shared,
+    state: &TraceState,
     ids: &[ValueId],
     (level, range): (u32, (u64, u64)),
     query: &Query,
@@ -211,9 +212,9 @@ pub(crate) fn densities(
             continue;
         }
         known.push((of.trace, &of.path));
-        let groups = group_of(shared, of.trace, &of.path, query.get("filter"))?;
+        let groups = group_of(state, of.trace, &of.path, query.get("filter"))?;
         let patience = (!must_be_exact).then_some(Duration::ZERO);
-        if !wait(shared, &groups, patience, &query.asker)? {
+        if !wait(state, &groups, patience, &query.asker)? {
             continue;
         }
         let tracks = groups.tracks();
@@ -227,7 +228,7 @@ pub(crate) fn densities(
             })
             .collect();
         let wanted: Vec<usize> = own.iter().filter_map(|(_, track)| *track).collect();
-        let source = shared.input.traces.source();
+        let source = state.input.traces.source();
         let mut found = groups.density(&source, &wanted, (level, range), must_be_exact).into_iter();
         for (at, track) in own {
             // A value that no event has is on no track: that is exact.
@@ -239,12 +240,12 @@ pub(crate) fn densities(
 }
 
 /// The events of such tracks together, by number.
-pub(crate) fn events(shared: &Shared, ids: &[ValueId], query: &Query) -> Answer<Arc<EventSet>> {
+pub(crate) fn events(state: &TraceState, ids: &[ValueId], query: &Query) -> Answer<Arc<EventSet>> {
     let filter = query.get("filter");
     let mut texts: Vec<String> = ids.iter().map(|id| format!("{} {} {}", id.trace, id.path, id.value)).collect();
     texts.sort_unstable();
     let key = format!("\0{}\0{}", filter.unwrap_or_default(), texts.join("\0"));
-    shared.set_of(key, || {
+    state.set_of(key, || {
         let mut all: Option<EventSet> = None;
         let mut known: Vec<(usize, &str)> = Vec::new();
         for of in ids {
@@ -252,8 +253,8 @@ pub(crate) fn events(shared: &Shared, ids: &[ValueId], query: &Query) -> Answer<
                 continue;
             }
             known.push((of.trace, &of.path));
-            let groups = group_of(shared, of.trace, &of.path, filter)?;
-            wait(shared, &groups, None, &query.asker)?;
+            let groups = group_of(state, of.trace, &of.path, filter)?;
+            wait(state, &groups, None, &query.asker)?;
             let is_wanted = |track: &OfValue| {
                 ids.iter().any(|id| {
                     (id.trace, &id.path) == (of.trace, &of.path) && id.value == id_of_value(track.value.as_ref())
@@ -261,7 +262,7 @@ pub(crate) fn events(shared: &Shared, ids: &[ValueId], query: &Query) -> Answer<
             };
             let tracks: Vec<usize> =
                 groups.tracks().iter().filter(|track| is_wanted(track)).map(|track| track.track).collect();
-            let found = groups.events(&shared.input.traces.source(), &tracks, &query.asker.flag());
+            let found = groups.events(&state.input.traces.source(), &tracks, &query.asker.flag());
             let found = found.ok_or_else(Asker::over)?;
             all = Some(match all {
                 None => found,

@@ -1,27 +1,22 @@
 //! Traces that change while they are shown: files that grow, clocks that are moved. They are opened and read anew, and a new
-//! [`Shared`] takes the place of the one before.
+//! [`TraceState`] takes the place of the one before.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
+use tracemill_answers::{Answer, ApiError, Input, Stage, Status, StatusUpdate, TraceState, give_way, ns};
 use tracemill_engine::session::ClockMove;
-use tracemill_model::error::Result;
-
-use crate::answers::ns;
-use crate::error::{Answer, ApiError};
-use crate::shared::{Input, Lasting, News, Shared, Stage, give_way};
-
-/// Opens the traces again, with clocks that were moved.
-pub type Reopener = Arc<dyn Fn(&[ClockMove]) -> Result<Input> + Send + Sync>;
 
 /// What is shown now.
 pub(crate) struct Current {
-    pub(crate) lasting: Arc<Lasting>,
-    shared: RwLock<Arc<Shared>>,
+    pub(crate) status: Arc<Status>,
+    /// Told of everything new in the status.
+    changed: watch::Sender<()>,
+    state: RwLock<Arc<TraceState>>,
     moves: Mutex<Vec<ClockMove>>,
 }
 
@@ -38,17 +33,27 @@ const REST: u32 = 4;
 const BESIDE: usize = 4 << 20;
 
 impl Current {
-    pub(crate) fn new(shared: Arc<Shared>) -> Current {
-        Current { lasting: shared.lasting.clone(), shared: RwLock::new(shared), moves: Mutex::default() }
+    pub(crate) fn new(state: Arc<TraceState>) -> Current {
+        let (status, changed) = (state.status.clone(), watch::Sender::new(()));
+        let told = changed.clone();
+        status.listen(move || {
+            told.send_replace(());
+        });
+        Current { status, changed, state: RwLock::new(state), moves: Mutex::default() }
     }
 
-    pub(crate) fn shared(&self) -> Arc<Shared> {
-        self.shared.read().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Hears of everything that is new in the status from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
+        self.changed.subscribe()
+    }
+
+    pub(crate) fn state(&self) -> Arc<TraceState> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Ends the reading, and the server.
     pub(crate) fn end(&self) {
-        self.shared().end();
+        self.state().end();
     }
 
     /// By how much the clock of a trace was moved, in ns.
@@ -58,23 +63,24 @@ impl Current {
     }
 
     /// Other traces take the place of those that are shown; what has been asked about these is answered.
-    fn put(&self, shared: Arc<Shared>, stage: Stage, grown: Option<i128>) {
-        let mut current = self.shared.write().unwrap_or_else(PoisonError::into_inner);
+    fn put(&self, state: Arc<TraceState>, stage: Stage, grown: Option<i128>) {
+        let mut current = self.state.write().unwrap_or_else(PoisonError::into_inner);
         current.stop();
-        self.lasting.changes.fetch_add(1, Ordering::Relaxed);
-        let version = shared.version;
-        *current = shared;
-        self.lasting.news.send_modify(|news| {
-            if news.stage != Stage::End {
-                *news = News { stage, version, grown };
+        self.status.add_change();
+        let version = state.version;
+        *current = state;
+        self.status.update(|last| {
+            if last.stage != Stage::End {
+                *last = StatusUpdate { stage, version, grown };
             }
+            true
         });
     }
 
     /// `clock`: moves the clock of a trace to so many ns beside what the command line says.
     pub(crate) fn move_clock(self: &Arc<Self>, body: &Value) -> Answer {
-        let shared = self.shared();
-        let Some(reopen) = shared.input.reopen.clone() else {
+        let state = self.state();
+        let Some(reopen) = state.input.reopen.clone() else {
             return Err(ApiError::new(404, "path", "these traces cannot be opened again"));
         };
         let offset = match &body["offset_ns"] {
@@ -83,7 +89,7 @@ impl Current {
             _ => None,
         };
         let offset_ns = offset.ok_or_else(|| ApiError::request("`offset_ns` is a number of ns as a text"))?;
-        let traces = &shared.input.traces.session.traces;
+        let traces = &state.input.traces.session.traces;
         let trace = body["trace"].as_u64().and_then(|at| traces.get(usize::try_from(at).ok()?));
         let trace = trace.ok_or_else(|| ApiError::request("`trace` is the index of a trace"))?;
         let wanted = ClockMove { path: trace.path.clone(), name: trace.name.clone(), offset_ns };
@@ -93,19 +99,19 @@ impl Current {
         new.push(wanted);
         let input = reopen(&new).map_err(|error| ApiError::request(error.message()))?;
         *moves = new;
-        let shared = Arc::new(Shared::next(input, &shared));
-        self.put(shared.clone(), Stage::Counting, None);
+        let state = Arc::new(TraceState::next(input, &state));
+        self.put(state.clone(), Stage::Counting, None);
         drop(moves);
-        let generation = shared.generation();
-        shared.read_behind();
+        let generation = state.generation();
+        state.read_behind();
         Ok(json!({ "generation": generation, "offset_ns": ns(offset_ns) }))
     }
 
     /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
     pub(crate) fn watch(&self) {
-        let Some(reopen) = self.shared().input.reopen.clone() else { return };
+        let Some(reopen) = self.state().input.reopen.clone() else { return };
         give_way();
-        let first = self.shared();
+        let first = self.state();
         let mut files = Files::of(&first.input);
         // What was written while they were opened may not have been seen.
         let mut is_new = files.changed_since(first.input.opened);
@@ -113,19 +119,19 @@ impl Current {
         let mut next = Instant::now();
         // How often in a row a file was missing, and the traces could not be opened: files are replaced in several steps.
         let (mut missed, mut failed) = (0, 0);
-        while self.lasting.news.borrow().stage != Stage::End {
+        while self.status.last().stage != Stage::End {
             std::thread::sleep(LOOK);
             is_new |= files.look();
             if let Some(path) = files.missing() {
                 missed += 1;
                 if missed == LOOKS_UNTIL_GONE {
                     let sentence = format!("`{}` is not there any more", path.display());
-                    self.lasting.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                    self.status.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
                 }
                 continue;
             }
             missed = 0;
-            if !is_new || Instant::now() < next || !self.shared().is_complete() {
+            if !is_new || Instant::now() < next || !self.state().is_complete() {
                 continue;
             }
             let begun = Instant::now();
@@ -137,7 +143,7 @@ impl Current {
                     files = Files::of(&input);
                     is_new = files.changed_since(input.opened);
                     is_new |= !self.grow(input, &moves);
-                    self.lasting.tell_gone(replaced.map(|path| {
+                    self.status.tell_gone(replaced.map(|path| {
                         let path = path.display();
                         format!("the trace was replaced: `{path}` is not what it was; the page shows what is there now")
                     }));
@@ -147,7 +153,7 @@ impl Current {
                     failed += 1;
                     if failed >= FAILURES_UNTIL_GONE {
                         let sentence = format!("its files changed and cannot be read now ({})", error.message());
-                        self.lasting.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
+                        self.status.tell_gone(Some(format!("the trace is gone: {sentence}; {SHOWN_BEFORE}")));
                     }
                 }
             }
@@ -157,8 +163,8 @@ impl Current {
 
     /// Shows the traces as they are now. False when a clock was moved meanwhile.
     fn grow(&self, input: Input, moves: &[ClockMove]) -> bool {
-        let old = self.shared();
-        let new = Arc::new(Shared::next(input, &old));
+        let old = self.state();
+        let new = Arc::new(TraceState::next(input, &old));
         let is_beside = old.index().is_none_or(|index| index.events() <= BESIDE);
         if is_beside {
             new.read();
@@ -179,7 +185,7 @@ impl Current {
 }
 
 /// From when on two readings of the same traces differ: where tracks only grew, from the end that they had.
-fn first_change(old: &Shared, new: &Shared) -> Option<i128> {
+fn first_change(old: &TraceState, new: &TraceState) -> Option<i128> {
     let (before, after) = (old.index()?, new.index()?);
     if before.origin != after.origin {
         return new.ends().0;

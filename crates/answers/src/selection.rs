@@ -10,12 +10,13 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
 use tracemill_semantics::{Semantics, Shape, names};
 
-use crate::answers::{Asker, Named, Query, base_of, named, ns, some_ns};
+use crate::answer::{Named, base_of, named};
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
 use crate::points::Points;
+use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows;
-use crate::shared::Shared;
+use crate::state::TraceState;
 use crate::states::Found;
 
 /// A wanted range in ns: `None` for everything.
@@ -44,13 +45,13 @@ pub(crate) struct Chosen {
 }
 
 /// The tracks of a list of ids, `None` without one: a base track stands for its calls too, and a group for all of its trace.
-pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option<&str>) -> Answer<Option<Chosen>> {
+pub(crate) fn chosen(state: &TraceState, index: &Index, query: &Query, list: Option<&str>) -> Answer<Option<Chosen>> {
     let Some(list) = list else { return Ok(None) };
     let (mut bases, mut tasks, mut states, mut values) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let count = shared.calls().map_or(0, |calls| calls.tasks.len());
-    let base_of_task = |task: usize| shared.calls().and_then(|calls| base_of(shared, calls, task));
+    let count = state.calls().map_or(0, |calls| calls.tasks.len());
+    let base_of_task = |task: usize| state.calls().and_then(|calls| base_of(state, calls, task));
     for id in list.split(',') {
-        match named(shared, id)? {
+        match named(state, id)? {
             Named::Base(base) => {
                 bases.push(base);
                 tasks.extend((0..count).filter(|task| base_of_task(*task) == Some(base)));
@@ -62,12 +63,12 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option
             // States and counters have no events of their own.
             Named::State(track) => states.push(track),
             Named::Plot => {}
-            Named::Value => values.extend(ValueId::parse(shared, id)),
+            Named::Value => values.extend(ValueId::parse(state, id)),
             Named::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
-                let own = |task: &usize| shared.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
+                let own = |task: &usize| state.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
                 tasks.extend((0..count).filter(own));
-                states.extend(shared.states().into_iter().flat_map(|found| found.tracks_of(trace)));
+                states.extend(state.states().into_iter().flat_map(|found| found.tracks_of(trace)));
             }
         }
     }
@@ -75,7 +76,7 @@ pub(crate) fn chosen(shared: &Shared, index: &Index, query: &Query, list: Option
         list.sort_unstable();
         list.dedup();
     }
-    let beside = (!values.is_empty()).then(|| groups::events(shared, &values, query)).transpose()?;
+    let beside = (!values.is_empty()).then(|| groups::events(state, &values, query)).transpose()?;
     Ok(Some(Chosen { bases, tasks, states, beside }))
 }
 
@@ -103,13 +104,13 @@ fn function_json(calls: &Calls, of: OfFunction) -> Value {
     })
 }
 
-pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
+pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = state.whole_index()?;
     let range = range_of(query, index)?;
-    let chosen = chosen(shared, index, query, query.get("tracks"))?;
+    let chosen = chosen(state, index, query, query.get("tracks"))?;
     let (bases, tasks) = (chosen.as_ref().map(|chosen| &*chosen.bases), chosen.as_ref().map(|chosen| &*chosen.tasks));
     let beside = chosen.as_ref().and_then(|chosen| chosen.beside.as_deref());
-    let is_over = || query.asker.is_over(shared);
+    let is_over = || query.asker.is_over(&state.progress);
     let sums = statistics::sums(index, Part { range, tracks: bases, beside, set }, &is_over).ok_or_else(Asker::over)?;
     let names = sums.names.iter().map(|of| {
         let gap = |at: fn(&(i64, i64, i64)) -> i64| some_ns(of.gaps.as_ref().map(at));
@@ -126,14 +127,14 @@ pub(crate) fn select(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
         "events": sums.events,
         "tracks": bases.map_or(index.tracks.len(), <[usize]>::len),
         "losses": { "events": sums.losses.0, "packets": sums.losses.1, "intervals": sums.losses.2 },
-        "complete": shared.is_complete(),
+        "complete": state.is_complete(),
         "names": names,
     });
-    if let Some(calls) = shared.calls() {
+    if let Some(calls) = state.calls() {
         let rows = calls.statistics(absolute(range, index), tasks, &is_over).ok_or_else(Asker::over)?;
         answer["calls"] = rows.into_iter().map(|of| function_json(calls, of)).collect::<Vec<_>>().into();
     }
-    if let Some(found) = shared.states() {
+    if let Some(found) = state.states() {
         let tracks = chosen.map_or_else(|| found.shown_tracks().collect(), |chosen| chosen.states);
         let rows = found.states.statistics(range, &tracks, &is_over).ok_or_else(Asker::over)?;
         answer["states"] = rows.iter().map(|of| state_json(found, of)).collect::<Vec<_>>().into();
@@ -163,13 +164,13 @@ fn state_json(found: &Found, of: &StateStatistics) -> Value {
     })
 }
 
-pub(crate) fn flame(shared: &Shared, query: &Query) -> Answer {
-    let index = shared.whole_index()?;
+pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
+    let index = state.whole_index()?;
     let range = absolute(range_of(query, index)?, index);
-    let chosen = chosen(shared, index, query, query.get("tracks"))?;
-    let Some(calls) = shared.calls() else { return Ok(json!({ "nodes": [] })) };
+    let chosen = chosen(state, index, query, query.get("tracks"))?;
+    let Some(calls) = state.calls() else { return Ok(json!({ "nodes": [] })) };
     let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
-    let stacks = calls.stacks(range, tasks, &|| query.asker.is_over(shared)).ok_or_else(Asker::over)?;
+    let stacks = calls.stacks(range, tasks, &|| query.asker.is_over(&state.progress)).ok_or_else(Asker::over)?;
     let nodes = stacks.iter().enumerate().map(|(at, of)| {
         json!({
             "id": at,
@@ -184,34 +185,34 @@ pub(crate) fn flame(shared: &Shared, query: &Query) -> Answer {
 }
 
 /// `durations`: how long the calls of a function took that begin and end inside of the range.
-pub(crate) fn durations(shared: &Shared, query: &Query) -> Answer {
-    let index = shared.whole_index()?;
+pub(crate) fn durations(state: &TraceState, query: &Query) -> Answer {
+    let index = state.whole_index()?;
     let name = query.get("name").ok_or_else(|| ApiError::request("`name` is missing"))?;
     let range = absolute(range_of(query, index)?, index);
-    let chosen = chosen(shared, index, query, query.get("tracks"))?;
+    let chosen = chosen(state, index, query, query.get("tracks"))?;
     let tasks = chosen.as_ref().map(|chosen| &*chosen.tasks);
-    let of_name = shared.calls().and_then(|calls| Some((calls, calls.names.iter().position(|own| own == name)?)));
+    let of_name = state.calls().and_then(|calls| Some((calls, calls.names.iter().position(|own| own == name)?)));
     let (calls, name) = of_name.ok_or_else(|| ApiError::new(404, "call", format!("nothing is called `{name}`")))?;
     let mut points = Points::new(index);
-    let is_over = || query.asker.is_over(shared);
+    let is_over = || query.asker.is_over(&state.progress);
     let see = |begin: i64, duration: i64| points.add(begin.into(), duration.into());
     calls.durations(name as u32, range, tasks, &is_over, see).ok_or_else(Asker::over)?;
     Ok(points.json())
 }
 
-pub(crate) fn call(shared: &Shared, place: &str) -> Answer {
+pub(crate) fn call(state: &TraceState, place: &str) -> Answer {
     let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
     let (track, number) = place.split_once('/').ok_or_else(wrong)?;
-    let (Named::Calls(task), Some(calls)) = (named(shared, track)?, shared.calls()) else { return Err(wrong()) };
+    let (Named::Calls(task), Some(calls)) = (named(state, track)?, state.calls()) else { return Err(wrong()) };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let call = calls.call(task, number).ok_or_else(wrong)?;
     // Once for all calls: whoever chooses one is likely to choose others.
-    let all = shared.of_functions.get_or_init(|| {
+    let all = state.of_functions.get_or_init(|| {
         let all = calls.statistics((calls.begin, calls.end), None, &|| false).unwrap_or_default();
         all.into_iter().map(|of| (of.name, function_json(calls, of).to_string().into())).collect()
     });
     let all = all.get(&call.name).and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Value::Null);
-    let (args, retval) = said(shared, calls, task, &call)?;
+    let (args, retval) = said(state, calls, task, &call)?;
     let duration = call.end.map(|end| end - call.begin);
     Ok(json!({
         "name": calls.names[call.name as usize],
@@ -234,10 +235,10 @@ const AT_ONCE: usize = 64;
 
 /// What the events at which a call begins and ends say of its values: arguments and what it returned; or all that they have,
 /// when the trace says that their classes are calls.
-fn said(shared: &Shared, calls: &Calls, task: usize, call: &Call) -> Answer<(Value, Value)> {
-    let index = shared.whole_index()?;
-    let (trace, base) = (calls.tasks[task].trace, base_of(shared, calls, task));
-    let schema = &shared.input.traces.session.traces[trace].schema;
+fn said(state: &TraceState, calls: &Calls, task: usize, call: &Call) -> Answer<(Value, Value)> {
+    let index = state.whole_index()?;
+    let (trace, base) = (calls.tasks[task].trace, base_of(state, calls, task));
+    let schema = &state.input.traces.session.traces[trace].schema;
     let name = &calls.names[call.name as usize];
     let semantics = Semantics::new(schema);
     let is_half = |own: &str, half: CallHalf| {
@@ -269,7 +270,7 @@ fn said(shared: &Shared, calls: &Calls, task: usize, call: &Call) -> Answer<(Val
             is_there && (is_half(own, half) || is_call(own, half))
         };
         let events: Vec<usize> = at_time.take(AT_ONCE).filter(is_near).collect();
-        let rows = rows::read(shared, Some(index), &events)?.into_iter();
+        let rows = rows::read(state, Some(index), &events)?.into_iter();
         Ok(rows
             .map(|row| (row.value["name"].as_str().is_some_and(|own| is_half(own, half)), row.value["payload"].clone()))
             .collect())

@@ -16,7 +16,7 @@ use tracemill_engine::session::Session;
 use tracemill_lod::store::{self, Kept, ToKeep};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::shared::Traces;
+use crate::traces::Traces;
 
 /// Bytes that all indexes together may take.
 pub const MOST_BYTES: u64 = 2 << 30;
@@ -96,7 +96,7 @@ fn is_name(name: &OsStr) -> bool {
 }
 
 /// Where the index of some traces is kept.
-pub struct Cache {
+pub struct IndexCache {
     folder: PathBuf,
     inputs: Vec<PathBuf>,
     /// When the traces were opened.
@@ -111,11 +111,11 @@ struct Own {
     identity: Vec<u8>,
 }
 
-impl Cache {
+impl IndexCache {
     /// The index of the traces in these files and folders, which are opened without options that change what is shown.
     /// `opened`: a time before they were opened.
-    pub fn new(folder: PathBuf, inputs: Vec<PathBuf>, opened: SystemTime) -> Cache {
-        Cache { folder, inputs, opened, own: OnceLock::new() }
+    pub fn new(folder: PathBuf, inputs: Vec<PathBuf>, opened: SystemTime) -> IndexCache {
+        IndexCache { folder, inputs, opened, own: OnceLock::new() }
     }
 
     fn own(&self, session: &Session) -> Option<&Own> {
@@ -501,7 +501,7 @@ mod tests {
         let folders = ["traces", "calls", "kernel", "logs"].map(|name| demo().with_file_name(name));
         for entry in folders.iter().flat_map(|folder| fs::read_dir(folder).expect("it is there").flatten()) {
             let traces = open(&entry.path());
-            let cache = || Cache::new(scratch.0.clone(), vec![entry.path()], later());
+            let cache = || IndexCache::new(scratch.0.clone(), vec![entry.path()], later());
             assert!(cache().load(&traces).is_none());
             let known = Known::read(&traces);
             cache().save(&traces.session, known.to_keep());
@@ -531,7 +531,7 @@ mod tests {
         copy(&demo().join("mill"), &trace);
         let traces = open(&trace);
         let known = Known::read(&traces);
-        let cache = || Cache::new(folder.clone(), vec![trace.clone()], later());
+        let cache = || IndexCache::new(folder.clone(), vec![trace.clone()], later());
         let is_known = || cache().load(&traces).is_some();
         cache().save(&traces.session, known.to_keep());
         assert!(is_known());
@@ -557,7 +557,10 @@ mod tests {
         fs::write(trace.join("another"), "").expect("a file");
         assert!(!is_known(), "a new file");
         fs::remove_file(trace.join("another")).expect("it is there");
-        assert!(Cache::new(folder.clone(), vec![trace.clone()], time).load(&traces).is_none(), "it may grow still");
+        assert!(
+            IndexCache::new(folder.clone(), vec![trace.clone()], time).load(&traces).is_none(),
+            "it may grow still"
+        );
         assert!(is_known());
     }
 
@@ -599,7 +602,7 @@ mod tests {
             file.set_len(MOST_BYTES / 2).expect("room that is not taken");
             file.set_modified(SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(at.into())).expect("a time");
         }
-        Cache::new(scratch.0.clone(), Vec::new(), later()).make_room(&name(1)).expect("they can go");
+        IndexCache::new(scratch.0.clone(), Vec::new(), later()).make_room(&name(1)).expect("they can go");
         let left: Vec<bool> = (0..3).map(|at| name(at).exists()).collect();
         assert_eq!(left, [false, true, true]);
     }

@@ -15,9 +15,9 @@ use tracemill_lod::states::{Builder, Of, StateKind, States, UNKNOWN, tells_of_cp
 use tracemill_semantics::states::{CpuPiece, Machines, Ns, Observer, ThreadPiece, Woken};
 use tracemill_semantics::{Concept, Concepts};
 
-use crate::answers::{Query, ns};
 use crate::error::{Answer, ApiError};
-use crate::shared::Traces;
+use crate::query::{Query, ns};
+use crate::traces::Traces;
 
 /// Wakes that are told for one question.
 const MAX_WAKES: usize = 1000;

@@ -6,7 +6,8 @@ use tracemill_model::error::Error;
 /// Why a question has no answer.
 #[derive(Debug)]
 pub struct ApiError {
-    pub(crate) status: u16,
+    /// The status of HTTP that a server answers with.
+    pub status: u16,
     code: &'static str,
     pub(crate) message: String,
     help: Option<String>,
@@ -15,25 +16,26 @@ pub struct ApiError {
 }
 
 /// The answer to a request, or why it has none.
-pub(crate) type Answer<T = Value> = Result<T, ApiError>;
+pub type Answer<T = Value> = Result<T, ApiError>;
 
 impl ApiError {
-    pub(crate) fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
+    /// An error with the status that a server gives it and its code.
+    pub fn new(status: u16, code: &'static str, message: impl Into<String>) -> ApiError {
         ApiError { status, code, message: message.into(), help: None, span: None }
     }
 
     /// A request that nobody can mean.
-    pub(crate) fn request(message: impl Into<String>) -> ApiError {
+    pub fn request(message: impl Into<String>) -> ApiError {
         ApiError::new(400, "request", message)
     }
 
     /// A mistake in a query, with its place in characters.
-    pub(crate) fn sql(message: String, help: Option<String>, span: Option<(usize, usize)>) -> ApiError {
+    pub fn sql(message: String, help: Option<String>, span: Option<(usize, usize)>) -> ApiError {
         ApiError { help, span, ..ApiError::new(400, "sql", message) }
     }
 
     /// A mistake in an expression.
-    pub(crate) fn filter(text: &str, error: &Error) -> ApiError {
+    pub fn filter(text: &str, error: &Error) -> ApiError {
         let chars = |bytes: usize| text.get(..bytes).map_or(text.chars().count(), |text| text.chars().count());
         let place = error.place().text.as_ref();
         let span = place.map_or((0, text.chars().count()), |place| {
@@ -53,7 +55,8 @@ impl ApiError {
         self.help.as_deref()
     }
 
-    pub(crate) fn body(&self) -> Value {
+    /// As JSON, for a page.
+    pub fn body(&self) -> Value {
         let ApiError { code, message, help, span, .. } = self;
         json!({ "error": { "code": code, "message": message, "help": help, "span": span.map(|(from, to)| [from, to]) } })
     }

@@ -8,10 +8,11 @@ use tracemill_engine::timeline::{Selection, merger, merger_from};
 use tracemill_lod::{EventSet, Index};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 
-use crate::answers::Asker;
 use crate::error::ApiError;
-use crate::shared::{Shared, Traces};
+use crate::query::Asker;
+use crate::state::TraceState;
 use crate::titles::Titles;
+use crate::traces::Traces;
 
 /// An event that was read.
 pub struct Row {
@@ -53,11 +54,11 @@ const BATCH: usize = 4096;
 ///
 /// # Errors
 /// When an event is not there any more.
-pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<Vec<Row>, ApiError> {
+pub fn read(state: &TraceState, index: Option<&Index>, events: &[usize]) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::with_capacity(events.len());
     let mut reader: Option<Reader> = None;
     for event in events {
-        let Some(row) = Reader::on(&mut reader, shared, index, *event) else {
+        let Some(row) = Reader::on(&mut reader, state, index, *event) else {
             if index.is_none() {
                 break;
             }
@@ -69,7 +70,7 @@ pub fn read(shared: &Shared, index: Option<&Index>, events: &[usize]) -> Result<
 }
 
 pub(crate) struct Reader<'s> {
-    shared: &'s Shared,
+    state: &'s TraceState,
     merger: Merger,
     /// Does a filter leave out events that the merger gives?
     matcher: Option<tracemill_engine::filter::Matcher>,
@@ -87,20 +88,20 @@ impl<'s> Reader<'s> {
     /// The row of an event, by a reader that goes on from one to the next of them. `None` when it is not there any more.
     pub(crate) fn on(
         reader: &mut Option<Reader<'s>>,
-        shared: &'s Shared,
+        state: &'s TraceState,
         index: impl Into<Option<&'s Index>>,
         event: usize,
     ) -> Option<Row> {
         let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
         if !is_near {
-            *reader = Some(Reader::new(shared, index.into(), event, &Asker::default()));
+            *reader = Some(Reader::new(state, index.into(), event, &Asker::default()));
         }
         reader.as_mut()?.read(event)
     }
 
     /// A reader that meets an event soon.
-    fn new(shared: &'s Shared, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
-        let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
+    fn new(state: &'s TraceState, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
+        let Traces { session, streams, selection, filter, .. } = &state.input.traces;
         let selection = Selection { jobs: 1, stop: Some(asker.flag()), ..selection.clone() };
         let (merger, next) = match index.and_then(|index| index.place_before(event)) {
             Some((places, next)) => (merger_from(session, streams, &selection, places), next),
@@ -111,7 +112,7 @@ impl<'s> Reader<'s> {
             Arc::new(LinePlan { format, streams: streams.clone(), filter: None, many_traces, with_ends: false })
         };
         Reader {
-            shared,
+            state,
             merger,
             matcher: filter.as_ref().map(tracemill_engine::filter::Filter::matcher),
             batch: Batch::default(),
@@ -126,7 +127,7 @@ impl<'s> Reader<'s> {
 
     /// The next event that is not before one, alone in a batch.
     fn find(&mut self, event: usize) -> Option<Batch> {
-        let streams = &self.shared.input.traces.streams;
+        let streams = &self.state.input.traces.streams;
         loop {
             let Some(run) = self.batch.runs.get(self.run) else {
                 self.batch = self.merger.next_batch(BATCH)?;
@@ -162,7 +163,7 @@ impl<'s> Reader<'s> {
     fn read(&mut self, event: usize) -> Option<Row> {
         let one = self.find(event)?;
         let (stream, ready) = &one.chunks[0];
-        let (of, at) = (&self.shared.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
+        let (of, at) = (&self.state.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
         let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.packet.recorded_bit(ready.chunk.body_bits(at)));
         let place = Place {
             file: of.stream.files[packet.file as usize].path.display().to_string(),
@@ -175,7 +176,7 @@ impl<'s> Reader<'s> {
         let text = payload(&line(&mut self.text, &one)).to_string();
         let value = serde_json::from_str(&json).unwrap_or(Value::Null);
         let class = ready.chunk.event(at).class();
-        let title = self.titles.title(&self.shared.input.traces.session, of.trace, class, &value);
+        let title = self.titles.title(&self.state.input.traces.session, of.trace, class, &value);
         Some(Row { event, json, value, text, title, cycles, place })
     }
 }
@@ -192,7 +193,7 @@ const BACK: usize = 1 << 16;
 /// The next event whose line of text holds a text, whatever the case, or the previous one. `from` is not found itself: -1
 /// is before all.
 pub(crate) fn search(
-    shared: &Shared,
+    state: &TraceState,
     index: &Index,
     text: &str,
     from: i64,
@@ -202,9 +203,9 @@ pub(crate) fn search(
 ) -> Option<usize> {
     let text = text.to_lowercase();
     let find = |from: usize, to: usize, is_next: bool| {
-        let mut reader = Reader::new(shared, Some(index), from, asker);
+        let mut reader = Reader::new(state, Some(index), from, asker);
         let (mut event, mut last) = (from, None);
-        while event < to && !asker.is_over(shared) {
+        while event < to && !asker.is_over(&state.progress) {
             let one = reader.find(event)?;
             if set.is_none_or(|set| set.has(event)) && line(&mut reader.text, &one).to_lowercase().contains(&text) {
                 last = Some(event);
@@ -222,7 +223,7 @@ pub(crate) fn search(
     let mut to = usize::try_from(from).unwrap_or(0).min(index.events());
     while to > 0 {
         let first = to.saturating_sub(BACK);
-        if asker.is_over(shared) {
+        if asker.is_over(&state.progress) {
             return None;
         }
         if let Some(event) = find(first, to, false) {

@@ -13,7 +13,7 @@ use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Schema};
 use tracemill_semantics::Semantics;
 
 use crate::plots::{Field, Of};
-use crate::shared::Traces;
+use crate::traces::Traces;
 
 /// Tracks of counters at most, of each trace.
 const MOST: usize = 256;

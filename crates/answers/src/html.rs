@@ -14,10 +14,12 @@ use tracemill_codec::text::base64;
 use tracemill_lod::Index;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::answers::{self, base_of};
+use crate::answer::{self, base_of};
+use crate::input::Input;
 use crate::pack::{Bytes, Lines};
+use crate::query::{Query, ns};
 use crate::rows;
-use crate::shared::{Input, Shared};
+use crate::state::TraceState;
 
 /// The page, with a mark where the data goes.
 const PAGE: &[u8] = include_bytes!("../../../web/dist/file.html.gz");
@@ -47,64 +49,64 @@ pub struct Page {
 /// When events cannot be read again, when the file would be larger than 50 MiB, with the number of events that would fit,
 /// and when times are further apart than the page can tell them.
 pub fn page(input: Input, skip: u64, limit: Option<u64>) -> Result<Page> {
-    let mut shared = Shared::alone(input)?;
-    shared.read();
+    let mut state = TraceState::new(input)?;
+    state.read();
     let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-    let all = index_of(&shared)?.events();
+    let all = index_of(&state)?.events();
     let mut first = size(skip).min(all);
     let count = limit.map_or(all - first, |limit| size(limit).min(all - first));
     if count < all {
-        (shared, first) = part(shared, first, count)?;
-        shared.read();
+        (state, first) = part(state, first, count)?;
+        state.read();
     }
-    let index = index_of(&shared)?;
-    let (begin, end) = shared.ends();
+    let index = index_of(&state)?;
+    let (begin, end) = state.ends();
     if begin.zip(end).is_some_and(|(begin, end)| end - begin >= MAX_NS) {
         let error = Error::unsupported("the events are more than 104 days apart, which the page cannot show");
         return Err(error.with_help("choose a part with --begin and --end"));
     }
     let mut tracks = vec![0u64; index.tracks.len()];
     let mut kinds = Kinds::default();
-    let Columns { times, kinds: of_events, lines } = events(&shared, first, count, &mut kinds, &mut tracks)?;
+    let Columns { times, kinds: of_events, lines } = events(&state, first, count, &mut kinds, &mut tracks)?;
     let mut out = Bytes::default();
-    out.text(&head(&shared, count, &kinds, &tracks).to_string());
+    out.text(&head(&state, count, &kinds, &tracks).to_string());
     out.number(count as u128);
     out.0.extend(times.0);
     out.0.extend(of_events.0);
     lines.write_out(&mut out);
-    calls(&shared, &mut out);
-    states(&shared, &mut out);
+    calls(&state, &mut out);
+    states(&state, &mut out);
     let bytes = whole(&deflated(&out.0)?)?;
     if bytes.len() > MAX_BYTES {
         return Err(too_large(bytes.len(), count));
     }
     let faults = index.faults.iter().map(|fault| (*fault.error).clone());
-    let of_calls = shared.calls().map_or(&[][..], |calls| &calls.faults).iter().cloned();
+    let of_calls = state.calls().map_or(&[][..], |calls| &calls.faults).iter().cloned();
     let mut faults: Vec<Error> = faults.chain(of_calls).collect();
     let mut known = HashSet::new();
     faults.retain(|fault| known.insert(fault.to_string()));
     Ok(Page { bytes, events: count as u64, faults })
 }
 
-fn index_of(shared: &Shared) -> Result<&Index> {
-    let index = shared.index().map(|index| &**index);
+fn index_of(state: &TraceState) -> Result<&Index> {
+    let index = state.index().map(|index| &**index);
     index.ok_or_else(|| Error::new(ErrorKind::Io, "the events could not be read"))
 }
 
 /// The traces again, from the time of the first wanted event to that of the last one, and the place of the first one.
-fn part(shared: Shared, first: usize, count: usize) -> Result<(Shared, usize)> {
-    let index = index_of(&shared)?;
+fn part(state: TraceState, first: usize, count: usize) -> Result<(TraceState, usize)> {
+    let index = index_of(&state)?;
     let times = || (first..first + count).filter_map(|event| index.ns(event));
     let (begin, end) = (times().min(), times().max());
     let is_before = |event: &usize| {
         index.ns(*event).is_none_or(|time| begin.is_none_or(|begin| begin <= time) && end.is_none_or(|end| time <= end))
     };
     let place = (0..first).filter(is_before).count();
-    let mut input = shared.input;
+    let mut input = state.input;
     let selection = &mut input.traces.selection;
     (selection.begin_ns, selection.end_ns) = (begin.or(selection.begin_ns), end.or(selection.end_ns));
     input.traces.ends = (begin.or(input.traces.ends.0), end.or(input.traces.ends.1));
-    Ok((Shared::alone(input)?, place))
+    Ok((TraceState::new(input)?, place))
 }
 
 fn too_large(bytes: usize, events: usize) -> Error {
@@ -142,9 +144,9 @@ fn whole(data: &[u8]) -> Result<Vec<u8>> {
 }
 
 /// Session, tracks and problems as the server tells them, without features that only a server has.
-fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
-    let known = |path: &str| match answers::answer(shared, path, &answers::Query::parse("")) {
-        Ok(answers::Reply::Value(value)) => value,
+fn head(state: &TraceState, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Value {
+    let known = |path: &str| match answer::answer(state, path, &Query::parse("")) {
+        Ok(answer::Reply::Value(value)) => value,
         _ => Value::Null,
     };
     let (mut session, mut tracks, problems) = (known("session"), known("tracks"), known("problems"));
@@ -158,7 +160,7 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
     // The same events make the same file, however they were chosen.
     session["command"] = "".into();
     if let Some(traces) = session["traces"].as_array_mut() {
-        let all = shared.index().map_or(&[][..], |index| &index.tracks);
+        let all = state.index().map_or(&[][..], |index| &index.tracks);
         for (at, trace) in traces.iter_mut().enumerate() {
             let own = all.iter().zip(events).filter(|(track, _)| track.trace == at);
             trace["events"] = own.map(|(_, events)| events).sum::<u64>().into();
@@ -176,21 +178,21 @@ fn head(shared: &Shared, count: usize, kinds: &Kinds<'_>, events: &[u64]) -> Val
             _ => {}
         }
     }
-    let index = shared.index();
-    let origin = shared.timeline().origin;
-    let since = |time: i64| answers::ns(i128::from(time) - origin);
-    let modules = shared.calls().map_or(&[][..], |calls| &calls.modules);
-    let (functions, tasks) = match shared.calls() {
+    let index = state.index();
+    let origin = state.timeline().origin;
+    let since = |time: i64| ns(i128::from(time) - origin);
+    let modules = state.calls().map_or(&[][..], |calls| &calls.modules);
+    let (functions, tasks) = match state.calls() {
         Some(calls) => {
             let task = |at: usize| {
                 let task = &calls.tasks[at];
-                json!({ "trace": task.trace, "of": base_of(shared, calls, at), "end": since(task.end) })
+                json!({ "trace": task.trace, "of": base_of(state, calls, at), "end": since(task.end) })
             };
             (calls.names.clone(), (0..calls.tasks.len()).map(task).collect())
         }
         None => (Vec::new(), Vec::new()),
     };
-    let of_states = shared.states();
+    let of_states = state.states();
     json!({
         "session": session,
         "tracks": tracks["tracks"],
@@ -239,13 +241,13 @@ struct Columns {
 
 /// Events in columns: times, kinds, texts. Counts those of each track.
 fn events<'s>(
-    shared: &'s Shared,
+    state: &'s TraceState,
     first: usize,
     count: usize,
     names: &mut Kinds<'s>,
     tracks: &mut [u64],
 ) -> Result<Columns> {
-    let index = index_of(shared)?;
+    let index = index_of(state)?;
     let mut reader = None;
     let (mut lines, mut times, mut kinds) = (Lines::default(), Bytes::default(), Bytes::default());
     let (mut from, mut before) = (first, 0i128);
@@ -253,7 +255,7 @@ fn events<'s>(
         let to = (from + SAMPLE).min(first + count);
         for event in from..to {
             let gone = || Error::new(ErrorKind::Io, format!("event {event} is not there any more"));
-            let row = rows::Reader::on(&mut reader, shared, index, event).ok_or_else(gone)?;
+            let row = rows::Reader::on(&mut reader, state, index, event).ok_or_else(gone)?;
             let time = index.ns(row.event).map(|ns| ns - index.origin);
             // 0 says that there is no time.
             times.number(time.map_or(0, |time| {
@@ -269,7 +271,7 @@ fn events<'s>(
             }
             let cycles = row.cycles.map_or(String::new(), |cycles| cycles.to_string());
             let title = row.title.map_or(String::new(), |title| Value::String(title).to_string());
-            let details = format!("{cycles} {title} {}", answers::fields_text(&row.value));
+            let details = format!("{cycles} {title} {}", answer::fields_text(&row.value));
             lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
             if lines.held_bytes() > MAX_HELD_BYTES {
                 return Err(too_long(event - first, count));
@@ -293,9 +295,9 @@ fn events<'s>(
 }
 
 /// Calls of each task, in columns.
-fn calls(shared: &Shared, out: &mut Bytes) {
-    let Some(calls) = shared.calls() else { return };
-    let origin = shared.timeline().origin;
+fn calls(state: &TraceState, out: &mut Bytes) {
+    let Some(calls) = state.calls() else { return };
+    let origin = state.timeline().origin;
     for task in 0..calls.tasks.len() {
         let list = calls.list(task);
         out.number(list.len() as u128);
@@ -312,9 +314,9 @@ fn calls(shared: &Shared, out: &mut Bytes) {
 }
 
 /// Pieces of each track of states, in columns.
-fn states(shared: &Shared, out: &mut Bytes) {
-    let Some(of) = shared.states() else { return };
-    let origin = shared.timeline().origin;
+fn states(state: &TraceState, out: &mut Bytes) {
+    let Some(of) = state.states() else { return };
+    let origin = state.timeline().origin;
     for track in 0..of.states.tracks.len() {
         let list: Vec<_> = of.states.pieces(track).collect();
         out.number(list.len() as u128);

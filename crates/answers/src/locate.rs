@@ -8,18 +8,19 @@ use tracemill_lod::search::{self, Direction};
 use tracemill_lod::states::{Piece, States};
 use tracemill_lod::{EventSet, Index};
 
-use crate::answers::{Named, Query, named, ns, some_ns};
+use crate::answer::{Named, named};
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
 use crate::plots;
-use crate::shared::Shared;
+use crate::query::{Query, ns, some_ns};
+use crate::state::TraceState;
 
 /// The next or previous event, call or state, the nearest, or with `direction=at` what is exactly there.
-pub(crate) fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
+pub(crate) fn locate(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = state.whole_index()?;
     let at: i128 = query.needed("at")?;
     if query.get("direction") == Some("at") {
-        return locate_at(shared, query, set, at);
+        return locate_at(state, query, set, at);
     }
     let direction = match query.get("direction") {
         Some("next") => Direction::Next,
@@ -28,19 +29,19 @@ pub(crate) fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
         Some(other) => return Err(ApiError::request(format!("`direction` is not `{other}`"))),
     };
     let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
-    let found = match named(shared, id)? {
+    let found = match named(state, id)? {
         Named::Base(track) => {
             search::locate(index, Some(track), at, direction, set).map(|found| located_event(index, id, found))
         }
         Named::Value => {
-            let own = events_of_value(shared, id, query)?;
+            let own = events_of_value(state, id, query)?;
             search::locate(index, None, at, direction, Some(&*own)).map(|found| located_event(index, id, found))
         }
         Named::Calls(task) => {
-            let found = shared.calls().and_then(|calls| Some((calls, calls.locate(task, near(at), direction)?)));
+            let found = state.calls().and_then(|calls| Some((calls, calls.locate(task, near(at), direction)?)));
             found.map(|(calls, call)| located_call(calls, id, &call))
         }
-        Named::State(track) => shared.states().and_then(|kept| {
+        Named::State(track) => state.states().and_then(|kept| {
             let piece = kept.states.locate(track, at, direction, query.number("depth").ok()?)?;
             Some(located_state(&kept.states, id, &piece))
         }),
@@ -51,8 +52,8 @@ pub(crate) fn locate(shared: &Shared, query: &Query, set: Option<&EventSet>) -> 
 
 /// `locate` with `direction=at`: what is exactly at a time of a track, at `depth` where it has lanes. Where there is nothing, the
 /// nearest that is at most `slack` ns away.
-fn locate_at(shared: &Shared, query: &Query, set: Option<&EventSet>, at: i128) -> Answer {
-    let index = shared.whole_index()?;
+fn locate_at(state: &TraceState, query: &Query, set: Option<&EventSet>, at: i128) -> Answer {
+    let index = state.whole_index()?;
     let slack: i64 = query.number("slack")?.unwrap_or(0).max(0);
     let depth: Option<u32> = query.number("depth")?;
     let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
@@ -60,10 +61,10 @@ fn locate_at(shared: &Shared, query: &Query, set: Option<&EventSet>, at: i128) -
     let event = |track: Option<usize>, set: Option<&EventSet>| {
         search::locate(index, track, at, Direction::Nearest, set).filter(is_near)
     };
-    let found = match named(shared, id)? {
+    let found = match named(state, id)? {
         Named::Base(track) => event(Some(track), set).map(|found| located_event(index, id, found)),
         Named::Value => {
-            let own = events_of_value(shared, id, query)?;
+            let own = events_of_value(state, id, query)?;
             event(None, Some(&own)).map(|found| located_event(index, id, found))
         }
         Named::Group(trace) => {
@@ -71,15 +72,15 @@ fn locate_at(shared: &Shared, query: &Query, set: Option<&EventSet>, at: i128) -
             let all = own.filter_map(|track| event(Some(track), set));
             all.min_by_key(|(event, ns)| (ns.abs_diff(at), *event)).map(|found| located_event(index, id, found))
         }
-        Named::Calls(task) => shared.calls().and_then(|calls| {
+        Named::Calls(task) => state.calls().and_then(|calls| {
             let call = calls.locate_at(task, near(at), depth.map(|depth| depth as usize), slack)?;
             Some(located_call(calls, id, &call))
         }),
-        Named::State(track) => shared.states().and_then(|kept| {
+        Named::State(track) => state.states().and_then(|kept| {
             let piece = kept.states.locate_at(track, at, depth, slack)?;
             Some(located_state(&kept.states, id, &piece))
         }),
-        Named::Plot => plots::value_at(shared, id, query.get("filter"), (at, &query.asker))?
+        Named::Plot => plots::value_at(state, id, query.get("filter"), (at, &query.asker))?
             .map(|value| json!({ "event": null, "track": id, "begin": null, "end": null, "value": value })),
     };
     Ok(found.unwrap_or_else(nothing_located))
@@ -93,8 +94,8 @@ fn near(time: i128) -> i64 {
     time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-fn events_of_value(shared: &Shared, id: &str, query: &Query) -> Answer<Arc<EventSet>> {
-    groups::events(shared, &ValueId::parse(shared, id).into_iter().collect::<Vec<_>>(), query)
+fn events_of_value(state: &TraceState, id: &str, query: &Query) -> Answer<Arc<EventSet>> {
+    groups::events(state, &ValueId::parse(state, id).into_iter().collect::<Vec<_>>(), query)
 }
 
 fn located_event(index: &Index, id: &str, (event, time): (usize, i128)) -> Value {

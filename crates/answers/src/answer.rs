@@ -1,9 +1,8 @@
 //! Answers to the questions of a page.
 
 use std::collections::{BTreeMap, HashSet};
-use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+
+use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use tracemill_lod::calls::{Calls, is_of_task};
@@ -13,137 +12,82 @@ use tracemill_lod::{EventSet, Fault, Index, LossKind};
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
 use crate::plots::Field;
+use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows::{self, Row};
-use crate::shared::Shared;
+use crate::state::TraceState;
 use crate::{locate, measures, plots, selection, tiles};
 
-/// Whoever asked a question, and may have gone away since.
-#[derive(Clone, Default)]
-pub(crate) struct Asker(Arc<AtomicBool>);
-
-impl Asker {
-    pub(crate) fn go(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Set once it is gone.
-    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
-        self.0.clone()
-    }
-
-    /// Does nobody wait for the answer any more?
-    pub(crate) fn is_over(&self, shared: &Shared) -> bool {
-        self.0.load(Ordering::Relaxed) || shared.progress.stop.load(Ordering::Relaxed)
-    }
-
-    /// What a question comes to when nobody waits for its answer.
-    pub(crate) fn over() -> ApiError {
-        ApiError::new(503, "busy", "the question was given up")
-    }
-}
-
-/// The parameters of a question.
-#[derive(Clone)]
-pub(crate) struct Query {
-    pub(crate) list: Vec<(String, String)>,
-    pub(crate) asker: Asker,
-}
-
-impl Query {
-    pub(crate) fn parse(text: &str) -> Query {
-        Query { list: form_urlencoded::parse(text.as_bytes()).into_owned().collect(), asker: Asker::default() }
-    }
-
-    /// The value of a parameter; an empty one is none.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.list.iter().find(|(own, _)| own == name).map(|(_, value)| &**value).filter(|value| !value.is_empty())
-    }
-
-    pub(crate) fn number<T: FromStr>(&self, name: &str) -> Answer<Option<T>> {
-        let parse =
-            |text: &str| text.parse().map_err(|_| ApiError::request(format!("`{name}` is no number: `{text}`")));
-        self.get(name).map(parse).transpose()
-    }
-
-    pub(crate) fn needed<T: FromStr>(&self, name: &str) -> Answer<T> {
-        self.number(name)?.ok_or_else(|| ApiError::request(format!("`{name}` is missing")))
-    }
-
-    pub(crate) fn is_on(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|value| value != "0")
-    }
-}
-
 /// An answer.
-pub(crate) enum Reply {
+pub enum Reply {
+    /// An object.
     Value(Value),
     /// An object as text, and whether it is exact and may be kept.
     Text(String, bool),
 }
 
 /// The answer to a question.
-pub(crate) fn answer(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
-    let reply = answer_of(shared, path, query)?;
-    if shared.index().is_some_and(|index| index.is_broken()) || shared.calls().is_some_and(|calls| calls.is_broken()) {
+pub fn answer(state: &TraceState, path: &str, query: &Query) -> Answer<Reply> {
+    let reply = answer_of(state, path, query)?;
+    if state.index().is_some_and(|index| index.is_broken()) || state.calls().is_some_and(|calls| calls.is_broken()) {
         let text = "what the index was made of cannot be read any more, or has changed";
         return Err(ApiError::new(500, "fault", text));
     }
     Ok(reply)
 }
 
-fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
-    let set = || query.get("filter").map(|text| shared.set_for(text, &query.asker)).transpose();
+fn answer_of(state: &TraceState, path: &str, query: &Query) -> Answer<Reply> {
+    let set = || query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose();
     let value = match path {
         "session" => {
-            let mut value = session(shared);
+            let mut value = session(state);
             // A page that opens would ask for them next.
             if query.is_on("tracks") {
-                value["tracks"] = tracks(shared, None)?["tracks"].take();
+                value["tracks"] = tracks(state, None)?["tracks"].take();
             }
             Ok(value)
         }
         "tracks" => match query.get("group") {
-            Some(path) => groups::tracks(shared, path, query),
-            None => tracks(shared, set()?.as_deref()),
+            Some(path) => groups::tracks(state, path, query),
+            None => tracks(state, set()?.as_deref()),
         },
         "tiles" => {
-            let (text, is_exact) = tiles::tiles(shared, query, set)?;
+            let (text, is_exact) = tiles::tiles(state, query, set)?;
             return Ok(Reply::Text(text, is_exact));
         }
-        "events" => events(shared, query, set()?.as_deref()),
+        "events" => events(state, query, set()?.as_deref()),
         // They look at all that is chosen.
-        "select" | "flame" if shared.is_complete() => {
-            let question = format!("{path} {} {:?}", shared.generation(), query.list);
+        "select" | "flame" if state.is_complete() => {
+            let question = format!("{path} {} {:?}", state.generation(), query.list);
             let answer = || match path {
-                "flame" => selection::flame(shared, query),
-                _ => selection::select(shared, query, set()?.as_deref()),
+                "flame" => selection::flame(state, query),
+                _ => selection::select(state, query, set()?.as_deref()),
             };
-            let text = shared.kept.answer(question, || Ok(answer()?.to_string()))?;
+            let text = state.kept.answer(question, || Ok(answer()?.to_string()))?;
             return Ok(Reply::Text(text.to_string(), true));
         }
-        "select" => selection::select(shared, query, set()?.as_deref()),
-        "flame" => selection::flame(shared, query),
-        "search" => find(shared, query, set()?.as_deref()),
-        "durations" => selection::durations(shared, query),
-        "pairs" => measures::pairs(shared, query, set()?.as_deref()),
-        "outliers" => measures::outliers(shared, query, set()?.as_deref()),
-        "locate" => locate::locate(shared, query, set()?.as_deref()),
-        "problems" => Ok(problems(shared)),
+        "select" => selection::select(state, query, set()?.as_deref()),
+        "flame" => selection::flame(state, query),
+        "search" => find(state, query, set()?.as_deref()),
+        "durations" => selection::durations(state, query),
+        "pairs" => measures::pairs(state, query, set()?.as_deref()),
+        "outliers" => measures::outliers(state, query, set()?.as_deref()),
+        "locate" => locate::locate(state, query, set()?.as_deref()),
+        "problems" => Ok(problems(state)),
         "wakeups" => {
             let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
             let missing = || ApiError::new(404, "track", format!("there is no track `{id}`"));
-            shared.states().ok_or_else(missing)?.wakeups(id, query)
+            state.states().ok_or_else(missing)?.wakeups(id, query)
         }
         "activity" | "state" => {
-            let found = shared.states().ok_or_else(|| ApiError::new(404, "path", "no states are known"))?;
+            let found = state.states().ok_or_else(|| ApiError::new(404, "path", "no states are known"))?;
             if path == "state" { found.find_state(query) } else { found.activity(query) }
         }
         _ => match path.split_once('/') {
-            Some(("event", number)) => event(shared, number),
-            Some(("call", place)) => selection::call(shared, place),
-            Some(("track", id)) => match ValueId::parse(shared, id) {
-                Some(of) => groups::track(shared, &of, id, query),
-                None => plots::track(shared, id, query.get("filter")),
+            Some(("event", number)) => event(state, number),
+            Some(("call", place)) => selection::call(state, place),
+            Some(("track", id)) => match ValueId::parse(state, id) {
+                Some(of) => groups::track(state, &of, id, query),
+                None => plots::track(state, id, query.get("filter")),
             },
             _ => Err(ApiError::new(404, "path", format!("`{path}` is not answered"))),
         },
@@ -151,35 +95,27 @@ fn answer_of(shared: &Shared, path: &str, query: &Query) -> Answer<Reply> {
     value.map(Reply::Value)
 }
 
-pub(crate) fn ns(ns: impl ToString) -> Value {
-    Value::String(ns.to_string())
-}
-
-pub(crate) fn some_ns(time: Option<impl ToString>) -> Value {
-    time.map_or(Value::Null, ns)
-}
-
 // ---- Session and tracks -------------------------------------------------------------------------------------------
 
 /// How far the index is.
-pub(crate) fn progress(shared: &Shared) -> Value {
-    if shared.is_complete() {
+pub fn progress(state: &TraceState) -> Value {
+    if state.is_complete() {
         return json!({ "state": "complete", "done": 1 });
     }
-    let timeline = shared.timeline();
-    let numbered = shared.progress.events.load(Ordering::Relaxed);
+    let timeline = state.timeline();
+    let numbered = state.progress.events.load(Ordering::Relaxed);
     let all = timeline.events();
     // Counting and numbering take about as long as each other.
-    let done = timeline.done(&shared.progress) / 2.0 + all.map_or(0.0, |all| numbered as f64 / all.max(1) as f64 / 2.0);
+    let done = timeline.done(&state.progress) / 2.0 + all.map_or(0.0, |all| numbered as f64 / all.max(1) as f64 / 2.0);
     let (is_begun, _) = timeline.is_counted();
     json!({ "state": if is_begun { "counting" } else { "estimate" }, "done": done.min(0.99), "events": all })
 }
 
-fn session(shared: &Shared) -> Value {
-    let input = &shared.input;
-    let (index, timeline) = (shared.index(), shared.timeline());
+fn session(state: &TraceState) -> Value {
+    let input = &state.input;
+    let (index, timeline) = (state.index(), state.timeline());
     let tracks = timeline.tracks();
-    let (begin, end) = shared.ends();
+    let (begin, end) = state.ends();
     let source = input.traces.source();
     let traces = input.traces.session.traces.iter().enumerate().map(|(at, trace)| {
         let own = || tracks.iter().filter(|track| track.who(&source).0 == at).map(|track| track.counted());
@@ -204,22 +140,22 @@ fn session(shared: &Shared) -> Value {
     };
     let faults = input.problems.0.len() + index.map_or(0, |index| index.faults.len());
     let mut features = vec!["select", "search", "pairs", "outliers", "plots", "groups"];
-    if shared.input.cut.is_some() {
+    if state.input.cut.is_some() {
         features.push("export");
     }
-    if shared.input.query.is_some() {
+    if state.input.query.is_some() {
         features.push("sql");
     }
-    if shared.input.reopen.is_some() {
+    if state.input.reopen.is_some() {
         features.push("clock");
     }
-    if shared.calls().is_some() {
+    if state.calls().is_some() {
         features.extend(["calls", "durations"]);
     }
-    if shared.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
+    if state.states().is_some_and(|kept| !kept.states.tracks.is_empty()) {
         features.push("states");
     }
-    if shared.states().is_some_and(|kept| kept.states.has_wakes()) {
+    if state.states().is_some_and(|kept| kept.states.has_wakes()) {
         features.push("wakeups");
     }
     json!({
@@ -233,10 +169,10 @@ fn session(shared: &Shared) -> Value {
         "traces": traces.collect::<Vec<_>>(),
         "losses": { "events": lost(LossKind::Events), "packets": lost(LossKind::Packets) },
         "faults": faults,
-        "index": progress(shared),
+        "index": progress(state),
         "features": features,
-        "gone": shared.lasting.gone(),
-        "states": shared.states().map(|found| found.present()),
+        "gone": state.status.gone(),
+        "states": state.states().map(|found| found.present()),
         "command": input.command,
     })
 }
@@ -267,22 +203,22 @@ pub(crate) enum Named {
     Value,
 }
 
-pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
-    if let Some(track) = shared.states().and_then(|kept| kept.find(id)) {
+pub(crate) fn named(state: &TraceState, id: &str) -> Answer<Named> {
+    if let Some(track) = state.states().and_then(|kept| kept.find(id)) {
         return Ok(Named::State(track));
     }
-    if Field::of_id(shared, id).is_some() {
+    if Field::of_id(state, id).is_some() {
         return Ok(Named::Plot);
     }
-    if ValueId::parse(shared, id).is_some() {
+    if ValueId::parse(state, id).is_some() {
         return Ok(Named::Value);
     }
     let found = id.split_at_checked(1).and_then(|(kind, number)| {
         let number: usize = number.parse().ok()?;
         match kind {
-            "b" => (number < shared.timeline().tracks().len()).then_some(Named::Base(number)),
-            "c" => (number < shared.calls()?.tasks.len()).then_some(Named::Calls(number)),
-            "g" => (number < shared.input.traces.session.traces.len()).then_some(Named::Group(number)),
+            "b" => (number < state.timeline().tracks().len()).then_some(Named::Base(number)),
+            "c" => (number < state.calls()?.tasks.len()).then_some(Named::Calls(number)),
+            "g" => (number < state.input.traces.session.traces.len()).then_some(Named::Group(number)),
             _ => None,
         }
     });
@@ -290,16 +226,16 @@ pub(crate) fn named(shared: &Shared, id: &str) -> Answer<Named> {
 }
 
 /// The base track of a task: the stream that is called like it, up to a point.
-pub(crate) fn base_of(shared: &Shared, calls: &Calls, task: usize) -> Option<usize> {
+pub(crate) fn base_of(state: &TraceState, calls: &Calls, task: usize) -> Option<usize> {
     let task = &calls.tasks[task];
-    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
+    let (timeline, source) = (state.timeline(), state.input.traces.source());
     let is_it = |(trace, own): (usize, &str)| trace == task.trace && is_of_task(own, task.tid);
     timeline.tracks().iter().position(|track| is_it(track.who(&source)))
 }
 
-fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
-    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
-    let (index, known) = (shared.index(), timeline.tracks());
+fn tracks(state: &TraceState, set: Option<&EventSet>) -> Answer {
+    let (timeline, source) = (state.timeline(), state.input.traces.source());
+    let (index, known) = (state.index(), timeline.tracks());
     let counts: Option<Vec<u64>> = index.zip(set).map(|(index, set)| {
         let mut counts = vec![0; index.tracks.len()];
         set.each(|event| index.kind(event).into_iter().for_each(|(_, track)| counts[track] += 1));
@@ -320,7 +256,7 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
     let mut list = Vec::new();
     let mut bases: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     known.iter().enumerate().for_each(|(at, track)| bases.entry(track.who(&source).0).or_default().push(at));
-    for (at, trace) in shared.input.traces.session.traces.iter().enumerate() {
+    for (at, trace) in state.input.traces.session.traces.iter().enumerate() {
         let bases = bases.get(&at).map_or(&[][..], |bases| bases);
         let events: Option<u64> = match timeline.is_known(&source, at) {
             true => bases.iter().map(|base| events_of(*base)).sum(),
@@ -330,19 +266,19 @@ fn tracks(shared: &Shared, set: Option<&EventSet>) -> Answer {
             "id": group_id(at), "parent": null, "kind": "group", "base": false, "name": trace.name, "trace": at,
             "events": events,
         }));
-        let tasks = shared.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
+        let tasks = state.calls().into_iter().flat_map(|calls| calls.tasks.iter().enumerate());
         for (task, of) in tasks.filter(|(_, of)| of.trace == at && of.calls > 0) {
-            let base = shared.calls().and_then(|calls| base_of(shared, calls, task));
+            let base = state.calls().and_then(|calls| base_of(state, calls, task));
             let name = if of.name.is_empty() { of.tid.to_string() } else { format!("{} {}", of.name, of.tid) };
             list.push(json!({
                 "id": calls_id(task), "parent": group_id(at), "kind": "calls", "base": false, "name": name, "trace": at,
                 "events": null, "calls": of.calls, "depth": of.depth, "of": base.map(base_id),
             }));
         }
-        if let Some(kept) = shared.states() {
+        if let Some(kept) = state.states() {
             list.extend(kept.tracks(at, &group_id(at)));
         }
-        list.extend(plots::known(shared, at));
+        list.extend(plots::known(state, at));
         for &base in bases {
             let track = &known[base];
             list.push(json!({
@@ -379,11 +315,11 @@ fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>, with_json: b
     value
 }
 
-fn events(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+fn events(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
     let limit = query.number("limit")?.unwrap_or(100usize).min(1000);
     let at: Option<i128> = query.number("at")?;
     let from: Option<usize> = query.number("from")?;
-    let index = shared.whole_index()?;
+    let index = state.whole_index()?;
     let total = set.map_or(index.events(), EventSet::len);
     let from = match (at, from) {
         (Some(at), _) => index.first_from(at).map_or(total, |event| set.map_or(event, |set| set.rank(event))),
@@ -391,7 +327,7 @@ fn events(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
     };
     let event = |rank: usize| set.map_or((rank < total).then_some(rank), |set| set.select(rank));
     let wanted: Vec<usize> = (from..from.saturating_add(limit).min(total)).filter_map(event).collect();
-    let read = rows::read(shared, Some(index), &wanted)?;
+    let read = rows::read(state, Some(index), &wanted)?;
     let mut before = from.checked_sub(1).and_then(event).map(|event| index.ns(event));
     let with_json = query.is_on("json");
     let rows = read.iter().map(|row| {
@@ -413,14 +349,14 @@ pub(crate) fn fields_text(line: &Value) -> String {
     format!("[{}]", fields.join(","))
 }
 
-fn event(shared: &Shared, number: &str) -> Answer {
+fn event(state: &TraceState, number: &str) -> Answer {
     let number: usize = number.parse().map_err(|_| ApiError::request(format!("`{number}` is no number")))?;
-    let index = shared.whole_index()?;
+    let index = state.whole_index()?;
     if number >= index.events() {
         return Err(ApiError::new(404, "event", format!("there is no event {number}")));
     }
     let before = number.checked_sub(1).map(|before| index.ns(before));
-    let read = rows::read(shared, Some(index), &[number])?;
+    let read = rows::read(state, Some(index), &[number])?;
     let row = &read[0];
     let mut value = row_json(index, row, before, true);
     value["cycles"] = some_ns(row.cycles);
@@ -428,14 +364,14 @@ fn event(shared: &Shared, number: &str) -> Answer {
     let place = &row.place;
     value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
     let track = index.kind(number).map(|(_, track)| track);
-    value["call"] = call_at(shared, track, index.ns(number)).unwrap_or_default();
+    value["call"] = call_at(state, track, index.ns(number)).unwrap_or_default();
     Ok(value)
 }
 
 /// The innermost call of the task of a track that is open at a time.
-fn call_at(shared: &Shared, track: Option<usize>, time: Option<i128>) -> Option<Value> {
-    let (calls, time) = (shared.calls()?, i64::try_from(time?).ok()?);
-    let task = (0..calls.tasks.len()).find(|task| base_of(shared, calls, *task) == track)?;
+fn call_at(state: &TraceState, track: Option<usize>, time: Option<i128>) -> Option<Value> {
+    let (calls, time) = (state.calls()?, i64::try_from(time?).ok()?);
+    let task = (0..calls.tasks.len()).find(|task| base_of(state, calls, *task) == track)?;
     let call = calls.locate(task, time, Direction::Nearest)?;
     let is_open = call.begin <= time && call.end.is_none_or(|end| end >= time);
     is_open.then(|| json!({ "track": calls_id(task), "call": call.number }))
@@ -449,7 +385,7 @@ fn matched(index: &Index, event: usize) -> Option<Value> {
     Some(json!({ "event": event, "ns": some_ns(index.ns(event)), "track": base_id(track), "name": name }))
 }
 
-fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
+fn find(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
     let text = query.get("q").unwrap_or_default();
     let from: i64 = query.number("from")?.unwrap_or(-1);
     let is_next = match query.get("direction") {
@@ -457,21 +393,21 @@ fn find(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
         Some("previous") => false,
         Some(other) => return Err(ApiError::request(format!("`direction` is next or previous, not `{other}`"))),
     };
-    let index = shared.whole_index()?;
+    let index = state.whole_index()?;
     if query.is_on("fields") {
         // How many there are would be known when all of them have been read.
-        let event = rows::search(shared, index, text, from, is_next, set, &query.asker);
+        let event = rows::search(state, index, text, from, is_next, set, &query.asker);
         return Ok(json!({ "match": event.and_then(|event| matched(index, event)), "index": null, "count": null }));
     }
-    let found = search::find(index, text, (from, is_next), set, &|| query.asker.is_over(shared));
+    let found = search::find(index, text, (from, is_next), set, &|| query.asker.is_over(&state.progress));
     let found = found.ok_or_else(Asker::over)?;
     let matched = found.event.and_then(|event| matched(index, event));
     let at = matched.as_ref().map(|_| found.index);
     Ok(json!({ "match": matched, "index": at, "count": found.count }))
 }
 
-fn problems(shared: &Shared) -> Value {
-    let index = shared.index();
+fn problems(state: &TraceState) -> Value {
+    let index = state.index();
     let losses = index.into_iter().flat_map(|index| &index.losses).map(|loss| {
         json!({
             "track": loss.track.map(base_id),
@@ -493,17 +429,17 @@ fn problems(shared: &Shared) -> Value {
             "end": some_ns(range.map(|(_, end)| end)),
         })
     };
-    let of_opening = shared.input.problems.0.iter().map(|error| fault(error, None));
+    let of_opening = state.input.problems.0.iter().map(|error| fault(error, None));
     let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, Some(of)));
     // Those who follow calls read the same packets.
     let known: HashSet<String> =
         index.into_iter().flat_map(|index| &index.faults).map(|of| of.error.to_string()).collect();
-    let of_calls = shared.calls().into_iter().flat_map(|calls| &calls.faults);
+    let of_calls = state.calls().into_iter().flat_map(|calls| &calls.faults);
     let of_calls = of_calls.filter(|error| !known.contains(&error.to_string())).map(|error| fault(error, None));
-    let mut warnings = shared.input.problems.1.clone();
+    let mut warnings = state.input.problems.1.clone();
     let of_index = index.into_iter().flat_map(|index| &index.warnings);
-    let of_index = of_index.chain(shared.calls().into_iter().flat_map(|calls| &calls.warnings));
-    let of_states = shared.states().into_iter().flat_map(|kept| kept.states.left_out.iter().cloned());
+    let of_index = of_index.chain(state.calls().into_iter().flat_map(|calls| &calls.warnings));
+    let of_states = state.states().into_iter().flat_map(|kept| kept.states.left_out.iter().cloned());
     for warning in of_index.map(|warning| warning.message().to_string()).chain(of_states) {
         if !warnings.contains(&warning) {
             warnings.push(warning);

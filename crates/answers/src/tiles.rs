@@ -12,11 +12,12 @@ use tracemill_lod::counters::Point;
 use tracemill_lod::tiles::{self, Density, MAX_LEVEL};
 use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
 
-use crate::answers::{Named, Query, named};
+use crate::answer::{Named, named};
 use crate::error::{Answer, ApiError};
 use crate::groups::{self, ValueId};
 use crate::plots::{self, Field};
-use crate::shared::Shared;
+use crate::query::Query;
+use crate::state::TraceState;
 
 /// The kind of thing that numbers of names stand for.
 #[derive(Clone, Copy)]
@@ -49,9 +50,9 @@ impl Names {
     }
 }
 
-fn gaps_of(shared: &Shared, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
+fn gaps_of(state: &TraceState, track: usize, level: u32, range: (u64, u64)) -> Vec<Value> {
     let kind = |loss: &Loss| if loss.kind == LossKind::Events { "events" } else { "packets" };
-    let Some(index) = shared.index() else { return Vec::new() };
+    let Some(index) = state.index() else { return Vec::new() };
     let losses = tiles::gaps(index, track, level, range);
     let losses = losses.map(|(at, len, loss)| json!([at, len, kind(loss), loss.count]));
     let damage = tiles::damage(index, track, level, range).map(|(at, len)| json!([at, len, "damage", null]));
@@ -130,7 +131,7 @@ impl TrackText {
 
 /// Makes the tracks of an answer.
 struct Tracks<'a> {
-    shared: &'a Shared,
+    state: &'a TraceState,
     query: &'a Query,
     timeline: &'a Timeline,
     level: u32,
@@ -152,7 +153,7 @@ impl Tracks<'_> {
         Ok(match one {
             Named::Base(at) => {
                 let known = self.densities.get(&at).cloned().unwrap_or_default();
-                let gaps = gaps_of(self.shared, at, self.level, self.range);
+                let gaps = gaps_of(self.state, at, self.level, self.range);
                 self.density(id, "events", &known).end(gaps)
             }
             Named::Value => {
@@ -162,7 +163,7 @@ impl Tracks<'_> {
             Named::Group(trace) => self.group(id, trace),
             Named::Calls(task) => {
                 let track = TrackText::new(id, "calls", true);
-                match self.shared.calls() {
+                match self.state.calls() {
                     Some(calls) => {
                         let all = calls.tasks[task].depth;
                         let told = self.lane.filter(|first| *first > 0 || all > LANES.into()).map(|first| (first, all));
@@ -174,7 +175,7 @@ impl Tracks<'_> {
             }
             Named::State(_) => {
                 let track = TrackText::new(id, "state", true);
-                match self.shared.states() {
+                match self.state.states() {
                     Some(of) => track.slices(slices, NameOf::State, &of.states.names, &mut self.names),
                     None => track,
                 }
@@ -191,29 +192,29 @@ impl Tracks<'_> {
 
     /// All events of a trace.
     fn group(&mut self, id: &str, trace: usize) -> Out {
-        let source = self.shared.input.traces.source();
-        let own = bases_of(self.shared, self.timeline, trace);
+        let source = self.state.input.traces.source();
+        let own = bases_of(self.state, self.timeline, trace);
         let mut all: Vec<Density> = own.iter().filter_map(|at| self.densities.get(at)).cloned().collect();
         all.extend(tiles::estimate_of(self.timeline, &source, trace, self.level, self.range));
-        let gaps = own.into_iter().flat_map(|track| gaps_of(self.shared, track, self.level, self.range));
+        let gaps = own.into_iter().flat_map(|track| gaps_of(self.state, track, self.level, self.range));
         let gaps = gaps.collect();
         self.density(id, "group", &tiles::together(&all)).end(gaps)
     }
 
     /// A field over time.
     fn plot(&mut self, id: &str) -> Answer<Out> {
-        let field = Field::of_id(self.shared, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+        let field = Field::of_id(self.state, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
         let what = (self.level, self.range.0, self.range.1);
         let asked = (self.query.is_on("exact"), &self.query.asker);
-        let (points, is_read) = plots::tiles(self.shared, (id, &field), self.query.get("filter"), what, asked)?;
+        let (points, is_read) = plots::tiles(self.state, (id, &field), self.query.get("filter"), what, asked)?;
         self.is_exact &= is_read;
         Ok(TrackText::new(id, "counter", is_read).points(&points).end(Vec::new()))
     }
 }
 
 /// The base tracks of a trace.
-fn bases_of(shared: &Shared, timeline: &Timeline, trace: usize) -> Vec<usize> {
-    let (known, source) = (timeline.tracks(), shared.input.traces.source());
+fn bases_of(state: &TraceState, timeline: &Timeline, trace: usize) -> Vec<usize> {
+    let (known, source) = (timeline.tracks(), state.input.traces.source());
     (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect()
 }
 
@@ -225,7 +226,7 @@ const MANY: u64 = 1 << 17;
 
 /// The slices of each track that is asked for, none where it has none. Of calls those of some lanes, or all.
 fn slices_of(
-    shared: &Shared,
+    state: &TraceState,
     (asked, first_lane): (&[Named], Option<u32>),
     level: u32,
     (begin, end): (i128, i128),
@@ -233,7 +234,7 @@ fn slices_of(
     let near = |time: i128| time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
     let slices = |one: &Named| match *one {
         Named::Calls(task) => {
-            let found = shared.calls().map(|calls| calls.slices(&[task], level, (near(begin), near(end))));
+            let found = state.calls().map(|calls| calls.slices(&[task], level, (near(begin), near(end))));
             let mut slices: Vec<Slice> = found.into_iter().flatten().flatten().collect();
             if let Some(first) = first_lane {
                 let lanes = first..first.saturating_add(LANES);
@@ -241,19 +242,19 @@ fn slices_of(
             }
             slices
         }
-        Named::State(at) => shared.states().map(|of| of.states.slices(at, level, (begin, end))).unwrap_or_default(),
+        Named::State(at) => state.states().map(|of| of.states.slices(at, level, (begin, end))).unwrap_or_default(),
         _ => Vec::new(),
     };
     let size = |one: &Named| match *one {
-        Named::Calls(task) => shared.calls().map_or(0, |calls| calls.tasks[task].calls),
-        Named::State(at) => shared.states().map_or(0, |of| of.states.tracks[at].pieces()),
+        Named::Calls(task) => state.calls().map_or(0, |calls| calls.tasks[task].calls),
+        Named::State(at) => state.states().map_or(0, |of| of.states.tracks[at].pieces()),
         _ => 0,
     };
     // The largest first: the others fill up what is left of the time.
     let mut order: Vec<usize> = (0..asked.len()).filter(|at| size(&asked[*at]) > 0).collect();
     order.sort_by_key(|at| Reverse(size(&asked[*at])));
     let is_much = order.iter().map(|at| size(&asked[*at])).sum::<u64>() >= MANY;
-    let jobs = if is_much { shared.input.traces.source().selection.jobs } else { 1 };
+    let jobs = if is_much { state.input.traces.source().selection.jobs } else { 1 };
     let (next, found) = (AtomicUsize::new(0), Mutex::new(vec![Vec::new(); asked.len()]));
     let work = || {
         while let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
@@ -273,7 +274,7 @@ fn slices_of(
 
 /// `tiles`, and whether all of it is exact.
 pub(crate) fn tiles(
-    shared: &Shared,
+    state: &TraceState,
     query: &Query,
     set: impl FnOnce() -> Answer<Option<Arc<EventSet>>>,
 ) -> Answer<(String, bool)> {
@@ -286,34 +287,34 @@ pub(crate) fn tiles(
     if ids.len() > 64 {
         return Err(ApiError::request("at most 64 tracks are asked for at once"));
     }
-    let asked = ids.iter().map(|id| named(shared, id)).collect::<Answer<Vec<Named>>>()?;
+    let asked = ids.iter().map(|id| named(state, id)).collect::<Answer<Vec<Named>>>()?;
     // Tracks by a value have their filter in what was read of them.
-    let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(shared, id)).collect();
+    let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(state, id)).collect();
     let range = (from, to);
-    let of_values = groups::densities(shared, &values, (level, range), query)?.into_iter();
+    let of_values = groups::densities(state, &values, (level, range), query)?.into_iter();
     let set = if asked.iter().all(|one| *one == Named::Value) { None } else { set()? };
-    let (timeline, source) = (shared.timeline(), shared.input.traces.source());
+    let (timeline, source) = (state.timeline(), state.input.traces.source());
     let mut bases = Vec::new();
     for one in &asked {
         match one {
             Named::Base(at) => bases.push(*at),
-            Named::Group(trace) => bases.extend(bases_of(shared, &timeline, *trace)),
+            Named::Group(trace) => bases.extend(bases_of(state, &timeline, *trace)),
             Named::Calls(_) | Named::State(_) | Named::Plot | Named::Value => {}
         }
     }
     bases.sort_unstable();
     bases.dedup();
     let lane = query.number("lane")?;
-    let index = shared.index().map(|index| &**index);
+    let index = state.index().map(|index| &**index);
     let densities = match index.zip(set) {
         Some((index, set)) => tiles::density_in(index, &bases, level, range, &set),
         None => tiles::density((&timeline, index), &source, &bases, level, range, query.is_on("exact")),
     };
     let (begin, end) = tiles::range(level, from, to);
     let span = (timeline.origin + i128::from(begin), timeline.origin + i128::from(end));
-    let slices = slices_of(shared, (&asked, lane), level, span);
+    let slices = slices_of(state, (&asked, lane), level, span);
     let mut tracks = Tracks {
-        shared,
+        state,
         query,
         timeline: &timeline,
         level,

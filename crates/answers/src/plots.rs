@@ -17,10 +17,12 @@ use tracemill_lod::counters::{Counter, Point, Points};
 use tracemill_lod::tiles;
 use tracemill_semantics::names;
 
-use crate::answers::{Asker, group_id};
+use crate::answer::group_id;
 use crate::error::{Answer, ApiError};
 use crate::measures::number;
-use crate::shared::{Shared, Traces};
+use crate::query::Asker;
+use crate::state::TraceState;
+use crate::traces::Traces;
 
 /// Counters that are kept; each takes 2.5 MiB at most.
 const KEPT: usize = 16;
@@ -76,14 +78,14 @@ pub(crate) fn decoded(part: &str) -> Option<String> {
 
 impl Field {
     /// What an id says; `None` when it is no id of a counter.
-    pub(crate) fn of_id(shared: &Shared, id: &str) -> Option<Field> {
+    pub(crate) fn of_id(state: &TraceState, id: &str) -> Option<Field> {
         let parts: Vec<&str> = id.strip_prefix("p.")?.split('.').collect();
         let (group, name, path, of) = match parts[..] {
             [group, name, path] => (group, name, path, None),
             [group, name, path, of, value] => (group, name, path, Some((of, value))),
             _ => return None,
         };
-        let trace = (0..shared.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
+        let trace = (0..state.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
         let of = match of {
             Some((path, value)) => Some(Of { path: decoded(path)?, value: decoded(value)? }),
             None => None,
@@ -115,13 +117,13 @@ impl Field {
     /// Shows the values from one time to another, both included, with their times in ns since the origin of the timeline.
     fn read(
         &self,
-        shared: &Shared,
+        state: &TraceState,
         filter: Option<&Filter>,
         range: Option<(i128, i128)>,
         mut see: impl FnMut(i64, f64),
         (done, asker): (&AtomicUsize, &Asker),
     ) -> Answer<()> {
-        let Traces { session, streams, selection, filter: shown, .. } = &shared.input.traces;
+        let Traces { session, streams, selection, filter: shown, .. } = &state.input.traces;
         let wrong = |error: tracemill_model::error::Error| ApiError::new(404, "track", error.message());
         let columns = ColumnList::parse(&self.paths()).and_then(|list| list.bind(session)).map_err(wrong)?;
         let mut keys = KeyReader::new(session, &KeyBy::Paths(columns));
@@ -141,7 +143,7 @@ impl Field {
         let jobs = if range.is_some() { 1 } else { selection.jobs };
         let stop = Some(asker.flag());
         let selection = Selection { begin_ns, end_ns, classes, jobs, stop, ..selection.clone() };
-        let origin = shared.timeline().origin;
+        let origin = state.timeline().origin;
         let (mut matcher, mut key, mut name) = (filter.map(Filter::matcher), Vec::new(), Vec::new());
         let mut events = Events::new(session, &streams, &selection, shown.as_ref());
         let mut count = 0usize;
@@ -150,7 +152,7 @@ impl Field {
             count += 1;
             if count.is_multiple_of(1024) {
                 done.store(count, Ordering::Relaxed);
-                if asker.is_over(shared) {
+                if asker.is_over(&state.progress) {
                     return Err(Asker::over());
                 }
             }
@@ -171,7 +173,7 @@ impl Field {
                 see(time, value);
             }
         }
-        if asker.is_over(shared) {
+        if asker.is_over(&state.progress) {
             return Err(Asker::over());
         }
         Ok(())
@@ -217,16 +219,16 @@ impl Plots {
     }
 }
 
-fn key_of(shared: &Shared, id: &str, filter: Option<&str>) -> String {
-    format!("{} {id} {}", shared.timeline().origin, filter.unwrap_or_default())
+fn key_of(state: &TraceState, id: &str, filter: Option<&str>) -> String {
+    format!("{} {id} {}", state.timeline().origin, filter.unwrap_or_default())
 }
 
-fn plot_of(shared: &Shared, id: &str, filter: Option<&str>) -> Arc<Plot> {
-    shared.plots.plot(key_of(shared, id, filter))
+fn plot_of(state: &TraceState, id: &str, filter: Option<&str>) -> Arc<Plot> {
+    state.plots.plot(key_of(state, id, filter))
 }
 
-pub(crate) fn bound(shared: &Shared, filter: Option<&str>) -> Answer<Option<Filter>> {
-    let session = &shared.input.traces.session;
+pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<Filter>> {
+    let session = &state.input.traces.session;
     let Some(text) = filter else { return Ok(None) };
     let expression = Expression::parse(text);
     let bound =
@@ -237,15 +239,15 @@ pub(crate) fn bound(shared: &Shared, filter: Option<&str>) -> Answer<Option<Filt
 /// What `tiles` says of a counter: buckets of a level, from the first tile on, the last value before them at -1; whether
 /// they are exact.
 pub(crate) fn tiles(
-    shared: &Shared,
+    state: &TraceState,
     (id, field): (&str, &Field),
     filter: Option<&str>,
     (level, from, to): (u32, u64, u64),
     (must_be_exact, asker): (bool, &Asker),
 ) -> Answer<(Vec<Point>, bool)> {
-    let index = shared.whole_index()?;
-    let plot = plot_of(shared, id, filter);
-    let filter = bound(shared, filter)?;
+    let index = state.whole_index()?;
+    let plot = plot_of(state, id, filter);
+    let filter = bound(state, filter)?;
     if plot.counter.get().is_none() {
         // Who does not wait in earnest leaves it to who reads already.
         let _reading = match plot.reading.try_lock() {
@@ -256,7 +258,7 @@ pub(crate) fn tiles(
         };
         if plot.counter.get().is_none() {
             let mut points = Points::new(0);
-            field.read(shared, filter.as_ref(), None, |time, value| points.push(time, value), (&plot.done, asker))?;
+            field.read(state, filter.as_ref(), None, |time, value| points.push(time, value), (&plot.done, asker))?;
             let _ = plot.counter.set(Arc::new(points.finish()));
         }
     }
@@ -274,7 +276,7 @@ pub(crate) fn tiles(
     // What is known of a wide bucket stands at its beginning, unless the values in it are read again.
     let (before, wide) = counter.buckets(0, (begin, end));
     let own = counter.level();
-    let origin = shared.timeline().origin;
+    let origin = state.timeline().origin;
     let ns = |time: i64| origin + i128::from(time);
     let (read_from, read_to) = (begin >> own << own, end);
     let event_at = |ns: i128| index.first_from(ns).unwrap_or(index.events());
@@ -290,7 +292,7 @@ pub(crate) fn tiles(
             true => before = Some(value),
             false => points.push(time, value),
         };
-        field.read(shared, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, (&AtomicUsize::new(0), asker))?;
+        field.read(state, filter.as_ref(), Some((ns(read_from), ns(read_to))), see, (&AtomicUsize::new(0), asker))?;
     }
     let (_, points) = points.finish().buckets(level, (begin, end));
     Ok((with(before, points, first), true))
@@ -298,15 +300,15 @@ pub(crate) fn tiles(
 
 /// The value of a counter at a time in ns: the last one that is not later. `None` before the first one.
 pub(crate) fn value_at(
-    shared: &Shared,
+    state: &TraceState,
     id: &str,
     filter: Option<&str>,
     (at, asker): (i128, &Asker),
 ) -> Answer<Option<Value>> {
-    let Some(field) = Field::of_id(shared, id) else { return Ok(None) };
-    let Ok(time) = u64::try_from(at.saturating_sub(shared.timeline().origin)) else { return Ok(None) };
+    let Some(field) = Field::of_id(state, id) else { return Ok(None) };
+    let Ok(time) = u64::try_from(at.saturating_sub(state.timeline().origin)) else { return Ok(None) };
     let tile = time >> tiles::BUCKET_BITS;
-    let (points, _) = self::tiles(shared, (id, &field), filter, (0, tile, tile), (true, asker))?;
+    let (points, _) = self::tiles(state, (id, &field), filter, (0, tile, tile), (true, asker))?;
     let bucket = (time - (tile << tiles::BUCKET_BITS)) as i64;
     Ok(points.iter().take_while(|point| point.at <= bucket).last().map(|point| text(point.last)))
 }
@@ -317,31 +319,31 @@ fn text(number: f64) -> Value {
 }
 
 /// The track of a counter, as `tracks` tells of others; how much of it was read, from 0 to 1, is `done`.
-pub(crate) fn track(shared: &Shared, id: &str, filter: Option<&str>) -> Answer {
+pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answer {
     let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
-    let field = Field::of_id(shared, id).ok_or_else(unknown)?;
-    let index = shared.whole_index()?;
+    let field = Field::of_id(state, id).ok_or_else(unknown)?;
+    let index = state.whole_index()?;
     // A path that no event has is told here, before any tile is asked for.
-    let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&shared.input.traces.session));
+    let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&state.input.traces.session));
     columns.map_err(|error| ApiError::new(404, "track", error.message()))?;
-    let plot = plot_of(shared, id, filter);
+    let plot = plot_of(state, id, filter);
     let done = plot.done.load(Ordering::Relaxed) as f64 / index.events().max(1) as f64;
-    let mut value = track_json(shared, &field, Some(&plot));
+    let mut value = track_json(state, &field, Some(&plot));
     value["done"] = if plot.counter.get().is_some() { 1.0 } else { done.min(0.99) }.into();
     Ok(value)
 }
 
 /// The tracks of counters of a trace that its classes tell.
-pub(crate) fn known(shared: &Shared, trace: usize) -> Vec<Value> {
-    let own = shared.counters().iter().filter(|known| known.field.trace == trace);
+pub(crate) fn known(state: &TraceState, trace: usize) -> Vec<Value> {
+    let own = state.counters().iter().filter(|known| known.field.trace == trace);
     own.map(|known| {
-        track_json(shared, &known.field, shared.plots.known(&key_of(shared, &known.field.id(), None)).as_deref())
+        track_json(state, &known.field, state.plots.known(&key_of(state, &known.field.id(), None)).as_deref())
     })
     .collect()
 }
 
-fn track_json(shared: &Shared, field: &Field, plot: Option<&Plot>) -> Value {
-    let known = shared.counters().iter().find(|known| known.field == *field);
+fn track_json(state: &TraceState, field: &Field, plot: Option<&Plot>) -> Value {
+    let known = state.counters().iter().find(|known| known.field == *field);
     let counter = plot.and_then(|plot| plot.counter.get());
     let bounds = counter.and_then(|counter| counter.bounds());
     let last = field.path.rsplit('.').next().unwrap_or_default().trim_matches('`');

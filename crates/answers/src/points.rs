@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use serde_json::{Value, json};
 use tracemill_lod::Index;
 
-use crate::answers::ns;
+use crate::query::ns;
 
 /// Durations that are told one by one: the longest ones.
 const POINTS: usize = 4096;

@@ -16,11 +16,13 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
 use tracemill_semantics::names;
 
-use crate::answers::{Asker, Query, base_id, ns, some_ns};
+use crate::answer::base_id;
 use crate::error::{Answer, ApiError};
 use crate::points::Points;
+use crate::query::{Asker, Query, ns, some_ns};
 use crate::selection::{chosen, range_of};
-use crate::shared::{Shared, Traces};
+use crate::state::TraceState;
+use crate::traces::Traces;
 
 /// Values that are told.
 const VALUES: usize = 10_000;
@@ -48,7 +50,7 @@ pub(crate) struct Wanted<'a> {
 
 impl<'a> Wanted<'a> {
     pub(crate) fn new(
-        shared: &Shared,
+        state: &TraceState,
         index: &'a Index,
         query: &Query,
         set: Option<&'a EventSet>,
@@ -56,7 +58,7 @@ impl<'a> Wanted<'a> {
         let from = |ns: i128| index.first_from(ns).unwrap_or(index.events());
         let range = range_of(query, index)?;
         let range = range.map_or((0, index.events()), |(begin, end)| (from(begin), from(end.saturating_add(1))));
-        let chosen = chosen(shared, index, query, query.get("tracks"))?;
+        let chosen = chosen(state, index, query, query.get("tracks"))?;
         let tracks = chosen.as_ref().map(|chosen| {
             let mut tracks = vec![false; index.tracks.len()];
             chosen.bases.iter().for_each(|base| tracks[*base] = true);
@@ -85,20 +87,20 @@ impl<'a> Wanted<'a> {
 }
 
 /// The fields by which events are grouped.
-fn key_of(shared: &Shared, text: Option<&str>) -> Answer<KeyBy> {
+fn key_of(state: &TraceState, text: Option<&str>) -> Answer<KeyBy> {
     let Some(text) = text else { return Ok(KeyBy::First(&[names::TRACK.0])) };
-    let columns = ColumnList::parse(text).and_then(|list| list.bind(&shared.input.traces.session));
+    let columns = ColumnList::parse(text).and_then(|list| list.bind(&state.input.traces.session));
     columns.map(KeyBy::Paths).map_err(|error| mistake(&error))
 }
 
 /// `pairs`: how long it is from an event to the next one of another name, as `report --from --to` says it.
-pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
-    let wanted = Wanted::new(shared, index, query, set)?;
+pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = state.whole_index()?;
+    let wanted = Wanted::new(state, index, query, set)?;
     let text = |name: &str| query.get(name).ok_or_else(|| ApiError::request(format!("`{name}` is missing")));
     let (from, to) = (Target::parse(text("from")?), Target::parse(text("to")?));
-    let by = key_of(shared, query.get("by"))?;
-    let Traces { session, streams, selection, filter, .. } = &shared.input.traces;
+    let by = key_of(state, query.get("by"))?;
+    let Traces { session, streams, selection, filter, .. } = &state.input.traces;
     let selection = Selection { stop: Some(query.asker.flag()), ..selection.clone() };
     let input = Input { session, streams, selection, filter: filter.clone() };
     let question = Question { from: &from, to: &to, by: &by, regress: false };
@@ -106,14 +108,14 @@ pub(crate) fn pairs(shared: &Shared, query: &Query, set: Option<&EventSet>) -> A
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
     // What is damaged is told by `problems`.
-    let go_on = &mut |_| if query.asker.is_over(shared) { Flow::Stop } else { Flow::Continue };
+    let go_on = &mut |_| if query.asker.is_over(&state.progress) { Flow::Stop } else { Flow::Continue };
     let report = report_of(&input, &question, by_number, go_on, |begin, end| {
         if end >= begin {
             points.add(begin, end - begin);
         }
     });
     let mut report = report.map_err(|error| mistake(&error))?;
-    if query.asker.is_over(shared) {
+    if query.asker.is_over(&state.progress) {
         return Err(Asker::over());
     }
     report.sort(Sort::Total);
@@ -177,16 +179,16 @@ pub(crate) fn number(value: &KeyValue) -> Option<f64> {
 }
 
 /// `outliers`: the values of a field that are further from the mean than so many standard deviations.
-pub(crate) fn outliers(shared: &Shared, query: &Query, set: Option<&EventSet>) -> Answer {
-    let index = shared.whole_index()?;
-    let wanted = Wanted::new(shared, index, query, set)?;
+pub(crate) fn outliers(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
+    let index = state.whole_index()?;
+    let wanted = Wanted::new(state, index, query, set)?;
     let field = query.get("field").ok_or_else(|| ApiError::request("`field` is missing"))?;
     let most: f64 = query.number("deviations")?.unwrap_or(2.5);
-    let by = key_of(shared, Some(field))?;
-    let session = &shared.input.traces.session;
+    let by = key_of(state, Some(field))?;
+    let session = &state.input.traces.session;
     let target = query.get("name").map(Target::parse);
     let meant = target.as_ref().map(|target| target.bind(session).map_err(|error| mistake(&error))).transpose()?;
-    let source = shared.input.traces.source();
+    let source = state.input.traces.source();
     let mut keys = KeyReader::new(session, &by);
     // Shows each wanted value; the number of the event and what stands there come with it.
     let mut each = |see: &mut dyn FnMut(usize, f64, &KeyValue)| -> Answer<()> {
@@ -197,7 +199,7 @@ pub(crate) fn outliers(shared: &Shared, query: &Query, set: Option<&EventSet>) -
             let Step::Event(_, event) = step else { continue };
             let at = next;
             next += 1;
-            if at.is_multiple_of(1024) && query.asker.is_over(shared) {
+            if at.is_multiple_of(1024) && query.asker.is_over(&state.progress) {
                 return Err(Asker::over());
             }
             let verdict = meant.as_ref().map(|meant| meant[event.trace][event.raw.class().0 as usize]);

@@ -1,0 +1,48 @@
+//! What is asked about traces that are shown, and the answers: by the page in the browser (`docs/view.md`), by the terminal
+//! (`docs/tui.md`), and by the page in one file (`convert --to html`). It knows nothing of how a question arrives.
+//!
+//! The knowledge of traces is [`TraceState`]; one thread reads, others ask meanwhile.
+//!
+//! A part of the program `tracemill`: this API may change at any time.
+#![forbid(unsafe_code)]
+
+mod answer;
+mod counters;
+mod csv;
+mod error;
+mod export;
+mod groups;
+mod html;
+pub mod index_cache;
+mod input;
+mod kept;
+mod locate;
+mod measures;
+mod pack;
+mod plots;
+mod points;
+mod query;
+mod random;
+mod rows;
+mod selection;
+mod sql;
+mod state;
+mod states;
+mod status;
+mod tiles;
+mod titles;
+mod traces;
+
+pub use answer::{Reply, answer, progress};
+pub use csv::{TextSink, Write as WriteTable};
+pub use error::{Answer, ApiError};
+pub use export::{Exported, export};
+pub use html::{Page, page};
+pub use input::{Column, Cut, Cutter, Input, Querier, Refused, Reopener, Rows};
+pub use query::{Asker, Query, ns};
+pub use random::random_name;
+pub use rows::{Place, Row, fields, read as read_rows};
+pub use sql::{MOST, answer as answer_sql};
+pub use state::{TraceState, give_way};
+pub use status::{FilterProgress, Stage, Status, StatusUpdate};
+pub use traces::Traces;

@@ -1,0 +1,50 @@
+//! The traces that are shown.
+
+use std::sync::Arc;
+
+use tracemill_engine::filter::Filter;
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::session::Session;
+use tracemill_engine::survey;
+use tracemill_engine::timeline::Selection;
+use tracemill_lod::Source;
+use tracemill_model::schema::ClockOrigin;
+
+/// The traces that are shown.
+#[derive(Clone)]
+pub struct Traces {
+    /// The session.
+    pub session: Arc<Session>,
+    /// The streams that are wanted.
+    pub streams: Vec<StreamOf>,
+    /// The events that are wanted.
+    pub selection: Selection,
+    /// A filter beside the selection.
+    pub filter: Option<Filter>,
+    /// Times of the first and the last event in ns, as far as they are known without reading all.
+    pub ends: (Option<i128>, Option<i128>),
+    /// Are times since the Unix epoch?
+    pub is_unix: bool,
+}
+
+impl Traces {
+    /// What is wanted of some streams of a session. Reads the packets at the ends of streams when no header tells their
+    /// times.
+    pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> Traces {
+        let (first, last) = survey::ends(&session, (true, true));
+        let within = |ns: i128| {
+            let from = selection.begin_ns.map_or(ns, |begin| ns.max(begin));
+            selection.end_ns.map_or(from, |end| from.min(end))
+        };
+        let ends = (first.map(within), last.map(within));
+        let mut clocks = session.traces.iter().flat_map(|trace| trace.schema.clocks());
+        let is_unix = clocks.any(|clock| clock.origin == ClockOrigin::Unix);
+        Traces { session: Arc::new(session), streams, selection, filter, ends, is_unix }
+    }
+
+    /// The session with the selection, as readers take them.
+    pub fn source(&self) -> Source<'_> {
+        let Traces { session, streams, selection, filter, .. } = self;
+        Source { session, streams, selection, filter: filter.as_ref() }
+    }
+}
