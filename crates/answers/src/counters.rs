@@ -12,7 +12,7 @@ use tracemill_engine::timeline::Selection;
 use tracemill_model::schema::{EventClassId, FieldPath, PathStep, Schema};
 use tracemill_semantics::Semantics;
 
-use crate::plots::{Field, Of};
+use crate::ids::{FieldId, FieldValue};
 use crate::traces::Traces;
 
 /// Tracks of counters at most, of each trace.
@@ -21,7 +21,7 @@ const MOST: usize = 256;
 /// A counter that has a track.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    pub(crate) field: Field,
+    pub(crate) field: FieldId,
     pub(crate) name: String,
     pub(crate) unit: Option<&'static str>,
 }
@@ -52,7 +52,7 @@ pub(crate) fn find(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Vec<Known>
             let Some(name) = of.schema.event(class).name.as_deref() else { continue };
             for counter in semantics.counters(class) {
                 let Some(path) = path_text(&of.schema, class, &counter.field) else { continue };
-                let field = Field { trace, name: name.to_string(), path, of: None };
+                let field = FieldId { trace, name: name.to_string(), path, of: None };
                 let known = Known { field, name: counter.name.to_string(), unit: counter.unit };
                 if !counter.is_of_cpu {
                     own.push(known);
@@ -67,9 +67,9 @@ pub(crate) fn find(traces: &Traces, stop: &Arc<AtomicBool>) -> Option<Vec<Known>
         for (path, (classes, list)) in of_cpus {
             for cpu in cpus(traces, trace, &path, &classes, stop)? {
                 own.extend(list.iter().map(|known| {
-                    let of = Some(Of { path: path.clone(), value: cpu.to_string() });
+                    let of = Some(FieldValue { path: path.clone(), value: cpu.to_string() });
                     let name = format!("{}, CPU {cpu}", known.name);
-                    Known { field: Field { of, ..known.field.clone() }, name, unit: known.unit }
+                    Known { field: FieldId { of, ..known.field.clone() }, name, unit: known.unit }
                 }));
             }
         }

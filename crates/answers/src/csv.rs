@@ -7,8 +7,8 @@ use tracemill_codec::text::out::Out;
 use tracemill_lod::Index;
 use tracemill_render::csv::put_line;
 
-use crate::answer::base_id;
 use crate::error::{Answer, ApiError};
+use crate::ids::base_id;
 use crate::measures::Wanted;
 use crate::query::{Asker, Query};
 use crate::rows::Reader;
@@ -25,7 +25,7 @@ pub trait TextSink {
 }
 
 /// Makes the text of a file.
-pub type Write = Box<dyn FnOnce(&mut dyn TextSink) -> Answer<()> + Send>;
+pub type Write = Box<dyn FnOnce(&mut dyn TextSink) -> Answer<()> + Send + Sync>;
 
 /// Bytes that are handed on together.
 const TOGETHER: usize = 128 << 10;

@@ -12,7 +12,7 @@ use tracemill_model::error::ErrorKind;
 
 use crate::csv;
 use crate::error::{Answer, ApiError};
-use crate::groups::ValueId;
+use crate::ids::ValueId;
 use crate::input::Cut;
 use crate::query::{Asker, Query};
 use crate::random::random_name;
@@ -110,7 +110,7 @@ fn cut_of(state: &TraceState, index: &Index, body: &Value) -> Answer<Cut> {
     let ids: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let list = ids.join(",");
     let Traces { streams, .. } = &state.input.traces;
-    if ids.iter().any(|id| ValueId::parse(state, id).is_some()) {
+    if ids.iter().any(|id| ValueId::parse(&state.input.traces, id).is_some()) {
         return Err(ApiError::request("tracks by a value cannot be cut out; a filter on the value can"));
     }
     let chosen = chosen(state, index, &Query::parse(""), (!list.is_empty()).then_some(&list))?;

@@ -14,12 +14,14 @@ use tracemill_codec::text::base64;
 use tracemill_lod::Index;
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::answer::{self, base_of};
+use crate::answer;
+use crate::events::fields_text;
 use crate::input::Input;
 use crate::pack::{Bytes, Lines};
 use crate::query::{Query, ns};
 use crate::rows;
 use crate::state::TraceState;
+use crate::tracks::base_of;
 
 /// The page, with a mark where the data goes.
 const PAGE: &[u8] = include_bytes!("../../../web/dist/file.html.gz");
@@ -271,7 +273,7 @@ fn events<'s>(
             }
             let cycles = row.cycles.map_or(String::new(), |cycles| cycles.to_string());
             let title = row.title.map_or(String::new(), |title| Value::String(title).to_string());
-            let details = format!("{cycles} {title} {}", answer::fields_text(&row.value));
+            let details = format!("{cycles} {title} {}", fields_text(&row.value));
             lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
             if lines.held_bytes() > MAX_HELD_BYTES {
                 return Err(too_long(event - first, count));

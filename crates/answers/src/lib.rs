@@ -7,15 +7,18 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod cache;
+mod caches;
 mod counters;
 mod csv;
 mod error;
+mod events;
 mod export;
 mod groups;
 mod html;
+mod ids;
 pub mod index_cache;
 mod input;
-mod kept;
 mod locate;
 mod measures;
 mod pack;
@@ -25,6 +28,7 @@ mod query;
 mod random;
 mod rows;
 mod selection;
+mod session;
 mod sql;
 mod state;
 mod states;
@@ -32,8 +36,10 @@ mod status;
 mod tiles;
 mod titles;
 mod traces;
+mod tracks;
 
-pub use answer::{Reply, answer, progress};
+pub use answer::{Reply, answer};
+pub use cache::{Cache, Limits};
 pub use csv::{TextSink, Write as WriteTable};
 pub use error::{Answer, ApiError};
 pub use export::{Exported, export};
@@ -42,6 +48,7 @@ pub use input::{Column, Cut, Cutter, Input, Querier, Refused, Reopener, Rows};
 pub use query::{Asker, Query, ns};
 pub use random::random_name;
 pub use rows::{Place, Row, fields, read as read_rows};
+pub use session::progress;
 pub use sql::{MOST, answer as answer_sql};
 pub use state::{TraceState, give_way};
 pub use status::{FilterProgress, Stage, Status, StatusUpdate};

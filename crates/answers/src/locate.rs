@@ -8,12 +8,13 @@ use tracemill_lod::search::{self, Direction};
 use tracemill_lod::states::{Piece, States};
 use tracemill_lod::{EventSet, Index};
 
-use crate::answer::{Named, named};
 use crate::error::{Answer, ApiError};
-use crate::groups::{self, ValueId};
+use crate::groups;
+use crate::ids::ValueId;
 use crate::plots;
 use crate::query::{Query, ns, some_ns};
 use crate::state::TraceState;
+use crate::tracks::{TrackId, find_track};
 
 /// The next or previous event, call or state, the nearest, or with `direction=at` what is exactly there.
 pub(crate) fn locate(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
@@ -29,23 +30,23 @@ pub(crate) fn locate(state: &TraceState, query: &Query, set: Option<&EventSet>) 
         Some(other) => return Err(ApiError::request(format!("`direction` is not `{other}`"))),
     };
     let id = query.get("track").ok_or_else(|| ApiError::request("`track` is missing"))?;
-    let found = match named(state, id)? {
-        Named::Base(track) => {
+    let found = match find_track(state, id)? {
+        TrackId::Base(track) => {
             search::locate(index, Some(track), at, direction, set).map(|found| located_event(index, id, found))
         }
-        Named::Value => {
+        TrackId::Value => {
             let own = events_of_value(state, id, query)?;
             search::locate(index, None, at, direction, Some(&*own)).map(|found| located_event(index, id, found))
         }
-        Named::Calls(task) => {
+        TrackId::Calls(task) => {
             let found = state.calls().and_then(|calls| Some((calls, calls.locate(task, near(at), direction)?)));
             found.map(|(calls, call)| located_call(calls, id, &call))
         }
-        Named::State(track) => state.states().and_then(|kept| {
+        TrackId::State(track) => state.states().and_then(|kept| {
             let piece = kept.states.locate(track, at, direction, query.number("depth").ok()?)?;
             Some(located_state(&kept.states, id, &piece))
         }),
-        Named::Group(_) | Named::Plot => None,
+        TrackId::Group(_) | TrackId::Plot => None,
     };
     Ok(found.unwrap_or_else(nothing_located))
 }
@@ -61,26 +62,26 @@ fn locate_at(state: &TraceState, query: &Query, set: Option<&EventSet>, at: i128
     let event = |track: Option<usize>, set: Option<&EventSet>| {
         search::locate(index, track, at, Direction::Nearest, set).filter(is_near)
     };
-    let found = match named(state, id)? {
-        Named::Base(track) => event(Some(track), set).map(|found| located_event(index, id, found)),
-        Named::Value => {
+    let found = match find_track(state, id)? {
+        TrackId::Base(track) => event(Some(track), set).map(|found| located_event(index, id, found)),
+        TrackId::Value => {
             let own = events_of_value(state, id, query)?;
             event(None, Some(&own)).map(|found| located_event(index, id, found))
         }
-        Named::Group(trace) => {
+        TrackId::Group(trace) => {
             let own = (0..index.tracks.len()).filter(|track| index.tracks[*track].trace == trace);
             let all = own.filter_map(|track| event(Some(track), set));
             all.min_by_key(|(event, ns)| (ns.abs_diff(at), *event)).map(|found| located_event(index, id, found))
         }
-        Named::Calls(task) => state.calls().and_then(|calls| {
+        TrackId::Calls(task) => state.calls().and_then(|calls| {
             let call = calls.locate_at(task, near(at), depth.map(|depth| depth as usize), slack)?;
             Some(located_call(calls, id, &call))
         }),
-        Named::State(track) => state.states().and_then(|kept| {
+        TrackId::State(track) => state.states().and_then(|kept| {
             let piece = kept.states.locate_at(track, at, depth, slack)?;
             Some(located_state(&kept.states, id, &piece))
         }),
-        Named::Plot => plots::value_at(state, id, query.get("filter"), (at, &query.asker))?
+        TrackId::Plot => plots::value_at(state, id, query.get("filter"), (at, &query.asker))?
             .map(|value| json!({ "event": null, "track": id, "begin": null, "end": null, "value": value })),
     };
     Ok(found.unwrap_or_else(nothing_located))
@@ -95,7 +96,7 @@ fn near(time: i128) -> i64 {
 }
 
 fn events_of_value(state: &TraceState, id: &str, query: &Query) -> Answer<Arc<EventSet>> {
-    groups::events(state, &ValueId::parse(state, id).into_iter().collect::<Vec<_>>(), query)
+    groups::events(state, &ValueId::parse(&state.input.traces, id).into_iter().collect::<Vec<_>>(), query)
 }
 
 fn located_event(index: &Index, id: &str, (event, time): (usize, i128)) -> Value {

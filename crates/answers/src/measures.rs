@@ -16,8 +16,9 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::error::Error;
 use tracemill_semantics::names;
 
-use crate::answer::base_id;
 use crate::error::{Answer, ApiError};
+use crate::ids::base_id;
+use crate::plots::number;
 use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::selection::{chosen, range_of};
@@ -165,16 +166,6 @@ impl Spread {
     /// Of the population.
     fn deviation(&self) -> f64 {
         if self.count == 0 { 0.0 } else { (self.squares / self.count as f64).sqrt() }
-    }
-}
-
-/// A value as a number, when it is one.
-pub(crate) fn number(value: &KeyValue) -> Option<f64> {
-    match value {
-        KeyValue::Integer(value) => Some(*value as f64),
-        KeyValue::Bool(value) => Some(f64::from(u8::from(*value))),
-        KeyValue::Number(text) => text.parse().ok().filter(|value: &f64| value.is_finite()),
-        KeyValue::Absent | KeyValue::Text(_) => None,
     }
 }
 

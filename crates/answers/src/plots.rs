@@ -1,119 +1,29 @@
 //! Fields that are shown as counters: their values over time. A field is read when its track is asked for.
-//!
-//! The id of such a track says what it shows, so that nobody has to remember it: `p.GROUP.NAME.PATH`, of the events of one
-//! name of a trace the field at a path, or `p.GROUP.NAME.PATH.PATH.VALUE`, of those whose other field has a value. Signs of name and path that ids do not have stand as `-` and two hexadecimal digits.
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, TryLockError};
+use std::sync::{Arc, PoisonError, TryLockError};
 
 use serde_json::{Value, json};
 use tracemill_engine::choice;
 use tracemill_engine::events::{Events, Step};
-use tracemill_engine::filter::{ColumnList, Expression, Filter, KeyBy, KeyReader};
+use tracemill_engine::filter::{ColumnList, Expression, Filter, KeyBy, KeyReader, KeyValue};
 use tracemill_engine::selection::{ClassSet, StreamOf};
 use tracemill_engine::timeline::Selection;
-use tracemill_lod::counters::{Counter, Point, Points};
+use tracemill_lod::counters::{Point, Points};
 use tracemill_lod::tiles;
 use tracemill_semantics::names;
 
-use crate::answer::group_id;
+use crate::caches::Plot;
 use crate::error::{Answer, ApiError};
-use crate::measures::number;
+use crate::ids::{FieldId, FieldValue, group_id};
 use crate::query::Asker;
 use crate::state::TraceState;
 use crate::traces::Traces;
 
-/// Counters that are kept; each takes 2.5 MiB at most.
-const KEPT: usize = 16;
 /// Events that are read for one question that nobody waits for in earnest.
 const READ: usize = 1 << 18;
 
-/// What a counter shows.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Field {
-    pub(crate) trace: usize,
-    /// The name of the events.
-    pub(crate) name: String,
-    /// The path, as filters take it.
-    pub(crate) path: String,
-    /// The events that are meant, when these are not all.
-    pub(crate) of: Option<Of>,
-}
-
-/// Events whose field has a value.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Of {
-    pub(crate) path: String,
-    /// The value as text.
-    pub(crate) value: String,
-}
-
-/// A text as a part of an id.
-pub(crate) fn encoded(text: &str) -> String {
-    let sign = |byte: u8| match byte {
-        b'_' | b'0'..=b'9' | b'a'..=b'z' | b'A'..=b'Z' => char::from(byte).to_string(),
-        other => format!("-{other:02X}"),
-    };
-    text.bytes().map(sign).collect()
-}
-
-/// The text of a part of an id.
-pub(crate) fn decoded(part: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(part.len());
-    let mut rest = part.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first != b'-' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, after) = rest.split_at_checked(2)?;
-        let digit = |sign: u8| char::from(sign).to_digit(16);
-        bytes.push((digit(digits[0])? << 4 | digit(digits[1])?) as u8);
-        rest = after;
-    }
-    String::from_utf8(bytes).ok()
-}
-
-impl Field {
-    /// What an id says; `None` when it is no id of a counter.
-    pub(crate) fn of_id(state: &TraceState, id: &str) -> Option<Field> {
-        let parts: Vec<&str> = id.strip_prefix("p.")?.split('.').collect();
-        let (group, name, path, of) = match parts[..] {
-            [group, name, path] => (group, name, path, None),
-            [group, name, path, of, value] => (group, name, path, Some((of, value))),
-            _ => return None,
-        };
-        let trace = (0..state.input.traces.session.traces.len()).find(|trace| group_id(*trace) == group)?;
-        let of = match of {
-            Some((path, value)) => Some(Of { path: decoded(path)?, value: decoded(value)? }),
-            None => None,
-        };
-        Some(Field { trace, name: decoded(name)?, path: decoded(path)?, of })
-    }
-
-    /// The id.
-    pub(crate) fn id(&self) -> String {
-        let of = self.of.as_ref().map(|of| format!(".{}.{}", encoded(&of.path), encoded(&of.value)));
-        let (name, path) = (encoded(&self.name), encoded(&self.path));
-        format!("p.{}.{name}.{path}{}", group_id(self.trace), of.unwrap_or_default())
-    }
-
-    /// The paths that are read.
-    fn paths(&self) -> String {
-        let of = self.of.as_ref().map(|of| format!(",{}", of.path));
-        format!("{}{}", self.path, of.unwrap_or_default())
-    }
-
-    /// How a page calls it: `grams of mill:grind`.
-    fn title(&self) -> String {
-        let short = ["payload.", "event_context.", "stream_context.", "packet_context."]
-            .iter()
-            .find_map(|scope| self.path.strip_prefix(scope));
-        format!("{} of {}", short.unwrap_or(&self.path), self.name)
-    }
-
+impl FieldId {
     /// Shows the values from one time to another, both included, with their times in ns since the origin of the timeline.
     fn read(
         &self,
@@ -165,7 +75,7 @@ impl Field {
                 continue;
             }
             let values = keys.values(&event, &mut key);
-            let is_of = |of: &Of| values.get(1).is_some_and(|(_, value)| value.to_string() == of.value);
+            let is_of = |of: &FieldValue| values.get(1).is_some_and(|(_, value)| value.to_string() == of.value);
             if !self.of.as_ref().is_none_or(is_of) {
                 continue;
             }
@@ -180,42 +90,13 @@ impl Field {
     }
 }
 
-/// A counter, as far as it was read.
-#[derive(Default)]
-struct Plot {
-    counter: OnceLock<Arc<Counter>>,
-    /// Held by who reads it.
-    reading: Mutex<()>,
-    /// Events that were looked at so far.
-    done: AtomicUsize,
-}
-
-/// Counters by what they show.
-#[derive(Default)]
-pub(crate) struct Plots(Mutex<VecDeque<(String, Arc<Plot>)>>);
-
-impl Plots {
-    /// One that is kept.
-    fn known(&self, key: &str) -> Option<Arc<Plot>> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|(own, _)| own == key).map(|(_, plot)| plot.clone())
-    }
-
-    fn plot(&self, key: String) -> Arc<Plot> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = kept.iter().position(|(own, _)| *own == key)
-            && let Some(known) = kept.remove(at)
-        {
-            let plot = known.1.clone();
-            kept.push_back(known);
-            return plot;
-        }
-        let plot = Arc::new(Plot::default());
-        kept.push_back((key, plot.clone()));
-        if kept.len() > KEPT {
-            kept.pop_front();
-        }
-        plot
+/// A value as a number, when it is one.
+pub(crate) fn number(value: &KeyValue) -> Option<f64> {
+    match value {
+        KeyValue::Integer(value) => Some(*value as f64),
+        KeyValue::Bool(value) => Some(f64::from(u8::from(*value))),
+        KeyValue::Number(text) => text.parse().ok().filter(|value: &f64| value.is_finite()),
+        KeyValue::Absent | KeyValue::Text(_) => None,
     }
 }
 
@@ -223,8 +104,8 @@ fn key_of(state: &TraceState, id: &str, filter: Option<&str>) -> String {
     format!("{} {id} {}", state.timeline().origin, filter.unwrap_or_default())
 }
 
-fn plot_of(state: &TraceState, id: &str, filter: Option<&str>) -> Arc<Plot> {
-    state.plots.plot(key_of(state, id, filter))
+fn plot_of(state: &TraceState, id: &str, filter: Option<&str>) -> Answer<Arc<Plot>> {
+    state.caches.plots.get_or_make(key_of(state, id, filter), &|| false, || Ok(Arc::default()))
 }
 
 pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<Filter>> {
@@ -240,13 +121,13 @@ pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<F
 /// they are exact.
 pub(crate) fn tiles(
     state: &TraceState,
-    (id, field): (&str, &Field),
+    (id, field): (&str, &FieldId),
     filter: Option<&str>,
     (level, from, to): (u32, u64, u64),
     (must_be_exact, asker): (bool, &Asker),
 ) -> Answer<(Vec<Point>, bool)> {
     let index = state.whole_index()?;
-    let plot = plot_of(state, id, filter);
+    let plot = plot_of(state, id, filter)?;
     let filter = bound(state, filter)?;
     if plot.counter.get().is_none() {
         // Who does not wait in earnest leaves it to who reads already.
@@ -305,7 +186,7 @@ pub(crate) fn value_at(
     filter: Option<&str>,
     (at, asker): (i128, &Asker),
 ) -> Answer<Option<Value>> {
-    let Some(field) = Field::of_id(state, id) else { return Ok(None) };
+    let Some(field) = FieldId::parse(&state.input.traces, id) else { return Ok(None) };
     let Ok(time) = u64::try_from(at.saturating_sub(state.timeline().origin)) else { return Ok(None) };
     let tile = time >> tiles::BUCKET_BITS;
     let (points, _) = self::tiles(state, (id, &field), filter, (0, tile, tile), (true, asker))?;
@@ -321,12 +202,12 @@ fn text(number: f64) -> Value {
 /// The track of a counter, as `tracks` tells of others; how much of it was read, from 0 to 1, is `done`.
 pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answer {
     let unknown = || ApiError::new(404, "track", format!("there is no track `{id}`"));
-    let field = Field::of_id(state, id).ok_or_else(unknown)?;
+    let field = FieldId::parse(&state.input.traces, id).ok_or_else(unknown)?;
     let index = state.whole_index()?;
     // A path that no event has is told here, before any tile is asked for.
     let columns = ColumnList::parse(&field.paths()).and_then(|list| list.bind(&state.input.traces.session));
     columns.map_err(|error| ApiError::new(404, "track", error.message()))?;
-    let plot = plot_of(state, id, filter);
+    let plot = plot_of(state, id, filter)?;
     let done = plot.done.load(Ordering::Relaxed) as f64 / index.events().max(1) as f64;
     let mut value = track_json(state, &field, Some(&plot));
     value["done"] = if plot.counter.get().is_some() { 1.0 } else { done.min(0.99) }.into();
@@ -337,12 +218,12 @@ pub(crate) fn track(state: &TraceState, id: &str, filter: Option<&str>) -> Answe
 pub(crate) fn known(state: &TraceState, trace: usize) -> Vec<Value> {
     let own = state.counters().iter().filter(|known| known.field.trace == trace);
     own.map(|known| {
-        track_json(state, &known.field, state.plots.known(&key_of(state, &known.field.id(), None)).as_deref())
+        track_json(state, &known.field, state.caches.plots.get(&key_of(state, &known.field.id(), None)).as_deref())
     })
     .collect()
 }
 
-fn track_json(state: &TraceState, field: &Field, plot: Option<&Plot>) -> Value {
+fn track_json(state: &TraceState, field: &FieldId, plot: Option<&Plot>) -> Value {
     let known = state.counters().iter().find(|known| known.field == *field);
     let counter = plot.and_then(|plot| plot.counter.get());
     let bounds = counter.and_then(|counter| counter.bounds());
@@ -354,19 +235,4 @@ fn track_json(state: &TraceState, field: &Field, plot: Option<&Plot>) -> Value {
         "unit": known.map_or_else(|| names::unit(last), |known| known.unit),
         "min": bounds.map(|(min, _)| text(min)), "max": bounds.map(|(_, max)| text(max)),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_of_ids_are_texts() {
-        assert_eq!(decoded("mill-3Agrind").as_deref(), Some("mill:grind"));
-        assert_eq!(decoded("payload-2Eargs-5B1-5D").as_deref(), Some("payload.args[1]"));
-        assert_eq!(decoded("-C3-BC").as_deref(), Some("ü"));
-        for wrong in ["-", "-3", "-zz", "-C3", "-+1x"] {
-            assert_eq!(decoded(wrong), None, "{wrong}");
-        }
-    }
 }

@@ -10,14 +10,15 @@ use tracemill_lod::{EventSet, Index};
 use tracemill_model::schema::{CallHalf, EventClass, EventClassId};
 use tracemill_semantics::{Semantics, Shape, names};
 
-use crate::answer::{Named, base_of, named};
 use crate::error::{Answer, ApiError};
-use crate::groups::{self, ValueId};
+use crate::groups;
+use crate::ids::ValueId;
 use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows;
 use crate::state::TraceState;
 use crate::states::Found;
+use crate::tracks::{TrackId, base_of, find_track};
 
 /// A wanted range in ns: `None` for everything.
 pub(crate) fn range_of(query: &Query, index: &Index) -> Answer<Option<(i128, i128)>> {
@@ -51,20 +52,20 @@ pub(crate) fn chosen(state: &TraceState, index: &Index, query: &Query, list: Opt
     let count = state.calls().map_or(0, |calls| calls.tasks.len());
     let base_of_task = |task: usize| state.calls().and_then(|calls| base_of(state, calls, task));
     for id in list.split(',') {
-        match named(state, id)? {
-            Named::Base(base) => {
+        match find_track(state, id)? {
+            TrackId::Base(base) => {
                 bases.push(base);
                 tasks.extend((0..count).filter(|task| base_of_task(*task) == Some(base)));
             }
-            Named::Calls(task) => {
+            TrackId::Calls(task) => {
                 tasks.push(task);
                 bases.extend(base_of_task(task));
             }
             // States and counters have no events of their own.
-            Named::State(track) => states.push(track),
-            Named::Plot => {}
-            Named::Value => values.extend(ValueId::parse(state, id)),
-            Named::Group(trace) => {
+            TrackId::State(track) => states.push(track),
+            TrackId::Plot => {}
+            TrackId::Value => values.extend(ValueId::parse(&state.input.traces, id)),
+            TrackId::Group(trace) => {
                 bases.extend((0..index.tracks.len()).filter(|base| index.tracks[*base].trace == trace));
                 let own = |task: &usize| state.calls().is_some_and(|calls| calls.tasks[*task].trace == trace);
                 tasks.extend((0..count).filter(own));
@@ -87,21 +88,29 @@ fn absolute(range: Option<(i128, i128)>, index: &Index) -> (i64, i64) {
 }
 
 fn function_json(calls: &Calls, of: OfFunction) -> Value {
-    let durations = of.durations();
-    let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
-    json!({
+    let value = json!({
         "name": calls.names[of.name as usize],
         "calls": of.calls,
         "whole": of.whole(),
         "total": ns(of.total),
         "self": ns(of.own),
-        "min": some_ns(durations.map(|(min, _, _)| min)),
-        "mean": some_ns(durations.map(|(_, mean, _)| mean)),
-        "p50": p50,
-        "p90": p90,
-        "p99": p99,
-        "max": some_ns(durations.map(|(_, _, max)| max)),
-    })
+    });
+    with_durations(value, of.durations(), |p| of.percentile(p))
+}
+
+/// Adds how long calls or states took: the shortest, the mean and the longest, and percentiles.
+fn with_durations(
+    mut value: Value,
+    durations: Option<(i64, i64, i64)>,
+    percentile: impl Fn(u64) -> Option<i64>,
+) -> Value {
+    value["min"] = some_ns(durations.map(|(min, _, _)| min));
+    value["mean"] = some_ns(durations.map(|(_, mean, _)| mean));
+    for (name, p) in [("p50", 50), ("p90", 90), ("p99", 99)] {
+        value[name] = some_ns(percentile(p));
+    }
+    value["max"] = some_ns(durations.map(|(_, _, max)| max));
+    value
 }
 
 pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) -> Answer {
@@ -143,9 +152,7 @@ pub(crate) fn select(state: &TraceState, query: &Query, set: Option<&EventSet>) 
 }
 
 fn state_json(found: &Found, of: &StateStatistics) -> Value {
-    let durations = of.durations();
-    let [p50, p90, p99] = [50, 90, 99].map(|p| some_ns(of.percentile(p)));
-    json!({
+    let value = json!({
         "of": match of.kind {
             StateKind::Cpu => "cpu",
             StateKind::Thread => "thread",
@@ -155,13 +162,8 @@ fn state_json(found: &Found, of: &StateStatistics) -> Value {
         "count": of.pieces,
         "whole": of.whole(),
         "total": ns(of.total),
-        "min": some_ns(durations.map(|(min, _, _)| min)),
-        "mean": some_ns(durations.map(|(_, mean, _)| mean)),
-        "p50": p50,
-        "p90": p90,
-        "p99": p99,
-        "max": some_ns(durations.map(|(_, _, max)| max)),
-    })
+    });
+    with_durations(value, of.durations(), |p| of.percentile(p))
 }
 
 pub(crate) fn flame(state: &TraceState, query: &Query) -> Answer {
@@ -203,7 +205,7 @@ pub(crate) fn durations(state: &TraceState, query: &Query) -> Answer {
 pub(crate) fn call(state: &TraceState, place: &str) -> Answer {
     let wrong = || ApiError::new(404, "call", format!("there is no call `{place}`"));
     let (track, number) = place.split_once('/').ok_or_else(wrong)?;
-    let (Named::Calls(task), Some(calls)) = (named(state, track)?, state.calls()) else { return Err(wrong()) };
+    let (TrackId::Calls(task), Some(calls)) = (find_track(state, track)?, state.calls()) else { return Err(wrong()) };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let call = calls.call(task, number).ok_or_else(wrong)?;
     // Once for all calls: whoever chooses one is likely to choose others.

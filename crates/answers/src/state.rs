@@ -1,6 +1,6 @@
 //! The state that all questions share: the traces, and the knowledge of them so far.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,29 +12,21 @@ use tracemill_lod::store::{Kept as StoredIndex, ToKeep};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 
+use crate::caches::Caches;
 use crate::counters::{self, Known};
 use crate::error::{Answer, ApiError};
-use crate::groups::GroupList;
 use crate::input::Input;
-use crate::kept::Kept;
-use crate::plots::Plots;
 use crate::query::Asker;
 use crate::random::random_name;
 use crate::states;
 use crate::status::{Stage, Status};
 use crate::traces::Traces;
 
-/// Sets of events that are kept, and their bytes.
-const SETS: usize = 8;
-const SET_BYTES: usize = 32 << 20;
-
 /// Traces, and the knowledge of them so far. One thread [reads](TraceState::read), others ask meanwhile.
 pub struct TraceState {
     /// The traces.
     pub input: Input,
-    pub(crate) kept: Kept,
-    pub(crate) plots: Plots,
-    pub(crate) groups: GroupList,
+    pub(crate) caches: Caches,
     /// How far all is, for those who wait.
     pub status: Arc<Status>,
     /// How many were shown before in this run of the program.
@@ -49,7 +41,6 @@ pub struct TraceState {
     calls: OnceLock<Option<Arc<Calls>>>,
     states: OnceLock<Option<states::Found>>,
     counters: OnceLock<Vec<Known>>,
-    sets: Mutex<VecDeque<(String, Arc<EventSet>)>>,
     /// Statistics of all calls of each name, as text.
     pub(crate) of_functions: OnceLock<HashMap<u32, Box<str>>>,
 }
@@ -74,9 +65,7 @@ impl TraceState {
         TraceState {
             timeline: Mutex::new(Arc::new(timeline)),
             input,
-            kept: Kept::default(),
-            plots: Plots::default(),
-            groups: GroupList::default(),
+            caches: Caches::default(),
             status,
             version,
             progress: Progress::default(),
@@ -85,7 +74,6 @@ impl TraceState {
             calls: OnceLock::new(),
             states: OnceLock::new(),
             counters: OnceLock::new(),
-            sets: Mutex::default(),
             of_functions: OnceLock::new(),
         }
     }
@@ -206,7 +194,7 @@ impl TraceState {
     /// Ends all reading.
     pub fn stop(&self) {
         self.progress.stop.store(true, Ordering::Relaxed);
-        self.groups.stop();
+        self.caches.groups.values().iter().for_each(|reading| reading.groups.stop());
     }
 
     /// Ends the reading, and the program that shows it.
@@ -279,7 +267,7 @@ impl TraceState {
     /// The same for somebody who may go away.
     pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
         let all = self.whole_index()?.events();
-        self.set_of(text.to_string(), || {
+        self.set_of(text.to_string(), asker, || {
             let Traces { session, .. } = &self.input.traces;
             let mistake = |error: Error| ApiError::filter(text, &error);
             let expression = Expression::parse(text).map_err(mistake)?;
@@ -299,21 +287,13 @@ impl TraceState {
     }
 
     /// The set of a key: one that is kept, or a new one.
-    pub(crate) fn set_of(&self, key: String, make: impl FnOnce() -> Answer<EventSet>) -> Answer<Arc<EventSet>> {
-        let lock = || self.sets.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, set)) = lock().iter().find(|(own, _)| *own == key) {
-            return Ok(set.clone());
-        }
-        let set = Arc::new(make()?);
-        let mut sets = lock();
-        sets.push_back((key, set.clone()));
-        // The newest one is wanted whatever it takes.
-        while sets.len() > 1
-            && (sets.len() > SETS || sets.iter().map(|(_, set)| set.bytes()).sum::<usize>() > SET_BYTES)
-        {
-            sets.pop_front();
-        }
-        Ok(set)
+    pub(crate) fn set_of(
+        &self,
+        key: String,
+        asker: &Asker,
+        make: impl FnOnce() -> Answer<EventSet>,
+    ) -> Answer<Arc<EventSet>> {
+        self.caches.sets.get_or_make(key, &|| asker.is_over(&self.progress), || make().map(Arc::new))
     }
 }
 
@@ -431,6 +411,16 @@ mod tests {
         let index = state.whole_index().expect("it was read");
         assert_eq!(crate::rows::search(&state, index, "nutty", -1, true, None, &gone), None);
         assert!(crate::rows::search(&state, index, "nutty", -1, true, None, &Asker::default()).is_some());
+    }
+
+    #[test]
+    fn a_filter_that_two_ask_for_is_read_once() {
+        let state = TraceState::new(mill()).expect("random numbers");
+        state.read();
+        let ask = || state.set("cpu == 0").expect("it is right");
+        let [a, b] =
+            std::thread::scope(|scope| [scope.spawn(ask), scope.spawn(ask)].map(|set| set.join().expect("it ends")));
+        assert!(Arc::ptr_eq(&a, &b));
     }
 
     /// Goes away after some looks.

@@ -12,12 +12,13 @@ use tracemill_lod::counters::Point;
 use tracemill_lod::tiles::{self, Density, MAX_LEVEL};
 use tracemill_lod::{EventSet, Loss, LossKind, Timeline};
 
-use crate::answer::{Named, named};
 use crate::error::{Answer, ApiError};
-use crate::groups::{self, ValueId};
-use crate::plots::{self, Field};
+use crate::groups;
+use crate::ids::{FieldId, ValueId};
+use crate::plots;
 use crate::query::Query;
 use crate::state::TraceState;
+use crate::tracks::{TrackId, find_track};
 
 /// The kind of thing that numbers of names stand for.
 #[derive(Clone, Copy)]
@@ -149,19 +150,19 @@ struct Tracks<'a> {
 
 impl Tracks<'_> {
     /// One track, with its slices where it has some.
-    fn text(&mut self, id: &str, one: Named, slices: &[Slice]) -> Answer<Out> {
+    fn text(&mut self, id: &str, one: TrackId, slices: &[Slice]) -> Answer<Out> {
         Ok(match one {
-            Named::Base(at) => {
+            TrackId::Base(at) => {
                 let known = self.densities.get(&at).cloned().unwrap_or_default();
                 let gaps = gaps_of(self.state, at, self.level, self.range);
                 self.density(id, "events", &known).end(gaps)
             }
-            Named::Value => {
+            TrackId::Value => {
                 let known = self.of_values.next().flatten().unwrap_or_default();
                 self.density(id, "events", &known).end(Vec::new())
             }
-            Named::Group(trace) => self.group(id, trace),
-            Named::Calls(task) => {
+            TrackId::Group(trace) => self.group(id, trace),
+            TrackId::Calls(task) => {
                 let track = TrackText::new(id, "calls", true);
                 match self.state.calls() {
                     Some(calls) => {
@@ -173,7 +174,7 @@ impl Tracks<'_> {
                 }
                 .end(Vec::new())
             }
-            Named::State(_) => {
+            TrackId::State(_) => {
                 let track = TrackText::new(id, "state", true);
                 match self.state.states() {
                     Some(of) => track.slices(slices, NameOf::State, &of.states.names, &mut self.names),
@@ -181,7 +182,7 @@ impl Tracks<'_> {
                 }
                 .end(Vec::new())
             }
-            Named::Plot => self.plot(id)?,
+            TrackId::Plot => self.plot(id)?,
         })
     }
 
@@ -203,7 +204,8 @@ impl Tracks<'_> {
 
     /// A field over time.
     fn plot(&mut self, id: &str) -> Answer<Out> {
-        let field = Field::of_id(self.state, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
+        let field =
+            FieldId::parse(&self.state.input.traces, id).ok_or_else(|| ApiError::request("`tracks` is missing"))?;
         let what = (self.level, self.range.0, self.range.1);
         let asked = (self.query.is_on("exact"), &self.query.asker);
         let (points, is_read) = plots::tiles(self.state, (id, &field), self.query.get("filter"), what, asked)?;
@@ -227,13 +229,13 @@ const MANY: u64 = 1 << 17;
 /// The slices of each track that is asked for, none where it has none. Of calls those of some lanes, or all.
 fn slices_of(
     state: &TraceState,
-    (asked, first_lane): (&[Named], Option<u32>),
+    (asked, first_lane): (&[TrackId], Option<u32>),
     level: u32,
     (begin, end): (i128, i128),
 ) -> Vec<Vec<Slice>> {
     let near = |time: i128| time.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    let slices = |one: &Named| match *one {
-        Named::Calls(task) => {
+    let slices = |one: &TrackId| match *one {
+        TrackId::Calls(task) => {
             let found = state.calls().map(|calls| calls.slices(&[task], level, (near(begin), near(end))));
             let mut slices: Vec<Slice> = found.into_iter().flatten().flatten().collect();
             if let Some(first) = first_lane {
@@ -242,12 +244,12 @@ fn slices_of(
             }
             slices
         }
-        Named::State(at) => state.states().map(|of| of.states.slices(at, level, (begin, end))).unwrap_or_default(),
+        TrackId::State(at) => state.states().map(|of| of.states.slices(at, level, (begin, end))).unwrap_or_default(),
         _ => Vec::new(),
     };
-    let size = |one: &Named| match *one {
-        Named::Calls(task) => state.calls().map_or(0, |calls| calls.tasks[task].calls),
-        Named::State(at) => state.states().map_or(0, |of| of.states.tracks[at].pieces()),
+    let size = |one: &TrackId| match *one {
+        TrackId::Calls(task) => state.calls().map_or(0, |calls| calls.tasks[task].calls),
+        TrackId::State(at) => state.states().map_or(0, |of| of.states.tracks[at].pieces()),
         _ => 0,
     };
     // The largest first: the others fill up what is left of the time.
@@ -287,19 +289,19 @@ pub(crate) fn tiles(
     if ids.len() > 64 {
         return Err(ApiError::request("at most 64 tracks are asked for at once"));
     }
-    let asked = ids.iter().map(|id| named(state, id)).collect::<Answer<Vec<Named>>>()?;
+    let asked = ids.iter().map(|id| find_track(state, id)).collect::<Answer<Vec<TrackId>>>()?;
     // Tracks by a value have their filter in what was read of them.
-    let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(state, id)).collect();
+    let values: Vec<ValueId> = ids.iter().filter_map(|id| ValueId::parse(&state.input.traces, id)).collect();
     let range = (from, to);
     let of_values = groups::densities(state, &values, (level, range), query)?.into_iter();
-    let set = if asked.iter().all(|one| *one == Named::Value) { None } else { set()? };
+    let set = if asked.iter().all(|one| *one == TrackId::Value) { None } else { set()? };
     let (timeline, source) = (state.timeline(), state.input.traces.source());
     let mut bases = Vec::new();
     for one in &asked {
         match one {
-            Named::Base(at) => bases.push(*at),
-            Named::Group(trace) => bases.extend(bases_of(state, &timeline, *trace)),
-            Named::Calls(_) | Named::State(_) | Named::Plot | Named::Value => {}
+            TrackId::Base(at) => bases.push(*at),
+            TrackId::Group(trace) => bases.extend(bases_of(state, &timeline, *trace)),
+            TrackId::Calls(_) | TrackId::State(_) | TrackId::Plot | TrackId::Value => {}
         }
     }
     bases.sort_unstable();

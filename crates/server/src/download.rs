@@ -1,15 +1,13 @@
 //! Exported files, on their way to the browser.
 
-use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Error;
-use std::sync::{Mutex, PoisonError};
 
 use axum::body::{Body, Bytes};
 use axum::http::{Method, header};
 use axum::response::Response;
 use futures_util::Stream;
-use tracemill_answers::{Answer, ApiError, Exported, TextSink, WriteTable, random_name};
+use tracemill_answers::{Answer, ApiError, Cache, Exported, TextSink, WriteTable, random_name};
 
 use crate::web::built;
 
@@ -17,33 +15,27 @@ use crate::web::built;
 const EXPORTS: usize = 4;
 
 /// Files that wait to be fetched, by name.
-#[derive(Default)]
-pub(crate) struct Exports(Mutex<VecDeque<(String, Exported)>>);
+pub(crate) struct Exports(Cache<String, Exported>);
+
+impl Default for Exports {
+    fn default() -> Exports {
+        Exports(Cache::of_entries(EXPORTS))
+    }
+}
 
 impl Exports {
     /// Keeps a file until it is fetched; gives its name.
     pub(crate) fn put(&self, file: Exported) -> Answer<String> {
         let name = random_name().map_err(|error| ApiError::new(500, "fault", error.message()))?;
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.push_back((name.clone(), file));
-        if files.len() > EXPORTS {
-            files.pop_front();
-        }
+        self.0.put(name.clone(), file);
         Ok(name)
-    }
-
-    /// The file of a name, once.
-    fn take(&self, name: &str) -> Option<Exported> {
-        let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = files.iter().position(|(own, _)| own == name)?;
-        files.remove(at).map(|(_, file)| file)
     }
 }
 
 /// A file that was exported, once. Its name is as good as the token: a browser fetches it without a header.
 pub(crate) fn exported(exports: &Exports, name: &str, method: &Method) -> Answer<Response> {
     let is_there = method == Method::GET;
-    let file = is_there.then(|| exports.take(name)).flatten();
+    let file = is_there.then(|| exports.0.take(&name.to_string())).flatten();
     let file = file.ok_or_else(|| ApiError::new(404, "path", "there is no such file, or it was fetched already"))?;
     let response = Response::builder();
     let attached = |name: &str| format!("attachment; filename=\"{name}\"");
