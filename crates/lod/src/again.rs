@@ -10,7 +10,8 @@ use tracemill_engine::timeline::{Selection, merger, merger_from};
 use crate::block::UNTIMED;
 use crate::kinds::{Kind, KindReader, Tracks};
 use crate::places::{BATCH, Places};
-use crate::timeline::{Source, Timeline, in_reach};
+use crate::source::{Source, in_reach};
+use crate::timeline::Timeline;
 
 /// Readers that wait until somebody wants what is behind what they read last, at most.
 const IDLE: usize = 4;

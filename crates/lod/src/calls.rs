@@ -19,8 +19,8 @@ use crate::ranks::Ranks;
 use crate::search::Direction;
 use crate::segments::{Segments, Spool};
 use crate::slices::{self, Levels};
-use crate::store::{Reader, Writer};
-use crate::timeline::Source;
+use crate::source::Source;
+use crate::store::bytes::{Reader, Writer};
 
 pub use crate::lane::Call;
 pub use crate::slices::Slice;

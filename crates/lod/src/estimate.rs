@@ -4,7 +4,8 @@ use tracemill_engine::events::{Events, Step};
 use tracemill_engine::timeline::{Selection, cycle_range};
 use tracemill_model::packet::Packet;
 
-use crate::timeline::{Names, Source};
+use crate::names::Names;
+use crate::source::Source;
 
 /// The density of a track as its packets state it.
 #[derive(Default)]

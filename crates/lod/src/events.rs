@@ -13,7 +13,7 @@ use crate::block::{BLOCK, Decoded, KindMask, UNTIMED, encode, ends};
 use crate::places::BETWEEN;
 use crate::progress::Progress;
 use crate::segments::{Room, Segment};
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// Blocks that stand together, and are read again together.
 const TOGETHER: usize = BETWEEN / BLOCK;

@@ -18,24 +18,9 @@ use crate::kinds::{Kind, KindReader, Tracks};
 use crate::places::{BATCH, BETWEEN, Places};
 use crate::progress::Progress;
 use crate::set::EventSet;
-use crate::timeline::{Source, Timeline, TrackOf, in_reach};
-
-/// A base track: every event of the session stands on one of them.
-#[derive(Clone, Debug)]
-pub struct Track {
-    /// Index of its trace in the session.
-    pub trace: usize,
-    /// The stream, by index in the trace; `None` for a track that the trace numbers itself.
-    pub stream: Option<usize>,
-    /// Its name.
-    pub name: String,
-    /// Its events.
-    pub events: u64,
-    /// Events without a time, among them.
-    pub untimed: u64,
-    /// Times of the first and the last event, in ns.
-    pub range: Option<(i128, i128)>,
-}
+use crate::source::{Source, in_reach};
+use crate::timeline::{Timeline, TrackOf};
+use crate::track::Track;
 
 /// The kind of things that are missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -7,8 +7,11 @@ use tracemill_engine::event::Event;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
 
-use crate::index::Track;
-use crate::timeline::{Names, Source, Timeline, TrackReader};
+use crate::names::Names;
+use crate::source::Source;
+use crate::timeline::Timeline;
+use crate::track::Track;
+use crate::tracking::TrackReader;
 
 /// A kind of events: a track and a name.
 #[derive(Clone, Copy)]

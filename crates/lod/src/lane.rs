@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tracemill_codec::bits::{put_leb, take_leb};
 
 use crate::segments::{Segments, Spool};
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// A call.
 #[derive(Clone, Copy, Debug)]

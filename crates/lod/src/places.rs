@@ -2,8 +2,8 @@
 
 use tracemill_engine::item::Place;
 
-use crate::store::{Reader, Writer};
-use crate::timeline::Source;
+use crate::source::Source;
+use crate::store::bytes::{Reader, Writer};
 
 /// Events between places, unless there are very many streams.
 pub(crate) const BETWEEN: usize = 1 << 16;

@@ -7,7 +7,7 @@
 use std::io;
 
 use crate::lane::{End, Kept, Step};
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// A slice of a timeline, or several short ones.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,7 +4,8 @@ use crate::buckets::Buckets;
 use crate::estimate::Spread;
 use crate::index::{Index, Loss};
 use crate::set::EventSet;
-use crate::timeline::{Source, Timeline, TrackOf};
+use crate::source::Source;
+use crate::timeline::{Timeline, TrackOf};
 use crate::tree::Entry;
 use crate::window;
 

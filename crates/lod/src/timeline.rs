@@ -2,70 +2,23 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use tracemill_engine::event::Event;
-use tracemill_engine::events::Events;
-use tracemill_engine::filter::{ClassFields, Filter, KeyBy, KeyReader, KeyValue};
 use tracemill_engine::item::Flow;
 use tracemill_engine::selection::StreamOf;
 use tracemill_engine::session::Session;
-use tracemill_engine::timeline::Selection;
-use tracemill_model::schema::EventClassId;
-use tracemill_semantics::Semantics;
 
 use crate::estimate::Estimate;
-use crate::group::{Grouping, Tracking, ValueReader};
-use crate::index::Track;
+use crate::names::Names;
 use crate::progress::Progress;
-use crate::store::{Reader, Writer};
+use crate::source::{Source, in_reach};
+use crate::store::bytes::{Reader, Writer};
+use crate::track::Track;
+use crate::tracking::{TrackReader, Tracking, own_tracks};
 use crate::tree::{Builder, Tree};
-
-/// The events that are shown: those of some streams of a session that are selected and match a filter.
-#[derive(Clone, Copy)]
-pub struct Source<'a> {
-    /// The session.
-    pub session: &'a Session,
-    /// The streams.
-    pub streams: &'a [StreamOf],
-    /// The times and classes of them.
-    pub selection: &'a Selection,
-    /// A filter beside that.
-    pub filter: Option<&'a Filter>,
-}
-
-impl<'a> Source<'a> {
-    /// The events in order. `jobs` threads read, until `stop` is set.
-    pub(crate) fn events_until(&self, jobs: usize, stop: Option<&Arc<AtomicBool>>) -> Events<'a> {
-        let stop = stop.or(self.selection.stop.as_ref()).cloned();
-        let selection = Selection { jobs, stop, ..self.selection.clone() };
-        Events::new(self.session, self.streams, &selection, self.filter)
-    }
-}
-
-/// Names by number. A number is never given twice.
-#[derive(Default)]
-pub(crate) struct Names {
-    list: Vec<Arc<str>>,
-    of_name: HashMap<Box<[u8]>, u32>,
-}
-
-impl Names {
-    pub(crate) fn number(&mut self, name: &[u8]) -> u32 {
-        if let Some(number) = self.of_name.get(name) {
-            return *number;
-        }
-        let number = self.list.len() as u32;
-        self.list.push(String::from_utf8_lossy(name).into());
-        self.of_name.insert(name.into(), number);
-        number
-    }
-
-    pub(crate) fn list(&self) -> &[Arc<str>] {
-        &self.list
-    }
-}
+use crate::values::Grouping;
 
 /// A base track that was counted.
 pub(crate) struct Counted {
@@ -98,68 +51,6 @@ pub struct Timeline {
 
 /// The whole timeline is shown by so many buckets, exactly.
 const WHOLE: i128 = 1 << 13;
-
-/// Fields by which a trace numbers its tracks: for each class, number and name.
-fn own_tracks(session: &Session) -> (KeyBy, Vec<bool>) {
-    let mut has_own_tracks = Vec::new();
-    let fields = session.traces.iter().map(|trace| {
-        let semantics = Semantics::new(&trace.schema);
-        let mut has_tracks = false;
-        let classes = (0..trace.schema.events().len()).map(|class| -> ClassFields {
-            let who = semantics.who(EventClassId(class as u32));
-            if !who.is_track {
-                return Vec::new();
-            }
-            has_tracks = true;
-            [(0, who.id), (1, who.name)].into_iter().filter_map(|(at, path)| Some((at, path?))).collect()
-        });
-        let classes = classes.collect();
-        has_own_tracks.push(has_tracks);
-        classes
-    });
-    (KeyBy::Fields(Arc::new(fields.collect())), has_own_tracks)
-}
-
-/// Which track an event is on, where its trace numbers tracks itself, or events are put on tracks by their values.
-pub(crate) struct TrackReader(ReaderOf);
-
-enum ReaderOf {
-    /// With storage.
-    Own(Box<KeyReader>, Vec<u8>),
-    Values(Box<ValueReader>),
-}
-
-impl TrackReader {
-    pub(crate) fn new(session: &Session) -> TrackReader {
-        TrackReader(ReaderOf::Own(Box::new(KeyReader::new(session, &own_tracks(session).0)), Vec::new()))
-    }
-
-    pub(crate) fn of_values(values: ValueReader) -> TrackReader {
-        TrackReader(ReaderOf::Values(Box::new(values)))
-    }
-
-    /// The number of the track; `None` for an event that is on none.
-    pub(crate) fn track(&mut self, event: &Event<'_>) -> Option<i128> {
-        match &mut self.0 {
-            ReaderOf::Values(values) => values.number(event).map(|number| number as i128),
-            ReaderOf::Own(keys, key) => Some(match keys.values(event, key).into_iter().find(|(at, _)| *at == 0) {
-                Some((_, KeyValue::Integer(number))) => number,
-                _ => -1,
-            }),
-        }
-    }
-
-    /// The name of the track with this number that an event is on.
-    pub(crate) fn name(&mut self, number: i128, event: &Event<'_>) -> String {
-        match &mut self.0 {
-            ReaderOf::Values(values) => values.name(number as usize),
-            ReaderOf::Own(keys, key) => match keys.values(event, key).into_iter().find(|(at, _)| *at == 1) {
-                Some((_, KeyValue::Text(name))) => String::from_utf8_lossy(&name).into_owned(),
-                _ => format!("track {number}"),
-            },
-        }
-    }
-}
 
 /// Not looked up yet, and different for each event.
 const UNKNOWN: u32 = u32::MAX;
@@ -257,7 +148,7 @@ impl Timeline {
 
     /// A name of an event.
     pub fn name(&self, number: u32) -> Arc<str> {
-        self.names().list.get(number as usize).cloned().unwrap_or_default()
+        self.names().list().get(number as usize).cloned().unwrap_or_default()
     }
 
     /// Counts the events of all tracks, by some threads; false when [`Progress::stop`] was set on the way. An event that is
@@ -459,11 +350,6 @@ fn parts_of(source: &Source<'_>, has_own_tracks: &[bool], names: &mut Names) -> 
         }
     }
     parts
-}
-
-/// Is a time near enough to the origin to have a place? Those that are centuries apart share no timeline.
-pub(crate) fn in_reach(origin: i128, ns: i128) -> bool {
-    i64::try_from(ns - origin).is_ok_and(|time| time != i64::MIN)
 }
 
 impl Part {

@@ -9,7 +9,7 @@ use std::io;
 
 use tracemill_codec::bits::{put_leb, take_leb};
 
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// Events of a bucket that is not split, and of one where there are very many events.
 const LEAF: [u64; 2] = [32, 128];

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use tracemill_engine::events::Step;
 use tracemill_engine::timeline::Selection;
 
-use crate::timeline::{Source, Timeline, TrackOf, in_reach};
+use crate::source::{Source, in_reach};
+use crate::timeline::{Timeline, TrackOf};
 
 /// Shows the events of tracks from one time to another, both included, in ns since the origin: the place of the track among
 /// these, the time, and the number of the name.

@@ -4,7 +4,7 @@ use std::io;
 
 use super::lanes::Lane;
 use super::{Of, States, StoredWake, Track};
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// Stands for no thread.
 const NONE: u32 = u32::MAX;

@@ -9,7 +9,7 @@ use std::io;
 use tracemill_codec::bits::{put_leb, take_leb};
 
 use crate::calls::Slice;
-use crate::store::{Reader, Writer};
+use crate::store::bytes::{Reader, Writer};
 
 /// A piece of time in ns since the base.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
