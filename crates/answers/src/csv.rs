@@ -51,7 +51,7 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
             if taker.is_gone() {
                 return Ok(());
             }
-            let row = Reader::on(&mut reader, &state, index, event);
+            let row = Reader::on(&mut reader, &state, index, event, false);
             let row = row.ok_or_else(|| ApiError::new(500, "fault", "the traces cannot be read any more"))?;
             let (time, (name, track)) = (index.ns(event), index.kind(event).unwrap_or_default());
             let since = before.zip(time).map(|(before, time): (i128, i128)| time - before);
@@ -63,7 +63,7 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
                 text(time),
                 text(since),
                 name.to_string(),
-                cell(&row.value["cpu"]),
+                row.cpu.map_or(String::new(), |cpu| cpu.to_string()),
                 own.trace.to_string(),
                 if own.name.is_empty() { base_id(track) } else { own.name.clone() },
                 row.text,

@@ -1,17 +1,21 @@
 //! Events: pages of their table, one with all that is known of it, and searches.
 
+use std::fmt::Write as _;
+
 use serde_json::{Value, json};
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::{EventSet, Index};
 
 use crate::error::{Answer, ApiError};
+use crate::fields::Field;
 use crate::ids::{base_id, calls_id};
 use crate::query::{Asker, Query, ns, some_ns};
 use crate::rows::{self, Row};
 use crate::state::TraceState;
 use crate::tracks::base_of;
 
-fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>, with_json: bool) -> Value {
+/// A row of the table, as a page has it.
+fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>) -> Value {
     let time = index.ns(row.event);
     let (name, track) = index.kind(row.event).unwrap_or_default();
     let since = before.flatten().zip(time).map(|(before, time)| time - before);
@@ -23,11 +27,11 @@ fn row_json(index: &Index, row: &Row, before: Option<Option<i128>>, with_json: b
         "title": row.title.as_deref().unwrap_or(name),
         "trace": index.tracks[track].trace,
         "track": base_id(track),
-        "cpu": row.value.get("cpu").cloned().unwrap_or_default(),
+        "cpu": row.cpu,
         "text": row.text,
     });
-    if with_json {
-        value["json"] = row.json.clone().into();
+    if let Some(json) = &row.json {
+        value["json"] = json.clone().into();
     }
     value
 }
@@ -45,11 +49,10 @@ pub(crate) fn events(state: &TraceState, query: &Query, set: Option<&EventSet>) 
     };
     let event = |rank: usize| set.map_or((rank < total).then_some(rank), |set| set.select(rank));
     let wanted: Vec<usize> = (from..from.saturating_add(limit).min(total)).filter_map(event).collect();
-    let read = rows::read(state, Some(index), &wanted)?;
+    let read = rows::read(state, Some(index), &wanted, query.is_on("json"))?;
     let mut before = from.checked_sub(1).and_then(event).map(|event| index.ns(event));
-    let with_json = query.is_on("json");
     let rows = read.iter().map(|row| {
-        let value = row_json(index, row, before, with_json);
+        let value = row_json(index, row, before);
         before = Some(index.ns(row.event));
         value
     });
@@ -57,14 +60,17 @@ pub(crate) fn events(state: &TraceState, query: &Query, set: Option<&EventSet>) 
     Ok(json!({ "total": total, "from": from, "rows": rows }))
 }
 
-/// The fields of the line of an event, as JSON.
-pub(crate) fn fields_text(line: &Value) -> String {
-    let field = |(path, text, kind): (String, String, &str)| {
-        let [path, text] = [path, text].map(Value::String);
-        format!("{{\"path\":{path},\"text\":{text},\"kind\":\"{kind}\",\"base\":10}}")
-    };
-    let fields: Vec<String> = rows::fields(line).into_iter().map(field).collect();
-    format!("[{}]", fields.join(","))
+/// The fields of an event as JSON, as a page has them.
+pub(crate) fn fields_text(fields: &[Field]) -> String {
+    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let mut out = String::from("[");
+    for (at, Field { path, text: value, kind }) in fields.iter().enumerate() {
+        let comma = if at > 0 { "," } else { "" };
+        let (path, value) = (text(path), text(value));
+        let _ = write!(out, "{comma}{{\"path\":{path},\"text\":{value},\"kind\":\"{kind}\",\"base\":10}}");
+    }
+    out.push(']');
+    out
 }
 
 /// `event/N`: all that is known of an event.
@@ -75,11 +81,11 @@ pub(crate) fn event(state: &TraceState, number: &str) -> Answer {
         return Err(ApiError::new(404, "event", format!("there is no event {number}")));
     }
     let before = number.checked_sub(1).map(|before| index.ns(before));
-    let read = rows::read(state, Some(index), &[number])?;
+    let read = rows::read(state, Some(index), &[number], true)?;
     let row = &read[0];
-    let mut value = row_json(index, row, before, true);
+    let mut value = row_json(index, row, before);
     value["cycles"] = some_ns(row.cycles);
-    value["fields"] = serde_json::from_str(&fields_text(&row.value)).unwrap_or_default();
+    value["fields"] = serde_json::from_str(&fields_text(&row.fields)).unwrap_or_default();
     let place = &row.place;
     value["place"] = json!({ "file": place.file, "packet": place.packet, "byte": ns(place.byte), "bit": place.bit });
     let track = index.kind(number).map(|(_, track)| track);

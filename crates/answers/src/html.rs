@@ -257,7 +257,7 @@ fn events<'s>(
         let to = (from + SAMPLE).min(first + count);
         for event in from..to {
             let gone = || Error::new(ErrorKind::Io, format!("event {event} is not there any more"));
-            let row = rows::Reader::on(&mut reader, state, index, event).ok_or_else(gone)?;
+            let row = rows::Reader::on(&mut reader, state, index, event, true).ok_or_else(gone)?;
             let time = index.ns(row.event).map(|ns| ns - index.origin);
             // 0 says that there is no time.
             times.number(time.map_or(0, |time| {
@@ -273,8 +273,8 @@ fn events<'s>(
             }
             let cycles = row.cycles.map_or(String::new(), |cycles| cycles.to_string());
             let title = row.title.map_or(String::new(), |title| Value::String(title).to_string());
-            let details = format!("{cycles} {title} {}", fields_text(&row.value));
-            lines.push([&row.json, &row.text, &details], time.unwrap_or(0) as i64, kind);
+            let details = format!("{cycles} {title} {}", fields_text(&row.fields));
+            lines.push([row.json.as_deref().unwrap_or_default(), &row.text, &details], time.unwrap_or(0) as i64, kind);
             if lines.held_bytes() > MAX_HELD_BYTES {
                 return Err(too_long(event - first, count));
             }

@@ -33,6 +33,23 @@ pub struct Input {
     pub cache: Option<IndexCache>,
 }
 
+impl Input {
+    /// Traces that are only looked at.
+    pub fn new(traces: Traces) -> Input {
+        Input {
+            traces,
+            problems: (Vec::new(), Vec::new()),
+            program: String::new(),
+            command: String::new(),
+            cut: None,
+            query: None,
+            reopen: None,
+            opened: SystemTime::now(),
+            cache: None,
+        }
+    }
+}
+
 /// Opens the traces again, with clocks that were moved.
 pub type Reopener = Arc<dyn Fn(&[ClockMove]) -> Result<Input> + Send + Sync>;
 

@@ -2,28 +2,37 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
 use tracemill_engine::merge::{Batch, Merger, Run};
 use tracemill_engine::timeline::{Selection, merger, merger_from};
 use tracemill_lod::{EventSet, Index};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
+use tracemill_semantics::CpuOf;
 
 use crate::error::ApiError;
+use crate::fields::{Field, fields};
 use crate::query::Asker;
 use crate::state::TraceState;
 use crate::titles::Titles;
 use crate::traces::Traces;
 
-/// An event that was read.
+/// An event that was read, and how it is shown.
 pub struct Row {
     /// Its number.
     pub event: usize,
-    /// The line of `print --format jsonl`.
-    pub json: String,
-    /// The line as it is read again.
-    pub value: Value,
+    /// Its time in ns.
+    pub ns: Option<i128>,
+    /// Its name, when it has one.
+    pub name: Option<String>,
+    /// The name of its stream.
+    pub stream_name: String,
+    /// The CPU of its packet.
+    pub cpu: Option<u64>,
+    /// Its single values.
+    pub fields: Vec<Field>,
     /// The payload as `print` shows it.
     pub text: String,
+    /// The line of `print --format jsonl`, when it was asked for.
+    pub json: Option<String>,
     /// What is shown for it instead of its name.
     pub title: Option<String>,
     /// Its time in cycles of its clock.
@@ -50,15 +59,20 @@ const THROUGH: usize = 32_768;
 const BATCH: usize = 4096;
 
 /// Reads these events, which stand in their order. Without an index they are read from the first one on, as
-/// far as there are some.
+/// far as there are some. `with_json`: also as lines of JSON.
 ///
 /// # Errors
 /// When an event is not there any more.
-pub fn read(state: &TraceState, index: Option<&Index>, events: &[usize]) -> Result<Vec<Row>, ApiError> {
+pub fn read(
+    state: &TraceState,
+    index: Option<&Index>,
+    events: &[usize],
+    with_json: bool,
+) -> Result<Vec<Row>, ApiError> {
     let mut rows = Vec::with_capacity(events.len());
     let mut reader: Option<Reader> = None;
     for event in events {
-        let Some(row) = Reader::on(&mut reader, state, index, *event) else {
+        let Some(row) = Reader::on(&mut reader, state, index, *event, with_json) else {
             if index.is_none() {
                 break;
             }
@@ -82,6 +96,7 @@ pub(crate) struct Reader<'s> {
     json: LineRenderer,
     text: LineRenderer,
     titles: Titles,
+    cpus: CpuOf,
 }
 
 impl<'s> Reader<'s> {
@@ -91,12 +106,13 @@ impl<'s> Reader<'s> {
         state: &'s TraceState,
         index: impl Into<Option<&'s Index>>,
         event: usize,
+        with_json: bool,
     ) -> Option<Row> {
         let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
         if !is_near {
             *reader = Some(Reader::new(state, index.into(), event, &Asker::default()));
         }
-        reader.as_mut()?.read(event)
+        reader.as_mut()?.read(event, with_json)
     }
 
     /// A reader that meets an event soon.
@@ -122,6 +138,7 @@ impl<'s> Reader<'s> {
             json: LineRenderer::new(plan(LineFormat::Jsonl), session),
             text: LineRenderer::new(plan(LineFormat::Text(Arc::default())), session),
             titles: Titles::default(),
+            cpus: CpuOf::default(),
         }
     }
 
@@ -160,7 +177,7 @@ impl<'s> Reader<'s> {
         }
     }
 
-    fn read(&mut self, event: usize) -> Option<Row> {
+    fn read(&mut self, event: usize, with_json: bool) -> Option<Row> {
         let one = self.find(event)?;
         let (stream, ready) = &one.chunks[0];
         let (of, at) = (&self.state.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
@@ -171,13 +188,25 @@ impl<'s> Reader<'s> {
             byte: packet.offset_bytes + bits / 8,
             bit: bits % 8,
         };
-        let cycles = of.clock.as_ref().map(|_| of.event(ready.chunk.event(at)).raw.cycles());
-        let json = line(&mut self.json, &one);
-        let text = payload(&line(&mut self.text, &one)).to_string();
-        let value = serde_json::from_str(&json).unwrap_or(Value::Null);
-        let class = ready.chunk.event(at).class();
-        let title = self.titles.title(&self.state.input.traces.session, of.trace, class, &value);
-        Some(Row { event, json, value, text, title, cycles, place })
+        let shown = of.event(ready.chunk.event(at));
+        let mut storage = Vec::new();
+        let name = shown.name(&mut storage).map(|name| String::from_utf8_lossy(name).into_owned());
+        let fields = fields(shown.raw);
+        let session = &self.state.input.traces.session;
+        let title = self.titles.title(session, of.trace, shown.raw.class(), (name.as_deref(), &fields));
+        Some(Row {
+            event,
+            ns: shown.ns,
+            name,
+            stream_name: of.stream.name.clone(),
+            cpu: self.cpus.of(stream.0 as usize, &ready.chunk.packet),
+            fields,
+            text: payload(&line(&mut self.text, &one)).to_string(),
+            json: with_json.then(|| line(&mut self.json, &one)),
+            title,
+            cycles: of.clock.as_ref().map(|_| shown.raw.cycles()),
+            place,
+        })
     }
 }
 
@@ -264,47 +293,6 @@ fn payload(line: &str) -> &str {
     last.map_or("", |(from, to)| line[from..to].trim())
 }
 
-/// Every single value of a line: its path and text, and what kind of value it is.
-pub fn fields(line: &Value) -> Vec<(String, String, &'static str)> {
-    const SCOPES: [&str; 5] = ["header", "packet_context", "stream_context", "event_context", "payload"];
-    let mut fields = Vec::new();
-    for scope in SCOPES {
-        if let Some(Value::Object(members)) = line.get(scope) {
-            members.iter().for_each(|(name, value)| put_fields(&format!("{scope}.{name}"), value, &mut fields));
-        }
-    }
-    fields
-}
-
-fn put_fields(path: &str, value: &Value, out: &mut Vec<(String, String, &'static str)>) {
-    let mut put = |text: String, kind| out.push((path.to_string(), text, kind));
-    match value {
-        Value::Null => put("null".to_string(), "null"),
-        Value::Bool(value) => put(value.to_string(), "boolean"),
-        Value::Number(number) => {
-            let text = number.to_string();
-            let kind = if text.contains(['.', 'e', 'E']) { "real" } else { "integer" };
-            put(text, kind);
-        }
-        Value::String(text) => put(text.clone(), "string"),
-        Value::Array(elements) => {
-            elements.iter().enumerate().for_each(|(at, element)| put_fields(&format!("{path}[{at}]"), element, out));
-        }
-        Value::Object(members) => {
-            let labels = ["labels", "flags"].into_iter().find_map(|name| Some((name, members.get(name)?.as_array()?)));
-            match (members.get("value"), labels) {
-                (Some(Value::Number(number)), Some((_, labels))) => {
-                    let labels: Vec<&str> = labels.iter().filter_map(Value::as_str).collect();
-                    let text =
-                        if labels.is_empty() { number.to_string() } else { format!("{} ({number})", labels.join(" ")) };
-                    put(text, "enumeration");
-                }
-                _ => members.iter().for_each(|(name, value)| put_fields(&format!("{path}.{name}"), value, out)),
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -314,14 +302,5 @@ mod tests {
         assert_eq!(payload(r#"[1] n: { cpu_id = 0 }, { a = "}{", b = { c = 1 } }"#), r#"a = "}{", b = { c = 1 }"#);
         assert_eq!(payload(r#"n: { cpu_id = 0 }, { a = "\"}" }"#), r#"a = "\"}""#);
         assert_eq!((payload("n: { }"), payload("n"), payload("}{"), payload("{")), ("", "", "", ""));
-    }
-
-    #[test]
-    fn fields_are_single_values() {
-        let line =
-            r#"{"payload":{"a":[1,{"b":null}],"e":{"value":3,"labels":["X","Y"]},"f":{"value":4,"flags":[]},"t":"x"}}"#;
-        let fields = fields(&serde_json::from_str(line).unwrap());
-        let texts: Vec<String> = fields.iter().map(|(path, text, _)| format!("{path}={text}")).collect();
-        assert_eq!(texts, ["payload.a[0]=1", "payload.a[1].b=null", "payload.e=X Y (3)", "payload.f=4", "payload.t=x"]);
     }
 }

@@ -15,7 +15,7 @@ use crate::groups;
 use crate::ids::ValueId;
 use crate::points::Points;
 use crate::query::{Asker, Query, ns, some_ns};
-use crate::rows;
+use crate::rows::{self, Row};
 use crate::state::TraceState;
 use crate::states::Found;
 use crate::tracks::{TrackId, base_of, find_track};
@@ -272,10 +272,14 @@ fn said(state: &TraceState, calls: &Calls, task: usize, call: &Call) -> Answer<(
             is_there && (is_half(own, half) || is_call(own, half))
         };
         let events: Vec<usize> = at_time.take(AT_ONCE).filter(is_near).collect();
-        let rows = rows::read(state, Some(index), &events)?.into_iter();
-        Ok(rows
-            .map(|row| (row.value["name"].as_str().is_some_and(|own| is_half(own, half)), row.value["payload"].clone()))
-            .collect())
+        let rows = rows::read(state, Some(index), &events, true)?;
+        let payload = |row: &Row| {
+            let line: Value = serde_json::from_str(row.json.as_deref()?).ok()?;
+            line.get("payload").cloned()
+        };
+        let of_row =
+            |row: &Row| (row.name.as_deref().is_some_and(|own| is_half(own, half)), payload(row).unwrap_or_default());
+        Ok(rows.iter().map(of_row).collect())
     };
     // Of calls that begin together the outer ones come first.
     let before = (1..AT_ONCE as u64).map_while(|back| calls.call(task, call.number.checked_sub(back)?));

@@ -346,17 +346,7 @@ mod tests {
         let options = tracemill_engine::session::OpenOptions::new(tracemill_formats::FORMATS);
         let session = Session::open(&tracemill_engine::source::FileSystem, &[path], &options).expect("they are right");
         let streams = tracemill_engine::selection::streams(&session, &[]).expect("all streams");
-        Input {
-            traces: Traces::new(session, streams, Selection::default(), None),
-            problems: (Vec::new(), Vec::new()),
-            program: String::new(),
-            command: String::new(),
-            cut: None,
-            query: None,
-            reopen: None,
-            opened: SystemTime::now(),
-            cache: None,
-        }
+        Input::new(Traces::new(session, streams, Selection::default(), None))
     }
 
     #[test]

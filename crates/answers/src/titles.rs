@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use serde_json::Value;
 use tracemill_engine::session::Session;
 use tracemill_model::schema::EventClassId;
 use tracemill_semantics::{Semantics, Shape, names};
+
+use crate::fields::Field;
 
 /// Fields of event logs that are rendered: the text of a whole event, and that of its datum, before which its name stands.
 const TEXT: &str = "text";
@@ -17,17 +18,18 @@ const DATUM_TEXT: &str = "datum_text";
 pub(crate) struct Titles(HashMap<usize, Semantics>);
 
 impl Titles {
-    /// The title of an event of a class, whose line was read as JSON. `None` when that is its name.
+    /// The title of an event of a class, with its name and its fields. `None` when that is its name.
     pub(crate) fn title(
         &mut self,
         session: &Session,
         trace: usize,
         class: EventClassId,
-        line: &Value,
+        (name, fields): (Option<&str>, &[Field]),
     ) -> Option<String> {
-        let (name, payload) = (line["name"].as_str().unwrap_or_default(), &line["payload"]);
-        let text = |field: &str| payload.get(field).and_then(Value::as_str);
-        if payload.get(names::TRACK.1).is_some() {
+        let name = name.unwrap_or_default();
+        let field = |name: &str| fields.iter().find(|field| field.path.strip_prefix("payload.") == Some(name));
+        let text = |name: &str| field(name).filter(|field| field.kind == "string").map(|field| &*field.text);
+        if field(names::TRACK.1).is_some() {
             let datum = || text(DATUM_TEXT).filter(|text| !text.is_empty()).map(|text| format!("{name}: {text}"));
             return text(TEXT).map(str::to_string).or_else(datum);
         }
@@ -38,7 +40,8 @@ impl Titles {
         }
         let address = || {
             semantics.call(class)?;
-            let found = names::ADDRESS.iter().find_map(|field| payload.get(field)?.as_u64())?;
+            let number = |name: &&str| field(name).filter(|field| field.kind == "integer")?.text.parse::<u64>().ok();
+            let found = names::ADDRESS.iter().find_map(number)?;
             Some(format!("{found:#x}"))
         };
         let symbol = text(names::SYMBOL).map(str::to_string);
@@ -50,7 +53,6 @@ impl Titles {
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
     use tracemill_model::schema::{EventClass, Schema, StreamClass};
 
     use super::*;
@@ -65,16 +67,21 @@ mod tests {
             (name, schema.add_event(class).unwrap())
         });
         let mut titles = Titles(HashMap::from([(0, Semantics::new(&Arc::new(schema)))]));
-        let mut title = |at: usize, payload: Value| {
+        let mut title = |at: usize, payload: &[(&str, &str)]| {
             let (name, class) = classes[at];
-            titles.title(&Session::default(), 0, class, &json!({ "name": name, "payload": payload }))
+            let field = |(name, text): &(&str, &str)| {
+                let kind = if text.parse::<u64>().is_ok() { "integer" } else { "string" };
+                Field { path: format!("payload.{name}"), text: (*text).to_string(), kind }
+            };
+            let fields: Vec<Field> = payload.iter().map(field).collect();
+            titles.title(&Session::default(), 0, class, (Some(name), &fields))
         };
-        assert_eq!(title(0, json!({ "symbol": "main" })).as_deref(), Some("main"));
-        assert_eq!(title(3, json!({})).as_deref(), Some("irq_handler"));
-        assert_eq!(title(4, json!({ "symbol": "main" })), None);
-        let logged = json!({ "track": 0, "track_name": "foreman", "text": "pallet 0" });
-        assert_eq!(title(5, logged).as_deref(), Some("pallet 0"));
-        let datum = json!({ "track": 0, "track_name": "belt 0", "datum_text": "on" });
-        assert_eq!(title(4, datum).as_deref(), Some("plain: on"));
+        assert_eq!(title(0, &[("symbol", "main")]).as_deref(), Some("main"));
+        assert_eq!(title(3, &[]).as_deref(), Some("irq_handler"));
+        assert_eq!(title(4, &[("symbol", "main")]), None);
+        let logged = [("track", "0"), ("track_name", "foreman"), ("text", "pallet 0")];
+        assert_eq!(title(5, &logged).as_deref(), Some("pallet 0"));
+        let datum = [("track", "0"), ("track_name", "belt 0"), ("datum_text", "on")];
+        assert_eq!(title(4, &datum).as_deref(), Some("plain: on"));
     }
 }

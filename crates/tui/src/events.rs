@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tracemill_answers::{Row, TraceState, fields, read_rows};
+use tracemill_answers::{Row, TraceState, read_rows};
 use tracemill_lod::EventSet;
 use tracemill_lod::search;
 
@@ -155,7 +155,7 @@ impl Events {
         let question = (top, count, self.filter.clone(), range, state.index().is_some());
         if self.rows.as_ref().is_none_or(|(known, _)| *known != question) {
             let wanted: Vec<usize> = (top..top + count).map_while(|row| self.event(state, range, row)).collect();
-            let read = read_rows(state, state.index().map(|index| &**index), &wanted);
+            let read = read_rows(state, state.index().map(|index| &**index), &wanted, false);
             self.rows = Some((question, read.map_err(|error| error.message().to_string())));
         }
         let rows = match &self.rows {
@@ -165,9 +165,9 @@ impl Events {
         };
         let track = |row: &Row| match state.index() {
             Some(index) => index.kind(row.event).map(|(_, track)| index.tracks[track].name.clone()).unwrap_or_default(),
-            None => row.value["stream_name"].as_str().unwrap_or_default().to_string(),
+            None => row.stream_name.clone(),
         };
-        let names: Vec<String> = rows.iter().map(|row| visible(row.value["name"].as_str().unwrap_or("-"))).collect();
+        let names: Vec<String> = rows.iter().map(|row| visible(row.name.as_deref().unwrap_or("-"))).collect();
         let tracks: Vec<String> = rows.iter().map(|row| visible(&track(row))).collect();
         let widest = |texts: &[String], most: usize| {
             let widths = texts.iter().map(|text| unicode_width::UnicodeWidthStr::width(&**text));
@@ -181,10 +181,7 @@ impl Events {
             header += &format!("{} ", left("track", of_track));
         }
         header += &format!("{} fields", left("name", of_name));
-        let time = |row: &Row| {
-            let own = || row.value["ns"].as_number().and_then(|ns| ns.to_string().parse().ok());
-            state.index().map_or_else(own, |index| index.ns(row.event))
-        };
+        let time = |row: &Row| state.index().map_or(row.ns, |index| index.ns(row.event));
         let mut before =
             top.checked_sub(1).and_then(|row| self.event(state, range, row)).and_then(|event| state.index()?.ns(event));
         let mut lines = Vec::with_capacity(rows.len());
@@ -215,8 +212,8 @@ fn details(row: &Row, width: usize) -> Vec<String> {
     let place = &row.place;
     let mut lines = Vec::new();
     let mut line = String::new();
-    for (path, value, _) in fields(&row.value) {
-        let one = visible(&format!("{path} = {value}"));
+    for field in &row.fields {
+        let one = visible(&format!("{} = {}", field.path, field.text));
         let is_full = line.len() + one.len() + 3 > width && !line.is_empty();
         if is_full {
             lines.push(std::mem::take(&mut line));
