@@ -52,6 +52,9 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
+/// What a crate is built with to serve a page; of all others the terminal, and a page in one file, link nothing of that.
+const WEB: (&str, &[&str]) = ("server", &["axum", "hyper", "tokio", "tower"]);
+
 /// A dependency of one crate of the workspace on another.
 #[derive(Clone, Debug)]
 struct Arrow {
@@ -59,22 +62,32 @@ struct Arrow {
     is_optional: bool,
 }
 
-/// The crates of `crates/` and `python/`, and the other crates of the workspace that each uses outside of its tests.
-fn arrows() -> BTreeMap<String, Vec<Arrow>> {
+/// The crates of `crates/` and `python/`, as cargo tells of them.
+fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());
     let output = cargo.output().expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let mut arrows = BTreeMap::new();
-    for package in metadata["packages"].as_array().expect("a list of packages") {
+    let packages = metadata["packages"].as_array().expect("a list of packages").iter();
+    let is_of_product = |package: &&Value| {
         let path = text(&package["manifest_path"]);
-        if !path.contains("/crates/") && !path.ends_with("/python/Cargo.toml") {
-            continue;
-        }
-        let own = package["dependencies"].as_array().expect("a list of dependencies").iter();
-        let own = own.filter(|dependency| dependency["kind"] != "dev" && dependency["path"].is_string());
+        path.contains("/crates/") || path.ends_with("/python/Cargo.toml")
+    };
+    packages.filter(is_of_product).cloned().collect()
+}
+
+/// What a package uses outside of its tests.
+fn dependencies(package: &Value) -> impl Iterator<Item = &Value> {
+    let all = package["dependencies"].as_array().expect("a list of dependencies").iter();
+    all.filter(|dependency| dependency["kind"] != "dev")
+}
+
+/// The other crates of the workspace that each uses outside of its tests.
+fn arrows() -> BTreeMap<String, Vec<Arrow>> {
+    let mut arrows = BTreeMap::new();
+    for package in packages() {
+        let own = dependencies(&package).filter(|dependency| dependency["path"].is_string());
         let own = own.map(|dependency| Arrow {
             to: short(&text(&dependency["name"])),
             is_optional: dependency["optional"] == true,
@@ -82,6 +95,10 @@ fn arrows() -> BTreeMap<String, Vec<Arrow>> {
         arrows.insert(short(&text(&package["name"])), own.collect());
     }
     arrows
+}
+
+fn text(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_string()
 }
 
 /// The name of a crate without the project's.
@@ -105,16 +122,40 @@ fn crates_use_only_the_crates_below_them() {
     }
 }
 
-#[test]
-fn the_program_builds_without_heavy_crates() {
+/// A crate, and all crates of the workspace that it cannot be built without.
+fn reached(from: &str) -> BTreeSet<String> {
     let arrows = arrows();
     let mut reached = BTreeSet::new();
-    let mut open = vec!["cli".to_string()];
+    let mut open = vec![from.to_string()];
     while let Some(from) = open.pop() {
         if reached.insert(from.clone()) {
             open.extend(arrows[&from].iter().filter(|arrow| !arrow.is_optional).map(|arrow| arrow.to.clone()));
         }
     }
+    reached
+}
+
+#[test]
+fn a_terminal_links_no_web_server() {
+    let (server, web) = WEB;
+    let packages = packages();
+    let uses = |name: &str| {
+        let package = packages.iter().find(|package| short(&text(&package["name"])) == name);
+        let used = dependencies(package.expect("a crate")).map(|dependency| text(&dependency["name"]));
+        used.filter(|used| web.contains(&used.as_str())).collect::<Vec<String>>()
+    };
+    assert!(uses(server).len() > 1, "{server} is built with something else");
+    // `html` is a module of `answers`.
+    for top in ["tui", "answers"] {
+        for name in reached(top) {
+            assert!(name != server && uses(&name).is_empty(), "{top} links {name}, with {:?}", uses(&name));
+        }
+    }
+}
+
+#[test]
+fn the_program_builds_without_heavy_crates() {
+    let reached = reached("cli");
     // Formats are features, too; those of the registry are on by default.
     assert!(reached.contains("formats") && reached.contains("engine"), "{reached:?}");
     assert!(HEAVY.iter().all(|heavy| !reached.contains(*heavy)), "{reached:?}");
