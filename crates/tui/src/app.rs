@@ -5,25 +5,15 @@ use std::sync::atomic::Ordering;
 
 use tracemill_answers::TraceState;
 use tracemill_engine::choice::Choice;
-use tracemill_lod::calls::Calls;
 use tracemill_lod::{LossKind, tiles};
 
-use crate::Settings;
 use crate::cursor::Step;
 use crate::events::{DETAILS, Events};
 use crate::graph::Graph;
+use crate::range::Range;
 use crate::replay::{Replay, SEARCHED};
 use crate::report::Report;
 use crate::text::{Clock, cut, duration, left, visible};
-
-/// First and last ns that are wanted.
-pub(crate) type Range = (i128, i128);
-
-/// The range of calls in ns.
-pub(crate) fn ns_range(range: Option<Range>, calls: &Calls) -> (i64, i64) {
-    let ns = |ns: i128| ns.clamp(i64::MIN.into(), i64::MAX.into()) as i64;
-    range.map_or((calls.begin, calls.end), |(begin, end)| (ns(begin), ns(end)))
-}
 
 /// A key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,6 +92,17 @@ pub(crate) enum Look {
     Header,
     Chosen,
     Dim,
+}
+
+/// How traces are shown.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Settings {
+    /// One line after the other, commands as lines of text.
+    pub is_plain: bool,
+    /// Colours; without them the chosen line is reversed.
+    pub is_colored: bool,
+    /// Universal time instead of local time.
+    pub gmt: bool,
 }
 
 /// The state of the program.

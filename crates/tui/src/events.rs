@@ -6,8 +6,8 @@ use tracemill_answers::{Row, TraceState, read_rows};
 use tracemill_lod::EventSet;
 use tracemill_lod::search;
 
-use crate::app::Range;
 use crate::cursor::{Cursor, Step};
+use crate::range::Range;
 use crate::text::{self, Clock, TIME, left, right, visible};
 use crate::work::Work;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use tracemill_answers::TraceState;
 use tracemill_lod::calls::OfStack;
 
-use crate::app::{Range, ns_range};
 use crate::cursor::{Cursor, Step, next_of};
+use crate::range::{Range, ns_range};
 use crate::text::{cut, duration, right, visible};
 use crate::work::Work;
 

@@ -3,7 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | `app` | meaning of keys, and the screens as lines of text |
-//! | `cursor` | the chosen line of a list |
+//! | `cursor`, `range` | the chosen line of a list; the part of the time that is shown |
 //! | `events`, `replay`, `report`, `graph` | the screens |
 //! | `work` | long work, in a thread of its own |
 //! | `text` | times and names in columns |
@@ -18,6 +18,7 @@ mod cursor;
 mod events;
 mod graph;
 mod plain;
+mod range;
 mod replay;
 mod report;
 mod screen;
@@ -30,19 +31,8 @@ use std::sync::Arc;
 use tracemill_answers::{Input, TraceState};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-pub use app::{App, Key};
+pub use app::{App, Key, Settings};
 pub use screen::draw;
-
-/// How traces are shown.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Settings {
-    /// One line after the other, commands as lines of text.
-    pub is_plain: bool,
-    /// Colours; without them the chosen line is reversed.
-    pub is_colored: bool,
-    /// Universal time instead of local time.
-    pub gmt: bool,
-}
 
 /// Shows traces until the user ends it.
 ///

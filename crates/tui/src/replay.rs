@@ -6,8 +6,8 @@ use tracemill_answers::TraceState;
 use tracemill_lod::calls::{Call, Calls};
 use tracemill_lod::search::Direction;
 
-use crate::app::{Range, ns_range};
 use crate::cursor::Step;
+use crate::range::{Range, ns_range};
 use crate::text::{Clock, TIME, cut, duration, left, right, visible};
 
 /// The place of a call among all: when it begins, its task, its number there.
