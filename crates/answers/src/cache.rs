@@ -99,7 +99,7 @@ impl<K: Hash + Eq + Clone, V: Clone> Cache<K, V> {
     /// `is_over` says that they do not any more.
     ///
     /// # Errors
-    /// What `make` says, and the next one who asks tries again; and when an asker waits no longer.
+    /// The error of `make`, and the next one who asks tries again; and when an asker waits no longer.
     pub fn get_or_make(&self, key: K, is_over: &dyn Fn() -> bool, make: impl FnOnce() -> Answer<V>) -> Answer<V> {
         let slot = self.slots().get_or_insert(key.clone(), Arc::default).clone();
         if let Some(value) = slot.value.get() {

@@ -1,4 +1,4 @@
-//! What is kept of traces between two questions.
+//! Caches of answers, and of that which they are made of.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -22,7 +22,7 @@ const GROUPS: usize = 4;
 /// A group by its trace, its path and the filter.
 pub(crate) type GroupKey = (usize, String, String);
 
-/// What is kept of traces.
+/// All caches of the traces that are shown.
 pub(crate) struct Caches {
     /// Answers by their questions.
     pub(crate) answers: Cache<String, Arc<str>>,

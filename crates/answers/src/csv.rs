@@ -39,7 +39,7 @@ pub(crate) fn events(state: &Arc<TraceState>, query: &Query) -> Answer<Write> {
     let set = query.get("filter").map(|text| state.set_for(text, &query.asker)).transpose()?;
     // Mistakes are told before anything is fetched.
     Wanted::new(state, state.whole_index()?, query, set.as_deref())?;
-    // Whoever asked has gone on when the file is fetched.
+    // The asker of the question has gone on when the file is fetched.
     let (state, query) = (state.clone(), Query { asker: Asker::default(), ..query.clone() });
     Ok(Box::new(move |taker: &mut dyn TextSink| {
         let index: &Index = state.whole_index()?;

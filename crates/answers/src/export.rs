@@ -20,7 +20,7 @@ use crate::selection::chosen;
 use crate::state::TraceState;
 use crate::traces::Traces;
 
-/// What was exported.
+/// A part of the traces as a file.
 pub enum Exported {
     /// A trace in an archive. The file has no name in the file system any more, where it lets that be.
     Archive(File),

@@ -82,7 +82,7 @@ struct List<'a> {
     plan: &'a Plan,
     /// The path of the innermost that is around the next value.
     path: String,
-    /// What is around that, with the length of the path before each.
+    /// All that are around the next value, the innermost last, with the length of the path before each.
     around: Vec<(Around, usize)>,
     out: &'a mut Vec<Field>,
 }

@@ -26,7 +26,7 @@ fn group_of(state: &TraceState, trace: usize, path: &str, filter: Option<&str>) 
     state.whole_index()?;
     let key = (trace, path.to_string(), filter.unwrap_or_default().to_string());
     let kept = &state.caches.groups;
-    // Those that were given up begin anew.
+    // A group that was given up is read from the beginning.
     if kept.get(&key).is_some_and(|reading| reading.is_stopped()) {
         kept.take(&key);
     }

@@ -31,7 +31,7 @@ pub(crate) fn group_id(trace: usize) -> String {
 /// Signs of a text that an id has; of longer ones it has a sum.
 const SIGNS: usize = 80;
 
-/// What a counter shows.
+/// The events and the field that a counter shows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FieldId {
     pub(crate) trace: usize,
@@ -79,7 +79,7 @@ pub(crate) fn decoded(part: &str) -> Option<String> {
 }
 
 impl FieldId {
-    /// What an id says; `None` when it is no id of a counter.
+    /// Parses an id; `None` when it is none of a counter.
     pub(crate) fn parse(traces: &Traces, id: &str) -> Option<FieldId> {
         let parts: Vec<&str> = id.strip_prefix("p.")?.split('.').collect();
         let (group, name, path, of) = match parts[..] {

@@ -1,4 +1,4 @@
-//! What is kept of traces until they are shown again: their index, in a folder of the user.
+//! Indexes of traces that are kept until the traces are shown again, in a folder of the user.
 //!
 //! An index is found by where the files of its traces are and how they begin, and used only while they are what they were:
 //! their sizes, times of change, and some pages of each are compared. Everything that is not so is read anew.
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use tracemill_engine::output::{Pending, is_pending};
 use tracemill_engine::session::Session;
-use tracemill_lod::store::{self, Kept, ToKeep};
+use tracemill_lod::store::{self, IndexParts, StoredIndex};
 use tracemill_model::error::{Error, ErrorKind, Result};
 
 use crate::traces::Traces;
@@ -26,7 +26,7 @@ const FILES: usize = 4096;
 const BEGINNING: u64 = 64 << 10;
 /// How long a file must have been as it is: times of change are not finer than this everywhere.
 const SETTLED: Duration = Duration::from_secs(2);
-/// What was begun so long ago is not completed any more.
+/// A file that was begun so long ago is not completed any more.
 const ABANDONED: Duration = Duration::from_secs(3600);
 /// Pages of a file that are compared, and their bytes.
 const PAGES: u64 = 16;
@@ -104,7 +104,7 @@ pub struct IndexCache {
     own: OnceLock<Option<Own>>,
 }
 
-/// What an index is found by, and what must not have changed.
+/// The key that an index is found by, and the state of the traces that must not have changed.
 #[derive(PartialEq, Eq)]
 struct Own {
     key: u64,
@@ -126,8 +126,8 @@ impl IndexCache {
         self.folder.join(format!("{:016x}.index", own.key))
     }
 
-    /// What is kept of the traces, when they are what they were.
-    pub(crate) fn load(&self, traces: &Traces) -> Option<Kept> {
+    /// The index of the traces that is kept, when they are as they were.
+    pub(crate) fn load(&self, traces: &Traces) -> Option<StoredIndex> {
         let own = self.own(&traces.session)?;
         if !is_private(&self.folder, &self.path(own)) {
             return None;
@@ -141,11 +141,11 @@ impl IndexCache {
     }
 
     /// Keeps what is known. A viewer works without: what goes wrong is no error.
-    pub(crate) fn save(&self, session: &Session, known: ToKeep<'_>) {
+    pub(crate) fn save(&self, session: &Session, known: IndexParts<'_>) {
         let _ = self.try_save(session, known);
     }
 
-    fn try_save(&self, session: &Session, known: ToKeep<'_>) -> Result<()> {
+    fn try_save(&self, session: &Session, known: IndexParts<'_>) -> Result<()> {
         let Some(own) = self.own(session) else { return Ok(()) };
         // They may have changed while they were read.
         if identify(&self.inputs, session, self.opened).as_ref() != Some(own) {
@@ -402,14 +402,14 @@ mod tests {
             Known { timeline, index, calls, states: found.map(|found| (found.states, found.traces)) }
         }
 
-        fn of(kept: Kept) -> Known {
-            let Kept { timeline, index, calls, states } = kept;
+        fn of(kept: StoredIndex) -> Known {
+            let StoredIndex { timeline, index, calls, states } = kept;
             Known { timeline, index, calls, states }
         }
 
-        fn to_keep(&self) -> ToKeep<'_> {
+        fn parts(&self) -> IndexParts<'_> {
             let states = self.states.as_ref().map(|(states, traces)| (states, &**traces));
-            ToKeep { timeline: &self.timeline, index: &self.index, calls: self.calls.as_ref(), states }
+            IndexParts { timeline: &self.timeline, index: &self.index, calls: self.calls.as_ref(), states }
         }
 
         fn is_whole(&self) -> bool {
@@ -504,7 +504,7 @@ mod tests {
             let cache = || IndexCache::new(scratch.0.clone(), vec![entry.path()], later());
             assert!(cache().load(&traces).is_none());
             let known = Known::read(&traces);
-            cache().save(&traces.session, known.to_keep());
+            cache().save(&traces.session, known.parts());
             match cache().load(&traces) {
                 Some(found) => {
                     kept += 1;
@@ -533,7 +533,7 @@ mod tests {
         let known = Known::read(&traces);
         let cache = || IndexCache::new(folder.clone(), vec![trace.clone()], later());
         let is_known = || cache().load(&traces).is_some();
-        cache().save(&traces.session, known.to_keep());
+        cache().save(&traces.session, known.parts());
         assert!(is_known());
         let mut files = Vec::new();
         list(trace.clone(), &mut files).expect("files");
@@ -571,7 +571,7 @@ mod tests {
             let known = Known::read(&traces);
             let source = traces.source();
             let mut bytes = Vec::new();
-            assert!(store::write(known.to_keep(), b"mine", &mut bytes).expect("memory"));
+            assert!(store::write(known.parts(), b"mine", &mut bytes).expect("memory"));
             let load = |own: &[u8], bytes: &[u8]| {
                 store::read((&traces.session, &source), own, &mut &bytes[..], bytes.len() as u64)
             };

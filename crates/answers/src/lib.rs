@@ -1,5 +1,5 @@
-//! What is asked about traces that are shown, and the answers: by the page in the browser (`docs/view.md`), by the terminal
-//! (`docs/tui.md`), and by the page in one file (`convert --to html`). It knows nothing of how a question arrives.
+//! Answers to questions about traces that are shown: those of the page in the browser (`docs/view.md`), of the terminal
+//! (`docs/tui.md`), and of the page in one file (`convert --to html`). It knows nothing of how a question arrives.
 //!
 //! The knowledge of traces is [`TraceState`]; one thread reads, others ask meanwhile.
 //!

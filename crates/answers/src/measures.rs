@@ -108,7 +108,7 @@ pub(crate) fn pairs(state: &TraceState, query: &Query, set: Option<&EventSet>) -
     let mut points = Points::new(index);
     let is_wanted = |event: usize| wanted.has(event);
     let by_number: Option<&dyn Fn(usize) -> bool> = if wanted.is_all() { None } else { Some(&is_wanted) };
-    // What is damaged is told by `problems`.
+    // `problems` reports damage.
     let go_on = &mut |_| if query.asker.is_over(&state.progress) { Flow::Stop } else { Flow::Continue };
     let report = report_of(&input, &question, by_number, go_on, |begin, end| {
         if end >= begin {

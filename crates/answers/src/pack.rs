@@ -30,7 +30,7 @@ mod form {
     pub(super) const BESIDE_TIME: u8 = 3;
     pub(super) const WORDS: u8 = 4;
     pub(super) const LIST: u8 = 5;
-    /// What stands in a column of the first text.
+    /// The content of a column of the first text.
     pub(super) const AS: u8 = 6;
     /// The same as a hexadecimal number.
     pub(super) const AS_HEX: u8 = 7;

@@ -117,7 +117,7 @@ pub(crate) fn bound(state: &TraceState, filter: Option<&str>) -> Answer<Option<F
     bound.map(Some).map_err(|error| ApiError::filter(text, &error))
 }
 
-/// What `tiles` says of a counter: buckets of a level, from the first tile on, the last value before them at -1; whether
+/// Tiles of a counter: buckets of a level, from the first tile on, the last value before them at -1; whether
 /// they are exact.
 pub(crate) fn tiles(
     state: &TraceState,
@@ -154,7 +154,7 @@ pub(crate) fn tiles(
         let (before, points) = counter.buckets(level, (begin, end));
         return Ok((with(before, points, first), true));
     }
-    // What is known of a wide bucket stands at its beginning, unless the values in it are read again.
+    // The values of a wide bucket stand at its beginning, unless the values in it are read again.
     let (before, wide) = counter.buckets(0, (begin, end));
     let own = counter.level();
     let origin = state.timeline().origin;

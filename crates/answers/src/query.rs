@@ -9,7 +9,7 @@ use tracemill_lod::Progress;
 
 use crate::error::{Answer, ApiError};
 
-/// Whoever asked a question, and may have gone away since.
+/// The asker of a question, who may have gone away since.
 #[derive(Clone, Default)]
 pub struct Asker(Arc<AtomicBool>);
 
@@ -24,12 +24,12 @@ impl Asker {
         self.0.clone()
     }
 
-    /// Does nobody wait for the answer any more?
+    /// Is the answer not waited for any more?
     pub fn is_over(&self, progress: &Progress) -> bool {
         self.0.load(Ordering::Relaxed) || progress.stop.load(Ordering::Relaxed)
     }
 
-    /// What a question comes to when nobody waits for its answer.
+    /// The error for a question whose answer is not waited for any more.
     pub fn over() -> ApiError {
         ApiError::new(503, "busy", "the question was given up")
     }
@@ -40,7 +40,7 @@ impl Asker {
 pub struct Query {
     /// The parameters, in their order.
     pub list: Vec<(String, String)>,
-    /// Whoever asks.
+    /// The asker.
     pub asker: Asker,
 }
 

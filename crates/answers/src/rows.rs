@@ -33,7 +33,7 @@ pub struct Row {
     pub text: String,
     /// The line of `print --format jsonl`, when it was asked for.
     pub json: Option<String>,
-    /// What is shown for it instead of its name.
+    /// The title that is shown for it instead of its name.
     pub title: Option<String>,
     /// Its time in cycles of its clock.
     pub cycles: Option<u64>,

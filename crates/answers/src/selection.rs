@@ -235,7 +235,7 @@ pub(crate) fn call(state: &TraceState, place: &str) -> Answer {
 /// Events at the time of a call that are looked at, and calls that begin together.
 const AT_ONCE: usize = 64;
 
-/// What the events at which a call begins and ends say of its values: arguments and what it returned; or all that they have,
+/// The values of a call, as the events say at which it begins and ends: arguments and what it returned; or all that they have,
 /// when the trace says that their classes are calls.
 fn said(state: &TraceState, calls: &Calls, task: usize, call: &Call) -> Answer<(Value, Value)> {
     let index = state.whole_index()?;

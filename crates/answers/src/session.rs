@@ -1,4 +1,4 @@
-//! What is known of the traces as a whole: how far they are read, and what is wrong with them.
+//! The traces as a whole: how far they are read, and what is wrong with them.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -117,7 +117,7 @@ pub(crate) fn problems(state: &TraceState) -> Value {
     };
     let of_opening = state.input.problems.0.iter().map(|error| fault(error, None));
     let of_reading = index.into_iter().flat_map(|index| &index.faults).map(|of| fault(&of.error, Some(of)));
-    // Those who follow calls read the same packets.
+    // Following calls reads the same packets.
     let known: HashSet<String> =
         index.into_iter().flat_map(|index| &index.faults).map(|of| of.error.to_string()).collect();
     let of_calls = state.calls().into_iter().flat_map(|calls| &calls.faults);

@@ -8,7 +8,7 @@ use tracemill_engine::choice;
 use tracemill_engine::event::Event;
 use tracemill_engine::filter::Expression;
 use tracemill_lod::calls::{self, Calls};
-use tracemill_lod::store::{Kept as StoredIndex, ToKeep};
+use tracemill_lod::store::{IndexParts, StoredIndex};
 use tracemill_lod::{EventSet, Index, Progress, Source, Timeline, index};
 use tracemill_model::error::{Error, Result};
 
@@ -145,7 +145,7 @@ impl TraceState {
             (Some(cache), Some(index)) => {
                 let states = self.states().map(|found| (&found.states, &*found.traces));
                 let calls = self.calls().map(|calls| &**calls);
-                cache.save(session, ToKeep { timeline: &self.timeline(), index, calls, states });
+                cache.save(session, IndexParts { timeline: &self.timeline(), index, calls, states });
             }
             _ => {}
         }
@@ -305,7 +305,7 @@ const NICENESS: i32 = 10;
 /// Lets others go before this thread and those that it begins: answers, and the browser that shows them. Elsewhere than on
 /// Linux that would be true of the whole process.
 pub fn give_way() {
-    // Nothing is lost when it stays as it is.
+    // When that fails, answers wait a little longer.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::nice(NICENESS);
 }

@@ -132,7 +132,7 @@ impl Analysis for Keeper {
     }
 }
 
-/// What a CPU is that has no other state.
+/// The state of a CPU that has no other one.
 const IDLE: &str = "idle";
 
 impl Found {

@@ -14,7 +14,7 @@ pub enum Stage {
     End,
 }
 
-/// What is told to those who wait.
+/// The news for all who wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusUpdate {
     /// How far the traces are read.
@@ -114,7 +114,7 @@ impl Status {
         self.changes.load(Ordering::Relaxed)
     }
 
-    /// What answers are made of was added to.
+    /// Counts an addition to that which answers are made of.
     pub fn add_change(&self) {
         self.changes.fetch_add(1, Ordering::Relaxed);
     }

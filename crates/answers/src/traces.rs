@@ -28,7 +28,7 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// What is wanted of some streams of a session. Reads the packets at the ends of streams when no header tells their
+    /// The selected events of some streams of a session. Reads the packets at the ends of streams when no header tells their
     /// times.
     pub fn new(session: Session, streams: Vec<StreamOf>, selection: Selection, filter: Option<Filter>) -> Traces {
         let (first, last) = survey::ends(&session, (true, true));

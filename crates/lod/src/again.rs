@@ -123,7 +123,7 @@ impl Again {
         Reader { kinds, merger, batch: Batch::default(), run: 0, at: 0, next }
     }
 
-    /// Nobody will want more soon.
+    /// Lets go of the reader: more is not wanted soon.
     pub(crate) fn rest(&self) {
         self.idle().clear();
     }

@@ -42,7 +42,7 @@ pub struct Task {
     pub end: i64,
 }
 
-/// What says how a call is named: an address only where there is no symbol.
+/// The key of a name of a call: an address only where there is no symbol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum NameKey {
     Symbol(u32),
@@ -127,7 +127,7 @@ pub fn follow(session: &Arc<Session>, source: &Source<'_>, origin: i128, progres
     }
     let ranges = || calls.lanes.iter().filter_map(Lane::range);
     calls.begin = ranges().map(|(first, _)| first).min().unwrap_or(0);
-    // What was open before all that is wanted is open when that begins.
+    // A call that was open before the wanted range is open when that begins.
     calls.end = ranges().map(|(_, last)| last.max(first)).max().unwrap_or(0);
     (calls.faults, calls.warnings) = collector.take();
     has_source.then_some(calls)

@@ -42,7 +42,7 @@ pub(crate) struct Columns {
     looked_at: Mutex<Option<(usize, Decoded, Vec<u8>)>>,
 }
 
-/// What is known of a block without looking at it.
+/// The summary of a block, which is known without looking at it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Head {
     /// The smallest and the largest time; the other way round without any.

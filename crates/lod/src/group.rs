@@ -24,7 +24,7 @@ pub struct OfValue {
     pub track: usize,
     /// The value; `None` for all those that have no track of their own.
     pub value: Option<KeyValue>,
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its events.
     pub events: u64,
@@ -43,7 +43,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Nothing is counted yet. `known`: the timeline of all events, counted.
+    /// A group that is not counted yet. `known`: the timeline of all events, counted.
     ///
     /// # Errors
     /// When no event has the path.

@@ -53,7 +53,7 @@ pub(crate) enum End {
     At(i64),
     /// Behind the last time that was asked for.
     Later,
-    /// Nothing says so.
+    /// At no time that is known.
     Never,
 }
 

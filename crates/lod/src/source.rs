@@ -1,4 +1,4 @@
-//! What is shown of a session.
+//! The part of a session that is shown.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -104,7 +104,7 @@ pub enum Of {
 pub struct Track {
     /// The machine, as those who read number them.
     pub machine: u32,
-    /// Whose states these are.
+    /// The CPU or thread that has these states.
     pub of: Of,
     /// Its name.
     pub name: String,

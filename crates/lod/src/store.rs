@@ -1,4 +1,4 @@
-//! What is known of a session, as bytes: written once, read when the same session is opened again.
+//! The index of a session as bytes: written once, read when the same session is opened again.
 //!
 //! The bytes end with a checksum, and every number that another part is found by is checked, so bytes that are cut off,
 //! damaged or of another session give nothing. Memory is never taken in proportion to a number that stands there, but to the
@@ -30,7 +30,7 @@ const MAGIC: &[u8] = b"tracemill index 5\n";
 
 /// All that is known of a session, to be written.
 #[derive(Clone, Copy)]
-pub struct ToKeep<'k> {
+pub struct IndexParts<'k> {
     /// Its density, which was counted.
     pub timeline: &'k Timeline,
     /// Its index.
@@ -41,15 +41,15 @@ pub struct ToKeep<'k> {
     pub states: Option<(&'k States, &'k [Option<usize>])>,
 }
 
-/// A session as it was [written](ToKeep), read again.
-pub struct Kept {
-    /// See [`ToKeep::timeline`].
+/// A session as it was [written](IndexParts), read again.
+pub struct StoredIndex {
+    /// See [`IndexParts::timeline`].
     pub timeline: Timeline,
-    /// See [`ToKeep::index`].
+    /// See [`IndexParts::index`].
     pub index: Index,
-    /// See [`ToKeep::calls`].
+    /// See [`IndexParts::calls`].
     pub calls: Option<Calls>,
-    /// See [`ToKeep::states`].
+    /// See [`IndexParts::states`].
     pub states: Option<(States, Vec<Option<usize>>)>,
 }
 
@@ -58,8 +58,8 @@ pub struct Kept {
 ///
 /// # Errors
 /// When the bytes cannot be written.
-pub fn write(known: ToKeep<'_>, identity: &[u8], out: &mut dyn Write) -> io::Result<bool> {
-    let ToKeep { timeline, index, calls, states } = known;
+pub fn write(known: IndexParts<'_>, identity: &[u8], out: &mut dyn Write) -> io::Result<bool> {
+    let IndexParts { timeline, index, calls, states } = known;
     let is_text = |name: &String| !name.contains(char::REPLACEMENT_CHARACTER);
     let is_whole = calls.is_none_or(|calls| calls.faults.is_empty() && calls.warnings.is_empty());
     if !is_whole || !index.faults.is_empty() || !index.warnings.is_empty() || !index.names.iter().all(is_text) {
@@ -107,7 +107,7 @@ pub fn write(known: ToKeep<'_>, identity: &[u8], out: &mut dyn Write) -> io::Res
     Ok(true)
 }
 
-/// What stands before the knowledge itself: the words of whoever wrote it.
+/// The identity that stands before the index: the words of the writer.
 pub fn identity(input: &mut dyn Read, len: u64) -> Option<Vec<u8>> {
     let len = len.checked_sub(4)?;
     head(&mut Reader::new(input, len))
@@ -120,14 +120,14 @@ fn head(from: &mut Reader<'_>) -> Option<Vec<u8>> {
 /// Reads a file that [`write()`] wrote of a source, whose session this is; `None` when it is not that. Times and kinds of events
 /// are read from the traces again when they are wanted: see [`Index::fill`]. The steps of calls stay in the file, and are looked
 /// at when they are wanted.
-pub fn read_file(of: (&Arc<Session>, &Source<'_>), own: &[u8], file: File) -> Option<Kept> {
+pub fn read_file(of: (&Arc<Session>, &Source<'_>), own: &[u8], file: File) -> Option<StoredIndex> {
     let len = file.metadata().ok()?.len();
     let mut input = file.try_clone().ok()?;
     read_from(of, own, (&mut input, len), Some(&Arc::new(Spool::new(file))))
 }
 
 /// The same of `len` bytes.
-pub fn read(of: (&Arc<Session>, &Source<'_>), own: &[u8], input: &mut dyn Read, len: u64) -> Option<Kept> {
+pub fn read(of: (&Arc<Session>, &Source<'_>), own: &[u8], input: &mut dyn Read, len: u64) -> Option<StoredIndex> {
     read_from(of, own, (input, len), None)
 }
 
@@ -136,7 +136,7 @@ fn read_from(
     own: &[u8],
     (input, len): (&mut dyn Read, u64),
     file: Option<&Arc<Spool>>,
-) -> Option<Kept> {
+) -> Option<StoredIndex> {
     let len = len.checked_sub(4)?;
     let mut from = Reader::new(input, len);
     if head(&mut from)? != own {
@@ -180,5 +180,5 @@ fn read_from(
         places,
         kinds,
     };
-    is_whole.then_some(Kept { timeline, index, calls, states })
+    is_whole.then_some(StoredIndex { timeline, index, calls, states })
 }

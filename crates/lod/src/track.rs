@@ -1,4 +1,4 @@
-//! What is counted of a track.
+//! A base track, and its counts.
 
 /// A base track: every event of the session stands on one of them.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Who may ask: the token, and the names by which a browser reaches the server.
+//! Access: the token, and the names by which a browser reaches the server.
 
 use std::sync::Mutex;
 use std::time::{Duration, Instant};

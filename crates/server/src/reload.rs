@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tracemill_answers::{Answer, ApiError, Input, Stage, Status, StatusUpdate, TraceState, give_way, ns};
 use tracemill_engine::session::ClockMove;
 
-/// What is shown now.
+/// The traces that are shown now.
 pub(crate) struct Current {
     pub(crate) status: Arc<Status>,
     /// Told of everything new in the status.
@@ -113,7 +113,7 @@ impl Current {
         give_way();
         let first = self.state();
         let mut files = Files::of(&first.input);
-        // What was written while they were opened may not have been seen.
+        // Bytes that were written while they were opened may not have been seen.
         let mut is_new = files.changed_since(first.input.opened);
         drop(first);
         let mut next = Instant::now();
@@ -205,7 +205,7 @@ fn first_change(old: &TraceState, new: &TraceState) -> Option<i128> {
     changes.min().or(new.ends().1)
 }
 
-/// What is looked at of a file.
+/// The state of a file, by which a change is seen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp {
     len: u64,

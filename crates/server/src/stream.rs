@@ -28,7 +28,7 @@ struct Told<P> {
     last: Option<StatusUpdate>,
     /// The filter, and how far it was.
     filter: Option<(String, u64)>,
-    /// What it was told of files that are gone.
+    /// The last sentence that it was told about files that are gone.
     gone: Option<String>,
 }
 

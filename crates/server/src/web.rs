@@ -269,7 +269,7 @@ async fn respond(app: &Arc<App>, connection: &Connection, request: Request, is_a
         return Ok(stream::progress(OpenPage(app.clone()), app.current.clone()));
     }
     let query = Query::parse(query);
-    // Whoever goes away leaves this function behind: then nobody waits.
+    // A client that goes away drops this future, and the asker with it.
     let _asker = Gone(query.asker.clone());
     let state = app.current.state();
     let is_tiles = path == "tiles";

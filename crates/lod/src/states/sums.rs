@@ -25,7 +25,7 @@ pub enum StateKind {
 /// Statistics of one state.
 #[derive(Clone, Debug)]
 pub struct StateStatistics {
-    /// What is in this state.
+    /// The thing that is in this state.
     pub kind: StateKind,
     /// A number of [`States::names`]; `None` for CPUs that are idle.
     pub name: Option<u32>,

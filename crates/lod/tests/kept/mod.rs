@@ -8,7 +8,7 @@ use tracemill_engine::session::Session;
 use tracemill_engine::timeline::Selection;
 use tracemill_lod::search::{self, Direction};
 use tracemill_lod::statistics::{self, Part};
-use tracemill_lod::store::ToKeep;
+use tracemill_lod::store::IndexParts;
 use tracemill_lod::{Index, Progress, Source, Timeline, index, store, tiles};
 
 use crate::made::{self, Packet};
@@ -50,7 +50,7 @@ impl Known {
         let source = Source { session: &session, streams: &streams, selection: &selection, filter: None };
         let index = index::read(&timeline, &source, &Progress::default()).expect("nobody stops it");
         let mut bytes = Vec::new();
-        let known = ToKeep { timeline: &timeline, index: &index, calls: None, states: None };
+        let known = IndexParts { timeline: &timeline, index: &index, calls: None, states: None };
         assert!(store::write(known, b"mine", &mut bytes).expect("memory"));
         Known { session, streams, selection, timeline, index, bytes }
     }
