@@ -1,4 +1,4 @@
-//! What scans know of the query that they are a part of.
+//! Facts of a query that its scans know.
 
 use std::sync::Arc;
 

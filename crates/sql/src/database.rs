@@ -329,7 +329,7 @@ impl Database {
                 }
                 true
             });
-            // Those of opening come first, and were told then.
+            // Errors of opening come first, and were reported then.
             let of_opening = self.session.failures.len();
             let known: HashSet<String> =
                 self.session.traces.iter().flat_map(|trace| &trace.faults).map(ToString::to_string).collect();

@@ -68,7 +68,7 @@ pub trait Opens: fmt::Debug + Send + Sync {
 /// A part of a scan: a range of the packets of a stream of the database, or all streams merged.
 pub type SentPart = Option<(usize, Range<usize>)>;
 
-/// What a scan says of itself.
+/// The text of a scan, for another process.
 #[derive(Clone)]
 pub struct Sent {
     /// The name of the table of classes; `None` for the table of all events.
@@ -92,8 +92,8 @@ pub struct Sent {
 }
 
 impl Sent {
-    /// What a leaf of a plan says, with the text of its traces when it was sent before; `None` when it is no scan of
-    /// events.
+    /// A leaf of a plan as it is sent, with the text of its traces when it was sent before; `None` when it does not
+    /// scan events.
     pub fn of(plan: &dyn ExecutionPlan) -> Option<(Sent, Option<Arc<str>>)> {
         let config = plan.downcast_ref::<DataSourceExec>()?.data_source().downcast_ref::<FileScanConfig>()?;
         let (mut sent, traces) = match config.file_source.downcast_ref::<SentSource>() {
@@ -237,7 +237,7 @@ impl FileOpener for SentOpener {
         Ok(Box::pin(async move {
             let batches = opening.await?;
             let last = told.clone();
-            // What is met behind the last rows is told when there are no more.
+            // Damage behind the last rows is reported when there are no more.
             let end = futures::stream::poll_fn(move |_| {
                 last.tell();
                 std::task::Poll::Ready(None)
@@ -247,7 +247,7 @@ impl FileOpener for SentOpener {
     }
 }
 
-/// What reading met, as metrics of the scan, the only words that come back beside rows: a counter whose name is the text.
+/// Damage and losses as metrics of the scan, which alone come back beside rows: a counter whose name is the text.
 struct Told {
     database: Arc<Database>,
     metrics: ExecutionPlanMetricsSet,

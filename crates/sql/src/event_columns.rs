@@ -53,7 +53,7 @@ pub(crate) const COMMON: [EventColumn; 9] = [
     EventColumn::Class,
 ];
 
-/// Those that only the table of all events has behind them.
+/// Further columns, of the table of all events alone.
 pub(crate) const OF_ALL: [EventColumn; 3] = [EventColumn::Name, EventColumn::Id, EventColumn::Stream];
 
 impl EventColumn {
@@ -90,7 +90,7 @@ impl EventColumn {
         self.describe().data_type
     }
 
-    /// What gathers it.
+    /// Its builder, for a part of a scan.
     pub(crate) fn builder(self, database: &Database) -> Box<dyn ColumnBuilder> {
         (self.describe().builder)(database)
     }

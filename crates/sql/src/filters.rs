@@ -322,7 +322,7 @@ fn loose_range(
         }
         (Operator::And, (Some(side), None) | (None, Some(side))) => Some(side),
         (Operator::Or, (Some((a, is_date)), Some((b, is_other_date)))) => {
-            // What is empty does not widen the other one.
+            // An empty range does not widen the other one.
             let range = match (a.0 > a.1, b.0 > b.1) {
                 (true, _) => b,
                 (_, true) => a,

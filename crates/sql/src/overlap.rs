@@ -492,7 +492,7 @@ impl Sweep {
             };
             let other = &self.sides[1 - side];
             if other.ns().is_none() && other.rows.is_empty() {
-                // Nothing is left that could share time.
+                // No row is left that could share time.
                 return self.given();
             }
             self.step(side);

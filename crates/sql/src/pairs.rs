@@ -69,7 +69,7 @@ struct Pairs {
     database: Arc<Database>,
     from: Pattern,
     to: Pattern,
-    /// What is read behind the columns that are always read.
+    /// Columns that are read behind those of [`READ`].
     read: Vec<(Column, DataType)>,
     rule: Rule,
     schema: SchemaRef,

@@ -157,7 +157,7 @@ impl Drop for Aborted {
 /// An error that no query must ever have.
 pub(crate) const BROKE_OFF: &str = "the query broke off: this is a mistake of tracemill";
 
-/// Nobody stops a query.
+/// Never set: for queries that are not stopped.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// How long a query goes on after it was asked to stop, about.
@@ -445,7 +445,7 @@ pub(crate) fn writes(plan: &LogicalPlan) -> bool {
         writes |= is_change;
         Ok(TreeNodeRecursion::Continue)
     });
-    // What cannot be walked through may be anything.
+    // A plan that cannot be walked through may be anything.
     writes || walked.is_err()
 }
 

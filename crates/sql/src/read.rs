@@ -500,7 +500,7 @@ fn verify(of: &StreamOf, mut cursor: Cursor) -> Result<HashSet<Place>> {
     let (mut before, mut last) = (0, 0);
     let (mut place, mut events) = (None, 0);
     while let Some(item) = cursor.next() {
-        // What cannot be read is told when it is read for its rows.
+        // Damage is reported when it is read for its rows.
         let Item::Chunk(ready) = item else { continue };
         let packet = &ready.chunk.packet.packet;
         let own = (packet.file, packet.offset_bytes);

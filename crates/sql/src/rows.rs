@@ -324,7 +324,7 @@ impl Run {
     async fn all(mut self: Box<Self>, sender: Sender<Result<RecordBatch, Explained>>) {
         if let Err(error) = self.send(&sender).await {
             let error = in_parts(&self.database, &self.text, error, Wrong::Way);
-            // Nobody may want it any more.
+            // The reader may be gone.
             let _ = sender.send(Err(error)).await;
         }
     }

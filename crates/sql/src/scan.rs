@@ -230,7 +230,7 @@ impl TraceSource {
         })
     }
 
-    /// What the scan says of itself, but for its parts and its order.
+    /// The text of the scan, but for its parts and its order.
     pub(crate) fn sent(&self) -> Sent {
         Sent {
             table: self.table.classes.is_some().then(|| self.table.name.clone()),

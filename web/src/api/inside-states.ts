@@ -1,4 +1,4 @@
-// What a page that holds its data answers about states: as the server does, from slices.
+// Answers about states of a page that holds its data: as those of the server, from slices.
 import type { Activity } from '../state/active';
 import type { Slices } from './pack';
 import type { StateStatistics } from './types';

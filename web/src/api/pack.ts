@@ -1,4 +1,4 @@
-// What a page that holds its data unpacks: columns of events, calls and states (`crates/answers/src/html.rs`, `pack.rs`).
+// The data of a page in a file, unpacked: columns of events, calls and states (`crates/answers/src/html.rs`, `pack.rs`).
 import type { Problems, Session, Track } from './types';
 
 export interface Head {

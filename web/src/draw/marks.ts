@@ -1,4 +1,4 @@
-// What lies above the rows of the timeline: selection, bookmarks, cursor, wakes, the frame around what is chosen.
+// Marks above the rows of the timeline: selection, bookmarks, cursor, wakes, the frame around what is chosen.
 import { LANE_PX } from './layout';
 import { LANE_TOP_PX } from './painter';
 import type { Mark, Place, TimelineInput } from './timeline';
@@ -53,7 +53,7 @@ function drawWakes(
     const begin = from === null ? undefined : middles.get(from);
     if ((end === undefined && begin === undefined) || x < 0 || x > scale.width || x < before + 3) continue;
     before = x;
-    // Who is out of sight is above or below: the nearer edge says so.
+    // A thread out of sight is above or below: the nearer edge says so.
     const edge = (y: number): number => (y < height / 2 ? 0 : height);
     const [y0, y1] = [begin ?? (from === null ? (end ?? 0) - 16 : edge(end ?? 0)), end ?? edge(begin ?? 0)];
     const way = y1 >= y0 ? 1 : -1;

@@ -1,4 +1,4 @@
-// What draws the many rectangles of a timeline: a graphics processor where there is one, else a plain canvas.
+// The painter of the many rectangles of a timeline: a graphics processor where there is one, else a plain canvas.
 import type { Tile } from '../state/tiles';
 import type { Theme } from './theme';
 

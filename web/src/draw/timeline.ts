@@ -462,7 +462,7 @@ function drawSliceNames(
     if (end - begin < LABEL_PX || begin > right || (at < 0 && left > 0.5)) continue;
     const colour = tile.colour[i] ?? 0;
     const shape = shapeOf(colour);
-    // What waits is a line, which a name would hide.
+    // Waiting is a line, which a name would hide.
     if (shape === 'line' || shape === 'dotted') continue;
     const name = tile.names[tile.name[i] ?? 0] ?? '';
     const n = tile.n[i] ?? 1;

@@ -1,4 +1,4 @@
-// What has the attention of the user: a dialog, or a field.
+// The attention of the user: a dialog, or a field has it.
 import { signal } from '@preact/signals';
 
 export type DialogName =

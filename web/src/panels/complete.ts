@@ -1,4 +1,4 @@
-// What the text of a filter may go on with: paths of fields that were seen, names of events, labels, words of the language.
+// Completions of a filter: paths of fields that were seen, names of events, labels, words of the language.
 
 import { table } from '../state/event-rows';
 import { labelsOf } from '../state/labels';

@@ -1,4 +1,4 @@
-// What is chosen: when it was, every field with its exact text, where it is in the file.
+// The chosen event or call: when it was, every field with its exact text, where it is in the file.
 import { signal } from '@preact/signals';
 import type { ComponentChildren, JSX } from 'preact';
 import type { CallDetails, EventDetails, Field, Located } from '../api/types';

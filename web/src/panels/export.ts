@@ -1,4 +1,4 @@
-// What leaves the page: pictures, tables, parts of the trace, commands.
+// Exports: pictures, tables, parts of the trace, commands.
 
 import { EVENT_COLUMNS, type EventColumn } from '../api/columns';
 import type { ErrorBody, Row, Rows } from '../api/types';

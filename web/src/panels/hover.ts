@@ -1,4 +1,4 @@
-// What is under the pointer: at once what the picture shows, to the bucket and said as such, then exactly, as the source knows it.
+// The item under the pointer: at once what the picture shows, to the bucket and said as such, then exactly, as the source knows it.
 import { effect, signal } from '@preact/signals';
 import type { Located } from '../api/types';
 import { LANE_PX, type Row, rowAt } from '../draw/layout';
@@ -101,7 +101,7 @@ export function restAt(place: { readonly x: number; readonly y: number } | null)
   if (place) timer = setTimeout(() => void showTip(spotAt(place.x, place.y)), TIP_MS);
 }
 
-// What is under the pointer changes with the view, the rows and the filter, too.
+// The item under the pointer changes with the view, the rows and the filter, too.
 effect(() => {
   void [
     view.value,

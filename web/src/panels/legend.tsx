@@ -29,7 +29,7 @@ export function Legend(): JSX.Element | null {
             style={colour === undefined ? {} : { '--fill': `var(--fill${colour})`, '--edge': `var(--edge${colour})` }}
           />
         );
-        // Nothing is drawn where a CPU is idle, so there is nothing to go to.
+        // An idle CPU is not drawn, so there is nothing to go to.
         if (colour === undefined)
           return (
             <span key={name} data-state={name} title={title}>

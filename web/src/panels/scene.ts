@@ -1,4 +1,4 @@
-// What the timeline, the ruler and the overview are drawn from: the state and the answers, as plain values.
+// The state and the answers as plain values, from which timeline, ruler and overview are drawn.
 import { signal } from '@preact/signals';
 import { moving, shown } from '../draw/frame';
 import type { OverviewInput } from '../draw/overview';

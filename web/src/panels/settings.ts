@@ -1,4 +1,4 @@
-// What a browser keeps for a user: theme, keys, sizes. It is shared by all windows of the page.
+// Settings that a browser keeps for a user: theme, keys, sizes. They are shared by all windows of the page.
 import { effect, signal } from '@preact/signals';
 import { type Theme, themeOf } from '../draw/theme';
 

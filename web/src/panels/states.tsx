@@ -1,4 +1,4 @@
-// What the page shows instead of a trace, or above it.
+// Screens in place of a trace, and messages above it.
 import type { JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { shownTotal } from '../state/event-rows';

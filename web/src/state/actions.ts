@@ -1,4 +1,4 @@
-// What a user can do, apart from how: keys, menus and the mouse come here.
+// Actions of a user: keys, menus and the mouse come here.
 import { computed, effect, signal } from '@preact/signals';
 import type { EventDetails, Field, Located, Row, Rows } from '../api/types';
 import type { Row as TrackRow } from '../draw/layout';

@@ -62,7 +62,7 @@ function arranged(
     events: null,
     threads: n,
   });
-  // Whoever stood below one that has gone up stands below the next one above.
+  // A thread below one that has gone up stands below the next one above.
   const above = (track: Track): string => {
     let parent = track.parent === null ? undefined : byId.get(track.parent);
     for (let steps = 0; parent && isThread(parent) && rank.has(parent.id) && steps < own.length; steps++)

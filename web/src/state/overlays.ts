@@ -1,4 +1,4 @@
-// What is drawn above the tiles: arrows of wakes, and texts of events.
+// Drawings above the tiles: arrows of wakes, and texts of events.
 import { computed, signal } from '@preact/signals';
 import type { Rows, Wakeup } from '../api/types';
 import { isLog, type Titled } from '../draw/timeline';
@@ -30,7 +30,7 @@ const MOST_TITLES = 1000;
 const titlesAnswer = answer<Rows>(() => {
   if (!session.value || !logsShown.value || !complete.value || phase.value === 'ended') return null;
   const { begin } = view.value;
-  // Those of other traces would take the room.
+  // Events of other traces would take the room.
   const { traces } = session.value;
   const logs = traces.filter((t) => isLog(t.format));
   const own =

@@ -24,7 +24,7 @@ effect(() => {
   if (!session.value || overviewTracks.value.length === 0 || phase.value === 'ended') return;
   requestTiles(plainTiles, '', overviewTracks.value, overviewLevel.value, whole.value, true);
 });
-// What stands in for every finer tile.
+// Tiles that stand in for every finer one.
 effect(() => {
   void tilesStale.value;
   const { width } = viewport.value;

@@ -1,4 +1,4 @@
-// What is chosen: an event, a call, a state, a range.
+// The selection: an event, a call, a state, a range.
 import { computed } from '@preact/signals';
 import { ApiError } from '../api/source';
 import type { CallDetails, EventDetails, FlameNode, Located, Problems, Selection } from '../api/types';

@@ -1,4 +1,4 @@
-// What is asked of the source, and when it can answer.
+// Questions to the source, and when it can answer.
 import { computed, effect, signal } from '@preact/signals';
 import { type Source, Unreachable } from '../api/source';
 import type { ErrorBody } from '../api/types';

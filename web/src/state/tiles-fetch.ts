@@ -253,7 +253,7 @@ export function markTiles(before: Session | null, now: Session, since: bigint | 
     else if (since !== null) store.markFrom(since - BigInt(now.origin));
     else store.markAll();
   }
-  // What is under way may be about what was there before.
+  // Answers that are under way may be about the session before.
   if (!sameGeneration) abandonFlights();
   refined.clear();
   tilesStale.value = tilesStale.peek() + 1;

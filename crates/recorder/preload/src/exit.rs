@@ -50,7 +50,7 @@ pub(crate) unsafe extern "C" fn exit(saved: &Saved) -> usize {
         if !thread.close(Some(saved).filter(|saved| saved.place == place)) {
             return 0;
         }
-        // Those above it were left in another way.
+        // Calls above it were left in another way.
         if place == saved.place {
             return returns;
         }

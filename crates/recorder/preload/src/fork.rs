@@ -96,7 +96,7 @@ impl Thread {
             self.is_ringless.set(false);
         } else {
             self.busy.change(|busy| busy + 1);
-            // What a handler interrupted that made the child still writes there.
+            // The record that was interrupted by the handler that made the child is still written there.
             if self.writing.get() == 0 {
                 // SAFETY: nothing of this process leads there any more.
                 unsafe { system::munmap(self.ring.base.get().cast(), self.ring.len.get()) };
@@ -109,7 +109,7 @@ impl Thread {
         if self.make_ring(SLOTS) {
             self.busy.change(|busy| busy - 1);
         } else {
-            // Nothing is recorded any more; open calls return as before.
+            // Calls are not recorded any more; open ones return as before.
             self.is_ringless.set(true);
             wakeup::count_thread();
             self.limit.set(0);

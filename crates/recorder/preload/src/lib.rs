@@ -21,7 +21,7 @@
 //! a thread's data, `ring` its slots, `fork` what children have of them.
 #![allow(unsafe_code, unsafe_op_in_unsafe_fn)]
 #![warn(clippy::undocumented_unsafe_blocks)]
-// What programs and the loader call is public for them, and not for other crates.
+// Functions that programs and the loader call are public for them, and not for other crates.
 #![allow(missing_docs, unreachable_pub, clippy::missing_safety_doc)]
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 

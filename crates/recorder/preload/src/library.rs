@@ -71,7 +71,7 @@ unsafe fn find(open: Open, name: *const c_char, caller: *const c_void) -> Option
             system::dlclose(known);
             return None;
         }
-        // Those of the environment may stand before them, the usual ones behind.
+        // Folders of the environment may stand before them, the usual ones behind.
         let before = theirs.iter().zip(&ours).take_while(|(a, b)| a == b).count();
         let paths = theirs.iter().take(before + own).map(|folder| [folder.to_bytes(), b"/", name.to_bytes()].concat());
         let (at, path) = paths.map(CString::new).enumerate().find_map(|(at, path)| {

@@ -9,7 +9,7 @@ use crate::settings::SETTINGS;
 use crate::thread::{Extra, Frame, NotInChildren, RecordPath, Ring, Selected, SelectionCell, Thread};
 use crate::{exec, exit, fork, rules, selective, session, system, wakeup};
 
-/// What has [`end`] called for a thread.
+/// The key whose destructor is [`end`].
 static KEY: AtomicU32 = AtomicU32::new(0);
 
 /// Has the process look after the ends of its threads. `false` where that is not possible.

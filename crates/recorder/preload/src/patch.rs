@@ -105,7 +105,7 @@ unsafe fn patch(address: usize, relay: usize) -> bool {
         if is_open {
             let [a, b, c, d] = distance.to_le_bytes();
             (at as *mut [u8; CALL]).write([0xe8, a, b, c, d]);
-            // What is left of a longer instruction.
+            // The rest of a longer instruction.
             ((at + CALL) as *mut u8).write_bytes(NO_OPERATION, room - CALL);
             system::mprotect(page as *mut c_void, len, system::PROT_READ_EXEC);
         }

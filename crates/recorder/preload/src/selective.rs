@@ -92,7 +92,7 @@ pub(crate) fn is_late() -> bool {
     SETTINGS.time.get() > 0 || rules::says(table::IS_LATE)
 }
 
-/// What an action makes of the selection that holds.
+/// The selection that an action makes of the one that holds.
 struct Decision {
     selection: Selection,
     /// Is recording on from it on?
@@ -213,7 +213,7 @@ unsafe fn enter_decided(thread: &Thread, call: Call<'_>, action: &Action, decisi
     if is_written && !thread.has_room(if arguments.is_empty() { RECORD } else { WITH_VALUES }) {
         return false;
     }
-    // What is open is written before a pause, and before the end.
+    // Open calls are written before a pause, and before the end.
     let is_pause = is_recorded && !is_on && before.was_on;
     if (is_pause || is_written) && !flush(thread, thread.depth.get()) {
         return false;
@@ -349,7 +349,7 @@ pub(crate) fn close(thread: &Thread, saved: Option<&Saved>) -> bool {
     if flags & RECORDED != 0 {
         selection.recorded = extra.recorded.get() as usize;
     }
-    // What the stubs began has no more.
+    // Calls that the stubs began have no more.
     if flags & SIMPLE == 0 {
         (selection.depth, selection.time, selection.size) = (extra.depth.get(), extra.time.get(), extra.size.get());
     }

@@ -1,4 +1,4 @@
-//! What the recorder hears of the process: its session, and lines of tasks, forks and libraries.
+//! Notes for the recorder: the session of the process, and lines of tasks, forks and libraries.
 
 use std::io::Write;
 use std::os::unix::ffi::OsStrExt;

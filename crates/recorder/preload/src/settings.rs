@@ -1,4 +1,4 @@
-//! What the recorder wants of the process, as the environment says it.
+//! The settings of the recorder, from the environment.
 
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;

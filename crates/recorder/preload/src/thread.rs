@@ -111,7 +111,7 @@ pub(crate) enum RecordPath {
 pub(crate) struct Selected {
     /// The cache of actions; null when no function has one.
     pub(crate) cache: *const AtomicU64,
-    /// What calls have beside their frames.
+    /// The state of calls beside their frames.
     pub(crate) extras: *const Extra,
     /// Do entries wait for the end of their calls?
     pub(crate) is_late: bool,
@@ -310,7 +310,7 @@ impl Thread {
         unsafe { &*self.pages.add(1).cast::<Frame>().add(at) }
     }
 
-    /// What an open call has beside its frame, or one that begins. Only when calls are selected.
+    /// The state of a call beside its frame, open or beginning. Only when calls are selected.
     #[inline(always)]
     pub(crate) fn extra(&self, at: usize) -> &Extra {
         debug_assert!(at < self.frames);

@@ -74,7 +74,7 @@ pub fn now() -> u64 {
 /// Begins to record. It ends by [`stop`], or with the process.
 ///
 /// # Errors
-/// Those of [`Options::start`].
+/// The errors of [`Options::start`].
 pub fn start(options: Options) -> Result<(), StartError> {
     process::uncancelled(|| options.start().map(std::mem::forget))
 }

@@ -125,7 +125,7 @@ impl Mover {
     fn move_packets(&mut self) -> bool {
         let mut is_busy = false;
         for moved in &mut self.rings {
-            // What cannot be written now stays in the ring, and is tried again.
+            // A packet that cannot be written now stays in the ring, and is tried again.
             is_busy |= moved.move_packets(&self.folder, &self.options).unwrap_or(false);
         }
         is_busy
@@ -167,7 +167,7 @@ impl Moved {
             let content = (mapping.u64(at + packet::CONTENT).load(Ordering::Acquire) / 8).min(size) as usize;
             let len = file.metadata()?.len();
             if let Err(error) = append(file, mapping, at, content) {
-                // What was begun must not stand before the next try.
+                // A part of a packet must not stand before the next try.
                 let _ = file.set_len(len);
                 return Err(error);
             }

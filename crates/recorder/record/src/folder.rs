@@ -104,7 +104,7 @@ pub fn snapshot(from: &Path, to: &Path) -> io::Result<Recovered> {
     fs::create_dir(to)?;
     let copied = copy(from, to);
     if copied.is_err() {
-        // Nothing of use is there.
+        // A part of a copy is of no use.
         let _ = fs::remove_dir_all(to);
     }
     copied

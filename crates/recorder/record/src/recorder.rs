@@ -383,7 +383,7 @@ pub(crate) fn start(options: Options) -> Result<u64, StartError> {
     match begun {
         Some(Ok(generation)) => Ok(generation),
         Some(Err(second)) => {
-            // Nothing was recorded: what is left is an empty trace.
+            // An empty trace is left: no event was recorded.
             let _ = second.finish(true, 0);
             Err(StartError::IsRecording)
         }
@@ -458,7 +458,7 @@ pub(crate) fn rotate(generation: u64, path: PathBuf) -> io::Result<Summary> {
         Ok(before.map(|before| (before, are_quiet, std::mem::take(&mut state.uncounted))))
     });
     if let Some(unused) = next {
-        // Nothing was recorded into it.
+        // No event was recorded into it.
         let folder = unused.folder.clone();
         let _ = unused.finish(true, 0);
         let _ = fs::remove_dir_all(folder);
@@ -545,7 +545,7 @@ static IS_SAID: AtomicBool = AtomicBool::new(false);
 pub(crate) fn give_writer() -> Option<&'static Writer> {
     let given = process::locked(|state| {
         let writer = state.idle.pop().unwrap_or_else(Writer::leaked);
-        // What its thread before recorded into says nothing about this one.
+        // The recording of its thread before says nothing about this one.
         writer.enter_generation(0);
         state.writers.push(writer);
         local::set_writer(Some(writer));
@@ -580,7 +580,7 @@ fn open(state: &mut State, writer: &Writer) -> bool {
     };
     match running.ring() {
         Ok(ring) => {
-            // What could not be counted anywhere goes where it can.
+            // Events that could not be counted so far are counted here.
             let unplaced = UNPLACED.swap(0, Ordering::Relaxed) + std::mem::take(&mut state.uncounted);
             ring.mapping.u64(header::DISCARDED).fetch_add(unplaced, Ordering::Relaxed);
             if let Some((consumer, _)) = &running.consumer {

@@ -107,7 +107,7 @@ fn renumbered(lines: Vec<String>) -> Vec<String> {
     lines.into_iter().map(|line| line.split(' ').map(&mut word).collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// What the subscriber records, and the layer, up to `Level::DEBUG`: both have to keep the whole contract of `tracing`.
+/// The events of the subscriber, and of the layer, up to `Level::DEBUG`: both have to keep the whole contract of `tracing`.
 fn of_both(name: &str, work: fn()) -> [Vec<String>; 2] {
     let _one = ONE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let levels = tracing_subscriber::filter::LevelFilter::DEBUG;
@@ -155,7 +155,7 @@ fn the_current_span_is_known() {
             inner.in_scope(|| assert_eq!(tracing::Span::current().id(), inner.id()));
             assert_eq!(tracing::Span::current().id(), inner.id());
             tracing::Span::current().record("late", "two");
-            // What is beyond the level is no span, and changes nothing.
+            // A span beyond the level is none, and changes nothing.
             let _beyond = tracing::trace_span!(target: "t", "beyond").entered();
             assert_eq!(tracing::Span::current().metadata().map(|metadata| metadata.name()), Some("inner"));
         }

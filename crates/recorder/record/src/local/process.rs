@@ -187,7 +187,7 @@ extern "C" fn at_exit() {
 /// for the lock.
 pub(crate) fn prepare() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // Whoever links a part of a static library gets the one with the beginning, too.
+    // A program that links a part of a static library gets the part with the beginning, too.
     std::hint::black_box(&AT_START);
     ONCE.call_once(|| {
         make_mark();

@@ -1,4 +1,4 @@
-//! What is counted of events that nothing records.
+//! Events that are counted and not recorded.
 
 use super::*;
 use crate::Recorder;
@@ -17,7 +17,7 @@ fn an_event_that_waits_at_the_end_is_counted() -> Result<(), Box<dyn std::error:
     let _one = ONE.lock();
     let path = std::env::temp_dir().join(format!("tracemill-waiting-{}", std::process::id()));
     let recorder = Recorder::options(&path).block(8192).packet(4096).start()?;
-    // Nothing can be moved there.
+    // Packets cannot be moved there.
     fs::create_dir(path.join("stream_0"))?;
     let tried = std::sync::Arc::new(AtomicU64::new(0));
     let thread = std::thread::spawn({

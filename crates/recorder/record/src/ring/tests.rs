@@ -180,7 +180,7 @@ fn events_inside_of_an_event_stand_behind_it() {
         let all = ring.read();
         let discarded = ring.number(header::DISCARDED);
         assert_eq!(all.len() as u64 + discarded, (number + 1) * 3);
-        // Those for which the slot has no room are discarded: a handler does not switch slots.
+        // Events for which the slot has no room are discarded: a handler does not switch slots.
         assert_eq!(all[found], number * 10);
         assert!(all[found + 1..].iter().all(|inner| *inner == number * 10 + 1));
     }
@@ -206,7 +206,7 @@ mod steps {
     /// Instruction at which a handler comes, of each; and whether it came.
     static AT: [AtomicUsize; 2] = [const { AtomicUsize::new(usize::MAX) }; 2];
     static CAME: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
-    /// What a reader saw last: what is there stays there.
+    /// The events that a reader saw last: they stay there.
     static SEEN: Mutex<(Vec<u64>, Vec<u64>)> = Mutex::new((Vec::new(), Vec::new()));
 
     /// Runs something, one instruction at a time.

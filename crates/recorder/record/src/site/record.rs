@@ -26,7 +26,7 @@ impl Site {
     pub fn record<V: Fields>(&'static self, values: impl FnOnce() -> V) {
         let state = self.state.load(Ordering::Relaxed);
         if state != OFF {
-            // What is off should cost least.
+            // An event that is off should cost least.
             seldom();
             self.record_on(state, values);
         }
