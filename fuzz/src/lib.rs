@@ -108,7 +108,7 @@ impl Tally {
 /// Larger packets make the referee slow, and show nothing new.
 const MAX_PACKET_BYTES: usize = 4096;
 
-/// A data stream file for metadata that nobody wrote packets for.
+/// A data stream file for metadata without packets made for it.
 const SOME_STREAM: &[u8] = &[
     0xc1, 0x1f, 0xfc, 0xc1, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, b'a', b'b', 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
     1, 1, 1, 1, 0xff, 0xff, 0xff, 0xff, 0x1f, 0, 0, 0, 0x40, 0, 0, 0, 0, 0, 0, 0, b'x', 0, 0, 0, 0, 0, 0, 0, 7, 6, 5,

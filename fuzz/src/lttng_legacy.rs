@@ -15,7 +15,7 @@ const DEFINITIONS: &[u8] = b"<facility name=t>
     <field name=a><uint_fixed size=4/></field><field name=b><array size=3><string/></array></field></union></field></event>
   <event name=none></event></facility>";
 
-/// Events of `cpu_0` for definitions that nobody wrote events for: each id, with sizes that are right for some.
+/// Events of `cpu_0` for definitions without events made for them: each id, with sizes that are right for some.
 fn some_events() -> Vec<u8> {
     let mut events = Vec::new();
     for (at, size) in (0u8..40).zip([0u16, 4, 9, 24, 1, 60, 13, u16::MAX].into_iter().cycle()) {

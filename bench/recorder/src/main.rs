@@ -5,7 +5,7 @@
 //! | `flight`, `stream`, `off` | an event of two integers; the last one is filtered out |
 //! | `text` | one with a text of 16 bytes in place of an integer |
 //! | `pair` | two threads that record at once: the slower one |
-//! | `alone`, `alone-pair` | a control of that: reading the counter and writing 24 bytes to memory of the thread's own, which nobody shares; in one thread, and the slower one of two at once |
+//! | `alone`, `alone-pair` | a control of that: reading the counter and writing 24 bytes to memory of the thread's own, which is not shared; in one thread, and the slower one of two at once |
 //! | `consumer` | the thread that moves packets |
 //! | `tracing`, `tracing-empty` | an event of the crate `tracing` in a registry with our layer, and with one that does nothing |
 //! | `tracing-subscriber` | the same by our subscriber, without a registry |

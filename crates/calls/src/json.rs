@@ -60,7 +60,7 @@ impl List {
     }
 }
 
-/// Writes entries and exits of calls, events and losses in their order, and the calls that nobody left.
+/// Writes entries and exits of calls, events and losses in their order, and the calls without an exit.
 ///
 /// # Errors
 /// Errors of the writer.

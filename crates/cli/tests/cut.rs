@@ -97,7 +97,7 @@ fn damage_leaves_a_gap() {
     let folder = Folder::new();
     folder.copy_of("mill", "damaged");
     let mut bytes = file(&folder, "damaged/work_0");
-    // Ids that nobody has, in the second packet.
+    // Unknown ids, in the second packet.
     bytes[20_000..32_742].fill(0xff);
     folder.file("damaged/work_0", &bytes);
     let want = folder.run("print --format jsonl -q damaged").ends(3, &["error: damaged/work_0"]);

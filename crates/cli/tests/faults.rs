@@ -235,7 +235,7 @@ fn events_may_have_been_lost_since_the_stored_end_of_the_packet_before() {
 
 #[test]
 fn errors_of_one_kind_and_losses_of_one_stream_are_reported_together() {
-    // Each packet loses two events, and has one that nobody can decode.
+    // Each packet loses two events, and has one that cannot be decoded.
     let packet = |at: u8| [72, 72, at * 10, at * 10 + 9, at * 2, 0, at * 10 + 1, 7, at * 10 + 2];
     let folder = Folder::new();
     folder.file("t/metadata", metadata_of_bytes(""));

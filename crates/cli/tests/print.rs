@@ -390,7 +390,7 @@ fn colour_is_asked_for_or_absent() {
         plain += if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) };
     }
     assert_eq!(plain, stdout("print orders --limit 5 --clock-gmt", &[]));
-    // NO_COLOR is about what nobody asked for.
+    // NO_COLOR does not concern colours that were requested.
     let run = command().args(["print", "orders", "--limit", "1", "--color", "always"]).env("NO_COLOR", "1").output();
     assert!(run.expect("the program starts").stdout.contains(&0x1b));
 }

@@ -186,7 +186,7 @@ fn a_killed_recorder_leaves_what_is_needed_for_values() {
     }
 }
 
-/// A command of the shell where file systems can be mounted that nobody else sees; `tracemill` is this program there. `None`,
+/// A command of the shell where file systems can be mounted for it alone; `tracemill` is this program there. `None`,
 /// and said so, where that is not allowed.
 fn with_mounts(folder: &Folder, shell: &str) -> Option<Output> {
     let ours = Path::new(env!("CARGO_BIN_EXE_tracemill")).parent().expect("a folder");
@@ -665,7 +665,7 @@ fn the_commands_of_the_page_work() {
     assert!(fs::read_to_string(folder.path("calls.svg")).expect("a flame graph").contains("step"));
 }
 
-/// `--to` converts what was recorded, and leaves nothing else; a format that nobody knows is said before the program runs.
+/// `--to` converts what was recorded, and leaves nothing else; an unknown format is refused before the program runs.
 #[test]
 fn a_recording_becomes_another_format() {
     let folder = Folder::new();

@@ -1,5 +1,5 @@
 //! `tracemill record` of processes that outlive the program they came from: none of their calls is lost, however they were
-//! made, and whoever waits for them is told so.
+//! made, and the wait for them is reported.
 
 #[path = "util/recorded.rs"]
 mod recorded;
@@ -80,7 +80,8 @@ fn processes_that_outlive_a_program_that_keeps_its_id_are_recorded() {
     }
 }
 
-/// A child that this process has from before it became the recorder is nobody's descendant: recording does not wait for it.
+/// A child that this process has from before it became the recorder is not a descendant of the program: recording does
+/// not wait for it.
 #[test]
 fn children_of_a_shell_that_becomes_the_recorder_are_not_waited_for() {
     let folder = Folder::new();
@@ -137,7 +138,7 @@ fn an_interrupt_ends_the_recording_of_a_daemon() {
     assert!(!left.into_iter().any(|name| name == ".ring" || name == "libtracemill_calls.so"));
 }
 
-/// Rings that nobody uses any more are finished and removed by the next recording; those in use are left alone.
+/// Rings that are not used any more are finished and removed by the next recording; those in use are left alone.
 #[test]
 fn rings_that_a_killed_recorder_left_are_gone_with_the_next_recording() {
     let folder = Folder::new();

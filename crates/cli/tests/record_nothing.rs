@@ -95,7 +95,7 @@ fn programs_that_no_library_can_be_loaded_into_are_refused_with_the_reason() {
     assert_eq!(calls(&folder, "open/o"), 4);
 }
 
-/// A child that never appears in the recording has its sentence, whoever started it and how.
+/// A child that never appears in the recording has its sentence, whichever process started it and how.
 #[test]
 fn children_that_cannot_be_recorded_are_named() {
     let folder = Folder::new();

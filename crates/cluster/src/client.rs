@@ -81,7 +81,7 @@ impl Drop for Threads {
     }
 }
 
-/// A task that ends when nobody wants its result any more.
+/// A task that ends when its result is not wanted any more.
 struct Aborted<T>(JoinHandle<T>);
 
 impl<T> Drop for Aborted<T> {
@@ -95,7 +95,7 @@ impl Cluster {
     /// text by which its executors open the traces.
     ///
     /// # Errors
-    /// When the address is none, or nobody answers there.
+    /// When the address is not one, or there is no answer.
     pub fn connect(
         address: &str,
         traces: &str,
@@ -138,7 +138,7 @@ fn outer(error: impl std::fmt::Display) -> DataFusionError {
     DataFusionError::Execution(format!("the cluster: {error}"))
 }
 
-/// Cancels a job whose rows nobody wants any more.
+/// Cancels a job whose rows are not wanted any more.
 struct Job {
     id: String,
     scheduler: SchedulerGrpcClient<Channel>,
@@ -257,7 +257,7 @@ impl Remote {
                 return Err(outer(error));
             }
         };
-        // Before any row: nobody takes them for all of them.
+        // Before any row: a part of the rows is not taken for all.
         let params = GetJobMetricsParams { job_id: id };
         let metrics = scheduler.get_job_metrics(params).await.map_err(|status| outer(status.message()))?;
         let operators = metrics.into_inner().stages.into_iter().flat_map(|stage| stage.operators);

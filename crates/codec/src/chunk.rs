@@ -33,7 +33,7 @@ pub trait Bytes: Send + Sync {
     }
 
     /// May [`Bytes::len_now`] become less? What is decoded from such bytes later than its length was looked at may be zeros
-    /// that nobody recorded.
+    /// that were not recorded.
     fn can_vanish(&self) -> bool {
         false
     }

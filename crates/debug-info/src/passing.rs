@@ -189,8 +189,8 @@ pub(crate) struct Passed {
     pub(crate) least: u64,
 }
 
-/// How values of a type are passed. `None` when nobody knows, as of vectors that are longer than the registers that every
-/// processor has.
+/// How values of a type are passed. `None` when that is unknown, as of vectors that are longer than the registers that
+/// every processor has.
 pub(crate) fn of(unit: UnitRef<'_, Slice<'_>>, kind: UnitOffset) -> Result<Option<Passed>, Error> {
     let mut content = Content::default();
     let extent = add(unit, kind, 0, MOST_LEVELS, &mut content)?;

@@ -26,12 +26,12 @@ pub struct Function {
     pub name: String,
     /// Line and path of its declaration.
     pub line: Option<(u64, String)>,
-    /// Its arguments as a specification of uftrace, such as `arg1/d32,arg2/s`: up to the first of which nobody knows how it
-    /// is passed. `%memory+rdi` is what stands at the address in that register.
+    /// Its arguments as a specification of uftrace, such as `arg1/d32,arg2/s`: up to the first that is passed in an
+    /// unknown way. `%memory+rdi` is what stands at the address in that register.
     pub arguments: String,
-    /// Its return value, such as `retval/d32`; nothing without one, or when nobody knows how it is returned. A structure is in
-    /// registers of the kinds that are named, as in `retval/t16:pair%float+int`, in that of a `long double` (`%long`), or at
-    /// an address (`%memory`).
+    /// Its return value, such as `retval/d32`; empty without one, or when the way it is returned is unknown. A
+    /// structure is in registers of the kinds that are named, as in `retval/t16:pair%float+int`, in that of a `long
+    /// double` (`%long`), or at an address (`%memory`).
     pub result: String,
 }
 
@@ -231,7 +231,7 @@ enum Type {
     },
     Enumeration(String),
     Structure(Structure),
-    /// As a result, it is at an address that the caller gives. Nobody knows how it is passed.
+    /// As a result, it is at an address that the caller gives. The way it is passed is unknown.
     Large,
     /// The way it is passed is unknown.
     Unknown,
@@ -577,7 +577,7 @@ mod tests {
         assert_eq!(of(structure(3, Passing::Registers(Integer, None))), "arg8/t3:pair%r9");
         assert_eq!(of(structure(4, Passing::Reference)), "arg9/p%stack+6");
         assert_eq!(of(Type::StdString { is_reference: false }), "arg10/S%stack+7");
-        // One that may be packed: at an odd word nobody knows whether it stands there.
+        // One that may be packed: at an odd word it is unknown whether it stands there.
         let wide = |least| {
             Type::Structure(Structure {
                 name: "wide".into(),

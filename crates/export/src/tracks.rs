@@ -174,7 +174,7 @@ impl Tracks {
         rules
     }
 
-    /// Reads the fields of an event that its rules want, for targets that show them to nobody else; `None` when they
+    /// Reads the fields of an event that its rules want, for targets that do not show them otherwise; `None` when they
     /// cannot be read.
     pub(super) fn look(&mut self, stream: usize, event: EventRef<'_>, state: &mut State) -> Option<Arc<ClassRules>> {
         let rules = self.class(stream, event);

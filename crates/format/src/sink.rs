@@ -154,7 +154,7 @@ impl OutPath {
     /// A temporary file beside this one, for bytes that wait until they can be written to it. `suffix` is behind its name.
     ///
     /// # Errors
-    /// When it cannot be made. The error names this file, since nobody knows the one beside it.
+    /// When it cannot be made. The error names this file, since the name of the one next to it is temporary.
     pub fn temporary(&self, suffix: &str) -> Result<Box<dyn SinkFile>> {
         let beside = self.with_suffix(suffix);
         self.sink.temporary(&beside.path).map_err(self.failed(WAITING))

@@ -163,8 +163,8 @@ struct Work {
     done: BTreeMap<u64, (usize, Rendered)>,
     /// Written; the thread that has filled their memory uses it again, as it lies in the caches of its processor.
     old: Vec<(usize, Rendered)>,
-    /// Threads that wait for tasks, and whether the one that merges waits for lines: waking nobody costs a call of the
-    /// system, too.
+    /// Threads that wait for tasks, and whether the one that merges waits for lines: a needless wake-up costs a call of
+    /// the system, too.
     sleepers: usize,
     is_awaited: bool,
     is_over: bool,

@@ -268,7 +268,7 @@ impl<'a> Follower<'a> {
         self.wanted.get(task).copied().unwrap_or(false)
     }
 
-    /// When the calls of a task end that nobody left. uftrace keeps one record for all that the system tells, so a task
+    /// When calls of a task without an exit end. uftrace keeps one record for all that the system tells, so a task
     /// that ends with such a record ends with the last one of all tasks.
     ///
     /// Where a stretch of time is wanted, they end with it; that its end may count from the first record is not asked, as

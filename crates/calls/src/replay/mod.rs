@@ -122,7 +122,7 @@ pub fn write(
     Ok(replay.follower.take_findings())
 }
 
-/// Bytes of the columns that are shown when nobody asks for others: ` 123.456 us [123456] | `.
+/// Bytes of the columns that are shown unless others are requested: ` 123.456 us [123456] | `.
 const USUAL: usize = 23;
 
 /// The usual columns of a task without a duration; `None` when there are others, or the task's id is long.
@@ -587,7 +587,7 @@ impl Replay<'_> {
         }
     }
 
-    /// The calls that nobody left.
+    /// The calls without an exit.
     fn remaining(&mut self) {
         let mut has_title = false;
         for at in 0..self.follower.tasks.len() {
@@ -603,7 +603,7 @@ impl Replay<'_> {
                 continue;
             }
             if self.follower.has_kernel && self.follower.tasks[at].user_stack_count == 0 {
-                // The end of a task is a system call that nobody leaves.
+                // The end of a task is a system call without an exit.
                 let known = self.follower.known(frames[0].symbol, frames[0].address).symbol;
                 if known.name.contains("sys_exit") || known.name == "do_syscall_64" {
                     continue;

@@ -1,4 +1,4 @@
-//! Redaction: fields whose values are hidden, and fields that are left out, for whoever gets the events.
+//! Redaction: fields whose values are hidden, and fields that are left out, for all that gets the events.
 //!
 //! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew
 //! under it: other values stand in the place of those that are hidden, and everything else is what it was. Whoever gets

@@ -28,7 +28,7 @@ pub static FORMATS: &[&Format] = &[
     &tracemill_jsonl::FORMAT,
 ];
 
-/// The target for parts of a trace when nobody says which: it can hold those of every format. `None` in a program that was
+/// The target for parts of a trace when none is named: it can hold those of every format. `None` in a program that was
 /// built without it.
 pub static USUAL: Option<&Target> = usual();
 

@@ -58,7 +58,7 @@ pub(super) struct FastText<'a> {
     block: &'a mut [u8; SIZE],
     len: usize,
     is_full: bool,
-    /// Is there a string in it that nobody has looked at?
+    /// Is there a string in it that was not looked at yet?
     is_unsure: bool,
 }
 

@@ -24,7 +24,7 @@ impl Algorithm {
     /// The algorithm of a name; `None` when nothing is packed.
     ///
     /// # Errors
-    /// When nobody knows the name.
+    /// When the name is unknown.
     pub(crate) fn of(name: &str) -> Result<Option<Algorithm>> {
         match name {
             "none" | "" => Ok(None),

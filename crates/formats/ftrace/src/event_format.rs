@@ -314,7 +314,7 @@ impl<'a> Declaration<'a> {
         let is_pointer = by_type.is_some_and(|element| element.is_pointer);
         let signed = signed.unwrap_or_else(|| by_type.is_some_and(|element| element.signed));
         let element = |bytes: u32| Element { bytes: bytes as u8, signed, is_pointer };
-        // `signed` is about the elements; bytes of what nobody knows have none.
+        // `signed` is about the elements; bytes of unknown types have none.
         let of_type = by_type.map_or(BYTE, |of| element(of.bytes.into()));
         let is_whole = |bytes: u32| matches!(bytes, 1 | 2 | 4 | 8);
         let is_text = self.is_character();

@@ -375,7 +375,7 @@ pub fn elsewhere(field: &str, event: &str, places: &Places, at: usize) -> Error 
     error.with_help("only what is there of it is shown")
 }
 
-/// Events of a number that nobody describes.
+/// Events of a number without a description.
 #[cold]
 pub fn no_format(id: u16, count: u64, places: &Places, at: usize) -> Error {
     places.place(Error::malformed(format!("no format describes the event {id}, of which there are {count}")), at)

@@ -21,7 +21,7 @@ pub(super) enum TimeKind {
     Both,
     /// By ns only.
     Ns,
-    /// By clock values that nobody can turn into ns.
+    /// By clock values that cannot be turned into ns.
     Cycles,
     /// Not at all.
     None,

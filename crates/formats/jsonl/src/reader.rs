@@ -27,11 +27,11 @@ pub(super) struct Reader {
     pub(super) path: PathBuf,
     pub(super) survey: Survey,
     pub(super) kinds: Kinds,
-    /// Slices that were read, the oldest first, with the packets that nobody has asked for.
+    /// Slices that were read, the oldest first, with the packets that were not requested yet.
     pub(super) waiting: Mutex<Vec<Slice>>,
 }
 
-/// The packets of a slice that nobody has asked for, by their contexts.
+/// The packets of a slice that were not requested yet, by their contexts.
 pub(super) struct Slice {
     number: u64,
     packets: HashMap<usize, Encoded>,

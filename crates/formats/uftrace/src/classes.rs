@@ -31,7 +31,7 @@ pub(super) struct Classes {
     /// By number of the list of specifications.
     pub entries: Vec<EventClassId>,
     pub exits: Vec<EventClassId>,
-    /// Events of tasks: without data, with data that nobody knows, and those of [`USER_DATA`].
+    /// Events of tasks: without data, with unknown data, and those of [`USER_DATA`].
     pub event: EventClassId,
     pub event_unknown: EventClassId,
     pub events: Vec<EventClassId>,

@@ -76,7 +76,7 @@ pub(super) fn torn_record(left: usize) -> Error {
     error.with_help("the recorder was stopped, or the file was cut")
 }
 
-/// An exit of a call that nobody entered.
+/// An exit of a call without an entry.
 pub(super) fn unfounded(depth: u16) -> Error {
     let error = Error::malformed(format!("an exit at depth {depth} without an entry; said once"));
     error.with_help("the beginning of the calls is missing, or a depth is damaged")
@@ -341,7 +341,7 @@ pub(super) fn extended(bytes: &[u8], order: ByteOrder) -> f64 {
     sign * if mantissa == 0 { 0.0 } else { nearest_float(mantissa, i64::from(exponent.max(1)) - 16446) }
 }
 
-/// Which depths have an open call, to find exits that nobody entered.
+/// Which depths have an open call, to find exits without an entry.
 pub(super) struct OpenCalls {
     depths: [u64; 16],
     /// The last word that may have a call.

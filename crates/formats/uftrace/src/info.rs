@@ -147,7 +147,7 @@ impl Info {
             max_stack: (features & feature::MAX_STACK != 0).then(|| number(32, 2) as u16),
             ..Info::default()
         };
-        // The recorder wrote its own order, so a size that is no size is one that nobody swapped.
+        // The recorder wrote its own order, so a size that is not possible was not swapped.
         let text_from = match info.header.size as usize {
             size if (HEADER_LEN..=bytes.len()).contains(&size) => size,
             size => {

@@ -303,7 +303,7 @@ pub(super) struct KernelRecord {
     /// Where its bytes are in the file.
     pub from: usize,
     pub len: usize,
-    /// Records that were lost before it on its processor: their number, 0 when nobody knows it.
+    /// Records that were lost before it on its processor: their number, 0 when it is unknown.
     pub lost: Option<u64>,
 }
 

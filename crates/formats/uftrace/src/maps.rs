@@ -71,7 +71,7 @@ impl Map {
         }
         let build_id = words.find_map(|word| word.strip_prefix("build-id:")).map(str::to_string);
         match self.mappings.last_mut() {
-            // Files that nobody merged: a run of lines of one path is one range.
+            // Files that were not merged: a run of lines of one path is one range.
             Some(last) if last.path == path => {
                 last.end = end;
                 last.build_id = last.build_id.take().or(build_id);

@@ -109,7 +109,7 @@ pub(super) enum Payload {
     Values { list: u32, from: usize, len: usize },
     /// The data of an event.
     Data { from: usize, len: usize },
-    /// Something that nobody can read.
+    /// Something that cannot be read.
     Unknown,
     /// It should be there, and the file ends.
     Torn,

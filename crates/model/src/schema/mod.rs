@@ -211,7 +211,7 @@ pub struct ClockClass {
     pub uid: Option<Arc<str>>,
     /// Description.
     pub description: Option<Arc<str>>,
-    /// Ticks per second (or per [`ClockClass::seconds`]); 0 when nobody knows: events then have cycles and no time.
+    /// Ticks per second (or per [`ClockClass::seconds`]); 0 when it is unknown: events then have cycles and no time.
     pub frequency: u64,
     /// Seconds in which that many ticks pass: more than 1 only for clocks whose ticks per second are no whole number.
     pub seconds: u32,

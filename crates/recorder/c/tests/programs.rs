@@ -477,7 +477,7 @@ fn the_environment_starts_before_main() {
     let message = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success() && message.lines().count() == 1, "{message}");
     assert!(message.contains("TRACEMILL_RECORD_SIZE=many: expected a number"), "{message}");
-    // Where nobody can be told it is an error all the same, and not the end of the program.
+    // Where it cannot be reported it is an error all the same, and not the end of the program.
     let full = std::fs::File::options().write(true).open("/dev/full").expect("a file");
     let mut wrong = Command::new(folder.join("work"));
     wrong.args(["snapshots"]).arg(&folder.0).arg("stream").env("TRACEMILL_RECORD_SIZE", "many").stderr(full);

@@ -225,7 +225,7 @@ pub(crate) fn is_alive(name: &str) -> bool {
     maker(name).is_some_and(|pid| Path::new(&format!("/proc/{pid}")).exists())
 }
 
-/// An instance of the tracer: buffers and settings of our own, which nobody else's recording notices.
+/// An instance of the tracer: buffers and settings of our own, which no other recording notices.
 pub(crate) struct Instance<'a> {
     tracefs: &'a Tracefs,
     root: PathBuf,

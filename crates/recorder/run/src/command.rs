@@ -224,7 +224,7 @@ pub fn run_idle(program: &Path, arguments: &[OsString]) -> io::Result<ExitStatus
     status
 }
 
-/// Counts of the clock in 2^20 ns; 0 when nobody asks.
+/// Counts of the clock in 2^20 ns; 0 when it is not needed.
 fn rate(options: &Options) -> u64 {
     let selection = &options.selection;
     if selection.time_ns == 0 && selection.decide.is_none() {
@@ -414,7 +414,7 @@ impl Recording {
             let is_stopped = followed.is_program_over() && waiting.is_stopped(&followed, options);
             let rung = watch.rings.bell().map_or(0, Bell::rung);
             let (left, is_busy) = watch.look(&is_dead).unwrap_or_else(|error| {
-                // The program is to run to its end, and waits for nobody: the next look may succeed.
+                // The program is to run to its end, and does not wait: the next look may succeed.
                 watch.rings.failed.get_or_insert(error);
                 (usize::from(!were_over), false)
             });
@@ -454,7 +454,7 @@ struct WaitForOthers {
 }
 
 impl WaitForOthers {
-    /// Is recording to end before them? Whoever runs the program is told of them after a while.
+    /// Is recording to end before them? The user gets a message about them after a while.
     fn is_stopped(&mut self, followed: &FollowedProcesses, options: &Options) -> bool {
         let Some(since) = self.since else {
             // An interrupt until now was for the program.

@@ -1,4 +1,4 @@
-//! Folders of rings that nobody uses any more: their recorder was killed, and so was the program.
+//! Folders of rings that are not used any more: their recorder was killed, and so was the program.
 //!
 //! A recorder holds a lock on its folder of rings, and every process with the library one on the bell, through its mapping. So
 //! the kernel says who uses them, also across namespaces of process ids.
@@ -21,7 +21,7 @@ const PREFIX: &str = "tracemill-";
 /// The file in a folder of rings that names the device of the data folder, and its path.
 const OWNER: &str = "folder";
 
-/// Where rings are when nobody says otherwise.
+/// Where rings are unless another folder is given.
 pub(crate) const IN_MEMORY: &str = "/dev/shm";
 
 /// The outcome for rings that a recorder left.
@@ -60,7 +60,8 @@ pub(crate) fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Finishes recordings whose rings nobody uses, in memory and in `folder`, and removes rings whose recordings are gone.
+/// Finishes recordings whose rings are not used, in memory and in `folder`, and removes rings whose recordings are
+/// gone.
 pub fn sweep(folder: Option<&Path>, describe: fn(&Selection) -> Option<Describe>) -> Vec<LeftRings> {
     let mut swept = Vec::new();
     for parent in [Some(Path::new(IN_MEMORY)), folder].into_iter().flatten() {

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | `command` | the program: how it was built, how it is run, the loop beside it |
 //! | `descendants` | the processes that come from the program |
-//! | `left_rings` | rings that nobody uses any more |
+//! | `left_rings` | rings that are not used any more |
 //! | `program` | how a program was built, and why it cannot be recorded |
 //! | `rings` | rings, and the files of tasks that their records go to |
 //! | `records` | the records of a slot |

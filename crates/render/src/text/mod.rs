@@ -145,7 +145,7 @@ impl TextTrace {
         let found_as = found_as.filter(|_| !schema.has_peer_text);
         let trace_words = trace_words(&options, palette, &schema, name, found_as);
         let summary_head = summary_head(&options, palette, &schema, found_as);
-        // Of a clock without origin nobody knows which day, or hour, its zero was.
+        // The day and the hour of the zero of a clock without origin are unknown.
         let has_no_origin = schema.clocks().iter().all(|clock| clock.origin == ClockOrigin::Unknown);
         let seconds = options.time.seconds || has_no_origin && !schema.has_peer_text;
         let wall = WallClock::new(TimeStyle { seconds, ..options.time });

@@ -163,7 +163,7 @@ impl<'s> Cursor<'s> {
         self.at > 0 && self.previous().kind == TokenKind::Symbol("}")
     }
 
-    /// Passes over an attribute that nobody knows, up to its `;`, with a warning.
+    /// Passes over an unknown attribute, up to its `;`, with a warning.
     pub(super) fn skip_unknown(&mut self, name: &Spanned<String>, block: &str) -> Result<()> {
         self.warn(name.span, format!("the {block} has no attribute `{}`; it is passed over", name.value));
         let mut open = 0u32;

@@ -18,7 +18,7 @@ use tracemill_format::{DataFile, Entry, EntryKind, Found, OpenContext, OpenTrace
 
 /// Name of the file that describes the others.
 const METADATA: &str = "metadata";
-/// Bytes that are enough to recognise most metadata, and those after which nobody looks for the trace block.
+/// Bytes that are enough to recognise most metadata, and those after which the trace block is not searched.
 const PROBE_BYTES: usize = 1 << 14;
 const MAX_PROBE_BYTES: usize = 1 << 26;
 /// Bytes that the content of a packet may have once expanded, unless the user says otherwise (`SPEC.md`, D31).

@@ -55,7 +55,7 @@ pub(super) struct Undo {
     pub(super) has_xz: bool,
 }
 
-/// Whether the digest of the stored content is the one that the header holds; `Err` for a scheme that nobody knows.
+/// Whether the digest of the stored content is the one that the header holds; `Err` for an unknown scheme.
 pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Option<Error>> {
     let name = match scheme {
         0 => return Ok(None),
@@ -85,7 +85,7 @@ pub(super) fn verify(content: &[u8], scheme: u64, stored: &Stored) -> Result<Opt
     Ok(Some(Error::inconsistent(message)))
 }
 
-/// The checksum of a content; empty without a scheme, `None` when nobody knows it.
+/// The checksum of a content; empty without a scheme, `None` for an unknown one.
 pub(super) fn digest(content: &[u8], scheme: u64) -> Option<Vec<u8>> {
     Some(match scheme {
         0 => Vec::new(),

@@ -62,7 +62,7 @@ pub(super) fn check_header(mapping: &Mapping, source: &Source) -> Result<()> {
     Err(Error::unsupported(message).with_help("without --merge it becomes a trace of its own"))
 }
 
-/// Gives stream classes numeric ids that no other trace has: their own, where nobody has it yet.
+/// Gives stream classes numeric ids that no other trace has: their own, where it is free.
 pub(super) fn number(mapping: &mut Mapping, taken: &mut HashSet<u64>) {
     for stream in &mut mapping.streams {
         if !taken.insert(stream.id) {

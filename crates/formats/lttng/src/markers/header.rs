@@ -56,7 +56,7 @@ pub(crate) struct BadHeader {
     pub at: usize,
     /// The size of the sub-buffer, when the rest of the header can be believed.
     pub total_bytes: Option<u32>,
-    /// Is it right but for a version that nobody reads?
+    /// Is it right but for a version that cannot be read?
     pub is_unknown_version: bool,
 }
 

@@ -29,7 +29,7 @@ pub struct PacketWriter {
     times: [u64; 2],
     /// Events in it.
     events: u64,
-    /// Whole packets that nobody has taken yet.
+    /// Whole packets that were not taken yet.
     done: Vec<u8>,
     packet_context: Part,
     context: Part,
