@@ -20,7 +20,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockOrigin, Scope};
 
 use super::tracks::{ClassRules, Shape, Track, Tracks};
-use crate::{FLUSH, LateFile};
+use crate::late_file::{FLUSH, LateFile};
 use tracemill_codec::text::fields_json::{Fields, JsonTrace};
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::strings;

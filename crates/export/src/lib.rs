@@ -6,39 +6,14 @@
 mod chrome;
 mod firefox;
 mod folded;
+mod late_file;
 mod perfetto;
 mod speedscope;
 mod stacks;
 mod tracks;
 
+use tracemill_format::Storage;
 use tracemill_format::target::Target;
-use tracemill_format::{OutPath, SinkFile, Storage};
-use tracemill_model::error::Result;
-
-/// The step that writes an export, for errors.
-const WRITING: &str = "write the file";
-/// Size in bytes from which waiting output is written.
-const FLUSH: usize = 1 << 16;
-
-/// A file that is created when the first bytes are written to it, so that a conversion that never begins leaves none.
-struct LateFile {
-    path: OutPath,
-    file: Option<Box<dyn SinkFile>>,
-}
-
-impl LateFile {
-    fn new(path: &OutPath) -> Self {
-        LateFile { path: path.clone(), file: None }
-    }
-
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => self.file.insert(self.path.create(WRITING)?),
-        };
-        file.write_all(bytes).map_err(self.path.failed(WRITING))
-    }
-}
 
 /// Every format that is only written.
 pub static TARGETS: &[&Target] = &[

@@ -14,7 +14,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::ClockOrigin;
 
 use super::tracks::{Shape, Track, Tracks};
-use crate::WRITING;
+use crate::late_file::WRITING;
 use tracemill_semantics::states::thread_title;
 
 /// Names that are kept; further ones are one.

@@ -16,6 +16,9 @@ macro_rules! named {
             /// All of them, in the order in which they are declared.
             $vis const ALL: &'static [$name] = &[$($name::$variant),*];
 
+            /// Their names, in that order.
+            $vis const NAMES: &'static [&'static str] = &[$($text),*];
+
             /// Its name in tables.
             $vis const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }

@@ -7,7 +7,9 @@ use tracemill_semantics::states::{
     ThreadIndex, ThreadPiece, Woken,
 };
 
-use super::{Analysis, Asked, Known, Needs, PeriodOf, Report};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
+use super::table::PeriodOf;
 
 /// Several analyses as one.
 pub(super) struct All {

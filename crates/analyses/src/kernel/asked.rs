@@ -8,12 +8,13 @@ use std::rc::Rc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
+use super::account::More;
+use super::forms::FormWord;
 use super::periods::BoundPeriods;
 use super::rows::Rows;
-use super::spans::More;
 use super::state_row::StateRow;
-use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::value::Value;
+use super::table::{Column, Listed, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
 
 /// Steps of a range at most: times that a trace only claims may be centuries apart.
 pub const MAX_STEPS: i64 = 1 << 17;
@@ -115,8 +116,8 @@ pub struct Asked {
     pub min: Option<u64>,
     /// Only spans at most this long.
     pub max: Option<u64>,
-    /// Words that are options of one analysis, such as `switches`.
-    pub words: Vec<String>,
+    /// Words that choose forms of analyses.
+    pub words: Vec<FormWord>,
     /// Definitions of periods.
     pub periods: Option<Rc<BoundPeriods>>,
     /// Is there more than one machine?
@@ -140,9 +141,14 @@ impl fmt::Debug for Asked {
 }
 
 impl Asked {
+    /// The key of the groups, by the names that an analysis has for its keys.
+    pub(crate) fn key<K>(&self, of_name: impl Fn(&str) -> Option<K>) -> Option<K> {
+        self.by.as_deref().and_then(of_name)
+    }
+
     /// Was a word given?
-    pub(crate) fn has(&self, word: &str) -> bool {
-        self.words.iter().any(|own| own == word)
+    pub(crate) fn has(&self, word: FormWord) -> bool {
+        self.words.contains(&word)
     }
 
     /// Is a time in the range?

@@ -4,7 +4,10 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Machines;
 
-use super::{AnalysisOption, Asked, Column, Form, Known, View};
+use super::analysis::Known;
+use super::asked::{Asked, View};
+use super::forms::{AnalysisOption, Form, FormWord};
+use super::table::Column;
 
 /// The meaning of a column, by its key; `ANALYSIS.KEY` overrides it for one analysis.
 const MEANINGS: &[(&str, &str)] = &[
@@ -134,8 +137,8 @@ impl Known {
     /// The columns of a form, with all that options add: of its table grouped by a key, or of the list of its spans. They do
     /// not depend on events.
     pub fn columns_of(&self, form: &Form, key: Option<&str>, view: View) -> Vec<Column> {
-        let tree = form.takes.contains(&AnalysisOption::Tree).then_some("tree");
-        let words = [form.word].into_iter().filter(|word| !word.is_empty()).chain(tree).map(str::to_string).collect();
+        let tree = form.takes.contains(&AnalysisOption::Tree).then_some(FormWord::Tree);
+        let words = form.word.into_iter().chain(tree).collect();
         self.columns_for(&Asked { words, by: key.map(str::to_string), view, ..Asked::default() })
     }
 

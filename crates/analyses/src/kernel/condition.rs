@@ -3,9 +3,10 @@
 use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, RowFilter};
 use tracemill_model::error::Result;
 
+use super::analysis::Known;
+use super::asked::{Asked, RowTest};
 use super::table::Unit;
 use super::value::Value;
-use super::{Asked, Known, RowTest};
 
 /// A condition on the rows of an analysis. Columns are called by their keys or by their titles; those of a title are in its
 /// unit.

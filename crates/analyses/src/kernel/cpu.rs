@@ -7,29 +7,49 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
 use super::forms::{Form, SUMS};
-use super::ledger::{Account, Describe, Key, Ledger, rows_of};
+use super::keys::{NO_KEY, key_cell};
+use super::ledger::{Describe, Key, Ledger, rows_of};
 use super::rows::Rows;
-use super::spans::{More, NO_KEY};
 use super::states::is_system;
-use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Report, key_cell};
+use super::table::{Column, Listed, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// A life of a thread.
+        Thread = "thread",
+        /// A process.
+        Process = "process",
+        /// A CPU.
+        Cpu = "cpu",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Thread)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "cpu",
     about: "who used the CPUs, and what for",
-    forms: &[Form::plain(&["thread", "process", "cpu"], SUMS)],
+    forms: &[Form::plain(By::NAMES, SUMS)],
     needs: &[&[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
     example: "cpu --by cpu --step 100ms",
-    make: |asked| Box::new(Cpu { asked: asked.clone(), ..Cpu::default() }),
+    make: |asked| Box::new(Cpu::new(asked)),
 };
 
-#[derive(Default)]
 struct Cpu {
     asked: Asked,
+    by: By,
     /// By step and thread.
     threads: Ledger<2, OfThread>,
     cpus: Map<(i64, CpuIndex), OfCpu>,
@@ -104,8 +124,12 @@ impl More for OfCpu {
 }
 
 impl Cpu {
+    fn new(asked: &Asked) -> Self {
+        Cpu { asked: asked.clone(), by: By::of(asked), threads: Ledger::default(), cpus: Map::default() }
+    }
+
     fn is_by_cpu(&self) -> bool {
-        self.asked.by.as_deref() == Some("cpu")
+        self.by == By::Cpu
     }
 
     fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
@@ -117,7 +141,7 @@ impl Cpu {
     }
 
     fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let is_process = self.asked.by.as_deref() == Some("process");
+        let is_process = self.by == By::Process;
         let asked = &self.asked;
         let (names, counts, prio): (&[_], &[_], &[_]) = match is_process {
             true => (&["pid"], &["threads"], &[]),
@@ -264,14 +288,13 @@ impl Observer for Cpu {
     }
 
     fn credit(&mut self, machines: &Machines, credit: &Credit) {
-        let Cpu { asked, threads, cpus, .. } = self;
+        let Cpu { asked, by, threads, cpus } = self;
         if !asked.wants_cpu(machines, Some(credit.cpu)) || !asked.wants_thread(machines, Some(credit.thread)) {
             return;
         }
-        let is_by_cpu = asked.by.as_deref() == Some("cpu");
-        asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match is_by_cpu {
-            true => cpus.entry((step, credit.cpu)).or_default().task += length,
-            false => threads.of([step, credit.thread.0.into()]).unknown += length,
+        asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match by {
+            By::Cpu => cpus.entry((step, credit.cpu)).or_default().task += length,
+            By::Thread | By::Process => threads.of([step, credit.thread.0.into()]).unknown += length,
         });
     }
 

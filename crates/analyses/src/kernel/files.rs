@@ -8,8 +8,10 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::table::{Cell, Column, Order, Table, Unit};
-use super::{Analysis, Asked, Needs, Report};
+use super::analysis::{Analysis, Needs, Report};
+use super::asked::Asked;
+use super::table::{Column, Order, Table, Unit};
+use super::value::Cell;
 
 /// Files of all processes that are kept at most; those beyond are not known.
 const MAX_FILES: usize = 1 << 18;

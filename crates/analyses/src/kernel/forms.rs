@@ -1,7 +1,7 @@
 //! The forms of analyses, and which options each of them takes: the one table that checks options, chooses what is made
 //! and writes the help.
 
-use super::Known;
+use super::analysis::Known;
 
 tracemill_semantics::named! {
     /// An option that not every analysis takes.
@@ -37,6 +37,28 @@ tracemill_semantics::named! {
     }
 }
 
+tracemill_semantics::named! {
+    /// A word that chooses a form of an analysis, or how its rows stand.
+    pub FormWord {
+        /// Switches instead of latencies.
+        Switches = "switches",
+        /// Open files instead of lives.
+        Files = "files",
+        /// Objects instead of pages.
+        Slab = "slab",
+        /// States of CPUs.
+        Cpus = "cpus",
+        /// States of threads.
+        Threads = "threads",
+        /// States of disks.
+        Disks = "disks",
+        /// States of interrupts.
+        Irqs = "irqs",
+        /// Children below their parents.
+        Tree = "tree",
+    }
+}
+
 use AnalysisOption::{Begin, By, Comm, Cpu, Hist, Log, Max, Min, Per, Pid, Step, Tid, Top, Tree};
 
 /// The options that every analysis takes.
@@ -67,8 +89,8 @@ pub(super) const PATH: &[AnalysisOption] = &[Tid, Begin, Per];
 pub struct Form {
     /// The option that chooses it, with its value; empty for the plain form.
     pub option: &'static str,
-    /// The word of that option, as [`Asked::words`](super::Asked::words) has it; empty where there is none.
-    pub word: &'static str,
+    /// The word of that option, as [`Asked::words`](super::Asked::words) has it.
+    pub word: Option<FormWord>,
     /// The keys of its groups. The first key of the first form of a word is the default.
     pub keys: &'static [&'static str],
     /// The options that it takes, besides those that all analyses take.
@@ -78,7 +100,7 @@ pub struct Form {
 impl Form {
     /// The plain form.
     pub(super) const fn plain(keys: &'static [&'static str], takes: &'static [AnalysisOption]) -> Form {
-        Form { option: "", word: "", keys, takes }
+        Form { option: "", word: None, keys, takes }
     }
 
     /// Has it spans, which can be listed?
@@ -105,8 +127,8 @@ impl Known {
     }
 
     /// Has it this word, which chooses a form?
-    pub fn has_word(&self, word: &str) -> bool {
-        !word.is_empty() && self.forms.iter().any(|form| form.word == word)
+    pub fn has_word(&self, word: FormWord) -> bool {
+        self.forms.iter().any(|form| form.word == Some(word))
     }
 
     /// The forms that some words and a key choose. Words of other analyses choose nothing here; several words of this one
@@ -114,10 +136,10 @@ impl Known {
     ///
     /// # Errors
     /// When there are no groups of this key: the keys that there are for these words.
-    pub fn forms_for(&self, words: &[String], key: Option<&str>) -> Result<Vec<&'static Form>, Vec<&'static str>> {
-        let own: Vec<&str> = words.iter().map(|word| &**word).filter(|word| self.has_word(word)).collect();
+    pub fn forms_for(&self, words: &[FormWord], key: Option<&str>) -> Result<Vec<&'static Form>, Vec<&'static str>> {
+        let own: Vec<_> = words.iter().copied().filter(|word| self.has_word(*word)).map(Some).collect();
         let (mut found, mut keys) = (Vec::new(), Vec::new());
-        for word in if own.is_empty() { vec![""] } else { own } {
+        for word in if own.is_empty() { vec![None] } else { own } {
             let mut forms = self.forms.iter().filter(|form| form.word == word);
             keys.extend(forms.clone().flat_map(|form| form.keys));
             found.extend(match key {

@@ -8,28 +8,53 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Part, Report};
+use super::asked::{Asked, View};
 use super::files::Files;
 use super::forms::{Form, SPANS, SUMS};
+use super::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
 use super::latest::Latest;
-use super::ledger::Account;
 use super::rows::Rows;
-use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
+use super::spans::{Extra, Key, Names, Naming, Spans};
 use super::states::MAX_REQUESTS;
-use super::syscalls::error_of;
-use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Part, Report, View, duration, key_value, thread_of, thread_values};
+use super::table::{Column, Listed, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
+
+/// Keys of groups that are no system calls: each has a form of its own.
+const DISK: &str = "disk";
+const NET: &str = "net";
+
+tracemill_semantics::named! {
+    /// Keys of groups of system calls.
+    By {
+        /// What system calls do.
+        Class = "class",
+        /// The thread that called.
+        Thread = "thread",
+        /// Its process.
+        Process = "process",
+        /// The file.
+        File = "file",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Class)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "io",
     about: "system calls that read and write, requests of disks, packets of the network",
     forms: &[
-        Form::plain(&["class", "thread", "process", "file"], SPANS),
-        Form { option: "--by disk", word: "", keys: &["disk"], takes: SPANS },
-        Form { option: "--by net", word: "", keys: &["net"], takes: SUMS },
+        Form::plain(By::NAMES, SPANS),
+        Form { option: "--by disk", word: None, keys: &[DISK], takes: SPANS },
+        Form { option: "--by net", word: None, keys: &[NET], takes: SUMS },
     ],
     needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
-    needs_for: &[("disk", &[Concept::RqIssue, Concept::RqComplete]), ("net", &[Concept::NetIn, Concept::NetOut])],
+    needs_for: &[(DISK, &[Concept::RqIssue, Concept::RqComplete]), (NET, &[Concept::NetIn, Concept::NetOut])],
     wants: &[
         (Concept::SysEntry, "what system calls did"),
         (Concept::RqComplete, "what disks did"),
@@ -37,8 +62,8 @@ pub(super) const KNOWN: Known = Known {
     ],
     example: "io --by file --limit 5",
     make: |asked| match asked.by.as_deref() {
-        Some("disk") => Box::new(Disks::new(asked)),
-        Some("net") => Box::new(Net { asked: asked.clone(), ..Net::default() }),
+        Some(DISK) => Box::new(Disks::new(asked)),
+        Some(NET) => Box::new(Net { asked: asked.clone(), ..Net::default() }),
         _ => Box::new(Calls::new(asked)),
     },
 };
@@ -85,6 +110,7 @@ impl Class {
 
 /// System calls.
 struct Calls {
+    by: By,
     spans: Spans<Moved>,
     part: Part,
     /// Only when rows name files.
@@ -135,9 +161,10 @@ impl Extra for Moved {
 
 impl Calls {
     fn new(asked: &Asked) -> Self {
-        let has_files = asked.by.as_deref() == Some("file") || matches!(asked.view, View::Log | View::Top(_));
+        let by = By::of(asked);
+        let has_files = by == By::File || matches!(asked.view, View::Log | View::Top(_));
         let files = has_files.then(Rc::default);
-        Calls { spans: Spans::new(asked), part: Part::Alone, files, names: Names::default() }
+        Calls { by, spans: Spans::new(asked), part: Part::Alone, files, names: Names::default() }
     }
 
     fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
@@ -148,11 +175,11 @@ impl Calls {
         }
         let thread = machines.thread(call.thread);
         let file = self.files.as_ref().and_then(|known| known.borrow().of_ended.clone());
-        let by = match asked.by.as_deref() {
-            Some("thread") => thread.tid,
-            Some("process") => thread.pid().unwrap_or(NO_KEY),
-            Some("file") => file.as_ref().map_or(NO_KEY, |file| self.names.number(file)),
-            _ => 0,
+        let by = match self.by {
+            By::Thread => thread.tid,
+            By::Process => thread.pid().unwrap_or(NO_KEY),
+            By::File => file.as_ref().map_or(NO_KEY, |file| self.names.number(file)),
+            By::Class => 0,
         };
         let key = [i64::from(thread.machine), by, class as i64, 0];
         let moved =
@@ -223,7 +250,13 @@ impl Analysis for Calls {
     fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
         let files = Some(self.files.clone()?);
         self.part = Part::Leads;
-        Some(Box::new(Calls { spans: Spans::new(period), part: Part::Follows, files, names: Names::default() }))
+        Some(Box::new(Calls {
+            by: self.by,
+            spans: Spans::new(period),
+            part: Part::Follows,
+            files,
+            names: Names::default(),
+        }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -231,14 +264,13 @@ impl Analysis for Calls {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Calls { spans, files, names, .. } = *self;
+        let Calls { by, spans, files, names, .. } = *self;
         let asked = spans.asked.clone();
-        let by = asked.by.clone().unwrap_or_default();
-        let own: &[&'static str] = match &*by {
-            "thread" => &["tid", "comm", "class"],
-            "process" => &["pid", "class"],
-            "file" => &["file", "class"],
-            _ => &["class"],
+        let own: &[&'static str] = match by {
+            By::Thread => &["tid", "comm", "class"],
+            By::Process => &["pid", "class"],
+            By::File => &["file", "class"],
+            By::Class => &["class"],
         };
         let naming = CallsNamed { by, names, machines: machines.clone() };
         let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), naming);
@@ -250,24 +282,24 @@ impl Analysis for Calls {
 
 /// The names of groups of system calls.
 struct CallsNamed {
-    by: String,
+    by: By,
     names: Names,
     machines: Rc<Machines>,
 }
 
 impl Naming<Moved> for CallsNamed {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        match &*self.by {
-            "thread" => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
-            "process" => values.push(key_value(key[1])),
-            "file" => values.push(Value::text(self.names.name(key[1]))),
-            _ => {}
+        match self.by {
+            By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+            By::Process => values.push(key_value(key[1])),
+            By::File => values.push(Value::text(self.names.name(key[1]))),
+            By::Class => {}
         }
         values.push(Class::ALL.get(key[2] as usize).map_or(Value::Null, |class| Value::Word(class.name())));
     }
 
     fn number(&self, key: &Key) -> Option<i64> {
-        matches!(&*self.by, "thread" | "process").then_some(key[1])
+        matches!(self.by, By::Thread | By::Process).then_some(key[1])
     }
 
     fn more(&self, _: &Key, moved: &Moved) -> Vec<Cell> {

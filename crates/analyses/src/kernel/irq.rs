@@ -5,17 +5,35 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
 use super::forms::{Form, SPANS};
-use super::ledger::Account;
-use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
-use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Known, Needs, Report, duration};
+use super::keys::{NO_KEY, duration};
+use super::spans::{Extra, Key, Names, Naming, Spans};
+use super::table::{Column, Listed, Table, Unit, listed};
+use super::value::{Cell, Value};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The kind and the number of the interrupt, and its handler.
+        Number = "number",
+        /// These, and the CPU.
+        Cpu = "cpu",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Number)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "irq",
     about: "how long interrupts took, and how long soft interrupts waited to be served",
-    forms: &[Form::plain(&["number", "cpu"], SPANS)],
+    forms: &[Form::plain(By::NAMES, SPANS)],
     needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
     needs_for: &[],
     wants: &[
@@ -24,7 +42,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
     example: "irq --by cpu",
-    make: |asked| Box::new(Irq { spans: Spans::new(asked), names: Names::default() }),
+    make: |asked| Box::new(Irq { by: By::of(asked), spans: Spans::new(asked), names: Names::default() }),
 };
 
 /// Names of the soft interrupts of Linux, by number.
@@ -32,6 +50,7 @@ const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
 struct Irq {
+    by: By,
     spans: Spans<Raises>,
     names: Names,
 }
@@ -86,7 +105,10 @@ impl Observer for Irq {
         let name = if is_soft { soft_name() } else { interrupt.name };
         let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
         let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
-        let of_cpu = if self.spans.asked.by.as_deref() == Some("cpu") { i64::from(interrupt.cpu.0) } else { NO_KEY };
+        let of_cpu = match self.by {
+            By::Cpu => i64::from(interrupt.cpu.0),
+            By::Number => NO_KEY,
+        };
         let wait = interrupt.raised.map(|raised| duration(machines, cpu.machine, raised, interrupt.from));
         let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
         let (key, Interrupt { from, to, .. }) = ([kind, interrupt.number, name_number, of_cpu], interrupt);
@@ -116,18 +138,20 @@ impl Analysis for Irq {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Irq { spans, names, .. } = *self;
+        let Irq { by, spans, names } = *self;
         let asked = spans.asked.clone();
-        let is_by_cpu = asked.by.as_deref() == Some("cpu");
-        let keys: &[_] = if is_by_cpu { &["kind", "nr", "name", "cpu"] } else { &["kind", "nr", "name"] };
-        let naming = Named { is_by_cpu, names, machines: machines.clone() };
+        let keys: &[_] = match by {
+            By::Cpu => &["kind", "nr", "name", "cpu"],
+            By::Number => &["kind", "nr", "name"],
+        };
+        let naming = Named { by, names, machines: machines.clone() };
         spans.finish("irq", range, listed(&[(Unit::Name, keys)]), asked.columns(LOG), naming)
     }
 }
 
 /// The names of groups.
 struct Named {
-    is_by_cpu: bool,
+    by: By,
     names: Names,
     machines: Rc<Machines>,
 }
@@ -141,7 +165,7 @@ impl Naming<Raises> for Named {
         let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
         values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);
         let cpu = || Value::Integer(self.machines.cpu(CpuIndex(key[3] as u32)).number.into());
-        values.extend(self.is_by_cpu.then(cpu));
+        values.extend((self.by == By::Cpu).then(cpu));
     }
 
     fn more(&self, key: &Key, raises: &Raises) -> Vec<Cell> {
@@ -159,8 +183,8 @@ const LOG: Listed<'_> = &[
 
 #[cfg(test)]
 mod tests {
+    use super::super::View;
     use super::super::played::{played, rows};
-    use super::super::{Asked, View};
     use super::*;
 
     const STREAM: &str = "100 0 soft_raise nr=3

@@ -9,26 +9,11 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Map, Ns};
 
+use super::account::Account;
 use super::asked::Asked;
 use super::rows::{Rows, Source};
-use super::spans::More;
 use super::states::FEW;
-use super::table::Cell;
-use super::value::Value;
-
-/// An account.
-pub(super) trait Account: More + Clone {
-    /// Appends its numbers.
-    fn put(&self, cells: &mut Vec<Cell>);
-
-    /// Adds an account that was made later, given by its numbers. Takes those that it has put, so that others may follow.
-    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>);
-
-    /// Is it so large that it had better stay open?
-    fn is_large(&self) -> bool {
-        false
-    }
-}
+use super::value::{Cell, Value};
 
 /// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the accounts of these.
 pub(super) type Key<const N: usize> = [i64; N];
@@ -416,6 +401,7 @@ pub(super) fn rows_of<const N: usize, A: Account + 'static>(
 mod tests {
     use std::collections::BTreeMap;
 
+    use super::super::account::More;
     use super::*;
     use crate::durations::Durations;
 

@@ -5,11 +5,12 @@ use std::collections::{HashMap, HashSet};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, ThreadState};
 
-use super::ledger::{Account, Closed};
-use super::spans::More;
-use super::table::{Cell, Listed, Unit};
-use super::value::Value;
-use super::{Asked, TELL_INTERRUPTS, TELL_MODES};
+use super::account::{Account, More};
+use super::asked::Asked;
+use super::keys::{TELL_INTERRUPTS, TELL_MODES};
+use super::ledger::Closed;
+use super::table::{Listed, Unit};
+use super::value::{Cell, Value};
 
 /// Concepts that tell which threads run.
 const TELL_RUNS: &[Concept] = &[Concept::Switch, Concept::Running];

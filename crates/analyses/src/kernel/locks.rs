@@ -9,25 +9,45 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::asked::View;
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Part, Report};
+use super::asked::{Asked, View};
 use super::forms::{Form, SPANS};
-use super::ledger::Account;
-use super::spans::{Extra, Key, More, NO_KEY, Naming, Spans};
-use super::syscalls::error_of;
-use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Part, Report, duration, key_value, thread_of, thread_values};
+use super::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
+use super::spans::{Extra, Key, Naming, Spans};
+use super::table::{Column, Listed, Table, Unit, listed};
+use super::value::{Cell, Value};
 use crate::durations::Durations;
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The process and the address of the lock.
+        Lock = "lock",
+        /// The thread that waited.
+        Thread = "thread",
+        /// Its process.
+        Process = "process",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Lock)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "locks",
     about: "how long threads waited for locks of programs, and who let them go on",
-    forms: &[Form::plain(&["lock", "thread", "process"], SPANS)],
+    forms: &[Form::plain(By::NAMES, SPANS)],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
     example: "locks --log --min 30ms",
-    make: |asked| Box::new(Locks { spans: Spans::new(asked), part: Part::Alone, waits: Rc::default() }),
+    make: |asked| {
+        Box::new(Locks { by: By::of(asked), spans: Spans::new(asked), part: Part::Alone, waits: Rc::default() })
+    },
 };
 
 /// The system call of locks.
@@ -59,6 +79,7 @@ const WAKES: [i128; 7] = [1, 3, 4, 5, 7, 10, 12];
 const FLAGS: i128 = 128 | 256;
 
 struct Locks {
+    by: By,
     spans: Spans<Waits>,
     part: Part,
     waits: Rc<RefCell<OpenWaits>>,
@@ -166,11 +187,13 @@ impl Locks {
     fn key(&self, machines: &Machines, thread: ThreadIndex, address: Option<i128>) -> Key {
         let of = machines.thread(thread);
         let machine = i64::from(of.machine);
-        match self.spans.asked.by.as_deref() {
-            Some("thread") => [machine, of.tid, 0, 0],
-            Some("process") => [machine, of.pid().unwrap_or(NO_KEY), 0, 0],
+        match self.by {
+            By::Thread => [machine, of.tid, 0, 0],
+            By::Process => [machine, of.pid().unwrap_or(NO_KEY), 0, 0],
             // Addresses take all 64 bits, so that none of them can stand for one that is not known.
-            _ => [machine, of.pid().unwrap_or(NO_KEY), address.unwrap_or(0) as i64, i64::from(address.is_some())],
+            By::Lock => {
+                [machine, of.pid().unwrap_or(NO_KEY), address.unwrap_or(0) as i64, i64::from(address.is_some())]
+            }
         }
     }
 }
@@ -266,7 +289,7 @@ impl Analysis for Locks {
 
     fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
         self.part = Part::Leads;
-        Some(Box::new(Locks { spans: Spans::new(period), part: Part::Follows, waits: self.waits.clone() }))
+        Some(Box::new(Locks { by: self.by, spans: Spans::new(period), part: Part::Follows, waits: self.waits.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -274,13 +297,12 @@ impl Analysis for Locks {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Locks { spans, waits, .. } = *self;
+        let Locks { by, spans, waits, .. } = *self;
         let asked = spans.asked.clone();
-        let by = asked.by.clone().unwrap_or_default();
-        let own: &[&'static str] = match &*by {
-            "thread" => &["tid", "comm"],
-            "process" => &["pid"],
-            _ => &["pid", "uaddr"],
+        let own: &[&'static str] = match by {
+            By::Thread => &["tid", "comm"],
+            By::Process => &["pid"],
+            By::Lock => &["pid", "uaddr"],
         };
         let naming = Named { by, machines: machines.clone() };
         let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), naming);
@@ -291,16 +313,16 @@ impl Analysis for Locks {
 
 /// The names of groups.
 struct Named {
-    by: String,
+    by: By,
     machines: Rc<Machines>,
 }
 
 impl Naming<Waits> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        match &*self.by {
-            "thread" => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
-            "process" => values.push(key_value(key[1])),
-            _ => values.extend([key_value(key[1]), Value::integer((key[3] != 0).then_some(key[2] as u64))]),
+        match self.by {
+            By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+            By::Process => values.push(key_value(key[1])),
+            By::Lock => values.extend([key_value(key[1]), Value::integer((key[3] != 0).then_some(key[2] as u64))]),
         }
     }
 

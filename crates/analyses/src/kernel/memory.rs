@@ -6,22 +6,24 @@ use std::rc::Rc;
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
-use super::forms::{Form, SUMS};
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Part, Report};
+use super::asked::Asked;
+use super::forms::{Form, FormWord, SUMS};
+use super::keys::thread_of;
 use super::latest::Latest;
-use super::ledger::{Account, Describe, Key, Ledger, rows_of};
-use super::spans::More;
-use super::table::{Cell, Column, Order, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Part, Report, thread_of};
+use super::ledger::{Describe, Key, Ledger, rows_of};
+use super::table::{Column, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
 
 pub(super) const KNOWN: Known = Known {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
     forms: &[
         Form::plain(&["thread"], SUMS),
-        Form { option: "--by site", word: "", keys: &["site"], takes: SUMS },
-        Form { option: "--slab", word: "slab", keys: &["thread"], takes: SUMS },
-        Form { option: "--slab --by site", word: "slab", keys: &["site"], takes: SUMS },
+        Form { option: "--by site", word: None, keys: &["site"], takes: SUMS },
+        Form { option: "--slab", word: Some(FormWord::Slab), keys: &["thread"], takes: SUMS },
+        Form { option: "--slab --by site", word: Some(FormWord::Slab), keys: &["site"], takes: SUMS },
     ],
     needs: &[&[Concept::PageAlloc, Concept::PageFree, Concept::SlabAlloc, Concept::SlabFree]],
     needs_for: &[("slab", &[Concept::SlabAlloc]), ("site", &[Concept::SlabAlloc])],
@@ -180,7 +182,7 @@ impl Memory {
         let is_by_site = asked.by.as_deref() == Some("site");
         Memory {
             asked: asked.clone(),
-            is_slab: is_by_site || asked.has("slab"),
+            is_slab: is_by_site || asked.has(FormWord::Slab),
             is_by_site,
             groups: Ledger::default(),
             level: 0,
@@ -376,7 +378,7 @@ mod tests {
         assert_eq!(rows(&by_site), expected);
         assert_eq!(by_site.notes, [("unmatched_frees", 2)]);
         assert_eq!(by_site.all.last().map(|(_, cell)| cell.clone()), Some(Cell::Integer(96)));
-        let by_thread = table(&Asked { words: vec!["slab".to_string()], ..Asked::default() }, &events);
+        let by_thread = table(&Asked { words: vec![FormWord::Slab], ..Asked::default() }, &events);
         assert_eq!(rows(&by_thread), [[None, None, Some(3), Some(3), Some(104), Some(64)]]);
     }
 }

@@ -11,10 +11,12 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::analysis::{Analysis, Known, Needs, Part, Report};
+use super::asked::Asked;
 use super::forms::{Form, PATH};
-use super::table::{Cell, Column, Order, Table, Unit};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Part, Report, thread_values};
+use super::keys::thread_values;
+use super::table::{Column, Order, Table, Unit};
+use super::value::{Cell, Value};
 
 pub(super) const KNOWN: Known = Known {
     name: "path",

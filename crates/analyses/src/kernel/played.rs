@@ -7,7 +7,10 @@ use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
 
 use super::all::All;
-use super::{Analysis, Asked, Cell, Known, PeriodOf, Table};
+use super::analysis::{Analysis, Known};
+use super::asked::Asked;
+use super::table::{PeriodOf, Table};
+use super::value::Cell;
 
 struct Fields<'a>(Vec<(Field, &'a str)>);
 

@@ -8,20 +8,24 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
+use super::account::More;
+use super::analysis::{Analysis, Known, Needs, Part, Report};
+use super::asked::Asked;
 use super::files::OpenFiles;
-use super::forms::{Form, LIVES, OPEN_FILES};
+use super::forms::{Form, FormWord, LIVES, OPEN_FILES};
 use super::ledger::{Closed, Ledger};
 use super::lives::{AMOUNTS, Life, Lives, OfLife, Spent};
 use super::rows::{Rows, Source};
-use super::spans::More;
-use super::table::{Cell, Column, Order, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Part, Report};
+use super::table::{Column, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
 
 pub(super) const KNOWN: Known = Known {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
-    forms: &[Form::plain(&[], LIVES), Form { option: "--of files", word: "files", keys: &[], takes: OPEN_FILES }],
+    forms: &[
+        Form::plain(&[], LIVES),
+        Form { option: "--of files", word: Some(FormWord::Files), keys: &[], takes: OPEN_FILES },
+    ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::Fork, Concept::Wake, Concept::DumpTask]],
     needs_for: &[("files", &[Concept::SysEntry, Concept::DumpFile])],
     wants: &[
@@ -33,7 +37,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::Wake, "wait_cpu_ns"),
     ],
     example: "processes --tree",
-    make: |asked| match asked.has("files") {
+    make: |asked| match asked.has(FormWord::Files) {
         true => Box::new(OpenFiles::new(asked)),
         false => Box::new(Processes { asked: asked.clone(), ..Processes::default() }),
     },
@@ -230,7 +234,7 @@ impl Analysis for Processes {
     }
 
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let is_tree = self.asked.has("tree");
+        let is_tree = self.asked.has(FormWord::Tree);
         let columns_of = self.row_columns(is_tree);
         let Some((begin, end)) = range else {
             return Table { analysis: "processes", columns: columns_of, ..Table::default() };
@@ -399,7 +403,7 @@ mod tests {
     }
 
     fn tree(stream: &str) -> Vec<String> {
-        let asked = Asked { words: vec!["tree".to_string()], ..Asked::default() };
+        let asked = Asked { words: vec![FormWord::Tree], ..Asked::default() };
         rows(&played(&KNOWN, &asked, stream), &["depth", "tid", "life"])
     }
 

@@ -7,8 +7,12 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
 
+use super::analysis::Known;
+use super::asked::{Asked, Numbers, View};
+use super::forms::{AnalysisOption, Form, FormWord};
 use super::played::{play, played, played_per, rows};
-use super::{AnalysisOption, Asked, Cell, Form, Known, Numbers, PeriodOf, Table, View};
+use super::table::{PeriodOf, Table};
+use super::value::Cell;
 
 struct Rng(u64);
 
@@ -256,32 +260,29 @@ fn form_of(known: &Known, asked: &Asked) -> &'static Form {
 
 #[test]
 fn analyses_about_periods_say_what_they_say_about_their_ranges() {
-    let of = |name: &'static str, key: Option<&str>, words: &[&str]| {
+    let of = |name: &'static str, key: Option<&str>, words: &[FormWord]| {
         let by = key.map(str::to_string);
         let tids = if name == "path" { Numbers::parse("1") } else { None };
-        (
-            known(name),
-            Asked { by, tids, words: words.iter().map(|word| word.to_string()).collect(), ..Asked::default() },
-        )
+        (known(name), Asked { by, tids, words: words.to_vec(), ..Asked::default() })
     };
     let mut of_each = vec![
         of("states", None, &[]),
-        of("states", None, &["irqs"]),
-        of("states", None, &["disks"]),
+        of("states", None, &[FormWord::Irqs]),
+        of("states", None, &[FormWord::Disks]),
         of("cpu", Some("thread"), &[]),
         of("cpu", Some("cpu"), &[]),
         of("sched", Some("waker"), &[]),
-        of("sched", Some("thread"), &["switches"]),
+        of("sched", Some("thread"), &[FormWord::Switches]),
         of("irq", Some("number"), &[]),
         of("syscalls", Some("thread"), &[]),
         of("io", Some("class"), &[]),
         of("io", Some("file"), &[]),
         of("io", Some("disk"), &[]),
-        of("memory", Some("thread"), &["slab"]),
+        of("memory", Some("thread"), &[FormWord::Slab]),
         of("memory", Some("site"), &[]),
         of("locks", Some("lock"), &[]),
         of("processes", None, &[]),
-        of("processes", None, &["files"]),
+        of("processes", None, &[FormWord::Files]),
         of("path", None, &[]),
     ];
     let logs: Vec<_> = of_each.iter().filter(|(known, asked)| form_of(known, asked).has_spans()).cloned().collect();

@@ -3,10 +3,9 @@
 use std::cmp::Ordering;
 use std::rc::Rc;
 
-use tracemill_codec::bits::{leb128_len, leb128_u64, put_leb};
+use tracemill_codec::bits::put_leb;
 
-use super::table::Cell;
-use super::value::{Counts, Value};
+use super::value::{Cell, Counts, Value, take_leb, take_text};
 
 /// The rows of a table, in their order.
 #[derive(Clone, Default)]
@@ -456,19 +455,6 @@ fn take_integer(bytes: &mut &[u8], more: u8) -> i64 {
     };
     *bytes = &bytes[len..];
     (value >> 1) as i64 ^ -((value & 1) as i64)
-}
-
-pub(super) fn take_leb(bytes: &mut &[u8]) -> u64 {
-    let (number, rest) = bytes.split_at(leb128_len(bytes).unwrap_or(0));
-    *bytes = rest;
-    leb128_u64(number, false).unwrap_or(0)
-}
-
-pub(super) fn take_text<'r>(bytes: &mut &'r [u8]) -> &'r str {
-    let len = take_leb(bytes) as usize;
-    let (text, rest) = bytes.split_at(len);
-    *bytes = rest;
-    std::str::from_utf8(text).unwrap_or_default()
 }
 
 #[cfg(test)]

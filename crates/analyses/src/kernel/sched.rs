@@ -7,50 +7,83 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::forms::{Form, SPANS, SUMS, SUMS_OF_THREADS};
-use super::ledger::{Account, Describe, Ledger, rows_of};
-use super::spans::{self, More, NO_KEY, Naming, Spans};
-use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Report, duration, key_value, thread_key, thread_of, thread_values};
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
+use super::forms::{Form, FormWord, SPANS, SUMS, SUMS_OF_THREADS};
+use super::keys::{NO_KEY, duration, key_value, thread_key, thread_of, thread_values};
+use super::ledger::{Describe, Ledger, rows_of};
+use super::spans::{self, Naming, Spans};
+use super::table::{Column, Listed, Order, Table, Unit, listed};
+use super::value::{Cell, Value};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The thread that was woken.
+        Thread = "thread",
+        /// Its priority.
+        Prio = "prio",
+        /// The CPU of the switch.
+        Cpu = "cpu",
+        /// The thread that woke it.
+        Waker = "waker",
+        /// Its process.
+        Process = "process",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Thread)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "sched",
     about: "how long threads waited to be run after they were woken",
     forms: &[
-        Form::plain(&["thread", "prio", "cpu", "waker", "process"], SPANS),
-        Form { option: "--switches", word: "switches", keys: &["cpu"], takes: SUMS },
-        Form { option: "--switches --by thread", word: "switches", keys: &["thread"], takes: SUMS_OF_THREADS },
+        Form::plain(By::NAMES, SPANS),
+        Form { option: "--switches", word: Some(FormWord::Switches), keys: &[By::Cpu.name()], takes: SUMS },
+        Form {
+            option: "--switches --by thread",
+            word: Some(FormWord::Switches),
+            keys: &[By::Thread.name()],
+            takes: SUMS_OF_THREADS,
+        },
     ],
     needs: &[&[Concept::Switch]],
     needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
     example: "sched --top 5",
-    make: |asked| match asked.has("switches") {
+    make: |asked| match asked.has(FormWord::Switches) {
         true => Box::new(Switches { asked: asked.clone(), ..Switches::default() }),
-        false => Box::new(Sched(Spans::new(asked))),
+        false => Box::new(Sched { by: By::of(asked), spans: Spans::new(asked) }),
     },
 };
 
-struct Sched(Spans);
+struct Sched {
+    by: By,
+    spans: Spans,
+}
 
 impl Observer for Sched {
     fn scheduled(&mut self, machines: &Machines, scheduled: &Scheduled) {
         let Scheduled { woken, at, cpu, prio } = *scheduled;
-        let asked = &self.0.asked;
+        let asked = &self.spans.asked;
         if !asked.wants_cpu(machines, Some(cpu)) || !asked.wants_thread(machines, Some(woken.thread)) {
             return;
         }
         let thread = machines.thread(woken.thread);
         let machine = i64::from(thread.machine);
-        let key = match asked.by.as_deref() {
-            Some("prio") => [machine, prio.unwrap_or(NO_KEY), 0, 0],
-            Some("cpu") => [machine, i64::from(cpu.0), 0, 0],
-            Some("waker") => [machine, thread_key(machines, woken.waker), 0, 0],
-            Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
-            _ => [machine, thread.tid, 0, 0],
+        let key = match self.by {
+            By::Prio => [machine, prio.unwrap_or(NO_KEY), 0, 0],
+            By::Cpu => [machine, i64::from(cpu.0), 0, 0],
+            By::Waker => [machine, thread_key(machines, woken.waker), 0, 0],
+            By::Process => [machine, thread.pid().unwrap_or(NO_KEY), 0, 0],
+            By::Thread => [machine, thread.tid, 0, 0],
         };
-        self.0.add(machines, (woken.at, at), (thread.machine, key), (), |machine, put| {
+        self.spans.add(machines, (woken.at, at), (thread.machine, key), (), |machine, put| {
             let [tid, comm] = thread_values(machines, Some(woken.thread));
             let [waker, waker_comm] = thread_values(machines, woken.waker);
             let (cpu, latency) =
@@ -78,41 +111,43 @@ impl Analysis for Sched {
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.0.asked.columns(LOG)
+        self.spans.asked.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let asked = self.0.asked.clone();
-        let by = asked.by.clone().unwrap_or_default();
-        let names: &[&'static str] = match &*by {
-            "prio" => &["prio"],
-            "cpu" => &["cpu"],
-            "waker" => &["waker", "waker_comm"],
-            "process" => &["pid"],
-            _ => &["tid", "comm"],
+        let Sched { by, spans } = *self;
+        let asked = spans.asked.clone();
+        let names: &[&'static str] = match by {
+            By::Prio => &["prio"],
+            By::Cpu => &["cpu"],
+            By::Waker => &["waker", "waker_comm"],
+            By::Process => &["pid"],
+            By::Thread => &["tid", "comm"],
         };
         let (log, naming) = (asked.columns(LOG), Named { by, machines: machines.clone() });
-        self.0.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
+        spans.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
     }
 }
 
 /// The names of groups.
 struct Named {
-    by: String,
+    by: By,
     machines: Rc<Machines>,
 }
 
 impl Naming<()> for Named {
     fn name<'s>(&'s self, key: &spans::Key, values: &mut Vec<Value<'s>>) {
-        match &*self.by {
-            "prio" | "process" => values.push(key_value(key[1])),
-            "cpu" => values.push(Value::Integer(self.machines.cpu(CpuIndex(key[1] as u32)).number.into())),
-            _ => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+        match self.by {
+            By::Prio | By::Process => values.push(key_value(key[1])),
+            By::Cpu => values.push(Value::Integer(self.machines.cpu(CpuIndex(key[1] as u32)).number.into())),
+            By::Thread | By::Waker => {
+                values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1])))
+            }
         }
     }
 
     fn number(&self, key: &spans::Key) -> Option<i64> {
-        (self.by != "cpu").then_some(key[1])
+        (self.by != By::Cpu).then_some(key[1])
     }
 
     fn more(&self, _: &spans::Key, (): &()) -> Vec<Cell> {
@@ -246,7 +281,7 @@ impl Analysis for Switches {
         let Switches { asked, cpus, threads } = *self;
         let switches: u64 = cpus.values().sum();
         let all = vec![(Column::new("switches", Unit::Count), switches.into())];
-        if asked.by.as_deref() == Some("thread") {
+        if asked.key(By::of_name) == Some(By::Thread) {
             let own: Listed<'_> = &[
                 (Unit::Name, &["tid", "comm"]),
                 (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
@@ -289,7 +324,7 @@ mod tests {
         let asked = |by: Option<&str>| Asked {
             step: Some(100),
             by: by.map(str::to_string),
-            words: vec!["switches".to_string()],
+            words: vec![FormWord::Switches],
             ..Asked::default()
         };
         let by_cpu = played(&KNOWN, &asked(None), STREAM);

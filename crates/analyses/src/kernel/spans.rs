@@ -5,12 +5,13 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Map, Ns};
 
+use super::account::{Account, More};
 use super::asked::{Asked, View};
-use super::duration;
-use super::ledger::{Account, Closed, Ledger};
+use super::keys::duration;
+use super::ledger::{Closed, Ledger};
 use super::rows::{Rows, Source};
-use super::table::{Cell, Column, Listed, Order, Table, Unit, listed};
-use super::value::{Counts, Value};
+use super::table::{Column, Listed, Order, Table, Unit, listed};
+use super::value::{Cell, Counts, Value};
 use crate::durations::Durations;
 
 /// The percentiles of all statistics.
@@ -18,9 +19,6 @@ pub const PERCENTS: [u32; 4] = [50, 90, 95, 99];
 
 /// Key of a group: numbers, or numbers that stand for names.
 pub(crate) type Key = [i64; 4];
-
-/// Stands for a part of a key that is not known.
-pub(crate) const NO_KEY: i64 = i64::MIN;
 
 /// Columns of statistics.
 pub(crate) fn statistic_columns() -> impl Iterator<Item = Column> {
@@ -44,12 +42,6 @@ fn put_statistics(durations: &mut Durations, values: &mut Vec<Value<'_>>) {
         real(moments.deviation_ns()),
     ]);
     values.extend((0..PERCENTS.len()).map(|at| Value::integer(percentiles.get(at).copied())));
-}
-
-/// Sums of a group.
-pub(crate) trait More: Default {
-    /// Adds what another group has.
-    fn add(&mut self, other: Self);
 }
 
 impl<M: More> More for (Durations, M) {

@@ -4,7 +4,8 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{CpuStatus, InterruptKind, Ns, ThreadState};
 
-use super::table::{Cell, Column, shown_order};
+use super::table::{Column, shown_order};
+use super::value::Cell;
 
 /// A row of `states`: what a CPU, thread, disk or interrupt did for some time.
 #[derive(Clone, Debug)]

@@ -9,24 +9,25 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::forms::{CPU_ROWS, DISK_ROWS, Form, THREAD_ROWS};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
+use super::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, THREAD_ROWS};
 use super::latest::Latest;
 use super::rows::Rows;
 use super::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use super::state_rows::{NO_PLACE, StateRows, What};
-use super::table::{Cell, Column, Order, Table, Unit};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Report};
+use super::table::{Column, Order, Table, Unit};
+use super::value::{Cell, Value};
 
 pub(super) const KNOWN: Known = Known {
     name: "states",
     about: "what CPUs, threads, disks and interrupts did, row by row",
     forms: &[
         Form::plain(&[], CPU_ROWS),
-        Form { option: "--of cpus", word: "cpus", keys: &[], takes: CPU_ROWS },
-        Form { option: "--of threads", word: "threads", keys: &[], takes: THREAD_ROWS },
-        Form { option: "--of disks", word: "disks", keys: &[], takes: DISK_ROWS },
-        Form { option: "--of irqs", word: "irqs", keys: &[], takes: CPU_ROWS },
+        Form { option: "--of cpus", word: Some(FormWord::Cpus), keys: &[], takes: CPU_ROWS },
+        Form { option: "--of threads", word: Some(FormWord::Threads), keys: &[], takes: THREAD_ROWS },
+        Form { option: "--of disks", word: Some(FormWord::Disks), keys: &[], takes: DISK_ROWS },
+        Form { option: "--of irqs", word: Some(FormWord::Irqs), keys: &[], takes: CPU_ROWS },
     ],
     needs: &[&[Concept::Switch, Concept::Running, Concept::RqInsert, Concept::RqIssue, Concept::IrqEntry]],
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
@@ -184,14 +185,16 @@ pub(super) const MAX_REQUESTS: usize = 65_536;
 
 impl States {
     fn new(asked: &Asked) -> Self {
-        let is_any = ["cpus", "threads", "disks", "irqs"].iter().any(|word| asked.has(word));
+        let is_any = [FormWord::Cpus, FormWord::Threads, FormWord::Disks, FormWord::Irqs]
+            .into_iter()
+            .any(|word| asked.has(word));
         let mut states = States {
             columns: Vec::new(),
-            of_cpus: !is_any || asked.has("cpus"),
+            of_cpus: !is_any || asked.has(FormWord::Cpus),
             // No row of a thread is of one CPU, and none of a disk is of a CPU or a thread.
-            of_threads: (!is_any || asked.has("threads")) && asked.cpus.is_none(),
-            of_disks: asked.has("disks") && asked.cpus.is_none() && !asked.chooses_threads(),
-            of_irqs: asked.has("irqs"),
+            of_threads: (!is_any || asked.has(FormWord::Threads)) && asked.cpus.is_none(),
+            of_disks: asked.has(FormWord::Disks) && asked.cpus.is_none() && !asked.chooses_threads(),
+            of_irqs: asked.has(FormWord::Irqs),
             asked: asked.clone(),
             cpus: Vec::new(),
             threads: LastPieces::default(),
@@ -578,8 +581,8 @@ mod tests {
             140 0 rq_insert dev=8 sector=1 nr_sector=8
             200 0 switch prev=5 next=0 state=1
             300 0 -";
-        let words = ["cpus", "threads", "disks", "irqs"].map(str::to_string);
-        let of = |words: &[String]| Asked { words: words.to_vec(), ..Asked::default() };
+        let words = [FormWord::Cpus, FormWord::Threads, FormWord::Disks, FormWord::Irqs];
+        let of = |words: &[FormWord]| Asked { words: words.to_vec(), ..Asked::default() };
         for asked in words.chunks(1).chain([&words[..]]).map(of) {
             for (begin, end) in [(None, None), (Some(120), Some(180))] {
                 let table = played(&KNOWN, &Asked { begin, end, ..asked.clone() }, stream);
@@ -610,7 +613,7 @@ mod tests {
             150 0 rq_complete dev=8 sector=1 nr_sector=8
             160 0 rq_complete dev=8 sector=1 nr_sector=8
             170 0 -";
-        let asked = Asked { words: vec!["disks".to_string()], ..Asked::default() };
+        let asked = Asked { words: vec![FormWord::Disks], ..Asked::default() };
         let found = rows(&played(&KNOWN, &asked, stream), &["from", "to", "waiting", "driver"]);
         assert_eq!(found, ["100 110 0 0", "110 120 1 0", "120 130 2 0", "130 150 1 1", "150 170 1 0"]);
     }

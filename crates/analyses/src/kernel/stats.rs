@@ -6,18 +6,21 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
 use super::forms::{Form, SUMS};
-use super::ledger::{self, Account, Closed, Ledger};
+use super::keys::{NO_KEY, key_value};
+use super::ledger::{self, Closed, Ledger};
 use super::rows::{Rows, Source};
-use super::spans::{More, NO_KEY, Names};
-use super::table::{Cell, Column, Order, Table, Unit};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Report, key_value};
+use super::spans::Names;
+use super::table::{Column, Order, Table, Unit};
+use super::value::{Cell, Value};
 
 pub(super) const KNOWN: Known = Known {
     name: "stats",
     about: "time and number of events for each CPU, thread and mode",
-    forms: &[Form::plain(&["thread", "process", "event", "trace"], SUMS)],
+    forms: &[Form::plain(By::NAMES, SUMS)],
     needs: &[],
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
@@ -105,24 +108,25 @@ struct Stats {
     name: Vec<u8>,
 }
 
-/// The subject of rows.
-#[derive(Clone, Copy, PartialEq, Eq, Default)]
-enum By {
-    #[default]
-    Thread,
-    Process,
-    Event,
-    Trace,
+tracemill_semantics::named! {
+    /// Subjects of rows.
+    #[derive(Default)]
+    By {
+        /// A CPU and a thread.
+        #[default]
+        Thread = "thread",
+        /// A CPU and a process.
+        Process = "process",
+        /// A CPU, a thread and a class of events.
+        Event = "event",
+        /// All of a trace.
+        Trace = "trace",
+    }
 }
 
 impl By {
     fn of(asked: &Asked) -> By {
-        match asked.by.as_deref() {
-            Some("process") => By::Process,
-            Some("event") => By::Event,
-            Some("trace") => By::Trace,
-            _ => By::Thread,
-        }
+        asked.key(By::of_name).unwrap_or_default()
     }
 }
 

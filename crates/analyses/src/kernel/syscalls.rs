@@ -7,25 +7,49 @@ use std::sync::OnceLock;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
 use super::forms::{Form, SPANS};
-use super::ledger::Account;
-use super::spans::{Extra, Key, More, NO_KEY, Names, Naming, Spans};
-use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Known, Needs, Report, duration, key_value, thread_of, thread_values};
+use super::keys::{MAX_ERRNO, error_of};
+use super::keys::{NO_KEY, duration, key_value, thread_of, thread_values};
+use super::spans::{Extra, Key, Names, Naming, Spans};
+use super::table::{Column, Listed, Table, Unit, listed};
+use super::value::{Cell, Value};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The system call.
+        Name = "name",
+        /// The thread that called, and the system call.
+        Thread = "thread",
+        /// Its process, and the system call.
+        Process = "process",
+        /// The error, and the system call.
+        Errno = "errno",
+    }
+}
+
+impl By {
+    fn of(asked: &Asked) -> By {
+        asked.key(By::of_name).unwrap_or(By::Name)
+    }
+}
 
 pub(super) const KNOWN: Known = Known {
     name: "syscalls",
     about: "how long system calls took, and how they failed",
-    forms: &[Form::plain(&["name", "thread", "process", "errno"], SPANS)],
+    forms: &[Form::plain(By::NAMES, SPANS)],
     needs: &[&[Concept::SysEntry], &[Concept::SysExit], &[Concept::Switch, Concept::Running]],
     needs_for: &[],
     wants: &[],
     example: "syscalls --by thread --comm 'oven-*' --where 'max_us > 1000'",
-    make: |asked| Box::new(Calls { spans: Spans::new(asked), names: Names::default() }),
+    make: |asked| Box::new(Calls { by: By::of(asked), spans: Spans::new(asked), names: Names::default() }),
 };
 
 struct Calls {
+    by: By,
     spans: Spans<Errors>,
     names: Names,
 }
@@ -83,11 +107,6 @@ impl Extra for Errors {
     }
 }
 
-/// The error that a result is: from 1 to 4095.
-pub(super) fn error_of(ret: Option<i64>) -> Option<i64> {
-    ret.filter(|ret| (-MAX_ERRNO..0).contains(ret)).map(|ret| -ret)
-}
-
 impl Observer for Calls {
     fn call_ended(
         &mut self,
@@ -102,11 +121,11 @@ impl Observer for Calls {
         let thread = machines.thread(call.thread);
         let machine = i64::from(thread.machine);
         let name = self.names.number(call.name);
-        let key = match asked.by.as_deref() {
-            Some("thread") => [machine, thread.tid, name, 0],
-            Some("process") => [machine, thread.pid().unwrap_or(NO_KEY), name, 0],
-            Some("errno") => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
-            _ => [machine, name, 0, 0],
+        let key = match self.by {
+            By::Thread => [machine, thread.tid, name, 0],
+            By::Process => [machine, thread.pid().unwrap_or(NO_KEY), name, 0],
+            By::Errno => [machine, error_of(call.ret).unwrap_or(NO_KEY), name, 0],
+            By::Name => [machine, name, 0, 0],
         };
         let times = (call.from, call.to);
         self.spans.add(machines, times, (thread.machine, key), Errors::of(call.ret), |machine, put| {
@@ -136,14 +155,13 @@ impl Analysis for Calls {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Calls { spans, names } = *self;
+        let Calls { by, spans, names } = *self;
         let asked = spans.asked.clone();
-        let by = asked.by.clone().unwrap_or_default();
-        let own: &[_] = match &*by {
-            "thread" => &["tid", "comm", "name"],
-            "process" => &["pid", "name"],
-            "errno" => &["errno", "name"],
-            _ => &["name"],
+        let own: &[_] = match by {
+            By::Thread => &["tid", "comm", "name"],
+            By::Process => &["pid", "name"],
+            By::Errno => &["errno", "name"],
+            By::Name => &["name"],
         };
         let naming = Named { by, names, machines: machines.clone() };
         let keys = [(Unit::Name, own)];
@@ -157,42 +175,39 @@ impl Analysis for Calls {
 
 /// The names of groups.
 struct Named {
-    by: String,
+    by: By,
     names: Names,
     machines: Rc<Machines>,
 }
 
 impl Naming<Errors> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
-        let call = match &*self.by {
-            "thread" => {
+        let call = match self.by {
+            By::Thread => {
                 values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1])));
                 key[2]
             }
-            "process" => {
+            By::Process => {
                 values.push(key_value(key[1]));
                 key[2]
             }
-            "errno" => {
+            By::Errno => {
                 values.push(Value::text(errno_name(key[1])));
                 key[2]
             }
-            _ => key[1],
+            By::Name => key[1],
         };
         values.push(Value::text(self.names.name(call)));
     }
 
     fn number(&self, key: &Key) -> Option<i64> {
-        matches!(&*self.by, "thread" | "process").then_some(key[1])
+        matches!(self.by, By::Thread | By::Process).then_some(key[1])
     }
 
     fn more(&self, _: &Key, errors: &Errors) -> Vec<Cell> {
         errors.cells()
     }
 }
-
-/// The largest number of an error.
-const MAX_ERRNO: i64 = 4095;
 
 /// The name of an error of Linux; its number when it has none. `None` when it is no error.
 pub(super) fn errno_name(number: i64) -> Option<&'static str> {
@@ -232,7 +247,6 @@ const LOG: Listed<'_> = &[
 
 #[cfg(test)]
 mod tests {
-    use super::super::Asked;
     use super::super::played::{played, rows};
     use super::*;
 

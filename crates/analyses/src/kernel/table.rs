@@ -1,59 +1,13 @@
 //! Tables: what an analysis says, in rows of cells, for whatever shows them.
 
 use std::borrow::Cow;
-use std::cmp::Ordering;
 use std::rc::Rc;
 
 use tracemill_semantics::states::{Ns, Suspensions};
 
 use super::rows::Rows;
 use super::state_rows::StateRows;
-use super::value::Value;
-
-/// A value of a table.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Cell {
-    /// Not known.
-    Null,
-    /// An integer.
-    Integer(i128),
-    /// A number with a fraction.
-    Real(f64),
-    /// A text; a borrowed one is a word of the program, as [`Cell::name`] makes it.
-    Text(Cow<'static, str>),
-    /// A truth.
-    Bool(bool),
-    /// Names, and how often each of them occurred.
-    Counts(Vec<(String, u64)>),
-}
-
-impl Cell {
-    /// An integer, or nothing.
-    pub fn integer(value: Option<impl Into<i128>>) -> Cell {
-        value.map_or(Cell::Null, |value| Cell::Integer(value.into()))
-    }
-
-    /// A text, or nothing.
-    pub fn text(value: Option<&str>) -> Cell {
-        value.map_or(Cell::Null, |value| Cell::Text(Cow::Owned(value.to_string())))
-    }
-
-    /// The order of values in rows: nothing first.
-    pub fn order(&self, other: &Cell) -> Ordering {
-        Value::from(self).order(&Value::from(other))
-    }
-
-    /// A word of the program: letters, digits and signs that no format writes otherwise.
-    pub fn name(value: &'static str) -> Cell {
-        Cell::Text(Cow::Borrowed(value))
-    }
-}
-
-impl<T: Into<i128>> From<T> for Cell {
-    fn from(value: T) -> Cell {
-        Cell::Integer(value.into())
-    }
-}
+use super::value::Cell;
 
 /// Kind of the values of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

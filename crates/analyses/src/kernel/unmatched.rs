@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tracemill_semantics::states::{Machines, Thread};
 
+use super::asked::{Asked, Numbers};
 use super::forms::AnalysisOption;
-use super::{Asked, Numbers};
 
 /// An option that no thread or CPU of the traces fits.
 #[derive(Clone, PartialEq, Eq, Debug)]

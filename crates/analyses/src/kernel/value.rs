@@ -1,10 +1,54 @@
-//! A value of a row, which borrows what a [`Cell`] owns.
+//! Values of tables: a [`Cell`], and a [`Value`], which borrows what a cell owns.
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
 
-use super::rows::{take_leb, take_text};
-use super::table::Cell;
+use tracemill_codec::bits::{leb128_len, leb128_u64};
+
+/// A value of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Cell {
+    /// Not known.
+    Null,
+    /// An integer.
+    Integer(i128),
+    /// A number with a fraction.
+    Real(f64),
+    /// A text; a borrowed one is a word of the program, as [`Cell::name`] makes it.
+    Text(Cow<'static, str>),
+    /// A truth.
+    Bool(bool),
+    /// Names, and how often each of them occurred.
+    Counts(Vec<(String, u64)>),
+}
+
+impl Cell {
+    /// An integer, or nothing.
+    pub fn integer(value: Option<impl Into<i128>>) -> Cell {
+        value.map_or(Cell::Null, |value| Cell::Integer(value.into()))
+    }
+
+    /// A text, or nothing.
+    pub fn text(value: Option<&str>) -> Cell {
+        value.map_or(Cell::Null, |value| Cell::Text(Cow::Owned(value.to_string())))
+    }
+
+    /// The order of values in rows: nothing first.
+    pub fn order(&self, other: &Cell) -> Ordering {
+        Value::from(self).order(&Value::from(other))
+    }
+
+    /// A word of the program: letters, digits and signs that no format writes otherwise.
+    pub fn name(value: &'static str) -> Cell {
+        Cell::Text(Cow::Borrowed(value))
+    }
+}
+
+impl<T: Into<i128>> From<T> for Cell {
+    fn from(value: T) -> Cell {
+        Cell::Integer(value.into())
+    }
+}
 
 /// A value of a row: as a [`Cell`] that owns nothing.
 #[derive(Clone, Copy)]
@@ -142,4 +186,19 @@ fn owned(counts: Counts<'_>) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     counts.for_each(|name, count| found.push((name.to_string(), count)));
     found
+}
+
+/// Takes a number in LEB128 from the beginning of some bytes.
+pub(super) fn take_leb(bytes: &mut &[u8]) -> u64 {
+    let (number, rest) = bytes.split_at(leb128_len(bytes).unwrap_or(0));
+    *bytes = rest;
+    leb128_u64(number, false).unwrap_or(0)
+}
+
+/// Takes a text after its length from the beginning of some bytes.
+pub(super) fn take_text<'r>(bytes: &mut &'r [u8]) -> &'r str {
+    let len = take_leb(bytes) as usize;
+    let (text, rest) = bytes.split_at(len);
+    *bytes = rest;
+    std::str::from_utf8(text).unwrap_or_default()
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use tracemill_analyses::kernel::text::TableClock;
 use tracemill_analyses::kernel::{
-    Analysis, Asked, Condition, Definitions, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow, StateRows,
-    StateSink, Table, Value, View,
+    Analysis, Asked, Condition, Definitions, FormWord, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow,
+    StateRows, StateSink, Table, Value, View,
 };
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
@@ -291,8 +291,8 @@ fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {
 }
 
 /// The question that the options ask.
-fn asked(options: &AnalyzeOptions, mut words: Vec<String>) -> Result<Asked, Error> {
-    words.extend(options.tree.then(|| "tree".to_string()));
+fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Asked, Error> {
+    words.extend(options.tree.then_some(FormWord::Tree));
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
             let wrong = || Error::misuse(format!("{option}: `{text}` is no list of numbers such as 1,4-7"));
@@ -327,8 +327,8 @@ fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>)
 
 /// Checks that the traces can feed an analysis.
 fn check(known: &Known, asked: &Asked, has: &HashSet<Concept>, concepts: &Concepts) -> Result<(), Error> {
-    let of_options =
-        known.needs_for.iter().filter(|(word, _)| asked.words.iter().chain(&asked.by).any(|own| own == word));
+    let given = asked.words.iter().map(|word| word.name()).chain(asked.by.as_deref());
+    let of_options = known.needs_for.iter().filter(|(word, _)| given.clone().any(|own| own == *word));
     let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));
     let Some(group) = known.lacks(has).into_iter().chain(lacks).next() else { return Ok(()) };
     let names: Vec<&str> = group.iter().map(|concept| concept.name()).collect();

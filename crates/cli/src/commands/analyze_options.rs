@@ -1,6 +1,6 @@
 //! Which analyses the command line names, and whether they take its options.
 
-use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, Known, Numbers, View};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, FormWord, Known, Numbers, View};
 use tracemill_codec::text::suggest;
 use tracemill_model::error::Error;
 
@@ -82,22 +82,23 @@ fn thread_of_path(options: &AnalyzeOptions) -> Option<i64> {
 ///
 /// # Errors
 /// When none of the analyses has a word.
-pub(super) fn words(options: &AnalyzeOptions, names: &[&'static Known]) -> Result<Vec<String>, Error> {
+pub(super) fn words(options: &AnalyzeOptions, names: &[&'static Known]) -> Result<Vec<FormWord>, Error> {
     let flags = [("switches", options.switches), ("slab", options.slab)];
     let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| (format!("--{word}"), word));
     let kinds = options.of.iter().map(|kind| (format!("--of {kind}"), &**kind));
     let mut words = Vec::new();
     for (option, word) in flags.chain(kinds) {
         let has = |known: &Known| known.forms.iter().any(|form| form.option == option);
-        if !names.iter().any(|known| has(known)) {
+        let form = names.iter().flat_map(|known| known.forms).find(|form| form.option == option);
+        let Some(form) = form else {
             let all: Vec<&Known> = ANALYSES.iter().filter(|known| has(known)).collect();
             let Some(name) = names.first().map(|known| known.name).filter(|_| !all.is_empty()) else {
                 return Err(unknown_kind(word));
             };
             let error = Error::misuse(format!("`{name}` does not take {option}"));
             return Err(error.with_help(format!("{option} is for {}", listed(all.iter().map(|known| known.name)))));
-        }
-        words.push(word.to_string());
+        };
+        words.extend(form.word);
     }
     Ok(words)
 }
@@ -115,7 +116,7 @@ fn unknown_kind(word: &str) -> Error {
 /// When none is left: why the first one was left out.
 pub(super) fn keep_those_that_take(
     options: &AnalyzeOptions,
-    words: &[String],
+    words: &[FormWord],
     named: &mut NamedAnalyses,
 ) -> Result<(), Error> {
     let mut refused = Vec::new();
@@ -131,7 +132,7 @@ pub(super) fn keep_those_that_take(
 }
 
 /// Kinds of rows that do not take an option which others of them do: they have no rows.
-fn kinds_left_out(options: &AnalyzeOptions, words: &[String], known: &'static Known) -> Vec<String> {
+fn kinds_left_out(options: &AnalyzeOptions, words: &[FormWord], known: &'static Known) -> Vec<String> {
     let forms = known.forms_for(words, options.rows.by.as_deref()).unwrap_or_default();
     let given = given(options);
     let refused = |form: &&Form| {
@@ -147,7 +148,7 @@ pub(super) fn left_out(why: &Error) -> String {
 }
 
 /// Checks that an analysis takes all options.
-fn check(options: &AnalyzeOptions, words: &[String], known: &'static Known) -> Result<(), Error> {
+fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Known) -> Result<(), Error> {
     let by = options.rows.by.as_deref();
     let forms = known.forms_for(words, by).map_err(|keys| no_groups(words, known, by.unwrap_or_default(), &keys))?;
     for option in given(options) {
@@ -214,7 +215,7 @@ pub(super) fn view_of(options: &AnalyzeOptions) -> View {
 }
 
 /// The error of a key that an analysis has no groups of.
-fn no_groups(words: &[String], known: &'static Known, by: &str, keys: &[&str]) -> Error {
+fn no_groups(words: &[FormWord], known: &'static Known, by: &str, keys: &[&str]) -> Error {
     let form = known.forms_for(words, None).ok().and_then(|forms| forms.first().copied());
     let title = form.map_or(known.name.to_string(), |form| form.title(known));
     match keys {

@@ -24,7 +24,7 @@ use tracemill_model::packet::Gap;
 use tracemill_model::schema::{ClockId, ClockOrigin, Schema, Scope};
 
 use super::tracks::{ClassRules, Number, Shape, Track, Watch, hash};
-use crate::FLUSH;
+use crate::late_file::FLUSH;
 use args::{Args, Interned, Table};
 use packets::{CLOCK_BOOTTIME, CLOCK_SNAPSHOT};
 use proto::Proto;

@@ -5,7 +5,7 @@ use tracemill_model::error::Result;
 
 use super::args::Interned;
 use super::proto::Proto;
-use crate::LateFile;
+use crate::late_file::LateFile;
 
 /// The only sequence of packets, so that strings stand once for all.
 const SEQUENCE: u64 = 1;

@@ -12,11 +12,18 @@ use std::sync::Arc;
 
 use tracemill_codec::text::{Span, suggest};
 use tracemill_engine::choice::{misuse_of, times};
-use tracemill_engine::filter::{ColumnList, Columns, Expression, Filter, Needs};
+use tracemill_engine::filter::{Beside, ColumnList, Columns, Expression, Filter, Needs};
 use tracemill_engine::session::Session;
 use tracemill_model::error::{Error, Result};
 
-use super::{BESIDE, OWN_COLUMNS};
+/// States that conditions may name.
+pub(super) const BESIDE: Beside = Beside {
+    word: "state",
+    members: &[("tid", false), ("pid", false), ("comm", true), ("status", true), ("prio", false)],
+};
+
+/// Columns of lists, which no matched value may be called by.
+const OWN_COLUMNS: &[&str] = &["trace", "period", "from", "to", "duration_ns", "completed", "parent"];
 
 /// Periods that can be defined at most, and paths of one match.
 const MAX_DEFINITIONS: usize = 256;

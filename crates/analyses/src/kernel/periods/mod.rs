@@ -5,26 +5,29 @@
 //! the next; inner periods end before outer ones, and begin after them. A begin whose matched values are not all known opens
 //! nothing, and an end without them closes nothing: what is unknown equals nothing.
 
+mod bound;
 mod definitions;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use tracemill_engine::event::Event;
-use tracemill_engine::filter::{Beside, CapturedValue, KeyBy, KeyReader, KeyValue, Lookup, Matcher};
-use tracemill_engine::session::Session;
-use tracemill_semantics::states::{CpuIndex, Current, Machines, Ns, Observer};
+use tracemill_engine::filter::{KeyValue, Matcher};
+use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
+pub use bound::BoundPeriods;
+use bound::StateOf;
 pub use definitions::{Definition, Definitions, Written};
 
+use super::account::{Account, More};
+use super::analysis::{Analysis, Known, Needs, Report};
+use super::asked::Asked;
 use super::forms::{Form, PERIODS};
-use super::ledger::Account;
-use super::spans::{Extra, Key, More, Naming, Spans};
-use super::table::{Cell, Column, Listed, Table, Unit, listed};
-use super::value::Value;
-use super::{Analysis, Asked, Known, Needs, Report, duration};
-use definitions::{Bound, End, Part, Periods};
+use super::keys::duration;
+use super::spans::{Extra, Key, Naming, Spans};
+use super::table::{Column, Listed, Table, Unit, listed};
+use super::value::{Cell, Value};
+use definitions::{Bound, Periods};
 
 pub(super) const KNOWN: Known = Known {
     name: "periods",
@@ -37,78 +40,8 @@ pub(super) const KNOWN: Known = Known {
     make: |asked| Box::new(Found::new(asked)),
 };
 
-/// States that conditions may name.
-const BESIDE: Beside = Beside {
-    word: "state",
-    members: &[("tid", false), ("pid", false), ("comm", true), ("status", true), ("prio", false)],
-};
-
-/// Columns of lists, which no matched value may be called by.
-const OWN_COLUMNS: &[&str] = &["trace", "period", "from", "to", "duration_ns", "completed", "parent"];
-
 /// Periods that are open at the same time, at most.
 const MAX_OPEN: usize = 1 << 20;
-
-/// Definitions that are bound to a session, and what reads the values of its events.
-pub struct BoundPeriods {
-    periods: Periods,
-    /// For each definition the readers of its begin and of its end.
-    readers: RefCell<Vec<[Option<KeyReader>; 2]>>,
-}
-
-impl BoundPeriods {
-    /// Prepares definitions for the events of a session.
-    ///
-    /// # Errors
-    /// Errors of [`Definitions::bind`].
-    pub fn new(definitions: &Definitions, session: &Session, gmt: bool) -> tracemill_model::error::Result<Self> {
-        let periods = definitions.bind(session, gmt)?;
-        let reader = |end: &End| Some(KeyReader::new(session, &KeyBy::Paths(end.columns.clone()?)));
-        let readers = periods.definitions.iter().map(|of| [reader(&of.begin), reader(&of.end)]).collect();
-        Ok(BoundPeriods { periods, readers: RefCell::new(readers) })
-    }
-
-    /// The matched values of an event; `None` when one is not known.
-    fn values(&self, at: usize, side: usize, event: &Event<'_>, state: &StateOf<'_>) -> Option<Rc<[KeyValue]>> {
-        let definition = &self.periods.definitions[at];
-        let end = if side == 0 { &definition.begin } else { &definition.end };
-        let mut of_event = Vec::new();
-        if let Some(reader) = &mut self.readers.borrow_mut()[at][side] {
-            of_event = reader.values(event, &mut Vec::new());
-        }
-        let value = |part: &Part| match part {
-            Part::Event(at) => of_event.get(*at).map(|(_, value)| value.clone()),
-            Part::Beside(member) => match state.value(*member)? {
-                CapturedValue::Integer(value) => Some(KeyValue::Integer(value)),
-                CapturedValue::Text(text) => Some(KeyValue::Text(text.to_vec())),
-                _ => None,
-            },
-        };
-        end.parts.iter().map(|part| value(part).filter(|value| *value != KeyValue::Absent)).collect()
-    }
-}
-
-/// State of the CPU of an event.
-struct StateOf<'a> {
-    machines: &'a Machines,
-    cpu: Option<CpuIndex>,
-}
-
-impl Lookup for StateOf<'_> {
-    fn value(&self, index: usize) -> Option<CapturedValue<'_>> {
-        let cpu = self.machines.cpu(self.cpu?);
-        let integer = |value: Option<i64>| value.map(|value| CapturedValue::Integer(value.into()));
-        let thread = cpu.current().thread().map(|thread| self.machines.thread(thread));
-        let is_idle = cpu.current() == Current::Idle;
-        match BESIDE.members[index].0 {
-            "tid" => integer(if is_idle { Some(0) } else { thread.map(|thread| thread.tid) }),
-            "pid" => integer(if is_idle { Some(0) } else { thread.and_then(|thread| thread.pid()) }),
-            "comm" => thread.and_then(|thread| Some(CapturedValue::Text(thread.comm.as_deref()?.as_bytes()))),
-            "status" => Some(CapturedValue::Text(cpu.status().name().as_bytes())),
-            _ => integer(thread.and_then(|thread| thread.prio())),
-        }
-    }
-}
 
 /// Key that tells apart the open periods.
 type OpenKey = (usize, u32, Rc<[KeyValue]>);
