@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use tracemill_engine::merge::{Batch, Merger, Run};
-use tracemill_engine::timeline::{Selection, merger, merger_from};
+use tracemill_engine::merge::Batch;
+use tracemill_engine::selection::StreamOf;
+use tracemill_engine::timeline::Selection;
+use tracemill_engine::walk::Walker;
 use tracemill_lod::{EventSet, Index};
 use tracemill_render::lines::{LineFormat, LinePlan, LineRenderer, Rendered};
 use tracemill_semantics::CpuOf;
@@ -55,8 +57,6 @@ pub struct Place {
 
 /// Events between two wanted ones that are read through, instead of beginning anew.
 const THROUGH: usize = 32_768;
-/// Events that are read at once.
-const BATCH: usize = 4096;
 
 /// Reads these events, which stand in their order. Without an index they are read from the first one on, as
 /// far as there are some. `with_json`: also as lines of JSON.
@@ -85,14 +85,7 @@ pub fn read(
 
 pub(crate) struct Reader<'s> {
     state: &'s TraceState,
-    merger: Merger,
-    /// Does a filter leave out events that the merger gives?
-    matcher: Option<tracemill_engine::filter::Matcher>,
-    batch: Batch,
-    run: usize,
-    at: u32,
-    /// Number of the next event.
-    next: usize,
+    walker: Walker<&'s [StreamOf]>,
     json: LineRenderer,
     text: LineRenderer,
     titles: Titles,
@@ -108,7 +101,7 @@ impl<'s> Reader<'s> {
         event: usize,
         with_json: bool,
     ) -> Option<Row> {
-        let is_near = reader.as_ref().is_some_and(|reader| event - reader.next < THROUGH);
+        let is_near = reader.as_ref().is_some_and(|reader| event - reader.walker.number() < THROUGH);
         if !is_near {
             *reader = Some(Reader::new(state, index.into(), event, &Asker::default()));
         }
@@ -119,22 +112,14 @@ impl<'s> Reader<'s> {
     fn new(state: &'s TraceState, index: Option<&Index>, event: usize, asker: &Asker) -> Self {
         let Traces { session, streams, selection, filter, .. } = &state.input.traces;
         let selection = Selection { jobs: 1, stop: Some(asker.flag()), ..selection.clone() };
-        let (merger, next) = match index.and_then(|index| index.place_before(event)) {
-            Some((places, next)) => (merger_from(session, streams, &selection, places), next),
-            None => (merger(session, streams, &selection), 0),
-        };
+        let checkpoint = index.and_then(|index| index.place_before(event));
         let plan = |format| {
             let many_traces = session.traces.len() > 1;
             Arc::new(LinePlan { format, streams: streams.clone(), filter: None, many_traces, with_ends: false })
         };
         Reader {
             state,
-            merger,
-            matcher: filter.as_ref().map(tracemill_engine::filter::Filter::matcher),
-            batch: Batch::default(),
-            run: 0,
-            at: 0,
-            next,
+            walker: Walker::from_checkpoint(session, streams, &selection, filter.as_ref(), checkpoint),
             json: LineRenderer::new(plan(LineFormat::Jsonl), session),
             text: LineRenderer::new(plan(LineFormat::Text(Arc::default())), session),
             titles: Titles::default(),
@@ -144,37 +129,11 @@ impl<'s> Reader<'s> {
 
     /// The next event that is not before one, alone in a batch.
     fn find(&mut self, event: usize) -> Option<Batch> {
-        let streams = &self.state.input.traces.streams;
-        loop {
-            let Some(run) = self.batch.runs.get(self.run) else {
-                self.batch = self.merger.next_batch(BATCH)?;
-                (self.run, self.at) = (0, 0);
-                continue;
-            };
-            let at = run.from + self.at;
-            if at >= run.to {
-                (self.run, self.at) = (self.run + 1, 0);
-                continue;
-            }
-            self.at += 1;
-            let (stream, ready) = &self.batch.chunks[run.chunk as usize];
-            if let Some(matcher) = &mut self.matcher
-                && !matcher.matches(&streams[stream.0 as usize].event(ready.chunk.event(at as usize)))
-            {
-                continue;
-            }
-            self.next += 1;
-            if self.next <= event {
-                continue;
-            }
-            let one = Run { chunk: 0, from: at, to: at + 1 };
-            return Some(Batch {
-                chunks: vec![(*stream, ready.clone())],
-                runs: vec![one],
-                events: 1,
-                notes: Vec::new(),
-            });
+        if !self.walker.seek(event) {
+            return None;
         }
+        let position = self.walker.next_event()?;
+        Some(self.walker.batch_of(position))
     }
 
     fn read(&mut self, event: usize, with_json: bool) -> Option<Row> {

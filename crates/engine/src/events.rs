@@ -3,13 +3,12 @@
 use crate::event::Event;
 use crate::filter::{Filter, Matcher};
 use crate::item::{Flow, Place};
-use crate::merge::{Batch, Merger, Note, Run};
+use crate::merge::{Batch, Note, Run};
 use crate::selection::StreamOf;
 use crate::session::Session;
-use crate::timeline::{self, Selection};
+use crate::timeline::Selection;
+use crate::walk::{BATCH, Turn, Walker};
 
-/// Events of a batch.
-const BATCH: usize = 4096;
 /// Events of a batch that another thread merges: handing one over may wake a thread.
 const ASIDE: usize = 16_384;
 /// Batches that wait, at most, where another thread merges.
@@ -19,15 +18,7 @@ const WAITING: usize = 2;
 ///
 /// It lends: an event points into the batch that is being read, so [`Events::next`] is no `Iterator::next`.
 pub struct Events<'a> {
-    streams: &'a [StreamOf],
-    merger: Merger,
-    matcher: Option<Matcher>,
-    batch: Batch,
-    /// The notes behind its events.
-    notes: std::vec::IntoIter<Note>,
-    /// The run of the batch that is being read, and the next event of it, counted from its first one.
-    run: usize,
-    at: u32,
+    walker: Walker<&'a [StreamOf]>,
     /// Does another thread merge while the events are looked at?
     is_merged_aside: bool,
 }
@@ -43,16 +34,7 @@ pub enum Step<'e> {
 impl<'a> Events<'a> {
     /// The events of these streams that are selected and match the filter.
     pub fn new(session: &Session, streams: &'a [StreamOf], selection: &Selection, filter: Option<&Filter>) -> Self {
-        Events {
-            streams,
-            merger: timeline::merger(session, streams, selection),
-            matcher: filter.map(Filter::matcher),
-            batch: Batch::default(),
-            notes: Vec::new().into_iter(),
-            run: 0,
-            at: 0,
-            is_merged_aside: selection.jobs > 1,
-        }
+        Events { walker: Walker::new(session, streams, selection, filter), is_merged_aside: selection.jobs > 1 }
     }
 
     /// Merges in the thread that looks at the events. Where reading takes more than both, two threads that do not wait for
@@ -65,50 +47,28 @@ impl<'a> Events<'a> {
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend")]
     #[inline]
     pub fn next(&mut self) -> Option<Step<'_>> {
-        let (chunk, at) = loop {
-            let Some(run) = self.batch.runs.get(self.run) else {
-                if let Some(note) = self.notes.next() {
-                    return Some(Step::Note(note));
+        loop {
+            match self.walker.turn()? {
+                Turn::Event(position) => {
+                    let (stream, event) = self.walker.event(position);
+                    return Some(Step::Event(stream, event));
                 }
-                self.batch = self.merger.next_batch(BATCH)?;
-                self.notes = std::mem::take(&mut self.batch.notes).into_iter();
-                (self.run, self.at) = (0, 0);
-                continue;
-            };
-            let at = run.from + self.at;
-            if at == run.to {
-                (self.run, self.at) = (self.run + 1, 0);
-                continue;
+                Turn::Note(note) => return Some(Step::Note(note)),
+                Turn::Batch => {}
             }
-            self.at += 1;
-            let chunk = run.chunk as usize;
-            if let Some(matcher) = &mut self.matcher {
-                let (stream, ready) = &self.batch.chunks[chunk];
-                let event = self.streams[stream.0 as usize].event(ready.chunk.event(at as usize));
-                if !matcher.matches(&event) {
-                    continue;
-                }
-            }
-            break (chunk, at as usize);
-        };
-        let (stream, ready) = &self.batch.chunks[chunk];
-        let stream = stream.0 as usize;
-        Some(Step::Event(stream, self.streams[stream].event(ready.chunk.event(at))))
+        }
     }
 
-    /// Where each stream stands, when all that was read together was given; see [`Merger::places`].
+    /// See [`Walker::places`].
     pub fn places(&self) -> Option<Vec<Place>> {
-        let last = self.batch.runs.last()?;
-        let is_at_end = self.run >= self.batch.runs.len()
-            || self.run + 1 == self.batch.runs.len() && last.from + self.at == last.to;
-        if is_at_end { self.merger.places() } else { None }
+        self.walker.places()
     }
 
     /// Hands on the events and notes that are left, until a note's receiver says to stop. Costs less than
     /// [`Events::next`], as what holds for a whole run is looked up once for the run.
     #[inline]
     pub fn for_each(mut self, mut take: impl FnMut(&Event<'_>), note: impl FnMut(Note) -> Flow) {
-        let (streams, mut matcher) = (self.streams, self.matcher.take());
+        let (streams, mut matcher) = (self.walker.streams, self.walker.matcher.take());
         let take_all = |batch: &Batch, run: usize, at: u32| {
             let runs = batch.runs.get(run..).unwrap_or_default();
             let from = runs.first().map_or(0, |run| run.from + at);
@@ -126,7 +86,7 @@ impl<'a> Events<'a> {
     /// Hands on batches, with the first run that is left of each and the number of its events that were given, and the
     /// notes behind them.
     fn rest(self, mut take: impl FnMut(&Batch, usize, u32), mut note: impl FnMut(Note) -> Flow) {
-        let Events { mut merger, mut batch, notes, run, at, is_merged_aside, .. } = self;
+        let Events { walker: Walker { mut merger, mut batch, notes, run, at, .. }, is_merged_aside } = self;
         batch.notes = notes.collect();
         let mut take = |batch: &mut Batch, run: usize, at: u32| {
             take(batch, run, at);

@@ -34,6 +34,7 @@ pub mod survey;
 pub mod timeline;
 pub mod trace_calls;
 pub mod typed;
+pub mod walk;
 pub mod zone;
 
 pub use tracemill_codec::text::pattern;

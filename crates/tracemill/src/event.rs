@@ -9,6 +9,7 @@ use tracemill_codec::value::Value as Tree;
 use tracemill_engine::event;
 use tracemill_engine::filter::{Access, Captured, CapturedValue, FieldReader, Head, THREAD, damage};
 use tracemill_engine::selection::StreamOf;
+use tracemill_engine::walk::Position;
 use tracemill_model::error::Result;
 use tracemill_model::schema::{EventClass, FieldClassId, FieldKind, Schema, Scope};
 use tracemill_semantics::CpuOf;
@@ -20,7 +21,7 @@ use crate::value::Value;
 /// State that all events of an iteration share.
 pub(crate) struct Reading<'t> {
     pub(crate) traces: &'t Traces,
-    pub(crate) streams: Vec<StreamOf>,
+    pub(crate) streams: Rc<[StreamOf]>,
     fields: RefCell<FieldReader>,
     cpus: RefCell<CpuOf>,
     /// Storage of events that are gone.
@@ -29,7 +30,7 @@ pub(crate) struct Reading<'t> {
 }
 
 impl<'t> Reading<'t> {
-    pub(crate) fn new(traces: &'t Traces, streams: Vec<StreamOf>) -> Self {
+    pub(crate) fn new(traces: &'t Traces, streams: Rc<[StreamOf]>) -> Self {
         let fields = RefCell::new(FieldReader::new(&traces.session));
         Reading { traces, streams, fields, cpus: RefCell::default(), pool: RefCell::default() }
     }
@@ -91,7 +92,7 @@ impl fmt::Display for Time {
 
 impl<'t> Event<'t> {
     #[inline]
-    pub(crate) fn new(batch: &Rc<Batch<'t>>, chunk: u32, at: u32) -> Self {
+    pub(crate) fn new(batch: &Rc<Batch<'t>>, Position { chunk, at }: Position) -> Self {
         let (stream, ready) = &batch.chunks[chunk as usize];
         let ns = ready.chunk.event(at as usize).ns(batch.reading.streams[stream.0 as usize].clock.as_ref());
         Event { batch: batch.clone(), chunk, at, ns, captured: OnceCell::new() }

@@ -3,12 +3,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use tracemill_engine::filter::{Filter, Matcher};
 use tracemill_engine::item::ReadyChunk;
-use tracemill_engine::merge::{Merger, Note, Run, StreamIndex};
+use tracemill_engine::merge::{Note, StreamIndex};
 use tracemill_engine::request::{EventQuery, SelectedEvents};
 use tracemill_engine::selection::StreamOf;
-use tracemill_engine::timeline::merger;
+use tracemill_engine::walk::{Turn, Walker};
 use tracemill_model::error::{Error, Result};
 use tracemill_model::packet::{Gap, GapKind};
 
@@ -16,8 +15,8 @@ use crate::event::{Event, Reading};
 use crate::latency::Latency;
 use crate::traces::Traces;
 
-/// Events of a batch: few at first, so that the first event comes soon.
-const BATCH: (usize, usize) = (64, 4096);
+/// Events of the first batch: few, so that the first event comes soon.
+const FIRST_BATCH: usize = 64;
 
 /// Events of traces, before anything is read: all of them, or what is chosen of them.
 ///
@@ -118,15 +117,12 @@ impl<'t> Events<'t> {
     /// When a choice does not fit the traces.
     pub fn steps(self) -> Result<Steps<'t>> {
         let SelectedEvents { streams, selection, filter } = self.select()?;
+        let streams: Rc<[StreamOf]> = streams.into();
+        let walker = Walker::new(&self.traces.session, streams.clone(), &selection, filter.as_ref());
+        let reading = Rc::new(Reading::new(self.traces, streams));
         Ok(Steps {
-            merger: merger(&self.traces.session, &streams, &selection),
-            matcher: filter.as_ref().map(Filter::matcher),
-            batch: Rc::new(Batch { chunks: Vec::new(), reading: Rc::new(Reading::new(self.traces, streams)) }),
-            runs: Vec::new(),
-            notes: Vec::new().into_iter(),
-            size: BATCH.0,
-            run: 0,
-            at: 0,
+            walker: walker.with_first_batch(FIRST_BATCH),
+            batch: Rc::new(Batch { chunks: Vec::new(), reading }),
         })
     }
 
@@ -205,16 +201,8 @@ impl Loss {
 
 /// Iterates over events and what comes up between them; see [`Events::steps`].
 pub struct Steps<'t> {
-    merger: Merger,
-    matcher: Option<Matcher>,
+    walker: Walker<Rc<[StreamOf]>>,
     batch: Rc<Batch<'t>>,
-    runs: Vec<Run>,
-    notes: std::vec::IntoIter<Note>,
-    /// Events of the next batch.
-    size: usize,
-    /// The run of the batch that is being read, and its next event.
-    run: usize,
-    at: u32,
 }
 
 /// The chunks that events point into: kept as long as one of these events is.
@@ -223,46 +211,23 @@ pub(crate) struct Batch<'t> {
     pub(crate) reading: Rc<Reading<'t>>,
 }
 
-impl Steps<'_> {
-    /// Goes to the next batch; false at the end.
-    #[cold]
-    fn next_batch(&mut self) -> bool {
-        let Some(batch) = self.merger.next_batch(self.size) else { return false };
-        self.size = (self.size * 2).min(BATCH.1);
-        self.batch = Rc::new(Batch { chunks: batch.chunks, reading: self.batch.reading.clone() });
-        (self.runs, self.notes) = (batch.runs, batch.notes.into_iter());
-        (self.run, self.at) = (0, self.runs.first().map_or(0, |run| run.from));
-        true
-    }
-}
-
 impl<'t> Iterator for Steps<'t> {
     type Item = Step<'t>;
 
     #[inline]
     fn next(&mut self) -> Option<Step<'t>> {
         loop {
-            let Some(run) = self.runs.get(self.run) else {
-                match self.notes.next() {
-                    Some(Note::Gap(stream, gap)) => {
-                        return Some(Step::Lost(Loss::new(&self.batch.reading.streams[stream.0 as usize], &gap)));
-                    }
-                    Some(Note::Fault(error)) => return Some(Step::Damage(error)),
-                    Some(Note::Warning(error)) => return Some(Step::Warning(error)),
-                    None if self.next_batch() => continue,
-                    None => return None,
+            match self.walker.turn()? {
+                Turn::Event(position) => return Some(Step::Event(Event::new(&self.batch, position))),
+                Turn::Batch => {
+                    let chunks = self.walker.chunks().to_vec();
+                    self.batch = Rc::new(Batch { chunks, reading: self.batch.reading.clone() });
                 }
-            };
-            let at = self.at;
-            if at == run.to {
-                self.run += 1;
-                self.at = self.runs.get(self.run).map_or(0, |run| run.from);
-                continue;
-            }
-            self.at += 1;
-            let event = Event::new(&self.batch, run.chunk, at);
-            if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&event.inner())) {
-                return Some(Step::Event(event));
+                Turn::Note(Note::Gap(stream, gap)) => {
+                    return Some(Step::Lost(Loss::new(&self.batch.reading.streams[stream.0 as usize], &gap)));
+                }
+                Turn::Note(Note::Fault(error)) => return Some(Step::Damage(error)),
+                Turn::Note(Note::Warning(error)) => return Some(Step::Warning(error)),
             }
         }
     }
