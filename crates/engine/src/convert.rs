@@ -3,9 +3,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use tracemill_codec::chunk::{EventRef, PacketData};
 use tracemill_format::lost::Losses;
 use tracemill_format::target::{Source, SourceStream, StreamTarget, Target, TraceWriter, WriteOptions};
 use tracemill_format::{Entry, Format, OpenTrace, Storage};
@@ -25,6 +26,7 @@ use crate::session::Session;
 use crate::source::FileSystem;
 use crate::split::{SplitBy, Splitter};
 use crate::timeline::{self, Selection};
+use crate::walk::BATCH;
 
 /// Descriptions of the traces that a target gets before the first event.
 ///
@@ -171,17 +173,13 @@ pub fn convert(
         || options.split.is_some()
         || may_copy && !is_sound
         || session.traces.iter().any(|trace| !trace.faults.is_empty());
+    let needs_sound_packets = || options.split.is_none() && (target.needs_sound_packets)(&sources, &write);
+    if !is_sound && !write.is_cut && needs_sound_packets() && conversion.read_all().is_none() {
+        write.is_cut = true;
+    }
     let writer: Box<dyn TraceWriter + '_> = match options.split {
         Some(by) => Box::new(Splitter::new(by, target, &path, (session, streams), &sources, &write).map_err(&named)?),
-        None => {
-            let mut writer = (target.create)(&path, &sources, &write).map_err(&named)?;
-            let is_known = is_sound || write.is_cut;
-            if writer.needs().sound_packets && !is_known && conversion.read_all().is_none() {
-                write.is_cut = true;
-                writer = (target.create)(&path, &sources, &write).map_err(&named)?;
-            }
-            writer
-        }
+        None => (target.create)(&path, &sources, &write).map_err(&named)?,
     };
     if write.merge && target.is_folder && !writer.needs().joined_traces {
         let error = Error::misuse(format!("--merge cannot write {}", target.names.first().unwrap_or(&"")));
@@ -290,20 +288,84 @@ impl Conversion<'_> {
     /// # Errors
     /// When the output cannot be written.
     pub fn run(&self, mut writer: Box<dyn TraceWriter + '_>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Converted> {
-        let mut feed = Feed {
-            conversion: self,
-            writer: &mut *writer,
+        let is_counted = self.options.skip > 0 || self.options.limit.is_some();
+        let (flow, events) = if self.in_order || is_counted {
+            self.in_order_of_time(&mut *writer, take)?
+        } else {
+            self.stream_by_stream(&mut *writer, take)?
+        };
+        let is_stopped = flow == Flow::Stop;
+        let losses = if is_stopped { Losses::default() } else { writer.finish()? };
+        Ok(Converted { events, losses, is_stopped })
+    }
+
+    /// Writes one stream after the other, or several at a time where there are jobs and the writer can; gives the number of
+    /// events, too.
+    fn stream_by_stream(
+        &self,
+        writer: &mut dyn TraceWriter,
+        take: &mut dyn FnMut(Note) -> Flow,
+    ) -> Result<(Flow, u64)> {
+        let takes_packets = self.options.filter.is_none() && writer.needs().whole_packets;
+        if self.selection.jobs > 1
+            && self.streams.len() > 1
+            && let Some(targets) = writer.streams()
+        {
+            return side_by_side(self, targets, takes_packets, take);
+        }
+        let mut sources = self.sources(self.cursors(takes_packets));
+        let mut job = StreamJob::new(self, takes_packets);
+        for stream in 0..self.streams.len() {
+            let mut target = StreamOfWriter { writer, stream };
+            if job.write(stream, || sources.next(stream), &mut target, || false, &mut *take)? == Flow::Stop {
+                return Ok((Flow::Stop, job.events));
+            }
+        }
+        Ok((Flow::Continue, job.events))
+    }
+
+    /// Writes the events of all streams in the order of time; gives their number, too.
+    fn in_order_of_time(
+        &self,
+        writer: &mut dyn TraceWriter,
+        take: &mut dyn FnMut(Note) -> Flow,
+    ) -> Result<(Flow, u64)> {
+        let mut feed = OrderedFeed {
+            streams: self.streams,
+            writer,
             matcher: self.options.filter.as_ref().map(Filter::matcher),
             skip: self.options.skip,
             left: self.options.limit.unwrap_or(u64::MAX),
             events: 0,
             damaged: Damaged::default(),
         };
-        let is_counted = self.options.skip > 0 || self.options.limit.is_some();
-        let flow = if self.in_order || is_counted { feed.merged(take)? } else { feed.stream_by_stream(take)? };
-        let (events, is_stopped) = (feed.events, flow == Flow::Stop);
-        let losses = if is_stopped { Losses::default() } else { writer.finish()? };
-        Ok(Converted { events, losses, is_stopped })
+        let mut merger = timeline::merger(self.session, self.streams, self.selection);
+        // What comes up before the first event of any stream comes with the first batch, and belongs before it.
+        let mut size = 1;
+        while feed.left > 0 {
+            let Some(mut batch) = merger.next_batch(size) else { break };
+            if self.is_stopped() {
+                return Ok((Flow::Stop, feed.events));
+            }
+            let mut notes = std::mem::take(&mut batch.notes).into_iter();
+            let before = if size == 1 { notes.len() } else { 0 };
+            for note in notes.by_ref().take(before) {
+                if feed.note(note, take)? == Flow::Stop {
+                    return Ok((Flow::Stop, feed.events));
+                }
+            }
+            for run in &batch.runs {
+                let (stream, ready) = &batch.chunks[run.chunk as usize];
+                feed.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
+            }
+            for note in notes {
+                if feed.note(note, take)? == Flow::Stop {
+                    return Ok((Flow::Stop, feed.events));
+                }
+            }
+            size = BATCH;
+        }
+        Ok((Flow::Continue, feed.events))
     }
 }
 
@@ -314,7 +376,7 @@ const WAITING: usize = 4;
 /// the streams.
 fn side_by_side(
     of: &Conversion<'_>,
-    targets: Vec<Box<dyn StreamTarget + '_>>,
+    targets: Vec<Box<dyn StreamTarget + Send + '_>>,
     takes_packets: bool,
     take: &mut dyn FnMut(Note) -> Flow,
 ) -> Result<(Flow, u64)> {
@@ -335,14 +397,14 @@ fn side_by_side(
                 // Streams are begun in their order, so that the one whose notes are waited for is being written.
                 let next = || work.lock().unwrap_or_else(PoisonError::into_inner).next();
                 while !is_stopped.load(Ordering::Relaxed)
-                    && let Some((at, ((cursor, target), notes))) = next()
+                    && let Some((at, ((cursor, mut target), notes))) = next()
                 {
-                    let sources = Sources::new(vec![cursor], each, max_events);
-                    let matcher = of.options.filter.as_ref().map(Filter::matcher);
-                    let mut alone =
-                        Alone { of, at, target, matcher, takes_packets, events: 0, damaged: Damaged::default() };
-                    let written = alone.write(sources, &notes, &is_stopped);
-                    events.fetch_add(alone.events, Ordering::Relaxed);
+                    let mut sources = Sources::new(vec![cursor], each, max_events);
+                    let mut job = StreamJob::new(of, takes_packets);
+                    let is_over = || is_stopped.load(Ordering::Relaxed);
+                    let send = |note| if notes.send(note).is_ok() { Flow::Continue } else { Flow::Stop };
+                    let written = job.write(at, || sources.next(0), &mut *target, is_over, send);
+                    events.fetch_add(job.events, Ordering::Relaxed);
                     if let Err(error) = written {
                         is_stopped.store(true, Ordering::Relaxed);
                         let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -360,7 +422,7 @@ fn side_by_side(
                 break;
             }
         }
-        // Who wants to tell more finds nobody.
+        // Sending fails from here on: streams that are still written end.
         drop(receivers);
     });
     if let Some((_, error)) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
@@ -378,67 +440,80 @@ impl<I: Iterator> Drop for DropRest<'_, I> {
     }
 }
 
-/// A stream that is written by itself.
-struct Alone<'a> {
+/// Writes streams one after the other; what holds for all of them is kept from one to the next.
+struct StreamJob<'a> {
     of: &'a Conversion<'a>,
-    at: usize,
-    target: Box<dyn StreamTarget + 'a>,
     matcher: Option<Matcher>,
     takes_packets: bool,
+    /// Events that were written.
     events: u64,
-    damaged: Damaged,
 }
 
-impl Alone<'_> {
-    fn write(&mut self, mut sources: Sources, notes: &SyncSender<Note>, is_stopped: &AtomicBool) -> Result<()> {
-        while let Some(item) = sources.next(0) {
-            if is_stopped.load(Ordering::Relaxed) || self.of.is_stopped() {
-                return Ok(());
+impl StreamJob<'_> {
+    fn new<'a>(of: &'a Conversion<'a>, takes_packets: bool) -> StreamJob<'a> {
+        let matcher = of.options.filter.as_ref().map(Filter::matcher);
+        StreamJob { of, matcher, takes_packets, events: 0 }
+    }
+
+    /// Writes the items of a stream to a target, until the end, or until `take` or `is_stopped` ends the work.
+    fn write(
+        &mut self,
+        stream: usize,
+        mut next: impl FnMut() -> Option<Item>,
+        target: &mut (impl StreamTarget + ?Sized),
+        is_stopped: impl Fn() -> bool,
+        mut take: impl FnMut(Note) -> Flow,
+    ) -> Result<Flow> {
+        let of = &self.of.streams[stream];
+        let mut damaged = Damaged::default();
+        while let Some(item) = next() {
+            if is_stopped() || self.of.is_stopped() {
+                return Ok(Flow::Stop);
             }
             let note = match item {
                 Item::Chunk(ready) => {
-                    self.events(&ready)?;
+                    self.events(of, &ready, target)?;
                     continue;
                 }
                 Item::Packet(packet, _) if !self.takes_packets => {
-                    self.target.empty_packet(&packet)?;
-                    must_be_there(&self.of.streams[self.at].stream, &packet)?;
+                    target.empty_packet(&packet)?;
+                    must_be_there(&of.stream, &packet)?;
                     continue;
                 }
                 Item::Packet(packet, count) => {
                     // Also when writing fails: the system refuses to write what is gone.
-                    let written = self.target.packet(&packet);
-                    must_be_there(&self.of.streams[self.at].stream, &packet)?;
+                    let written = target.packet(&packet);
+                    must_be_there(&of.stream, &packet)?;
                     written?;
                     self.events += count;
                     continue;
                 }
                 Item::Gap(gap) => {
-                    self.target.gap(&gap)?;
-                    Note::Gap(StreamIndex(self.at as u32), gap)
+                    target.gap(&gap)?;
+                    Note::Gap(StreamIndex(stream as u32), gap)
                 }
                 Item::Fault(fault) => {
-                    if self.damaged.is_new(&fault) {
-                        self.target.gap(&DAMAGE)?;
+                    if damaged.is_new(&fault) {
+                        target.gap(&DAMAGE)?;
                     }
                     Note::Fault(fault)
                 }
                 Item::Warning(error) => Note::Warning(error),
             };
-            if notes.send(note).is_err() {
-                return Ok(());
+            if take(note) == Flow::Stop {
+                return Ok(Flow::Stop);
             }
         }
-        self.target.end()
+        target.end()?;
+        Ok(Flow::Continue)
     }
 
     #[inline]
-    fn events(&mut self, ready: &ReadyChunk) -> Result<()> {
-        let of = &self.of.streams[self.at];
+    fn events(&mut self, of: &StreamOf, ready: &ReadyChunk, target: &mut (impl StreamTarget + ?Sized)) -> Result<()> {
         for at in 0..ready.chunk.len() {
             let event = ready.chunk.event(at);
             if self.matcher.as_mut().is_none_or(|matcher| matcher.matches(&of.event(event))) {
-                self.target.event(event)?;
+                target.event(event)?;
                 self.events += 1;
             }
         }
@@ -468,8 +543,38 @@ impl Damaged {
 /// The loss that stands for a part that cannot be read where formats count packets: one of them.
 const DAMAGE: Gap = Gap { kind: GapKind::LostPackets, count: Some(1), begin_cycles: None, end_cycles: None };
 
-struct Feed<'a> {
-    conversion: &'a Conversion<'a>,
+/// A stream of a writer of all.
+struct StreamOfWriter<'w, 'a> {
+    writer: &'w mut (dyn TraceWriter + 'a),
+    stream: usize,
+}
+
+impl StreamTarget for StreamOfWriter<'_, '_> {
+    #[inline]
+    fn event(&mut self, event: EventRef<'_>) -> Result<()> {
+        self.writer.event(self.stream, event)
+    }
+
+    fn packet(&mut self, packet: &PacketData) -> Result<()> {
+        self.writer.packet(self.stream, packet)
+    }
+
+    fn empty_packet(&mut self, packet: &PacketData) -> Result<()> {
+        self.writer.empty_packet(self.stream, packet)
+    }
+
+    fn gap(&mut self, gap: &Gap) -> Result<()> {
+        self.writer.gap(self.stream, gap)
+    }
+
+    fn end(&mut self) -> Result<()> {
+        self.writer.end_stream(self.stream)
+    }
+}
+
+/// Hands merged events to a writer.
+struct OrderedFeed<'a> {
+    streams: &'a [StreamOf],
     writer: &'a mut dyn TraceWriter,
     matcher: Option<Matcher>,
     skip: u64,
@@ -478,106 +583,23 @@ struct Feed<'a> {
     damaged: Damaged,
 }
 
-impl Feed<'_> {
-    fn stream_by_stream(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
-        let of = self.conversion;
-        let takes_packets = self.matcher.is_none() && self.writer.needs().whole_packets;
-        if of.selection.jobs > 1
-            && of.streams.len() > 1
-            && let Some(targets) = self.writer.streams()
-        {
-            let (flow, events) = side_by_side(of, targets, takes_packets, take)?;
-            self.events = events;
-            return Ok(flow);
-        }
-        let cursors = of.cursors(takes_packets);
-        let mut sources = of.sources(cursors);
-        for at in 0..of.streams.len() {
-            while let Some(item) = sources.next(at) {
-                if self.is_stopped() {
-                    return Ok(Flow::Stop);
-                }
-                let note = match item {
-                    Item::Chunk(ready) => {
-                        self.events(at, &ready, 0, ready.chunk.len())?;
-                        continue;
-                    }
-                    Item::Packet(packet, _) if !takes_packets => {
-                        self.writer.empty_packet(at, &packet)?;
-                        must_be_there(&of.streams[at].stream, &packet)?;
-                        continue;
-                    }
-                    Item::Packet(packet, count) => {
-                        let written = self.writer.packet(at, &packet);
-                        must_be_there(&of.streams[at].stream, &packet)?;
-                        written?;
-                        self.events += count;
-                        continue;
-                    }
-                    Item::Gap(gap) => Note::Gap(StreamIndex(at as u32), gap),
-                    Item::Fault(error) => Note::Fault(error),
-                    Item::Warning(error) => Note::Warning(error),
-                };
-                if self.note(note, Some(at), take)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            self.writer.end_stream(at)?;
-        }
-        Ok(Flow::Continue)
-    }
-
-    fn is_stopped(&self) -> bool {
-        self.conversion.is_stopped()
-    }
-
-    fn merged(&mut self, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
-        let of = self.conversion;
-        let mut merger = timeline::merger(of.session, of.streams, of.selection);
-        // What comes up before the first event of any stream comes with the first batch, and belongs before it.
-        let mut size = 1;
-        while self.left > 0 {
-            let Some(mut batch) = merger.next_batch(size) else { break };
-            if self.is_stopped() {
-                return Ok(Flow::Stop);
-            }
-            let mut notes = std::mem::take(&mut batch.notes).into_iter();
-            let before = if size == 1 { notes.len() } else { 0 };
-            for note in notes.by_ref().take(before) {
-                if self.note(note, None, take)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            for run in &batch.runs {
-                let (stream, ready) = &batch.chunks[run.chunk as usize];
-                self.events(stream.0 as usize, ready, run.from as usize, run.to as usize)?;
-            }
-            for note in notes {
-                if self.note(note, None, take)? == Flow::Stop {
-                    return Ok(Flow::Stop);
-                }
-            }
-            size = 4096;
-        }
-        Ok(Flow::Continue)
-    }
-
-    /// Reports to a stream, or to the one in whose files it is, that a part cannot be read: once for each packet.
-    fn damage(&mut self, fault: &Error, stream: Option<usize>) -> Result<()> {
+impl OrderedFeed<'_> {
+    /// Reports to the stream in whose files it is that a part cannot be read: once for each packet.
+    fn damage(&mut self, fault: &Error) -> Result<()> {
         if !self.damaged.is_new(fault) {
             return Ok(());
         }
         let file = fault.place().file.as_ref();
         let has_file = |of: &StreamOf| of.stream.files.iter().any(|one| Some(&one.path) == file);
-        let stream = stream.or_else(|| self.conversion.streams.iter().position(has_file));
+        let stream = self.streams.iter().position(has_file);
         stream.map_or(Ok(()), |stream| self.writer.gap(stream, &DAMAGE))
     }
 
     /// Hands a note on: to the writer what it has to know, and to the caller all.
-    fn note(&mut self, note: Note, stream: Option<usize>, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
+    fn note(&mut self, note: Note, take: &mut dyn FnMut(Note) -> Flow) -> Result<Flow> {
         match &note {
             Note::Gap(stream, gap) => self.writer.gap(stream.0 as usize, gap)?,
-            Note::Fault(fault) => self.damage(fault, stream)?,
+            Note::Fault(fault) => self.damage(fault)?,
             Note::Warning(_) => {}
         }
         Ok(take(note))
@@ -585,7 +607,7 @@ impl Feed<'_> {
 
     #[inline]
     fn events(&mut self, stream: usize, ready: &ReadyChunk, from: usize, to: usize) -> Result<()> {
-        let of = &self.conversion.streams[stream];
+        let of = &self.streams[stream];
         for at in from..to {
             let event = ready.chunk.event(at);
             if self.matcher.as_mut().is_some_and(|matcher| !matcher.matches(&of.event(event))) {

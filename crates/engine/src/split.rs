@@ -104,12 +104,7 @@ impl<'a> Splitter<'a> {
             first_ns: None,
             events: 0,
             schema_losses: probe.losses(),
-            needs: Needs {
-                whole_packets: by == SplitBy::Stream && probe.needs().whole_packets,
-                // Its parts know that they hold some of the events only.
-                sound_packets: false,
-                ..probe.needs()
-            },
+            needs: Needs { whole_packets: by == SplitBy::Stream && probe.needs().whole_packets, ..probe.needs() },
             losses: Losses::default(),
         })
     }

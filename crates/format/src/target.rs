@@ -35,12 +35,24 @@ pub struct Target {
     pub create: Create,
     /// Options that it adds to `convert`.
     pub settings: &'static [Setting],
+    /// Would its writer keep packets that it could not put together of some of their events? All of them must be sound
+    /// then; of others it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
+    pub needs_sound_packets: NeedsSoundPackets,
 }
 
 impl Target {
     /// A target whose traces are folders, written stream after stream.
     pub const fn folder(names: &'static [&'static str], description: &'static str, create: Create) -> Target {
-        Target { names, description, cannot_hold: &[], is_folder: true, wants_order: false, create, settings: &[] }
+        Target {
+            names,
+            description,
+            cannot_hold: &[],
+            is_folder: true,
+            wants_order: false,
+            create,
+            settings: &[],
+            needs_sound_packets: |_, _| false,
+        }
     }
 
     /// A target whose traces are files, written in the order of time.
@@ -58,6 +70,11 @@ impl Target {
         Target { wants_order: true, ..self }
     }
 
+    /// Sets [`Target::needs_sound_packets`].
+    pub const fn needs_sound_packets(self, needs_sound_packets: NeedsSoundPackets) -> Target {
+        Target { needs_sound_packets, ..self }
+    }
+
     /// Adds options.
     pub const fn with_settings(self, settings: &'static [Setting]) -> Target {
         Target { settings, ..self }
@@ -66,6 +83,9 @@ impl Target {
 
 /// See [`Target::create`].
 pub type Create = fn(&OutPath, &[Source], &WriteOptions) -> Created;
+
+/// See [`Target::needs_sound_packets`].
+pub type NeedsSoundPackets = fn(&[Source], &WriteOptions) -> bool;
 
 /// A writer, or why there is none.
 pub type Created = Result<Box<dyn TraceWriter>>;
@@ -153,9 +173,6 @@ pub struct Needs {
     pub joined_traces: bool,
     /// It takes packets whole, as they are ([`TraceWriter::packet`]).
     pub whole_packets: bool,
-    /// It keeps packets that it could not put together of some of their events. All of them must be sound then; of others
-    /// it makes its packets when it is told that only some events come ([`WriteOptions::is_cut`]).
-    pub sound_packets: bool,
 }
 
 /// Writes events.
@@ -208,7 +225,7 @@ pub trait TraceWriter {
 
     /// The streams in their order, each to be written by itself, maybe by a thread of its own; `None` when they depend on
     /// each other. Who writes them so calls nothing else but [`TraceWriter::finish`] behind it.
-    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + Send + '_>>> {
         None
     }
 
@@ -220,7 +237,7 @@ pub trait TraceWriter {
 }
 
 /// A stream that is written by itself. Its methods are those of [`TraceWriter`], for this stream.
-pub trait StreamTarget: Send {
+pub trait StreamTarget {
     /// See [`TraceWriter::event`].
     ///
     /// # Errors

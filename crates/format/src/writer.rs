@@ -46,7 +46,6 @@ impl TraceWriter for Writers {
         Needs {
             joined_traces: of(|needs| needs.joined_traces).all(|has| has),
             whole_packets: of(|needs| needs.whole_packets).all(|has| has),
-            sound_packets: of(|needs| needs.sound_packets).any(|has| has),
         }
     }
 
@@ -81,7 +80,7 @@ impl TraceWriter for Writers {
         self.writers[writer].end_stream(stream)
     }
 
-    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + Send + '_>>> {
         let of_each: Option<Vec<_>> = self.writers.iter_mut().map(|writer| writer.streams()).collect();
         Some(of_each?.into_iter().flatten().collect())
     }

@@ -204,7 +204,7 @@ impl TraceWriter for Converter {
         out.end(&self.parts[*part].mapping)
     }
 
-    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + Send + '_>>> {
         let mut events = self.parts.iter().flat_map(|part| &part.mapping.events);
         // Classes that stand for many ids get classes of their own in the order in which events come.
         if events.any(|of| of.is_open) {
@@ -215,7 +215,7 @@ impl TraceWriter for Converter {
         if copies > MOST_COPIES {
             return None;
         }
-        let mut alone: Vec<Box<dyn StreamTarget + '_>> = Vec::new();
+        let mut alone: Vec<Box<dyn StreamTarget + Send + '_>> = Vec::new();
         for Stream { part, out, losses } in &mut self.streams {
             alone.push(Box::new(Alone { out, of_part: &parts[*part].mapping, own: None, losses }));
         }

@@ -40,12 +40,14 @@ use tracemill_format::writer::of_each;
 pub static CTF2: Target = Target::folder(&["ctf2"], "Common Trace Format 2", |path, sources, options| {
     create(Dialect::Ctf2, path, sources, options)
 })
+.needs_sound_packets(|sources, options| needs_sound_packets(Dialect::Ctf2, sources, options))
 .cannot_hold(&[Lost::WideFloats]);
 
 /// CTF 1.8.
 pub static CTF18: Target = Target::folder(&["ctf1.8"], "Common Trace Format 1.8", |path, sources, options| {
     create(Dialect::Ctf18, path, sources, options)
 })
+.needs_sound_packets(|sources, options| needs_sound_packets(Dialect::Ctf18, sources, options))
 .cannot_hold(&[
     Lost::UntimedClasses,
     Lost::Optionals,
@@ -93,12 +95,24 @@ fn create(dialect: Dialect, path: &OutPath, sources: &[Source], options: &WriteO
     let folders = names_of(&short);
     of_each(sources, |at, source| {
         let folder = if sources.len() == 1 { path.clone() } else { path.join(&folders[at]) };
-        let files = names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>());
+        let files = file_names(source);
         Ok(match rewrite::metadata(dialect, source, &files, options) {
             Some(metadata) => Box::new(Rewriter::new(folder, source, files, metadata)),
             None => Box::new(Converter::new(dialect, folder, source, files, options)?),
         })
     })
+}
+
+/// Are packets of a source kept as they are that could not be put together of some of their events?
+fn needs_sound_packets(dialect: Dialect, sources: &[Source], options: &WriteOptions) -> bool {
+    let is_rewritten = |source| rewrite::metadata(dialect, source, &file_names(source), options).is_some();
+    let is_merged = options.merge && sources.len() > 1;
+    !is_merged && sources.iter().any(|source| !rewrite::can_be_cut(source) && is_rewritten(source))
+}
+
+/// The names of the files of a trace's streams.
+fn file_names(source: &Source) -> Vec<String> {
+    names_of(&source.streams.iter().map(|stream| stream.name.as_str()).collect::<Vec<_>>())
 }
 
 /// The comment of metadata about what the trace was.

@@ -17,8 +17,6 @@ pub(super) struct Rewriter {
     folder: OutPath,
     metadata: Vec<u8>,
     streams: Vec<SameStream>,
-    /// Can packets be put together of some of their events?
-    can_be_cut: bool,
 }
 
 impl Rewriter {
@@ -27,13 +25,13 @@ impl Rewriter {
             let has_file_each = of.is_joined && !same::can_be_joined(&source.schema, of.class);
             SameStream::new(folder.join(file), &source.schema, has_file_each)
         });
-        Rewriter { streams: streams.collect(), can_be_cut: can_be_cut(source), folder, metadata }
+        Rewriter { streams: streams.collect(), folder, metadata }
     }
 }
 
 impl TraceWriter for Rewriter {
     fn needs(&self) -> Needs {
-        Needs { joined_traces: true, whole_packets: true, sound_packets: !self.can_be_cut }
+        Needs { joined_traces: true, whole_packets: true }
     }
 
     #[inline]
@@ -57,8 +55,13 @@ impl TraceWriter for Rewriter {
         self.streams[stream].end()
     }
 
-    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + '_>>> {
-        Some(self.streams.iter_mut().map(|stream| Box::new(Alone(stream)) as Box<dyn StreamTarget + '_>).collect())
+    fn streams(&mut self) -> Option<Vec<Box<dyn StreamTarget + Send + '_>>> {
+        Some(
+            self.streams
+                .iter_mut()
+                .map(|stream| Box::new(Alone(stream)) as Box<dyn StreamTarget + Send + '_>)
+                .collect(),
+        )
     }
 
     fn finish(mut self: Box<Self>) -> Result<Losses> {
@@ -126,7 +129,7 @@ pub(super) fn metadata(dialect: Dialect, source: &Source, names: &[String], opti
 }
 
 /// Can the packets of all streams be put together of some of their events?
-fn can_be_cut(source: &Source) -> bool {
+pub(super) fn can_be_cut(source: &Source) -> bool {
     let mut classes: Vec<StreamClassId> = source.streams.iter().map(|stream| stream.class).collect();
     classes.dedup();
     classes.iter().all(|class| same::can_be_cut(&source.schema, *class))
