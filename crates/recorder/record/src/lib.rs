@@ -46,6 +46,8 @@ mod error;
 mod field;
 mod folder;
 mod handle;
+#[cfg(feature = "tracing")]
+mod inline_buf;
 mod local;
 mod metadata;
 mod options;

@@ -27,8 +27,6 @@ use crate::clock;
 use crate::local::system;
 
 pub(crate) mod event_buf;
-#[cfg(feature = "tracing")]
-pub(crate) mod inline_buf;
 pub(crate) mod write;
 
 /// Advice to make pages present, of Linux 5.14.

@@ -38,10 +38,10 @@ use tracing_core::span::Record;
 use tracing_core::{Event, Metadata};
 
 use crate::field::{Encoded, EncodedTwo, FieldClass, LONGEST_TEXT, cut};
+use crate::inline_buf::InlineBuf;
 use crate::local;
 use crate::metadata::{Call, Level};
 use crate::ring::Writer;
-use crate::ring::inline_buf::InlineBuf;
 use crate::ring::write::write;
 use crate::site::Site;
 
