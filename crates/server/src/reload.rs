@@ -107,15 +107,18 @@ impl Current {
         Ok(json!({ "generation": generation, "offset_ns": ns(offset_ns) }))
     }
 
+    /// The files of the traces as they are now. Taken before the first answer, so that every file which goes away after an
+    /// answer is missed.
+    pub(crate) fn files(&self) -> Files {
+        Files::of(&self.state().input)
+    }
+
     /// Looks at the files of the traces, until the server ends, and reads them again when they changed.
-    pub(crate) fn watch(&self) {
+    pub(crate) fn watch(&self, mut files: Files) {
         let Some(reopen) = self.state().input.reopen.clone() else { return };
         give_way();
-        let first = self.state();
-        let mut files = Files::of(&first.input);
         // Bytes that were written while they were opened may not have been seen.
-        let mut is_new = files.changed_since(first.input.opened);
-        drop(first);
+        let mut is_new = files.changed_since(self.state().input.opened);
         let mut next = Instant::now();
         // How often in a row a file was missing, and the traces could not be opened: files are replaced in several steps.
         let (mut missed, mut failed) = (0, 0);
@@ -234,7 +237,7 @@ struct WatchedFile {
 }
 
 /// The files of traces, as they were.
-struct Files(Vec<WatchedFile>);
+pub(crate) struct Files(Vec<WatchedFile>);
 
 impl Files {
     fn of(input: &Input) -> Files {

@@ -126,8 +126,8 @@ impl Listening {
         first::server_begins(&state);
         state.read_behind();
         let current = Arc::new(Current::new(state.clone()));
-        let watcher = current.clone();
-        std::thread::spawn(move || watcher.watch());
+        let (watcher, files) = (current.clone(), current.files());
+        std::thread::spawn(move || watcher.watch(files));
         let app = Arc::new(App {
             current: current.clone(),
             guard,
