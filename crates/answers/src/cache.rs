@@ -1,4 +1,4 @@
-//! Values that took long to make, kept for whoever asks again: those that were used last.
+//! Values that took long to make, kept for the next request: those that were used last.
 
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -156,7 +156,7 @@ mod tests {
         let cache = Cache::new(limits, String::len);
         assert_eq!((ask(&cache, 0, "a"), ask(&cache, 0, "b")), ("a".to_string(), "a".to_string()));
         (1..=3).for_each(|key| assert_eq!(ask(&cache, key, "c"), "c"));
-        // What was used last stays.
+        // The entries used last stay.
         assert_eq!((ask(&cache, 0, "x"), ask(&cache, 4, "d")), ("a".to_string(), "d".to_string()));
         assert_eq!((cache.get(&0).as_deref(), cache.get(&1)), (Some("a"), None));
         let long = "x".repeat(11);
@@ -203,7 +203,7 @@ mod tests {
             while made.load(Ordering::Relaxed) == 0 {
                 std::thread::yield_now();
             }
-            // Whoever goes away does not wait for it.
+            // A client that has gone away does not wait for it.
             assert!(cache.get_or_make(1, &|| true, make).is_err());
             assert_eq!(cache.get(&1), None);
             go.store(true, Ordering::Relaxed);

@@ -55,7 +55,7 @@ pub(crate) struct Plot {
     pub(crate) done: AtomicUsize,
 }
 
-/// A group that nobody asks for is not read on.
+/// A group that is not requested is not read on.
 const FORGOTTEN: Duration = Duration::from_secs(5);
 
 /// A group, as far as it was read. It is not read on when it is not kept any more.

@@ -17,10 +17,10 @@ use crate::state::TraceState;
 
 /// Takes the text of a file.
 pub trait TextSink {
-    /// Takes some text; false when nobody wants more of it.
+    /// Takes some text; false when no more is wanted.
     fn take(&mut self, text: Vec<u8>) -> bool;
 
-    /// Does nobody want more of it? Asked for each row: a filter may leave few, far from each other.
+    /// Is no more wanted? Asked for each row: a filter may leave few, far from each other.
     fn is_gone(&self) -> bool;
 }
 
@@ -110,7 +110,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// The parameters of a question in the body of a request, by whoever asked it.
+/// The parameters of a question in the body of a request, with its asker.
 pub(crate) fn question(body: &Value, asker: &Asker) -> Query {
     let tracks: Vec<&str> = body["tracks"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let plain = ["begin", "end", "filter"].map(|name| (name, cell(&body[name])));

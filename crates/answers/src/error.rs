@@ -24,7 +24,7 @@ impl ApiError {
         ApiError { status, code, message: message.into(), help: None, span: None }
     }
 
-    /// A request that nobody can mean.
+    /// A request without a meaning.
     pub fn request(message: impl Into<String>) -> ApiError {
         ApiError::new(400, "request", message)
     }

@@ -45,7 +45,7 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // Nobody can do anything about what cannot be removed.
+        // A drop cannot report errors: the file is left.
         let _ = fs::remove_dir_all(&self.0);
     }
 }

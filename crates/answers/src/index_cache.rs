@@ -240,7 +240,7 @@ fn identify(inputs: &[PathBuf], session: &Session, opened: SystemTime) -> Option
     for trace in &session.traces {
         let own = trace.streams.iter().flat_map(|stream| &stream.files).map(|file| &file.path);
         for path in own.chain([&trace.path]) {
-            // What is packed in an archive has no path of its own: the archive is an input.
+            // A file packed in an archive has no path of its own: the archive is an input.
             let Ok(path) = path.canonicalize() else { continue };
             if !files.iter().any(|file| file.starts_with(&path)) {
                 list(path, &mut files)?;

@@ -64,12 +64,12 @@ pub struct Cut {
     pub filter: Option<String>,
     /// The streams, by index among [those that are shown](Traces::streams); `None` for all.
     pub streams: Option<Vec<usize>>,
-    /// Set once nobody wants it any more.
+    /// Set once it is not wanted any more.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Writes a part of the traces as a trace at a path where nothing is. It gives up soon when nobody wants that any more, with any
-/// error.
+/// Writes a part of the traces as a trace at a path where nothing is. It gives up soon when it is not wanted any more,
+/// with any error.
 pub type Cutter = Box<dyn Fn(&Cut, &Path) -> Result<()> + Send + Sync>;
 
 /// A column of an answer.
@@ -103,6 +103,6 @@ pub struct Refused {
     pub span: Option<(usize, usize)>,
 }
 
-/// Answers queries about the traces: a text, and whether nobody waits for the answer any more, which is asked on the way;
+/// Answers queries about the traces: a text, and whether the answer is not wanted any more, which is asked on the way;
 /// `None` then.
 pub type Querier = Box<dyn Fn(&str, &dyn Fn() -> bool) -> Result<Option<Rows>, Refused> + Send + Sync>;

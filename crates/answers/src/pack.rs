@@ -3,7 +3,7 @@
 //! The texts of an event hardly differ from those of the next one of its class. So a text is divided into what stands
 //! between values, and values: events with the same of the former have one *shape*, which is stored once, and each place of
 //! a value is a column. A value that stands in several texts of an event is stored once. What is put together again is the
-//! same, byte for byte, so nobody needs to know what a line means.
+//! same, byte for byte, so the meaning of a line does not matter.
 
 use std::collections::HashMap;
 
@@ -319,7 +319,7 @@ impl Shape {
             let forms =
                 [(form::NUMBERS, numbers.clone()), (form::STEPS, steps(&numbers)), (form::BESIDE_TIME, steps(&beside))];
             let cost = |numbers: &[i128]| {
-                // What is like what was before it hardly costs anything.
+                // A value equal to the one before it hardly costs anything.
                 let before = std::iter::once(None).chain(numbers.iter().map(Some));
                 numbers.iter().zip(before).map(|(n, b)| if Some(n) == b { 0 } else { size(zigzag(*n)) }).sum::<u64>()
             };

@@ -20,7 +20,7 @@ use crate::query::Asker;
 use crate::state::TraceState;
 use crate::traces::Traces;
 
-/// Events that are read for one question that nobody waits for in earnest.
+/// Events that are read for one question that need not be answered exactly.
 const READ: usize = 1 << 18;
 
 impl FieldId {
@@ -130,7 +130,7 @@ pub(crate) fn tiles(
     let plot = plot_of(state, id, filter)?;
     let filter = bound(state, filter)?;
     if plot.counter.get().is_none() {
-        // Who does not wait in earnest leaves it to who reads already.
+        // A request that need not be exact leaves the reading to the thread that reads already.
         let _reading = match plot.reading.try_lock() {
             Ok(reading) => reading,
             Err(TryLockError::Poisoned(reading)) => reading.into_inner(),

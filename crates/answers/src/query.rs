@@ -1,4 +1,4 @@
-//! The parameters of a question, and whoever asks it.
+//! The parameters of a question, and its asker.
 
 use std::str::FromStr;
 use std::sync::Arc;

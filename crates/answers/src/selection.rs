@@ -208,7 +208,7 @@ pub(crate) fn call(state: &TraceState, place: &str) -> Answer {
     let (TrackId::Calls(task), Some(calls)) = (find_track(state, track)?, state.calls()) else { return Err(wrong()) };
     let number: u64 = number.parse().map_err(|_| wrong())?;
     let call = calls.call(task, number).ok_or_else(wrong)?;
-    // Once for all calls: whoever chooses one is likely to choose others.
+    // Once for all calls: a user who chooses one is likely to choose others.
     let all = state.of_functions.get_or_init(|| {
         let all = calls.statistics((calls.begin, calls.end), None, &|| false).unwrap_or_default();
         all.into_iter().map(|of| (of.name, function_json(calls, of).to_string().into())).collect()

@@ -78,7 +78,7 @@ impl TraceState {
         }
     }
 
-    /// Reads the traces in a thread that nobody waits for: between two events that match a filter it looks at nothing else.
+    /// Reads the traces in a thread of its own: between two events that match a filter it looks at nothing else.
     pub fn read_behind(self: &Arc<Self>) {
         let state = self.clone();
         std::thread::spawn(move || {
@@ -249,7 +249,7 @@ impl TraceState {
             (Some(_), _) => (None, None),
             (None, counted) => {
                 let (first, last) = self.input.traces.ends;
-                // What was counted may reach further than what packets said.
+                // The counted events may reach further than the packets say.
                 let first = first.into_iter().chain(counted.map(|(first, _)| first)).min();
                 (first, last.max(counted.map(|(_, last)| last)))
             }
@@ -379,7 +379,7 @@ mod tests {
         assert!(followed.0 == kept.0 && followed.1 > kept.1, "{followed:?} {kept:?}");
         let states = |state: &TraceState| state.states().map(|found| (found.states.tracks.len(), found.traces.clone()));
         assert!(states(&first).is_some() && states(&first) == states(&second));
-        // What a browser keeps of complete traces must not change any more.
+        // Answers that a browser caches for complete traces must not change any more.
         let third = TraceState::new(demo("calls/tasting")).expect("there are random numbers");
         let kept = second.input.cache.as_ref().and_then(|cache| cache.load(&third.input.traces)).expect("it was kept");
         assert!(third.take(kept).is_some() && !third.is_complete());

@@ -390,7 +390,7 @@ mod tests {
                 assert_eq!(ends, durations.first().copied().zip(durations.last().copied()), "{name}");
             }
         }
-        // What CPUs run is as long as they are in no other state.
+        // A CPU runs a task as long as it is in no other state.
         let one = states.statistics(None, &[0], &|| false).expect("somebody waits");
         let sum = |kind: StateKind| one.iter().filter(|of| of.kind == kind).map(|of| of.total).sum::<i128>();
         assert_eq!((sum(StateKind::Cpu), sum(StateKind::Thread)), (end - begin, 0));

@@ -164,7 +164,7 @@ impl Status {
         self.notify();
     }
 
-    /// A filter that nobody waits for any more went through a part of the events: nothing is told of it.
+    /// A filter that is not wanted any more went through a part of the events: nothing is told of it.
     pub(crate) fn give_up_filter(&self, filtering: &Arc<FilterProgress>) {
         let mut last = self.filtering.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref().is_some_and(|last| Arc::ptr_eq(last, filtering)) {

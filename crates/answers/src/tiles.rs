@@ -220,7 +220,7 @@ fn bases_of(state: &TraceState, timeline: &Timeline, trace: usize) -> Vec<usize>
     (0..known.len()).filter(|at| known[*at].who(&source).0 == trace).collect()
 }
 
-/// Lanes of calls that are told at once to whoever asks for some: a page shows fewer.
+/// Lanes of calls that are sent together when some are requested: a page shows fewer.
 const LANES: u32 = 64;
 
 /// Calls and pieces of states from which on several threads look at them.

@@ -67,7 +67,7 @@ struct Limits {
 
 struct State {
     streams: Vec<Stream>,
-    /// Threads that wait for room, and whether the one that takes waits: waking nobody costs a call of the system, too.
+    /// Threads that wait for room, and whether the one that takes waits: a needless wake-up costs a system call, too.
     sleepers: usize,
     is_awaited: bool,
     is_stopped: bool,
@@ -185,7 +185,7 @@ impl Stream {
         } else {
             cursor.go_on(end);
             part.is_ended = false;
-            // Who reads the others still finds none of them.
+            // Threads that read the other parts find them gone.
             self.parts.truncate(1);
             self.rest = None;
         }
@@ -251,7 +251,7 @@ impl Ahead {
                 let item = reader.next();
                 state = shared.lock();
                 let sleepers = state.sleepers;
-                // Nobody else drops the first part.
+                // Only this thread drops the first part.
                 let part = state.streams[at].parts.front_mut()?;
                 part.reader = Some(reader);
                 part.is_ended = item.is_none();
@@ -285,7 +285,7 @@ impl Drop for Ahead {
         self.shared.lock().is_stopped = true;
         self.shared.has_room.notify_all();
         for thread in self.threads.drain(..) {
-            // What a thread has to say was said when its item was waited for.
+            // A panic of a thread was reported when its item was waited for.
             let _ = thread.join();
         }
     }

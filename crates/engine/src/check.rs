@@ -155,7 +155,7 @@ fn check_stream(
                     (Severity::Warning, error)
                 })
             }
-            // Nobody asked for them.
+            // Packets are not requested here.
             Item::Packet(..) => None,
             Item::Gap(gap) => {
                 let what = match gap.kind {

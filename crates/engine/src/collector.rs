@@ -19,7 +19,7 @@ struct Found {
     more: u64,
 }
 
-/// Errors that are kept: nobody reads more of them.
+/// Errors that are kept: more would not be read.
 const MOST: usize = 10_000;
 
 impl Collector {

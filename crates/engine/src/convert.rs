@@ -152,7 +152,7 @@ pub fn convert(
         in_order: target.wants_order || options.split.is_some_and(SplitBy::wants_order),
     };
     let is_folder = options.makes_folder(target);
-    // What is copied as it is must be sound.
+    // Only sound traces are copied as they are.
     let may_copy = options.wants_all(session, streams) && can_copy(target, session);
     let sound = if may_copy { conversion.read_all() } else { None };
     let is_sound = sound.is_some();
@@ -340,7 +340,7 @@ impl Conversion<'_> {
             damaged: Damaged::default(),
         };
         let mut merger = timeline::merger(self.session, self.streams, self.selection);
-        // What comes up before the first event of any stream comes with the first batch, and belongs before it.
+        // Notes before the first event of any stream come with the first batch, and belong before it.
         let mut size = 1;
         while feed.left > 0 {
             let Some(mut batch) = merger.next_batch(size) else { break };
@@ -431,7 +431,7 @@ fn side_by_side(
     Ok((if of.is_stopped() { Flow::Stop } else { flow }, events.into_inner()))
 }
 
-/// Drops what a thread leaves when it ends early: nobody waits for notes that never come.
+/// Drops what a thread leaves when it ends early: no thread waits for notes that never come.
 struct DropRest<'a, I: Iterator>(&'a Mutex<I>);
 
 impl<I: Iterator> Drop for DropRest<'_, I> {

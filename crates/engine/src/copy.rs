@@ -16,7 +16,7 @@ pub fn copy(trace: &OpenTrace, storage: &dyn Storage, to: &OutPath) -> Result<bo
     let Some(all) = trace.reader.files(trace, storage) else { return Ok(false) };
     let opened = |file: &TraceFile| trace.data_files().find(|data| data.path == file.path);
     let is_there = |file: &TraceFile| match (storage.kind(&file.path), opened(file)) {
-        // What was opened under this name may be what the file holds packed.
+        // The bytes opened under this name may be the unpacked content of the file.
         (Some(EntryKind::File(len)), Some(data)) => len == data.bytes.bytes().len() as u64,
         (Some(EntryKind::File(_)), None) => true,
         _ => false,

@@ -37,7 +37,7 @@ pub struct Cursor {
     /// Are bits reported that no event of a packet takes?
     tells_rest: bool,
     progress: Option<Arc<Progress>>,
-    /// Set when nobody wants the rest.
+    /// Set when the rest is not wanted.
     stop: Option<Arc<AtomicBool>>,
     at: Position,
     order: Order,
@@ -286,7 +286,7 @@ impl Cursor {
                     } else if !std::mem::replace(&mut self.at.is_done, true)
                         && let Some(behind) = self.stream.packets.get(self.at.end_packet)
                     {
-                        // What was lost before a packet behind the wanted time may have been lost within it.
+                        // Losses before a packet after the time range may have happened within the range.
                         self.push_gaps(&behind, self.at.end_packet);
                     } else {
                         return self.damage.found.pop_front().map(|(_, _, fault)| Item::Fault(fault));
@@ -311,7 +311,7 @@ impl Cursor {
             end = end.max(packet.offset_bytes.saturating_add(packet_bytes(&packet)));
             self.open_packet(packet);
             while let Some(open) = self.at.open.take() {
-                // What is said about events comes behind them.
+                // Items about events come after the events.
                 let at = self.queue.len();
                 if let Some(ready) = self.read_chunk(open) {
                     self.queue.insert(at, Item::Chunk(ready));
@@ -423,7 +423,7 @@ impl Cursor {
         }
         let previous = at.checked_sub(1).map(|at| self.stream.packets.at(at));
         let before = packet.lost_since.or_else(|| previous.map_or(packet.begin_cycles, |previous| previous.end_cycles));
-        // What was lost between two packets may be outside of the wanted time when one of them is inside.
+        // The gap between two packets may be outside of the time range when one of them is inside.
         let is_wanted = |end: Option<u64>| {
             self.filter.cycles.is_none_or(|(first, last)| {
                 end.is_none_or(|end| end >= first) && before.is_none_or(|begin| begin <= last)
@@ -463,10 +463,10 @@ impl Cursor {
                 end
             }
         };
-        // Who decodes the fields does that later than the file is looked at, so it is done on a copy.
+        // Fields are decoded later than the file is checked here, so they are decoded from a copy.
         let mut chunk = chunk.copied(packet.pos, NEAR_BYTES);
         let gone = self.drop_vanished(&mut chunk, &packet);
-        // What was read from bytes that are gone moved no clock.
+        // Bytes that are gone moved no clock.
         self.at.clock = if gone { chunk.cycles.last().copied().unwrap_or(self.at.clock) } else { packet.state.clock };
         let of = &packet.data.packet;
         if self.whole == WholePackets::Empty
@@ -542,7 +542,7 @@ impl Cursor {
     /// Drops events whose bytes are gone because the file was cut while we read it.
     fn drop_vanished(&mut self, chunk: &mut Chunk, packet: &OpenPacket) -> bool {
         let of = &packet.data.packet;
-        // What a reader has found was copied, and looked at, when it was opened.
+        // The events that a reader finds itself were copied, and checked, when the packet was opened.
         if self.ahead.is_on || !packet.data.is_in_place() || packet.data.spine.is_some() {
             return false;
         }

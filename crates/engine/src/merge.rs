@@ -160,7 +160,7 @@ impl Merger {
             }
             self.build();
             if !self.notes.is_empty() {
-                // What came up before the first event belongs before it.
+                // Notes from before the first event belong before it.
                 batch.notes = std::mem::take(&mut self.notes);
                 return Some(batch);
             }
@@ -179,7 +179,7 @@ impl Merger {
             self.emit(winner, run, &mut batch);
             self.replay(winner);
             if !self.notes.is_empty() && batch.notes.is_empty() && batch.events > 0 {
-                // What came up belongs behind the events so far.
+                // These notes belong after the events so far.
                 break;
             }
         }
@@ -233,7 +233,7 @@ impl Merger {
         while let Some(item) = self.sources.next(at) {
             match item {
                 Item::Chunk(ready) => return head.put(ready),
-                // Nobody asked for packets.
+                // Packets are not requested here.
                 Item::Packet(..) => {}
                 Item::Gap(gap) => self.notes.push(Note::Gap(StreamIndex(at as u32), gap)),
                 Item::Fault(error) => self.notes.push(Note::Fault(error)),
@@ -286,7 +286,7 @@ impl Merger {
         };
         let rests = match (&left.clock, &left.chunk, &right.clock, &right.chunk) {
             (Some(clock), Some(chunk), Some(other), Some(other_chunk)) => {
-                // What is left of two times of one key.
+                // The remainders of two times of one key.
                 clock.compare_rests(chunk.merge_cycles(left.at), other, other_chunk.merge_cycles(right.at))
             }
             _ => Ordering::Equal,

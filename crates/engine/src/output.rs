@@ -47,7 +47,7 @@ impl Pending {
         remove_leftovers(&root, name);
         let mut path = root.clone();
         if is_private(target) {
-            // What replaces a file that not everybody may read is not readable while it is written, either.
+            // The replacement of a private file is private while it is written, too.
             private_folder(&root).map_err(|error| Error::io("make a temporary folder", &root, &error))?;
             path = root.join(name);
         }
@@ -320,7 +320,7 @@ fn exchange(_: &Path, _: &Path) -> std::io::Result<()> {
     Err(std::io::ErrorKind::Unsupported.into())
 }
 
-/// A new folder that nobody else can look into.
+/// A new folder that other users cannot look into.
 fn private_folder(path: &Path) -> std::io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
@@ -356,7 +356,7 @@ fn remove_leftovers(part: &Path, name: &OsStr) {
 
 /// Removes what was written under a name of its own.
 fn remove(path: &Path) {
-    // Nothing is there when nothing was written.
+    // The path does not exist when no output was written.
     let _ = match fs::symlink_metadata(path) {
         Ok(of) if of.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -540,7 +540,7 @@ mod tests {
         fs::remove_dir_all(around).expect("it is there");
     }
 
-    /// A new output has the mode of the old one, and nobody can read it before it has its name, either.
+    /// A new output has the mode of the old one, and other users cannot read it before it has its name, either.
     #[test]
     fn rights_of_what_is_replaced_stay() {
         use std::os::unix::fs::PermissionsExt;

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tracemill_model::packet::Packet;
 
-/// Bytes of packets that were read, of those that are wanted. Whoever reads counts, whoever shows it looks.
+/// Bytes of packets that were read, of those that are wanted. The reading threads count, the display looks.
 ///
 /// The numbers are for people: they are exact once everything was read, and about right until then.
 #[derive(Debug, Default)]

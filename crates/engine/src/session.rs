@@ -134,7 +134,7 @@ impl Session {
             search.below(path, &typed, "", 0, &mut unreadable);
             let suspects = search.suspects;
             drop_transcripts(&mut found, before, path, &formats, !suspects.is_empty());
-            // What does not look like the format that the user names: the format says what is wrong with it.
+            // A file that does not look like the requested format is opened as such: the format reports the reason.
             let is_forced = options.input_format.is_some() && found.len() == before && unreadable.is_empty();
             if is_forced && suspects.is_empty() && matches!(storage.kind(path), Some(EntryKind::File(_))) {
                 found.push((0, Found { path: path.clone(), name: typed.to_string(), below: String::new() }));

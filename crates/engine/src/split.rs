@@ -135,7 +135,7 @@ impl<'a> Splitter<'a> {
             let extent = path.sink().extent(path.path()).ok_or_else(|| vanished(path.path()))?;
             self.written.files += extent.files;
             self.written.bytes += extent.bytes;
-            // Those of the schema are the same in every part, and count once.
+            // The losses of the schema are the same in every part, and count once.
             losses.subtract(&self.schema_losses);
             self.losses.extend(&losses);
         }
@@ -233,7 +233,7 @@ impl TraceWriter for Splitter<'_> {
                 let number = self.current.unwrap_or(0);
                 self.next_part(number)?.gap(stream, gap)
             }
-            // Nobody knows whose events are missing: each part says so that is there.
+            // The process of the lost events is unknown: each part that is there reports the gap.
             SplitBy::Process => self.open.values_mut().try_for_each(|(_, part)| part.gap(stream, gap)),
         }
     }

@@ -276,7 +276,7 @@ fn count_packets(
             }
         }
         if is_cut {
-            // What is gone reads as zeros: what was found there is nothing.
+            // Bytes that are gone read as zeros: events found there are not valid.
             one.faults = vec![place(cut_while_read(len_now))];
             one.is_cut = true;
         }

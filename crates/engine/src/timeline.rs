@@ -39,7 +39,7 @@ pub struct Selection {
     pub filter: Option<Filter>,
     /// The redaction of the traces.
     pub redactions: Option<Arc<Redactions>>,
-    /// Set by whoever does not want the rest any more: all streams end at their next chunk then.
+    /// Set when the rest is not wanted any more: all streams end at their next chunk then.
     pub stop: Option<Arc<AtomicBool>>,
 }
 

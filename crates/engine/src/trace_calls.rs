@@ -216,7 +216,7 @@ struct Halves<'a> {
     is_estimated: bool,
     /// The maker of records, where they are made of events.
     of_events: Option<&'a EventCalls>,
-    /// Those that were read and have not met their record, with their texts.
+    /// Calls that were read and have not met their record, with their texts.
     ready: HashMap<Key, VecDeque<Option<String>>>,
     /// How many may wait before those are dropped that no record will ask for.
     most_ready: usize,
@@ -345,7 +345,7 @@ impl<'a> Halves<'a> {
                 let half = calls.half(&event, &self.keys.values(&event, &mut self.key));
                 let Some(half) = half else { continue };
                 self.read_to = self.read_to.max(half.time);
-                // Others have no text, and nobody looks for them.
+                // Others have no text, and are not looked up.
                 if let Some(text) = self.values.as_mut().and_then(|values| values(&event)) {
                     let key = (half.task.into(), half.time, Some(half.symbol.into()), half.is_exit, false);
                     self.ready.entry(key).or_default().push_back(Some(text));

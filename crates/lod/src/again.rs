@@ -76,7 +76,7 @@ impl Again {
             times.push(time.map_or(UNTIMED, |ns| (ns - self.origin) as i64));
             kinds.push(reader.kinds.kind(stream, &event));
         }
-        // What was not there when the events were counted is not known.
+        // A kind that was not there when the events were counted is unknown.
         let is_known = reader.kinds.kinds.len() == self.kinds.len();
         let mut idle = self.idle();
         if is_known && idle.len() < IDLE {

@@ -157,7 +157,7 @@ impl Calls {
         let mut open: Vec<OpenCalls<bool>> =
             source.tasks().iter().map(|_| OpenCalls::new(source.max_depth())).collect();
         let mut depths: Vec<u64> = vec![0; open.len()];
-        // Those that began before all that is wanted.
+        // Calls that began before the requested range.
         let mut early: Vec<Vec<(i64, u32)>> = vec![Vec::new(); open.len()];
         let mut of_symbol: HashMap<NameKey, u32> = HashMap::new();
         let is_whole = wanted.is_everything();
@@ -301,7 +301,7 @@ impl Calls {
     }
 
     /// Shows what happens in some tasks from before a range to its end: the task, and what.
-    /// `None` when nobody wants to know any more, which is asked on the way.
+    /// `None` when the answer is not wanted any more, which is asked on the way.
     fn each(
         &self,
         range: (i64, i64),
@@ -337,7 +337,7 @@ impl Calls {
     }
 
     /// Statistics by name, the largest total first, then by name. A call belongs to the range when it overlaps it.
-    /// `None` when nobody wants to know any more, which is asked on the way.
+    /// `None` when the answer is not wanted any more, which is asked on the way.
     pub fn statistics(
         &self,
         range: (i64, i64),
@@ -413,7 +413,7 @@ impl Calls {
             Step::Begin(frame) => open.push((frame.name, None, 0)),
             Step::End(frame, depth, end) => {
                 if let Some(inside) = self.inside(task, &frame, end, range) {
-                    // What it stands on overlaps the range too.
+                    // The calls below it overlap the range too.
                     let first = open.iter().rposition(|(_, stack, _)| stack.is_some()).map_or(0, |place| place + 1);
                     for place in first..open.len() {
                         let below = place.checked_sub(1).and_then(|below| open[below].1).unwrap_or(0);

@@ -1,7 +1,7 @@
 //! The values of a counter, at every level down to a base whose buckets fit in little memory.
 //!
 //! Values come one by one in the order of time. At first each has a bucket of 1 ns; whenever there are too many buckets,
-//! they become twice as wide. What is below the base level is read again where it stands, by whoever knows how.
+//! they become twice as wide. What is below the base level is read again where it stands, by the caller.
 
 /// The values in a bucket.
 #[derive(Clone, Copy, PartialEq, Debug)]

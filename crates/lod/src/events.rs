@@ -224,9 +224,9 @@ impl Columns {
         Some(self.look_up(at)?.1)
     }
 
-    /// Shows number, time and kind of each event whose time is in a range, both ends included, in order. Without a range,
-    /// of all events, with [`UNTIMED`] for those without time. `None` when nobody wants to know any more, which is asked on
-    /// the way.
+    /// Shows number, time and kind of each event whose time is in a range, both ends included, in order. Without a
+    /// range, of all events, with [`UNTIMED`] for those without time. `None` when the answer is not wanted any more,
+    /// which is asked on the way.
     pub(crate) fn for_each(
         &self,
         range: Option<(i64, i64)>,

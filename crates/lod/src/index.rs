@@ -84,7 +84,7 @@ pub struct Index {
     pub(crate) kinds: Vec<Kind>,
 }
 
-/// Errors whose packets are looked for: nobody looks at more of them, and each search goes through all packets.
+/// Errors whose packets are looked for: more would not be looked at, and each search goes through all packets.
 const LOOKED_UP: usize = 512;
 
 /// Reads all events once, whose tracks were counted. `None` when [`Progress::stop`] was set on the way.
@@ -120,7 +120,8 @@ pub fn read(timeline: &Timeline, source: &Source<'_>, progress: &Progress) -> Op
     (!progress.stop.load(Ordering::Relaxed)).then(|| reading.finish())
 }
 
-/// The events, by number, that somebody wants. `None` when `stop` was set on the way: nobody wants to know any more.
+/// The events, by number, that somebody wants. `None` when `stop` was set on the way: the answer is not wanted any
+/// more.
 pub fn matching(
     source: &Source<'_>,
     stop: &Arc<AtomicBool>,

@@ -104,7 +104,7 @@ impl KindReader {
             None => self.own_track(event),
         };
         let name = event.name(&mut self.name).unwrap_or_default();
-        // Who panics leaves whole names behind.
+        // A panic leaves the names consistent.
         let name = self.tracks.names.lock().unwrap_or_else(PoisonError::into_inner).number(name);
         *self.of_pair.entry((track, name)).or_insert_with(|| {
             self.kinds.push(Kind { track, name });

@@ -302,7 +302,7 @@ impl Kept<'_> {
             }
         }
         while let Some(frame) = open.pop() {
-            // Those without an end are the outermost ones at the end of all.
+            // At the end of the lane the outermost open calls have no end.
             let is_never = self.lane.open.get(open.len()).is_some_and(|own| own.number == frame.number);
             if !see(Step::End(frame, open.len(), if is_never { End::Never } else { End::Later })) {
                 return;

@@ -11,7 +11,7 @@ pub struct Progress {
     pub counted: AtomicU64,
     /// Events that got their numbers so far.
     pub events: AtomicU64,
-    /// Set by whoever wants the reading to end.
+    /// Set to end the reading.
     pub stop: Arc<AtomicBool>,
     rest: Rest,
 }
@@ -38,7 +38,7 @@ impl Progress {
         self.rest.is_on.store(true, Ordering::Relaxed);
     }
 
-    /// As [`rest_until`](Progress::rest_until), but only the first time: whoever asks again and again must not keep the reading
+    /// As [`rest_until`](Progress::rest_until), but only the first time: repeated requests must not keep the reading
     /// from its end.
     pub fn rest_once_until(&self, time: Instant) {
         if !self.rest.was_once.swap(true, Ordering::Relaxed) {
@@ -107,7 +107,7 @@ mod tests {
                 }
             });
             assert_eq!(order.into_inner().expect("nobody panics"), ["answered", "read"]);
-            // It is over, and nobody waits again.
+            // It is over, and no thread waits again.
             progress.wait();
         }
     }

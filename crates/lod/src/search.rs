@@ -17,7 +17,7 @@ pub struct Found {
 }
 
 /// The next event, or the previous one, whose name holds a text, whatever the case. `from` is not found itself: -1 is
-/// before all. `None` when nobody wants to know any more, which is asked on the way.
+/// before all. `None` when the answer is not wanted any more, which is asked on the way.
 pub fn find(
     index: &Index,
     text: &str,

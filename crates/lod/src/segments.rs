@@ -76,7 +76,7 @@ impl Spool {
 
 impl Drop for Spool {
     fn drop(&mut self) {
-        // Nobody can do anything about what cannot be removed.
+        // A drop cannot report errors: the file is left.
         self.path.iter().for_each(|path| drop(std::fs::remove_file(path)));
     }
 }

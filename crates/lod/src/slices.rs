@@ -105,7 +105,7 @@ impl Gathered {
     fn sorted(self) -> Vec<Short> {
         let mut all = self.done;
         all.extend(self.open.into_iter().flatten());
-        // What comes from one place is sorted already.
+        // Slices from one place are sorted already.
         all.sort_by_key(|short| (short.bucket, short.depth));
         all.dedup_by(|next, own| {
             let is_same = (next.bucket, next.depth) == (own.bucket, own.depth);
@@ -266,7 +266,7 @@ impl Levels {
         let Some(place) = level.checked_sub(self.lowest).filter(|_| is_aligned) else { return false };
         let place = (place as usize / 2).min(self.levels.len() - 1);
         for (at, of) in self.levels.iter().enumerate().skip(place) {
-            // Those of a level last four of its buckets at most.
+            // Calls of a level last four of its buckets at most.
             let reach = if at + 1 == self.levels.len() { i64::MAX } else { 4 << (self.lowest + 2 * at as u32) };
             let first = of.long.partition_point(|call| call.begin < range.0.saturating_sub(reach));
             for call in of.long[first..].iter().take_while(|call| call.begin <= range.1) {
@@ -385,7 +385,7 @@ fn in_runs(sums: &[Short], level: u32, block: i64) -> Vec<Run> {
 pub(crate) fn slices(lane: Kept<'_>, levels: Option<&Levels>, level: u32, range: (i64, i64)) -> Vec<Slice> {
     let mut slices = Slices { level, range, long: Vec::new(), short: Gathered::default() };
     if !levels.is_some_and(|levels| levels.each(level, range, &mut slices)) {
-        // What begins in the last bucket may end behind it, and is short all the same.
+        // A call that begins in the last bucket may end after it, and is short all the same.
         let until = range.1.saturating_add((1 << level) - 1);
         lane.each((range.0, until), |step| {
             if let Step::End(frame, depth, end) = step
@@ -473,7 +473,7 @@ mod tests {
             let are_alike = busy.iter().all(|busy| fills(*busy).abs_diff(first) <= ALIKE.into());
             let are_alike = are_alike && own.iter().all(|calls| is_named(calls));
             assert!(are_alike || is_full, "{slice:?} of {busy:?}");
-            // What could stand together does.
+            // Slices that could be joined are joined.
             if let Some((other, fill)) = before.insert(depth, (*slice, first))
                 && other.at + other.len.unwrap_or(0) == at
                 && at % TILE != 0

@@ -262,7 +262,7 @@ pub struct Builder {
     range: (Option<Ns>, Option<Ns>),
     max_bytes: usize,
     bytes: usize,
-    /// The bytes from which on there is no more room for whoever tells of states now; `None` once that was said.
+    /// The bytes from which on there is no more room for reports of states now; `None` once that was said.
     room: Option<usize>,
     /// The end of what is kept, since there was no more room.
     full: Option<Ns>,
@@ -440,7 +440,8 @@ impl Builder {
         for thread in &self.shown {
             let (thread, Some(own)) = (*thread, track_of(*thread)) else { continue };
             let mut parent = above(thread);
-            // Those without a track in between, and no further when numbers name each other in a circle.
+            // Threads without a track are skipped; the number of steps is limited, as numbers may name each other in a
+            // circle.
             for _ in 0..MAX_LEVELS {
                 let Some(found) = parent else { break };
                 if track_of(found).is_some() {

@@ -40,7 +40,7 @@ pub struct Sums {
     pub losses: (u64, u64, u64),
 }
 
-/// Sums a part up. `None` when nobody wants to know any more, which is asked on the way.
+/// Sums a part up. `None` when the answer is not wanted any more, which is asked on the way.
 pub fn sums(index: &Index, part: Part<'_>, is_over: &dyn Fn() -> bool) -> Option<Sums> {
     let is_wanted: Vec<bool> = match part.tracks {
         None => vec![true; index.tracks.len()],

@@ -25,7 +25,7 @@ pub struct Density {
     pub is_exact: bool,
 }
 
-/// Events that are read for one question that nobody waits for in earnest: where they stand, and in the index.
+/// Events that are read for one question that need not be answered exactly: where they stand, and in the index.
 const READ: u64 = 1 << 18;
 const READ_KNOWN: u64 = 1 << 20;
 

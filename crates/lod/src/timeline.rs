@@ -138,7 +138,7 @@ impl Timeline {
     }
 
     pub(crate) fn names(&self) -> MutexGuard<'_, Names> {
-        // Who panics leaves whole names behind.
+        // A panic leaves the names consistent.
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,7 +245,7 @@ impl Timeline {
             };
             first = first.min(time);
             track.range = Some(track.range.map_or((time, time), |(first, last)| (first.min(time), last.max(time))));
-            // Those before the origin make all of this void.
+            // Times before the origin void the whole result.
             builder.push((time - self.origin).max(0) as u64, name);
         };
         own.events_until(jobs, Some(&progress.stop)).for_each(take, |_| Flow::Continue);

@@ -203,7 +203,7 @@ impl Tree {
             for number in 0..len {
                 let (gap, events, name) = take_entry(&mut rest);
                 at = if number.is_multiple_of(STEP) { marks[number / STEP] } else { at.checked_add(gap)? };
-                // What goes down cannot be stored, nor found.
+                // Entries must not decrease: they could be neither stored nor found.
                 if number > 0 && at < level.last || at > u64::MAX >> 1 {
                     return None;
                 }

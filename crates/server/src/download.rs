@@ -77,7 +77,7 @@ fn blocks(file: File) -> impl Stream<Item = Result<Bytes, Error>> {
 /// Parts of a table that wait for the browser, at most.
 const WAITING: usize = 2;
 
-/// Whoever fetches a table.
+/// The browser that fetches a table.
 struct Browser(tokio::sync::mpsc::Sender<Result<Bytes, Error>>);
 
 impl TextSink for Browser {
@@ -90,7 +90,7 @@ impl TextSink for Browser {
     }
 }
 
-/// A table while it is written; it ends when nobody fetches it any more.
+/// A table while it is written; it ends when it is not fetched any more.
 fn lines(write: WriteTable) -> impl Stream<Item = Result<Bytes, Error>> {
     let (give, given) = tokio::sync::mpsc::channel(WAITING);
     tokio::task::spawn_blocking(move || {
@@ -98,7 +98,7 @@ fn lines(write: WriteTable) -> impl Stream<Item = Result<Bytes, Error>> {
         let written = write(&mut browser);
         let Browser(give) = browser;
         if let Err(error) = written {
-            // Nobody must take a part for the whole.
+            // The error makes the download fail, so that a part is not taken for the whole.
             let _ = give.blocking_send(Err(Error::other(error.message())));
         }
     });

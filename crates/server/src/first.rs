@@ -26,7 +26,7 @@ pub(crate) fn server_begins(state: &TraceState) {
     }
 }
 
-/// A part of the page was asked for. Whoever only looks whether the server is there does not ask for its script.
+/// A part of the page was asked for. A look whether the server is there does not ask for its script.
 pub(crate) fn asked_for(state: &TraceState, path: &str) {
     if is_large(state) {
         rest_for(&state.progress, path);

@@ -21,7 +21,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 
 /// The state of a stream: all that its page was told.
 struct Told<P> {
-    /// Goes when nobody listens any more.
+    /// Goes when the last listener has gone.
     _page: P,
     current: Arc<Current>,
     changed: watch::Receiver<()>,

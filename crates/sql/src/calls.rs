@@ -236,7 +236,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// Follows the calls of all traces; false when nobody wants more rows.
+    /// Follows the calls of all traces; false when no more rows are wanted.
     fn follow(&mut self) -> bool {
         let database = self.database.clone();
         let is_named = |column| self.columns.iter().any(|made| made.column == column);
@@ -263,7 +263,7 @@ impl Rows {
         true
     }
 
-    /// Sends the rows that are made; false when nobody wants more.
+    /// Sends the rows that are made; false when no more are wanted.
     fn send(&mut self) -> bool {
         let options = RecordBatchOptions::new().with_row_count(Some(std::mem::take(&mut self.len)));
         let columns = self.columns.iter_mut().map(Made::take).collect::<Result<Vec<_>>>();

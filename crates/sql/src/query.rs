@@ -57,7 +57,7 @@ pub trait Answers {
     /// Errors of writing, and when there may be no further answer.
     fn begin(&mut self, schema: &SchemaRef) -> std::result::Result<(), Error>;
 
-    /// Rows of the answer. `Break` when nobody wants more.
+    /// Rows of the answer. `Break` when no more are wanted.
     ///
     /// # Errors
     /// Errors of writing.
@@ -145,7 +145,7 @@ impl Drop for Threads {
     }
 }
 
-/// A task that ends at its next step when nobody wants its results any more.
+/// A task that ends at its next step when its results are not wanted any more.
 struct Aborted(tokio::task::JoinHandle<()>);
 
 impl Drop for Aborted {

@@ -221,7 +221,7 @@ impl Rows {
         if let State::Waiting(_) = &self.state
             && let State::Waiting(run) = std::mem::replace(&mut self.state, State::Done(Vec::new().into_iter()))
         {
-            // Threads of its own: a query that is dropped may hold them for a while, and holds up nobody else.
+            // Threads of its own: a query that is dropped may hold them for a while, and does not hold up others.
             let threads = Threads::new(run.database.jobs).map_err(alone)?;
             let clock = tokio::runtime::Builder::new_current_thread().enable_time().build();
             let failed = |error| alone(Error::unsupported(format!("no clock for a query: {error}")));

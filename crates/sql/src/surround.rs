@@ -285,7 +285,7 @@ struct Rows {
     len: usize,
     schema: SchemaRef,
     sender: Sender<Result<RecordBatch>>,
-    /// Does nobody want more of them?
+    /// Are no more of them wanted?
     is_closed: bool,
 }
 

@@ -372,7 +372,7 @@ fn broken(dice: &mut Dice, text: &str) -> String {
     all.into_iter().collect()
 }
 
-/// What no message says: the names of what queries are made of inside.
+/// Words that no message contains: names inside the query engine.
 const INSIDE: [&str; 12] = [
     "mistake of tracemill",
     "Internal error",

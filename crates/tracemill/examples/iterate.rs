@@ -6,7 +6,7 @@ use tracemill::{Result, Step};
 pub(crate) fn run(path: &str, condition: &str, out: &mut impl Write) -> Result<()> {
     let traces = tracemill::open([path])?;
     for step in traces.events().filter(condition)?.steps()? {
-        // What a closed pipe does not take is no reason to complain.
+        // A closed pipe is not an error.
         let _ = match step {
             Step::Event(event) => {
                 let fields: Vec<String> =

@@ -52,7 +52,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// What a crate is built with to serve a page; of all others the terminal, and a page in one file, link nothing of that.
+/// The only crate that serves a page, and the libraries it uses for that: the terminal, and a page in one file, link
+/// none of them.
 const WEB: (&str, &[&str]) = ("server", &["axum", "hyper", "tokio", "tower"]);
 
 /// A dependency of one crate of the workspace on another.
@@ -77,7 +78,7 @@ fn packages() -> Vec<Value> {
     packages.filter(is_of_product).cloned().collect()
 }
 
-/// What a package uses outside of its tests.
+/// The dependencies of a package outside of its tests.
 fn dependencies(package: &Value) -> impl Iterator<Item = &Value> {
     let all = package["dependencies"].as_array().expect("a list of dependencies").iter();
     all.filter(|dependency| dependency["kind"] != "dev")

@@ -38,7 +38,7 @@ struct Use {
     is_exported: bool,
 }
 
-/// What the words of a source are made of; comments, texts and signs without a meaning here are left out.
+/// The tokens of a source; comments, texts and signs without a meaning here are left out.
 fn tokens(text: &str) -> Vec<String> {
     let signs: Vec<char> = text.chars().collect();
     let (mut tokens, mut at) = (Vec::new(), 0);

@@ -139,7 +139,7 @@ fn lines_are_of_events_that_were_there() {
             let (numbers, faults) = printed(&session, jobs, expression);
             let is_cut = left.load(Ordering::Relaxed) < 0;
             assert!(numbers.iter().copied().eq(0..numbers.len() as u64), "{jobs} {expression:?}, step {steps}");
-            // What was read before the cut is shown whole, and what was not is told.
+            // Events read before the cut are shown whole, and the rest is reported.
             let count = numbers.len() as u64;
             assert!(count == all || (count >= kept && faults == 1 && is_cut), "step {steps}: {count} events, {faults}");
             cuts += usize::from(faults == 1);

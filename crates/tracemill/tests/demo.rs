@@ -123,11 +123,11 @@ fn example_own_format() {
     let events =
         [(Some(5), "door".to_string(), Some(1)), (Some(1_700_000_000_000_000_000), "heat".to_string(), Some(-40))];
     assert_eq!(seen, events);
-    // What reads traces reads these.
+    // The traces of a user's format can be converted like any other.
     traces.convert("ctf2", folder.0.join("out")).expect("it can be converted");
     let again = tracemill::open([folder.0.join("out")]).expect("it can be read");
     assert_eq!(lines(&again, "name == \"heat\"").lines().count(), 1);
-    // Without the format nobody knows it.
+    // Without the format it is unknown.
     assert!(tracemill::open([&path]).is_err());
 }
 

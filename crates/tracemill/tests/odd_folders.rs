@@ -162,7 +162,7 @@ fn good_packets_behind_bad_ones_are_found_in_bounded_time() {
     let session = open(&folder);
     assert_eq!(events(&session), 6);
     assert_eq!(session.traces[0].faults.len(), 1);
-    // Nothing but beginnings of packets, with a size of zero.
+    // Only beginnings of packets, with a size of zero.
     let folder = Folder::new("magics");
     folder.write("metadata", METADATA.as_bytes());
     let begin = [&[0xc1, 0x1f, 0xfc, 0xc1], [0; 16].as_slice()].concat();

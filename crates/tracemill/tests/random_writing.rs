@@ -1,7 +1,8 @@
 //! Random schemas and values, written in every format that a trace of them can be written in, and read back.
 //!
-//! What a target counts as lost is left out of the comparison; where it counts nothing, contexts and payload of every event
-//! must come back as they were. `TRACEMILL_SEED=17 cargo test` runs one seed only, `TRACEMILL_SEEDS=100000` that many.
+//! The fields that a target counts as lost are left out of the comparison; where it counts nothing, contexts and
+//! payload of every event must come back as they were. `TRACEMILL_SEED=17 cargo test` runs one seed only,
+//! `TRACEMILL_SEEDS=100000` that many.
 #![cfg(unix)]
 
 mod folder;
@@ -74,7 +75,7 @@ fn shown(event: EventRef<'_>, has_clock: bool) -> String {
         let value = event.values(scope).expect("it was read before").unwrap_or(Value::Null);
         text.push('\n');
         match (schema.scope_root(scope, event.class()), value) {
-            // What CTF 2 keeps of lengths and choices that no field holds.
+            // CTF 2 keeps lengths and choices that no field holds in `selectors`, which is not compared.
             (Some(root), Value::Struct(mut members)) => {
                 members.retain(|(name, _)| scope != Scope::SpecificContext || &**name != "selectors");
                 // A structure without members tells nothing by being there.

@@ -82,7 +82,7 @@ fn cut_between_packets() {
 
 #[test]
 fn cut_to_nothing() {
-    // What was scanned before the cut may still come.
+    // Events scanned before the cut may still come.
     let (cycles, faults) = read_and_cut("nothing", 100, 0, 64 * 64);
     check(&cycles, &faults, 0, 100, 100 + 1024);
 }

@@ -10,7 +10,7 @@ use tracemill_engine::source::FileSystem;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::walk::{Turn, Walker};
 
-/// What tells one event from all others: its stream, its time and its first bit.
+/// The identity of an event: its stream, its time and its first bit.
 type Identity = (usize, Option<i128>, u64);
 
 fn next(walker: &mut Walker<&[StreamOf]>) -> Option<Identity> {

@@ -179,7 +179,7 @@ fn any_trace_becomes_a_log_with_all_its_events() {
 fn damaged(rng: &mut Rng, log: &[u8]) -> Vec<u8> {
     let mut bytes = log.to_vec();
     for _ in 0..1 + rng.below(4) {
-        // What stands before the events matters more.
+        // Damage before the events matters more.
         let end = if rng.chance(60) { bytes.len().min(600) } else { bytes.len() };
         let at = rng.below(end as u64) as usize;
         bytes[at] = if rng.chance(50) { rng.next() as u8 } else { bytes[at] ^ 1 << rng.below(8) };

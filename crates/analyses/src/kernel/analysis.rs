@@ -1,4 +1,4 @@
-//! What an analysis is: the reports that it listens to, and how it describes itself.
+//! Analyses: the reports that they listen to, and how they describe themselves.
 
 use std::collections::HashSet;
 use std::rc::Rc;

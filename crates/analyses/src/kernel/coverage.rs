@@ -101,7 +101,7 @@ impl Covered {
         let ns = |cycles: u64| Some(clock?.ns(cycles));
         let begin = packets.begin_cycles(0);
         let last = packets.len() - 1;
-        // A packet that ends where it begins was not finished: nobody stated its end.
+        // A packet that ends where it begins was not finished: its end was never stated.
         let end = packets.end_cycles(last).filter(|end| packets.begin_cycles(last).is_none_or(|begin| begin < *end));
         match begin.and_then(ns) {
             Some(begin) => self.from = Some(self.from.map_or(begin, |from| from.min(begin))),

@@ -28,7 +28,7 @@ const NET: &str = "net";
 tracemill_semantics::named! {
     /// Keys of groups of system calls.
     By {
-        /// What system calls do.
+        /// The effect of the system calls.
         Class = "class",
         /// The thread that called.
         Thread = "thread",

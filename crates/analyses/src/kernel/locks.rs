@@ -331,7 +331,7 @@ impl Naming<Waits> for Named {
     }
 
     fn has_row(&self, durations: &Durations) -> bool {
-        // Locks that nobody waited for, and threads that only wake others, have none.
+        // Locks without waits, and threads that only wake others, have none.
         durations.moments.count > 0
     }
 
@@ -393,7 +393,7 @@ mod tests {
             140 1 wake tid=5 cpu=0
             150 0 switch prev=0 next=5";
         assert_eq!(log(&format!("{waits}\n160 0 sys_exit ret=0")), ["WAIT 5 120 160 0 6"]);
-        // It blocked again: an interrupt let it go on, or nobody knows what.
+        // It blocked again: an interrupt let it go on, or an unknown cause.
         let again = format!("{waits}\n160 0 switch prev=5 next=0 state=1");
         let by_interrupt = "165 1 irq_entry nr=1\n170 1 wake tid=5 cpu=0\n180 0 switch prev=0 next=5";
         assert_eq!(log(&format!("{again}\n{by_interrupt}\n190 0 sys_exit ret=0")), ["WAIT 5 120 190 0 -"]);

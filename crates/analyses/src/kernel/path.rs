@@ -612,7 +612,7 @@ mod tests {
         assert_eq!(found[0], "100 110 5 running");
         assert_eq!(found[1..4], server);
         assert_eq!(found[4..], client);
-        // Sent again: nobody knows which of them arrived.
+        // Sent again: which of them arrived is unknown.
         let twice = ANSWERED.replace("150 0/0 soft", "140 1/0 segment_out seq=1 ack_seq=2 flags=24\n150 0/0 soft");
         assert_eq!(path(5, &twice)[1..], ["110 151 5 network", client[0], client[1]]);
         // Another one arrived.

@@ -354,7 +354,7 @@ fn a_path_covers_the_range() {
             for asked in [whole, cut] {
                 let table = played(known("path"), &asked, &stream.text);
                 let (begin, end) = table.range.expect("there are events");
-                // The last life that began in the range or before it. One that follows another one and that nobody made
+                // The last life that began in the range or before it. One that follows another one and was never made
                 // begins when it is met.
                 let lives = machines.threads().filter(|(_, thread)| thread.tid == tid);
                 let began = lives.filter(|(life, thread)| thread.life() == 0 || births.born[life] <= end);

@@ -248,7 +248,7 @@ impl<M: Extra> Spans<M> {
             View::Log => (table.columns, table.rows) = (log, self.rows),
             View::Top(_) => {
                 (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into());
-                // Of spans that are too short to be shown, nobody asked whether they are wanted.
+                // The row condition is evaluated for kept rows only, not for spans too short to be shown.
                 table.found = self.asked.test.is_none().then_some(self.found);
             }
             View::Histogram(_) | View::PowersOfTwo => {

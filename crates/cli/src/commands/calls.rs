@@ -153,7 +153,7 @@ pub(crate) fn options<'a>(args: &CallArgs, open: &'a OpenCalls) -> Result<(&'a d
         events: EventOptions {
             none: args.choice.no_event,
             all: args.event_full,
-            // Who looks for the callers of a function, or for those of a file, does not look for the system.
+            // Scheduling is not shown with the callers of a function, nor with functions of a file.
             no_sched: args.choice.no_sched || !args.rules.0.callers.is_empty() || !args.rules.0.locations.is_empty(),
             no_preemptions: args.choice.no_sched_preempt,
         },

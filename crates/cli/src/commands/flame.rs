@@ -40,7 +40,7 @@ pub(crate) fn run(args: &FlameArgs) -> Result<Outcome, Error> {
     Ok(open.finish(is_read.then_some(findings)))
 }
 
-/// Draws the graph; `false` when nobody reads it.
+/// Draws the graph; `false` when its reader is gone.
 fn write(args: &FlameArgs, flame: &Flame, title: String) -> Result<bool, Error> {
     let options =
         FlameOptions { title: args.title.clone().unwrap_or(title), width: args.width, min_width: args.min_width };

@@ -31,7 +31,7 @@ pub(crate) fn run(options: &HelpOptions, help: impl Fn(Vec<String>)) -> Result<O
     Ok(Outcome::Done)
 }
 
-/// What to say of a word that was typed in the place of a command and names a file or looks like one; `None` for other
+/// The message for a word that was typed in the place of a command and names a file or looks like one; `None` for other
 /// words, and other mistakes.
 pub(crate) fn unknown_command(error: &clap::Error) -> Option<Error> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else { return None };

@@ -86,7 +86,7 @@ pub(crate) fn run(options: &mut RecordOptions) -> Result<Outcome, Error> {
 /// Records, and converts the recording when another format is wanted; gives the status of the program.
 fn record_to(options: &mut RecordOptions) -> Result<i32, Error> {
     let (Some(to), Some(output)) = (options.to.take(), options.output.clone()) else { return record(options) };
-    // What cannot be written is said before the program runs.
+    // A format that cannot be written is refused before the program runs.
     tracemill::target(&to, &[])?;
     if output.exists() {
         return Err(Error::misuse("the output exists").in_file(&output).with_help("give another one with -o"));
@@ -108,7 +108,7 @@ fn record_to(options: &mut RecordOptions) -> Result<i32, Error> {
     })?;
     let mut stderr = std::io::stderr().lock();
     for (kind, count) in converted.not_kept.report() {
-        // Nobody may read it.
+        // Best effort: stderr may be closed.
         let _ = writeln!(stderr, "warning: not kept in {to}: {kind} ({count})");
     }
     let removed = if recording.is_dir() { fs::remove_dir_all(&recording) } else { fs::remove_file(&recording) };
@@ -145,7 +145,7 @@ fn tell(folder: &Path, recovered: &Recovered) -> Outcome {
         0 => String::new(),
         count => format!(", {count} events were discarded"),
     };
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = writeln!(stderr, "{}: {} packets were in rings{discarded}", folder.display(), recovered.packets);
     for why in &recovered.damaged {
         let _ = writeln!(stderr, "error: {}: {why}", folder.display());
@@ -220,7 +220,7 @@ fn record_calls(path: &Path, options: &RecordOptions) -> Result<i32, Error> {
     }
     if options.calls.beside.is_none() && !options.calls.nop {
         let swept = tracemill_run::sweep(how.rings.as_deref(), debug::of);
-        // Who records something else need not hear of it; nothing is lost.
+        // A quiet run that records something else need not report them; their data is kept.
         if options.verbose || std::io::stderr().is_terminal() {
             swept.iter().for_each(notes::tell_swept);
         }
@@ -309,7 +309,7 @@ fn record_both(
 fn tell_lost(output: &Path, lost: u64) {
     if lost > 0 {
         let output = output.display();
-        // Nobody may read it.
+        // Best effort: stderr may be closed.
         let _ = writeln!(std::io::stderr(), "{output}: {lost} events were lost; --kernel-buffer makes room for more");
     }
 }
@@ -346,7 +346,7 @@ fn record_kernel(options: &RecordOptions) -> Result<i32, Error> {
     let recorded = tracemill_kernel::record(command, &how, &|| interrupt::stop().load(Ordering::SeqCst))?;
     if recorded.failed.is_none() && recorded.lost == 0 && is_alone {
         let output = how.output.display();
-        // Nobody may read it.
+        // Best effort: stderr may be closed.
         let _ = writeln!(std::io::stderr(), "{output}: {} pages of {} CPUs", recorded.pages, recorded.cpus);
     }
     tell_lost(&how.output, recorded.lost);
@@ -418,7 +418,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
     let path = found(program)?;
     let file = tracemill_run::inspect(&path);
     let has_mark = has_mark(&path);
-    // What a program runs that only runs others is recorded; `--force` has no doubts about any.
+    // A program that only runs others is recorded for their sake; `--force` records every program.
     let is_recorded = match &file.obstacle {
         None => tells_calls(file.built, options) || (file.runs_others || options.force) && !has_mark,
         Some(Obstacle::Unreadable(_)) => options.force,
@@ -432,7 +432,7 @@ fn record(options: &RecordOptions) -> Result<i32, Error> {
         if !options.force {
             return Err(refusal);
         }
-        // Nobody may read it.
+        // Best effort: stderr may be closed.
         let _ = writeln!(std::io::stderr(), "warning: {}: {}", path.display(), refusal.message());
     }
     let folder = options.output.clone().unwrap_or_else(|| PathBuf::from(FOLDER));

@@ -1,4 +1,5 @@
-//! What `tracemill record` says of a recording that is not what was wanted: nothing is missing in silence.
+//! Messages of `tracemill record` about recordings that differ from what was requested: no data is missing without a
+//! message.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +16,7 @@ pub(crate) fn lost(count: u64) -> String {
 pub(crate) fn tell_left_out(folder: &Path, recorded: &tracemill_run::Recorded) {
     let (mut stderr, folder) = (std::io::stderr().lock(), folder.display());
     let (threads, calls) = recorded.ringless;
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     if threads > 0 {
         let _ =
             writeln!(stderr, "{folder}: {threads} threads were not recorded, with {calls} calls: they have no ring");
@@ -71,7 +72,7 @@ fn count_of(processes: usize, one: &str, many: &str) -> String {
 /// Tells whom recording waits for.
 pub(crate) fn tell_wait(folder: &Path, processes: &[RemainingProcess]) {
     let (folder, count, list) = (folder.display(), count_of(processes.len(), "goes on", "go on"), listed(processes));
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "{folder}: the program has ended, {count} that it started: {list}; recording waits for the end, an interrupt \
@@ -85,7 +86,7 @@ pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
         return;
     }
     let (folder, count, list) = (folder.display(), count_of(processes.len(), "goes on", "go on"), listed(processes));
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "{folder}: recording was interrupted; {count} that the program started, without being recorded: {list}"
@@ -95,7 +96,7 @@ pub(crate) fn tell_remaining(folder: &Path, processes: &[RemainingProcess]) {
 /// Tells what became of rings that a recorder left that was killed.
 pub(crate) fn tell_swept(left: &LeftRings) {
     let mut stderr = std::io::stderr().lock();
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = match left {
         LeftRings::Finished(folder, recorded) => {
             let (folder, records, lost) = (folder.display(), recorded.records, lost(recorded.lost));
@@ -131,7 +132,7 @@ pub(crate) fn tell_unrecordable(folder: &Path, recorded: &Recorded) {
         let (what, help) = reason(file);
         let help = help.split("--force").next().unwrap_or_default().trim_end_matches("; ");
         let help = if help.is_empty() { String::new() } else { format!("; {help}") };
-        // Nobody may read it.
+        // Best effort: stderr may be closed.
         let _ = writeln!(
             stderr,
             "{folder}: nothing of {}, which was started, can be recorded: {what}{help}",
@@ -210,13 +211,13 @@ pub(crate) fn tell_nothing(path: &Path, how: &tracemill_run::Options, recorded: 
         _ if is_selected => "no call is what the options select (-F, -N, -C, -D, -t, -Z, -T, -L, --disable)".to_string(),
         _ => "the program ended before its first call".to_string(),
     };
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = writeln!(std::io::stderr(), "{}: nothing was recorded: {why}", how.folder.display());
 }
 
 /// Tells that a program that is linked with the recorder of events did not begin to record.
 pub(crate) fn tell_no_trace(path: &Path, folder: &Path) {
-    // Nobody may read it.
+    // Best effort: stderr may be closed.
     let _ = writeln!(
         std::io::stderr(),
         "{}: nothing was recorded: {} did not record events of its own (static and setuid programs, and those that clear \

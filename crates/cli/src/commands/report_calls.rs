@@ -103,7 +103,7 @@ fn no_key(name: &str, known: impl Iterator<Item = &'static str>) -> Error {
 }
 
 fn options(args: &ReportArgs) -> Result<ReportOptions, Error> {
-    // As in uftrace, whoever names the columns gets those, and the order that is usual.
+    // As in uftrace, columns that are named are shown in the usual order.
     let is_of_total = args.avg_total && args.fields.is_none();
     let is_of_own = args.avg_self && args.fields.is_none();
     let means = |of: fn(Statistic) -> Column| {

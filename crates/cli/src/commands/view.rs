@@ -203,7 +203,7 @@ mod shown {
             let (filter, stop) = (bound.transpose()?, Some(&*cut.stop));
             let options = ConvertOptions { selection, filter, stop, ..ConvertOptions::default() };
             let mut pending = Pending::new(path)?;
-            // What is damaged is in `problems`.
+            // Damage is reported by `problems`.
             let written = convert(&session, &wanted, target, &mut pending, &options, &mut |_| Flow::Continue)?;
             if written.is_stopped {
                 return Err(Error::new(ErrorKind::Io, "nobody waits for the trace any more"));
@@ -220,7 +220,7 @@ mod shown {
         options: &CacheOptions,
         opened: SystemTime,
     ) -> Option<IndexCache> {
-        // Without `..`: whoever adds an option says here whether it changes what is shown.
+        // Without `..`, so that a new option must say here whether it changes what is shown.
         let InputOptions {
             traces,
             input_format,

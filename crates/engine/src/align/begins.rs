@@ -28,7 +28,7 @@ enum Reference<'a> {
     Absolute,
     /// An origin or a clock with an id of its own.
     Named(&'a str),
-    /// Nothing is known but the format: its clock is usually that of the machine.
+    /// Only the format is known: its clock is usually that of the machine.
     OfFormat(&'static str),
 }
 
@@ -110,7 +110,7 @@ fn groups(session: &Session) -> Vec<Group<'_>> {
 /// Recordings of one machine that were made together are nearer than that; farther apart, their clocks are hardly one.
 const FAR_APART_NS: i128 = 86_400_000_000_000;
 
-/// What the times of a trace count from; `None` without times.
+/// The origin of the times of a trace; `None` without times.
 fn reference<'a>(session: &Session, at: usize, trace: &'a OpenTrace) -> Option<Reference<'a>> {
     let clocks: Vec<&ClockClass> = trace.default_clocks().collect();
     let first = clocks.first()?;

@@ -198,7 +198,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
             for at in 0..ready.chunk.len() {
                 let class = ready.chunk.classes[at] as usize;
                 let event = of.event(ready.chunk.event(at));
-                // Nobody measures by messages 292 years away.
+                // Times 292 years away do not serve to measure.
                 let Some(near) = event.ns.and_then(|ns| i64::try_from(ns).ok()) else { continue };
                 if keys.values(&event, &mut key).iter().any(|(_, value)| *value == KeyValue::Absent) {
                     continue;
@@ -209,7 +209,7 @@ fn gather(session: &Session, messages: &Messages) -> Result<Vec<Seen>> {
                     }
                     let has_room = ends.len() < MAX_MESSAGES;
                     match ends.get_mut(&*key) {
-                        // Sent again: nobody knows which of them arrived.
+                        // Sent again: which of them arrived is unknown.
                         Some(time) => *time = None,
                         None if has_room => {
                             ends.insert(key.as_slice().into(), Some(near));

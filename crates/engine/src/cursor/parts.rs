@@ -20,7 +20,7 @@ impl Cursor {
         self.at.next_packet = first;
         self.at.end_packet = packets.end.min(self.at.end_packet).max(first);
         self.at.clock = packet_end(&self.stream, first).unwrap_or(0);
-        // What was lost behind them is told by those who read the packets behind them.
+        // Losses after them are reported with the packets after them, by another cursor.
         self.at.is_done |= packets.end < self.stream.packets.len();
         Some(self)
     }
@@ -52,7 +52,7 @@ impl Cursor {
                 end_packet: packets.end,
                 open: None,
                 clock: clock.unwrap_or(0),
-                // What was lost behind them is told by the next part.
+                // Losses after them are reported by the next part.
                 is_done: packets.end < self.at.end_packet,
             },
             order: Order { has_clock: self.order.has_clock, floor: floor.unwrap_or(0), went_back: false },

@@ -35,7 +35,7 @@ pub(super) trait Source {
 
 /// Knowledge of the value of a path.
 pub(super) enum Found<'a> {
-    /// Nothing yet.
+    /// The value was not looked up yet.
     Unknown,
     /// There is no such value.
     Absent,

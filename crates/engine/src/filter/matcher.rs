@@ -194,13 +194,13 @@ struct Spine<'a> {
     stream_name: &'a str,
     /// Id and name of an event whose class stands for many.
     own: Option<(u32, &'a [u8])>,
-    /// Are there cycles though nobody knows how long they last?
+    /// Are there cycles of unknown length?
     has_rateless_clock: bool,
     cpu: Option<u32>,
 }
 
 impl<'a> Scene<'a> {
-    /// Nothing but the class is known.
+    /// Only the class is known.
     pub(super) fn of_class(schema: &'a Schema, class: EventClassId, trace: &'a str, places: &'a [Place]) -> Self {
         let class = schema.event(class);
         let stream_id = schema.stream(class.stream).id;

@@ -69,7 +69,7 @@ pub(super) enum Kind {
     Bool,
     Text,
     Time,
-    /// Nothing: a blob, a structure, an array.
+    /// A kind without comparisons: a blob, a structure, an array.
     Nothing(&'static str),
 }
 
@@ -230,7 +230,7 @@ impl Place {
 /// Facts about the values of a field that are known before any is read.
 #[derive(Clone, Debug)]
 pub enum Detail {
-    /// Nothing.
+    /// No facts.
     Plain,
     /// Labels of an enumeration.
     Labels(LabelList),

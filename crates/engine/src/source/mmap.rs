@@ -266,7 +266,7 @@ mod tests {
         assert_eq!(bytes.bytes()[9], 7);
         assert_eq!(bytes.len_now(), 10);
         std::fs::remove_file(&path).expect("can be removed");
-        // Nobody knows the end now, but from the second page on there were zeros.
+        // The end is unknown now, but from the second page on there were zeros.
         let len_now = bytes.len_now();
         assert!((10..=1 << 19).contains(&len_now), "{len_now}");
     }

@@ -104,7 +104,7 @@ impl Storage for FileSystem {
             let entry = entry.map_err(failed)?;
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().into_owned();
-            // What an entry says itself needs no walk along its path; a link says nothing of what it leads to.
+            // The metadata of an entry saves a walk along its path; that of a link says nothing about its target.
             let own = entry.metadata().ok().filter(|meta| !meta.is_symlink());
             let kind = own.map(|meta| kind_of(&meta)).or_else(|| self.kind(&path)).unwrap_or(EntryKind::Other);
             entries.push(Entry { path, name, kind });

@@ -35,7 +35,7 @@ impl Sink for FileSystem {
 
     fn temporary(&self, path: &Path) -> io::Result<Box<dyn SinkFile>> {
         let file = File::options().read(true).write(true).create_new(true).open(path)?;
-        // Nobody else needs the name, and a program that is killed then leaves nothing behind. Where a file that is open
+        // The name is not needed any more, and a program that is killed then leaves no file. Where a file that is open
         // cannot be removed, that is done when it is closed.
         let name = fs::remove_file(path).is_err().then(|| Name(path.to_path_buf()));
         Ok(Box::new(OutputFile { file, _name: name }))

@@ -15,7 +15,7 @@ const MAX_HOLES_BYTES: u64 = 1 << 30;
 #[cfg(target_os = "linux")]
 const MAX_PIECES: usize = 4096;
 
-/// What a file is made of.
+/// The data and the holes of a file.
 #[derive(Default)]
 struct Holes {
     total_bytes: u64,
@@ -54,7 +54,7 @@ fn holes_of(file: &File, meta: &Metadata) -> Option<Holes> {
     use rustix::io::Errno;
 
     let len = meta.len();
-    // What is allocated is data, or reserved for it. Most files are done here.
+    // Allocated blocks are data, or reserved for it. Most files are done here.
     if len.saturating_sub(meta.blocks().saturating_mul(512)) <= MAX_HOLES_BYTES {
         return None;
     }

@@ -1,7 +1,7 @@
 //! Redaction: fields whose values are hidden, and fields that are left out, for all that gets the events.
 //!
 //! A [`Redaction`] has a schema without the fields that are left out, and a [`Redactor`] writes the events of a chunk anew
-//! under it: other values stand in the place of those that are hidden, and everything else is what it was. Whoever gets
+//! under it: other values stand in the place of those that are hidden, and everything else is what it was. Consumers of
 //! such chunks cannot tell, so every target can write them. Where only integers at fixed places are hidden, the events stay
 //! as they were recorded and those are written over; where fields may move by bytes, such integers and texts that end with a
 //! null are replaced or left out in events that stay as they were otherwise. Elsewhere the layout is ours ([`crate::remap`], little-endian), the shape that of the input: lengths and

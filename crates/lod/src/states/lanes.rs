@@ -51,7 +51,7 @@ pub(super) struct Lane {
 impl Lane {
     /// Adds a piece behind all others; where it may go on with the last one, equal ones are one. Gives the bytes that it took.
     pub(super) fn push(&mut self, mut piece: Stored, may_go_on: bool) -> usize {
-        // What becomes known late changes nothing that was told.
+        // Late knowledge does not change a piece that was reported.
         piece.from = self.open.map_or(piece.from, |open| open.to.max(piece.from));
         if piece.from >= piece.to {
             return 0;

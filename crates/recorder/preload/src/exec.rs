@@ -192,10 +192,10 @@ unsafe fn leave(room: *mut Room) {
     }
 }
 
-/// Gives back the memory that children of `vfork` left, who became other programs: nobody else could do that.
+/// Gives back the memory that children of `vfork` left, which became other programs: only this process can do that.
 pub(crate) unsafe fn forget_left() {
     let mut at = local().environments.swap(0, Ordering::Relaxed) as *mut Room;
-    // SAFETY: what was left is mapped, and was taken out by nobody else.
+    // SAFETY: what was left is mapped, and was taken out here alone.
     unsafe {
         let alive = [system::getpid(), system::getppid()];
         while !at.is_null() {

@@ -5,7 +5,7 @@
 //! * A [`Mapping`] owns its pages and hands out atomics within them, at checked offsets that are multiples of their size.
 //! * The bytes of an event are written through [`EventBuf`](event_buf::EventBuf), which checks every write against what was reserved. What was
 //!   reserved lies in the open slot: `pos` is below `limit`, and `limit` is the size of the slot or 0.
-//! * Nobody else writes there: a writer belongs to one thread, and what its signal handlers reserve is behind what they
+//! * Only its writer writes there: a writer belongs to one thread, and what its signal handlers reserve is behind what they
 //!   interrupted, since place and clock are taken by one compare-and-swap. Other processes read bytes only, which have no
 //!   rules to break.
 //! * A mapping ends after its writers were closed: `limit` is 0, so that no event gets past the check of [`write`](write::write), every

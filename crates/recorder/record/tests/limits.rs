@@ -41,7 +41,7 @@ fn record(folder: &Path, count: u64) {
     }
 }
 
-/// Runs a command of the shell, in which `"$@"` is the test, where disks can be mounted that nobody else sees. `None`, and
+/// Runs a command of the shell, in which `"$@"` is the test, where disks can be mounted for it alone. `None`, and
 /// said so, where that is not allowed.
 fn with_mounts(test: &str, folder: &Folder, shell: &str) -> Option<Output> {
     std::fs::create_dir_all(folder.join("small")).expect("a folder");

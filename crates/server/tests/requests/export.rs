@@ -43,7 +43,7 @@ fn a_cut_ends_when_nobody_waits_for_it() {
     assert!(stream.read(&mut [0; 16]).is_err(), "there is no answer yet");
     drop(stream);
     assert!(told.recv_timeout(2 * LONG).expect("it ends").1, "it goes on for nobody");
-    // What was written goes, too.
+    // The file written so far is removed, too.
     let begun = Instant::now();
     while path.parent().is_some_and(std::path::Path::exists) && begun.elapsed() < LONG {
         std::thread::sleep(Duration::from_millis(5));

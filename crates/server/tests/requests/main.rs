@@ -1,4 +1,4 @@
-//! Requests that nobody means: an answer or an error, never a fault of the server.
+//! Requests without a meaning: an answer or an error, never a fault of the server.
 
 mod calls;
 mod counters;
@@ -363,7 +363,7 @@ fn outliers_are_far_from_the_mean() {
         answer["events"].as_array().expect("a list").iter().filter_map(|event| event["event"].as_u64()).collect();
     assert!(!far.is_empty());
     assert_eq!(events, far);
-    // Nothing is far from the mean of one value; a text has none.
+    // A single value is never far from the mean; a text has no mean.
     let none = served.json("outliers?name=mill:label&field=payload.remark");
     assert_eq!((&none["mean"], &none["values"]), (&Value::Null, &Value::from(0)));
     served.end();

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{demo, input_of, ns, served_of};
 
-/// What a CPU runs: ns of its begin, its length, and the task.
+/// A piece of a CPU's time: ns of its begin, its length, and the task.
 type Piece = (i128, i128, u32);
 
 /// The tasks of the recording that is made larger.

@@ -24,7 +24,7 @@ impl Clock {
         Clock::new("unix").unix_origin()
     }
 
-    /// A clock of 1 GHz whose zero nobody knows. Streams that name equal clocks share one.
+    /// A clock of 1 GHz with an unknown zero. Streams that name equal clocks share one.
     pub fn new(name: &str) -> Self {
         Clock(ClockClass::nanoseconds(name))
     }

@@ -11,7 +11,7 @@ use tracemill_model::schema::EnvValue;
 use super::clock::Clock;
 use super::stream::Stream;
 
-/// Size of packets where nobody says another.
+/// Size of packets unless another is given.
 const PACKET_BYTES: usize = 256 << 10;
 
 /// CTF 2, as [`Ctf2::create`] writes it.
@@ -188,7 +188,7 @@ impl StreamClassBuilder {
         self
     }
 
-    /// Size of packets in bytes, 256 KiB where nobody says another. A packet ends before the event that would make it
+    /// Size of packets in bytes, 256 KiB unless another is given. A packet ends before the event that would make it
     /// larger; an event that is larger itself has one of its own. A reader skips packets as a whole, a writer holds
     /// one in memory.
     pub fn packet_bytes(mut self, bytes: usize) -> Self {

@@ -307,7 +307,7 @@ impl Maker<'_> {
             members.push((name, class));
         }
         if depth > 0 {
-            // Those of this structure are not seen from outside.
+            // The selectors of this structure are not visible outside of it.
             self.selectors = around;
         }
         let minimum = self.rng.pick(&[1, 1, 1, 1, 8, 32]);

@@ -5,7 +5,7 @@ use std::path::Path;
 use crate::nasty;
 use crate::schemas::Rng;
 
-/// Formats of printf, also those that nobody means.
+/// Formats of printf, also those without a meaning.
 const FORMATS: &[&str] = &[
     "",
     "%d",

@@ -175,7 +175,7 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     let out = |name: &str| folder.path().join(format!("{format}.{name}"));
     for (name, options) in [("own", WriteOptions::default()), ("other", random_options(rng))] {
         let losses = convert(&session, format, &out(name), &options).map_err(|error| said(name, error))?;
-        // Empty packets that nobody needs may be left out where packets are made anew; what nobody knows stays as it is.
+        // Needless empty packets may be left out where packets are made anew; unknown ones stay as they are.
         let is_counted = |kind| match is_ctf {
             true => matches!(kind, Lost::FirstLostPackets | Lost::LastGaps),
             false => kind == Lost::OtherSections,
@@ -215,7 +215,7 @@ fn round_trips(path: &Path, format: &str, rng: &mut Rng, folder: &Folder, tally:
     tally.lost(&format!("{format} back"), &back);
     let found = lines_of(&out("back")).map_err(|error| said("back", error))?;
     if losses.is_empty() && back.is_empty() {
-        // What makes packets anew keeps their events.
+        // Options that make packets anew keep the events.
         let is_anew = is_ctf && (options.byte_order.is_some() || options.index);
         same(&want, &found, is_anew.then_some(OF_EVENTS)).map_err(|error| said(&format!("back {options:?}"), error))?;
         tally.compared(&format!("{format} back"));
@@ -606,7 +606,7 @@ fn merged_traces_hold_the_events_of_all() {
     });
 }
 
-/// What moved the clocks of a trace stays, also where it becomes itself again, or is counted.
+/// Moved clocks of a trace stay moved, also where it becomes itself again, or are counted.
 #[test]
 fn moved_clocks_go_through_ctf2_and_back() {
     let mut compared = BTreeMap::<&str, u64>::new();

@@ -18,7 +18,7 @@ use tracemill_format::target::{TraceWriter, WriteOptions};
 use tracemill_render::lines::{LineFormat, LinePlan};
 use tracemill_render::print::{Output, print};
 
-/// What a log of events without times says of itself, and lines whose clock nobody finds.
+/// The messages about a log of events without times, and about lines whose clock is not found.
 const EXPECTED: [&str; 3] =
     ["has a clock rate of 0", "no clock gives the `ns` of all lines", "the frequency of the clock is 0"];
 

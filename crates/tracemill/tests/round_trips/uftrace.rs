@@ -257,7 +257,7 @@ impl Maker<'_> {
                     let payload = result.filter(|_| self.rng.chance(85)).map(|result| self.payload(&[result]));
                     self.record(&mut out, time, (1, stack.len() as u64, self.functions[at].address), payload);
                 }
-                // What is lost stands behind its predecessor of the same task.
+                // A loss stays after its predecessor of the same task.
                 9 if !out.is_empty() => {
                     let count = self.rng.pick(&[1, 3017]);
                     self.record(&mut out, 0, (2, 0, count), None);

@@ -82,7 +82,7 @@ pub(super) fn members(archive: &Arc<dyn Bytes>) -> Result<Members> {
                 let error = Error::unsupported(message).at_offset(offset);
                 members.faults.push(error.with_help("the member is left out; pack it without --sparse"));
             }
-            // Devices, pipes, and what nobody knows.
+            // Devices, pipes, and unknown types.
             _ => {}
         }
         if is_plain {

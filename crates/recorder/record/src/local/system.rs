@@ -9,7 +9,8 @@ use std::time::Duration;
 const MADV_WIPEONFORK: libc::c_int = 18;
 
 /// Has children of this process find zeros in pages that are not shared with others. Without that, where the system has
-/// it not or its pages are larger, children that nobody tells that they are some go on in the rings of their parents.
+/// it not or its pages are larger, children that do not know that they are children go on in the rings of their
+/// parents.
 pub(crate) fn keep_from_children(pages: *const u8, len: usize) {
     if cfg!(not(miri)) {
         // SAFETY: the pages are whole and stay; nothing of them changes in this process.
