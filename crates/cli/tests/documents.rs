@@ -1,4 +1,5 @@
 //! The documents of the repository: links lead somewhere, commands exist, and comments refer to pages that are there.
+//! Comments name their subject first.
 
 mod util;
 
@@ -237,4 +238,50 @@ fn comments_refer_to_pages_and_decisions_that_are_there() {
     }
     assert!(broken.is_empty(), "{broken:#?}");
     assert!(pages > 50 && decisions > 50, "{pages} pages, {decisions} decisions");
+}
+
+/// Words that open a comment without its subject, so that the reader must guess what the sentence is about.
+const OPENINGS: [&str; 6] = ["Nobody", "Nothing", "What", "Whoever", "Who", "Those"];
+
+/// Documents with numbered sections that comments cite.
+const NUMBERED: [&str; 4] = [".md", "CTF 1.8", "CTF 2", "RFC"];
+
+/// The comments of a source file that have lines of their own: the number of the first line, and the text of all.
+fn comments_of(source: &str) -> Vec<(usize, String)> {
+    let (mut comments, mut is_comment) = (Vec::<(usize, String)>::new(), false);
+    for (line, number) in source.lines().zip(1..) {
+        let text = line.trim_start().strip_prefix("//").map(|text| text.trim_start_matches(['/', '!']).trim());
+        match (text, comments.last_mut().filter(|_| is_comment)) {
+            (Some(text), Some((_, comment))) => *comment = format!("{comment} {text}"),
+            (Some(text), None) => comments.push((number, text.to_string())),
+            (None, _) => {}
+        }
+        is_comment = text.is_some();
+    }
+    comments
+}
+
+/// Does a text name the section of a document, and no document? Titles of sections of a file stand between backquotes.
+fn lacks_document(comment: &str) -> bool {
+    let of_sections = ["section ", "sections "].into_iter().flat_map(|word| comment.match_indices(word));
+    let mut numbers = of_sections.filter(|(at, word)| {
+        comment[at + word.len()..].starts_with(|c: char| c.is_ascii_digit()) && !comment[..*at].ends_with('`')
+    });
+    numbers.next().is_some() && !NUMBERED.iter().any(|document| comment.contains(document))
+}
+
+#[test]
+fn comments_name_their_subject_and_documents_of_sections() {
+    let (mut count, mut wrong) = (0, Vec::new());
+    for file in files(&[".rs"]) {
+        for (line, comment) in comments_of(&fs::read_to_string(&file).expect("a source file")) {
+            count += 1;
+            let first = comment.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+            if OPENINGS.contains(&first) || lacks_document(&comment) {
+                wrong.push(format!("{}:{line}: {comment}", file.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "see CONTRIBUTING.md, \"Names and comments\": {wrong:#?}");
+    assert!(count > 1000, "{count} comments");
 }
