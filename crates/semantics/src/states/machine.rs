@@ -337,7 +337,7 @@ impl Machines {
     #[inline]
     pub fn touch_time(&mut self, machine: u32, ns: Ns, observer: &mut (impl Observer + ?Sized)) {
         self.counts.events += 1;
-        if self.suspended.is_long_silence(machine, ns) {
+        if !self.suspended.is_in_same_second(machine, ns) {
             self.end_silence(machine, ns);
         }
         if ns < self.now || self.begin.is_none() || !self.losses.is_empty() {

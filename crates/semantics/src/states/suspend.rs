@@ -61,9 +61,10 @@ pub(super) struct Suspended {
 
 #[derive(Debug, Default)]
 struct MachineSuspended {
-    /// Time of the last event.
+    /// Time of the last event, and the second in which it was.
     last: Option<Ns>,
-    /// The longest time without events that was no suspension.
+    second: i64,
+    /// The longest time without events so far, if it was longer than a second.
     longest: Ns,
     /// Times at which it was suspended, in their order.
     over: Vec<(Ns, Ns)>,
@@ -103,18 +104,24 @@ impl Suspended {
         &mut self.machines[at]
     }
 
-    /// Takes the time of an event of a machine: was there none for longer than ever before?
+    /// Takes the time of an event of a machine; `false` where it is not in the second of the one before, so that it may end a
+    /// silence.
     #[inline]
-    pub(super) fn is_long_silence(&mut self, machine: u32, ns: Ns) -> bool {
-        let Some(of) = self.machines.get_mut(machine as usize) else { return true };
-        match of.last {
-            Some(last) if ns - last <= of.longest => {
-                of.last = Some(ns.max(last));
-                false
+    pub(super) fn is_in_same_second(&mut self, machine: u32, ns: Ns) -> bool {
+        match self.machines.get_mut(machine as usize) {
+            Some(of) if of.second == second_of(ns) => {
+                of.last = Some(ns);
+                true
             }
-            _ => true,
+            _ => false,
         }
     }
+}
+
+/// A second of 2^30 ns: this is asked for each event, and a division takes longer than all the rest.
+#[inline]
+fn second_of(ns: Ns) -> i64 {
+    (ns >> 30) as i64
 }
 
 impl Machines {
@@ -161,11 +168,12 @@ impl Machines {
         }
     }
 
-    /// The first event of a machine, or one that follows a longer silence than any before.
+    /// An event of a machine is the first one, or not in the second of the one before.
     #[cold]
     #[inline(never)]
     pub(super) fn end_silence(&mut self, machine: u32, ns: Ns) {
         let of = self.suspended.of(machine);
+        of.second = second_of(ns);
         let Some(last) = of.last.replace(ns.max(of.last.unwrap_or(ns))).filter(|last| *last < ns) else { return };
         let is_long = ns - last >= MIN_SILENCE_NS.max(of.longest.saturating_mul(MIN_RATIO));
         let is_recorded = of.open.is_some();
