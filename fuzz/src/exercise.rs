@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tracemill_analyses::kernel::{ANALYSES, Asked, Input, Known, Reading};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisQuery, Descriptor, Input, Reading};
 use tracemill_codec::trace_plans::TracePlans;
 use tracemill_engine::check::check;
 use tracemill_engine::event::Event;
@@ -117,10 +117,14 @@ pub(crate) fn analyze(session: &Session, concepts: &Concepts) {
     for at in 0..most {
         let input = Input { session, streams: &streams, selection: Selection::default(), concepts, same_host: false };
         let reading = Reading::new(input);
-        let make = |known: &Known| {
+        let make = |known: &Descriptor| {
             let form = &known.forms[at.min(known.forms.len() - 1)];
-            let words = Some(form.word).filter(|word| !word.is_empty()).map(String::from).into_iter().collect();
-            (known.make)(&Asked { by: form.keys.last().map(|key| key.to_string()), words, ..Asked::default() })
+            let words = form.word.into_iter().collect();
+            (known.make)(&AnalysisQuery {
+                by: form.keys.last().map(|key| key.to_string()),
+                words,
+                ..AnalysisQuery::default()
+            })
         };
         // Without events that have a time there is nothing to say.
         let _ = reading.run(ANALYSES.iter().map(make).collect(), &mut |_| Flow::Continue);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{Analysis, Column, Input, Needs, Reading, Report, Table};
+use tracemill_analyses::kernel::{Analysis, Column, Input, Reading, ReportKind, ReportTimes, Table};
 use tracemill_engine::item::Flow;
 use tracemill_engine::timeline::Selection;
 use tracemill_engine::trace_calls::TraceCalls;
@@ -118,8 +118,8 @@ impl Observer for Keeper {
 }
 
 impl Analysis for Keeper {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::CpuPiece, Report::ThreadPiece, Report::Woken], Needs::All)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::CpuPiece, ReportKind::ThreadPiece, ReportKind::Woken], ReportTimes::All)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -247,7 +247,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::path::Path;
 
-    use tracemill_analyses::kernel::{Asked, Cell, Known};
+    use tracemill_analyses::kernel::{AnalysisQuery, Cell, Descriptor};
     use tracemill_engine::selection::streams;
     use tracemill_engine::session::{OpenOptions, Session};
     use tracemill_engine::source::FileSystem;
@@ -273,7 +273,7 @@ mod tests {
     /// Begin, end and state of the rows of `analyze states`, by CPU or thread, without times when a CPU is idle.
     fn analyzed(traces: &Traces) -> BTreeMap<Of, Vec<(i128, i128, String)>> {
         let Selection { begin_ns, end_ns, .. } = traces.selection;
-        let asked = Asked { begin: begin_ns, end: end_ns, ..Asked::default() };
+        let asked = AnalysisQuery { begin: begin_ns, end: end_ns, ..AnalysisQuery::default() };
         let input = Input {
             session: &traces.session,
             streams: &traces.streams,
@@ -281,7 +281,7 @@ mod tests {
             concepts: Concepts::built_in(),
             same_host: false,
         };
-        let analysis = (Known::find("states").expect("it is there").make)(&asked);
+        let analysis = (Descriptor::find("states").expect("it is there").make)(&asked);
         let tables = Reading::new(input).run(vec![analysis], &mut |_| Flow::Continue).expect("there are times");
         let table = &tables[0];
         let column = |name: &str| table.columns.iter().position(|column| column.name == name).expect(name);

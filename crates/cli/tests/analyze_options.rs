@@ -6,7 +6,7 @@ mod util;
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
-use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, Known};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Descriptor, Form};
 use util::{Folder, Run, csv_rows, demo};
 
 /// Objects of the kernel, which two threads of two processes make and free on two CPUs.
@@ -84,7 +84,7 @@ fn values(form: &Form, option: AnalysisOption) -> Vec<Vec<String>> {
 }
 
 /// The question that chooses a form. `path` is about a thread, `periods` about definitions.
-fn question(known: &Known, form: &Form) -> Vec<String> {
+fn question(known: &Descriptor, form: &Form) -> Vec<String> {
     let mut words: Vec<String> = form.title(known).split(' ').map(str::to_string).collect();
     match known.name {
         "path" => words.extend(["--tid", "643"].map(str::to_string)),

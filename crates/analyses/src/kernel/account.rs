@@ -3,13 +3,13 @@
 use super::value::Cell;
 
 /// Sums of a group.
-pub(crate) trait More: Default {
+pub(crate) trait Sum: Default {
     /// Adds what another group has.
     fn add(&mut self, other: Self);
 }
 
 /// An account.
-pub(super) trait Account: More + Clone {
+pub(super) trait Account: Sum + Clone {
     /// Appends its numbers.
     fn put(&self, cells: &mut Vec<Cell>);
 

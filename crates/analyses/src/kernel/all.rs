@@ -7,8 +7,8 @@ use tracemill_semantics::states::{
     ThreadIndex, ThreadPiece, Woken,
 };
 
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use super::query::AnalysisQuery;
 use super::table::PeriodOf;
 
 /// Several analyses as one.
@@ -16,7 +16,7 @@ pub(super) struct All {
     /// Where they are about periods, those of the first period, of the second one, .., and those that lead.
     pub(super) analyses: Vec<Box<dyn Analysis>>,
     /// For each kind of report, the analyses that hear it now.
-    hear: [Vec<usize>; Report::ALL.len()],
+    hear: [Vec<usize>; ReportKind::ALL.len()],
     pub(super) per: Option<Per>,
 }
 
@@ -41,18 +41,18 @@ impl All {
     }
 
     /// Analyses of each period.
-    pub(super) fn per(periods: &[Rc<PeriodOf>], of_each: &[(&Known, Asked)]) -> All {
+    pub(super) fn per(periods: &[Rc<PeriodOf>], of_each: &[(&Descriptor, AnalysisQuery)]) -> All {
         let (first, last) = (periods.first().map(|of| of.from), periods.iter().map(|of| of.to).max());
-        let whole = |asked: &Asked| Asked { begin: first, end: last, ..asked.clone() };
-        let mut leaders: Vec<_> = of_each.iter().map(|(known, asked)| Some((known.make)(&whole(asked)))).collect();
+        let whole = |query: &AnalysisQuery| AnalysisQuery { begin: first, end: last, ..query.clone() };
+        let mut leaders: Vec<_> = of_each.iter().map(|(known, query)| Some((known.make)(&whole(query)))).collect();
         let mut analyses = Vec::new();
         for period in periods {
-            for ((known, asked), leader) in of_each.iter().zip(&mut leaders) {
-                let asked = Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() };
-                let follower = leader.as_mut().and_then(|leader| leader.within(&asked));
+            for ((known, query), leader) in of_each.iter().zip(&mut leaders) {
+                let query = AnalysisQuery { begin: Some(period.from), end: Some(period.to), ..query.clone() };
+                let follower = leader.as_mut().and_then(|leader| leader.within(&query));
                 analyses.push(follower.unwrap_or_else(|| {
                     *leader = None;
-                    (known.make)(&asked)
+                    (known.make)(&query)
                 }));
             }
         }
@@ -72,7 +72,7 @@ impl All {
         analyses.extend(leaders.into_iter().flatten());
         let mut all = All { hear: std::array::from_fn(|_| Vec::new()), analyses, per: Some(per) };
         (followers..all.analyses.len()).for_each(|at| all.listen(at));
-        for at in (0..followers).filter(|at| all.analyses[*at].hears().1 == Needs::All).collect::<Vec<_>>() {
+        for at in (0..followers).filter(|at| all.analyses[*at].hears().1 == ReportTimes::All).collect::<Vec<_>>() {
             all.listen(at);
         }
         all
@@ -114,9 +114,9 @@ impl All {
         for (period, is_open) in changed {
             for at in period * each..(period + 1) * each {
                 match self.analyses[at].hears() {
-                    (_, Needs::All) => {}
+                    (_, ReportTimes::All) => {}
                     _ if is_open => self.listen(at),
-                    (reports, Needs::Range) => {
+                    (reports, ReportTimes::Range) => {
                         reports.iter().for_each(|report| self.hear[*report as usize].retain(|own| *own != at));
                     }
                 }
@@ -125,13 +125,13 @@ impl All {
     }
 
     #[inline]
-    pub(super) fn for_each(&mut self, report: Report, mut tell: impl FnMut(&mut dyn Analysis)) {
+    pub(super) fn for_each(&mut self, report: ReportKind, mut tell: impl FnMut(&mut dyn Analysis)) {
         let All { analyses, hear, .. } = self;
         hear[report as usize].iter().for_each(|&at| tell(&mut *analyses[at]));
     }
 
     #[inline]
-    fn for_piece(&mut self, report: Report, from: Ns, to: Ns, tell: impl FnMut(&mut dyn Analysis)) {
+    fn for_piece(&mut self, report: ReportKind, from: Ns, to: Ns, tell: impl FnMut(&mut dyn Analysis)) {
         match self.per {
             None => self.for_each(report, tell),
             Some(_) => self.for_piece_of_periods(report, from, to, tell),
@@ -139,7 +139,7 @@ impl All {
     }
 
     #[cold]
-    fn for_piece_of_periods(&mut self, report: Report, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
+    fn for_piece_of_periods(&mut self, report: ReportKind, from: Ns, to: Ns, mut tell: impl FnMut(&mut dyn Analysis)) {
         let Some(per) = &self.per else { return };
         let leaders = self.hear[report as usize].iter().filter(|at| **at >= per.periods.len() * per.each);
         leaders.for_each(|&at| tell(&mut *self.analyses[at]));
@@ -156,28 +156,28 @@ macro_rules! each {
         impl Observer for All {
             #[inline]
             fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
-                self.for_piece(Report::CpuPiece, piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
+                self.for_piece(ReportKind::CpuPiece, piece.from, piece.to, |analysis| analysis.cpu_piece(machines, piece));
             }
 
             #[inline]
             fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
                 let tell = |analysis: &mut dyn Analysis| analysis.thread_piece(machines, piece);
-                self.for_piece(Report::ThreadPiece, piece.from, piece.to, tell);
+                self.for_piece(ReportKind::ThreadPiece, piece.from, piece.to, tell);
             }
 
             #[inline]
             fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
                 let tell = |analysis: &mut dyn Analysis| analysis.interrupt(machines, interrupt);
-                self.for_piece(Report::Interrupt, interrupt.from, interrupt.to, tell);
+                self.for_piece(ReportKind::Interrupt, interrupt.from, interrupt.to, tell);
             }
 
             fn credit(&mut self, machines: &Machines, credit: &Credit) {
-                self.for_piece(Report::Credit, credit.from, credit.to, |analysis| analysis.credit(machines, credit));
+                self.for_piece(ReportKind::Credit, credit.from, credit.to, |analysis| analysis.credit(machines, credit));
             }
 
             $(#[inline]
             fn $name(&mut self, machines: &Machines, $($arg: $type),*) {
-                self.for_each(Report::$report, |analysis| analysis.$name(machines, $($arg),*));
+                self.for_each(ReportKind::$report, |analysis| analysis.$name(machines, $($arg),*));
             })*
         }
     };

@@ -7,14 +7,14 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
-use super::asked::Asked;
 use super::forms::Form;
+use super::query::AnalysisQuery;
 use super::table::{Column, Table};
 
 /// Kinds of reports of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Report {
+pub enum ReportKind {
     /// [`Observer::cpu_piece`].
     CpuPiece,
     /// [`Observer::thread_piece`].
@@ -47,31 +47,31 @@ pub enum Report {
     Passed,
 }
 
-impl Report {
+impl ReportKind {
     /// All of them.
-    pub const ALL: &'static [Report] = &[
-        Report::CpuPiece,
-        Report::ThreadPiece,
-        Report::Credit,
-        Report::Born,
-        Report::Forked,
-        Report::Woken,
-        Report::Scheduled,
-        Report::Switched,
-        Report::RunBegan,
-        Report::RunEnded,
-        Report::Interrupt,
-        Report::CallBegan,
-        Report::CallEnded,
-        Report::Taken,
-        Report::Passed,
+    pub const ALL: &'static [ReportKind] = &[
+        ReportKind::CpuPiece,
+        ReportKind::ThreadPiece,
+        ReportKind::Credit,
+        ReportKind::Born,
+        ReportKind::Forked,
+        ReportKind::Woken,
+        ReportKind::Scheduled,
+        ReportKind::Switched,
+        ReportKind::RunBegan,
+        ReportKind::RunEnded,
+        ReportKind::Interrupt,
+        ReportKind::CallBegan,
+        ReportKind::CallEnded,
+        ReportKind::Taken,
+        ReportKind::Passed,
     ];
 }
 
 /// The times whose reports an analysis needs, where it is about a period. Pieces of time and interrupts are told to those
 /// whose period they touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Needs {
+pub enum ReportTimes {
     /// Pieces of the range only.
     Range,
     /// Pieces of the whole trace.
@@ -81,8 +81,8 @@ pub enum Needs {
 /// One analysis: it looks on while the events pass, and says at the end what it has seen.
 pub trait Analysis: Observer {
     /// The reports that it is told, and of what times; all unless it says so.
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (Report::ALL, Needs::All)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (ReportKind::ALL, ReportTimes::All)
     }
 
     /// Any event has passed, whatever it says.
@@ -99,7 +99,7 @@ pub trait Analysis: Observer {
     /// An analysis of the same question about a period, which asks this one for what was before. From then on this one is
     /// told all reports, before others are, and has no table; the other one hears those of its period only. `None` where
     /// nothing before the period counts.
-    fn within(&mut self, _period: &Asked) -> Option<Box<dyn Analysis>> {
+    fn within(&mut self, _period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         None
     }
 
@@ -112,7 +112,7 @@ pub trait Analysis: Observer {
 
 /// The part of an analysis, where several are about periods.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Part {
+pub(super) enum PeriodRole {
     /// It is the only one.
     #[default]
     Alone,
@@ -122,20 +122,20 @@ pub(super) enum Part {
     Follows,
 }
 
-impl Part {
+impl PeriodRole {
     /// Does it look at all events itself?
     pub(super) fn looks(self) -> bool {
-        self != Part::Follows
+        self != PeriodRole::Follows
     }
 
     /// Has it a table?
     pub(super) fn tells(self) -> bool {
-        self != Part::Leads
+        self != PeriodRole::Leads
     }
 }
 
 /// An analysis that there is.
-pub struct Known {
+pub struct Descriptor {
     /// Its name.
     pub name: &'static str,
     /// Its purpose in one line.
@@ -151,10 +151,10 @@ pub struct Known {
     /// A question to it, as it is typed, about the trace of the demo.
     pub example: &'static str,
     /// Makes it.
-    pub make: fn(&Asked) -> Box<dyn Analysis>,
+    pub make: fn(&AnalysisQuery) -> Box<dyn Analysis>,
 }
 
-impl Known {
+impl Descriptor {
     /// Groups of concepts of which the traces have none.
     pub fn lacks(&self, has: &HashSet<Concept>) -> Vec<&'static [Concept]> {
         self.needs.iter().copied().filter(|group| !group.iter().any(|concept| has.contains(concept))).collect()

@@ -4,9 +4,9 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Machines;
 
-use super::analysis::Known;
-use super::asked::{Asked, View};
+use super::analysis::Descriptor;
 use super::forms::{AnalysisOption, Form, FormWord};
+use super::query::{AnalysisQuery, View};
 use super::table::Column;
 
 /// The meaning of a column, by its key; `ANALYSIS.KEY` overrides it for one analysis.
@@ -126,7 +126,7 @@ const MEANINGS: &[(&str, &str)] = &[
     ("parent", "name of the parent"),
 ];
 
-impl Known {
+impl Descriptor {
     /// The meaning of a column of its tables; empty when there is none.
     pub fn meaning(&self, column: &Column) -> &'static str {
         let own = [self.name, &column.name].join(".");
@@ -139,13 +139,13 @@ impl Known {
     pub fn columns_of(&self, form: &Form, key: Option<&str>, view: View) -> Vec<Column> {
         let tree = form.takes.contains(&AnalysisOption::Tree).then_some(FormWord::Tree);
         let words = form.word.into_iter().chain(tree).collect();
-        self.columns_for(&Asked { words, by: key.map(str::to_string), view, ..Asked::default() })
+        self.columns_for(&AnalysisQuery { words, by: key.map(str::to_string), view, ..AnalysisQuery::default() })
     }
 
     /// The columns of the table of a question.
-    pub(super) fn columns_for(&self, asked: &Asked) -> Vec<Column> {
-        let nothing = Asked { test: None, sink: None, states: None, ..asked.clone() };
-        let machines = Rc::new(Machines::new(asked.machine_names.len() as u32));
+    pub(super) fn columns_for(&self, query: &AnalysisQuery) -> Vec<Column> {
+        let nothing = AnalysisQuery { test: None, sink: None, states: None, ..query.clone() };
+        let machines = Rc::new(Machines::new(query.machine_names.len() as u32));
         (self.make)(&nothing).finish(&machines, Some((0, 0))).columns
     }
 }

@@ -3,8 +3,8 @@
 use tracemill_engine::filter::{CapturedValue, ColumnKind, Expression, Lookup, RowFilter};
 use tracemill_model::error::Result;
 
-use super::analysis::Known;
-use super::asked::{Asked, RowTest};
+use super::analysis::Descriptor;
+use super::query::{AnalysisQuery, RowTest};
 use super::table::Unit;
 use super::value::Value;
 
@@ -21,8 +21,8 @@ impl Condition {
     ///
     /// # Errors
     /// When the table has no such column, or when a comparison can never be true; with the place in the expression.
-    pub fn new(expression: &Expression, known: &Known, asked: &Asked) -> Result<Condition> {
-        let columns = known.columns_for(asked);
+    pub fn new(expression: &Expression, known: &Descriptor, query: &AnalysisQuery) -> Result<Condition> {
+        let columns = known.columns_for(query);
         let kind = |unit| if unit == Unit::Name { ColumnKind::Any } else { ColumnKind::Numbers };
         // Keys come first: a title may be the key of another column.
         let mut names: Vec<(String, ColumnKind, usize, f64)> = Vec::new();
@@ -92,8 +92,8 @@ mod tests {
                 .into_iter()
                 .filter(|view| known.forms[0].has_spans() || *view != View::Log)
             {
-                let asked = Asked { view, ..Asked::default() };
-                let analysis = (known.make)(&asked);
+                let query = AnalysisQuery { view, ..AnalysisQuery::default() };
+                let analysis = (known.make)(&query);
                 let columns = analysis.columns();
                 let table = analysis.finish(&Rc::new(Machines::new(1)), Some((0, 0)));
                 assert!(!table.columns.is_empty() && table.rows.is_empty(), "{}", known.name);
@@ -104,9 +104,10 @@ mod tests {
 
     #[test]
     fn cells_are_compared_by_their_kind() {
-        let known = Known::find("syscalls").unwrap();
+        let known = Descriptor::find("syscalls").unwrap();
         let keeps = |text: &str| {
-            let condition = Condition::new(&Expression::parse(text).unwrap(), known, &Asked::default()).unwrap();
+            let condition =
+                Condition::new(&Expression::parse(text).unwrap(), known, &AnalysisQuery::default()).unwrap();
             // Name, count and the other statistics, errors, errnos.
             let mut row = vec![Cell::Text("read".into()), Cell::Integer(3)];
             row.extend([100, 10, 50].map(Cell::Integer));
@@ -121,8 +122,9 @@ mod tests {
 
     #[test]
     fn an_unknown_column_is_an_error() {
-        let known = Known::find("cpu").unwrap();
-        let error = Condition::new(&Expression::parse("shar > 0.5").unwrap(), known, &Asked::default()).err().unwrap();
+        let known = Descriptor::find("cpu").unwrap();
+        let error =
+            Condition::new(&Expression::parse("shar > 0.5").unwrap(), known, &AnalysisQuery::default()).err().unwrap();
         assert_eq!(error.message(), "the table has no column `shar`");
         assert_eq!(error.place().text.as_ref().unwrap().column, 1);
     }

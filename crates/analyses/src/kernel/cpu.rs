@@ -7,12 +7,12 @@ use tracemill_semantics::states::{
     CpuIndex, CpuPiece, CpuStatus, Credit, Machines, Map, Ns, Observer, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, SUMS};
 use super::keys::{NO_KEY, key_cell};
 use super::ledger::{Describe, Key, Ledger, rows_of};
+use super::query::AnalysisQuery;
 use super::rows::Rows;
 use super::states::is_system;
 use super::table::{Column, Listed, Order, Table, Unit, listed};
@@ -31,12 +31,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Thread)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Thread)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "cpu",
     about: "who used the CPUs, and what for",
     forms: &[Form::plain(By::NAMES, SUMS)],
@@ -44,11 +44,11 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[(Concept::SysEntry, "user_ns and system_ns"), (Concept::IrqEntry, "irq_ns")],
     example: "cpu --by cpu --step 100ms",
-    make: |asked| Box::new(Cpu::new(asked)),
+    make: |query| Box::new(Cpu::new(query)),
 };
 
 struct Cpu {
-    asked: Asked,
+    query: AnalysisQuery,
     by: By,
     /// By step and thread.
     threads: Ledger<2, OfThread>,
@@ -111,21 +111,21 @@ impl Account for OfThread {
     }
 }
 
-impl More for OfThread {
+impl Sum for OfThread {
     fn add(&mut self, other: OfThread) {
         self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
     }
 }
 
-impl More for OfCpu {
+impl Sum for OfCpu {
     fn add(&mut self, mut other: OfCpu) {
         self.parts().into_iter().zip(other.parts()).for_each(|(sum, more)| *sum += *more);
     }
 }
 
 impl Cpu {
-    fn new(asked: &Asked) -> Self {
-        Cpu { asked: asked.clone(), by: By::of(asked), threads: Ledger::default(), cpus: Map::default() }
+    fn new(query: &AnalysisQuery) -> Self {
+        Cpu { query: query.clone(), by: By::of(query), threads: Ledger::default(), cpus: Map::default() }
     }
 
     fn is_by_cpu(&self) -> bool {
@@ -133,21 +133,21 @@ impl Cpu {
     }
 
     fn of_thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
-        if !self.asked.has_instant(at) || self.is_by_cpu() {
+        if !self.query.has_instant(at) || self.is_by_cpu() {
             return None;
         }
-        let step = self.asked.step_of(machines.begin(), at);
+        let step = self.query.step_of(machines.begin(), at);
         Some(self.threads.of([step, thread.0.into()]))
     }
 
     fn thread_rows(self, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let is_process = self.by == By::Process;
-        let asked = &self.asked;
+        let query = &self.query;
         let (names, counts, prio): (&[_], &[_], &[_]) = match is_process {
             true => (&["pid"], &["threads"], &[]),
             false => (&["tid", "pid", "comm"], &[], &["prio"]),
         };
-        let columns_of = asked.step_columns(&[
+        let columns_of = query.step_columns(&[
             (Unit::Name, names),
             (Unit::Count, counts),
             (Unit::Duration, &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"]),
@@ -155,7 +155,7 @@ impl Cpu {
             (Unit::Count, &["switches", "migrations"]),
             (Unit::Name, prio),
         ]);
-        let lives = self.threads.finish(asked.last_step(range));
+        let lives = self.threads.finish(query.last_step(range));
         let all = Cell::Integer(lives.iter().map(|(_, of)| of.time()).filter(|time| *time > 0).sum());
         let rows = if is_process {
             let mut rows = Rows::default();
@@ -167,37 +167,37 @@ impl Cpu {
                 process.1.add(of);
             }
             for ((step, machine, pid), (threads, of)) in processes {
-                let mut row = asked.step_cells(range, step, machine);
+                let mut row = query.step_cells(range, step, machine);
                 row.extend([key_cell(pid), threads.into()]);
-                row.extend(of.values(asked.length_of_step(range, step)).map(Cell::from));
-                if asked.keeps(&row) {
+                row.extend(of.values(query.length_of_step(range, step)).map(Cell::from));
+                if query.keeps(&row) {
                     rows.push(&row);
                 }
             }
             rows
         } else {
-            rows_of(asked, range, lives, OfThreads(machines.clone()), |of| of.time() > 0)
+            rows_of(query, range, lives, OfThreads(machines.clone()), |of| of.time() > 0)
         };
         let all = vec![(Column::new("time_ns", Unit::Duration), all)];
-        let order = if asked.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
+        let order = if query.step.is_some() { Order::Keys } else { Order::Largest("time_ns") };
         Table { analysis: "cpu", range, columns: columns_of, rows, all, order, ..Table::default() }
     }
 
     fn cpu_rows(self, machines: &Machines, range: Option<(Ns, Ns)>) -> Table {
-        let asked = &self.asked;
+        let query = &self.query;
         let durations: Listed<'_> = &[(
             Unit::Duration,
             &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "suspended_ns"],
         )];
-        let mut columns_of = asked.step_columns(&[(Unit::Name, &["cpu"])]);
+        let mut columns_of = query.step_columns(&[(Unit::Name, &["cpu"])]);
         columns_of.extend(listed(durations).chain(listed(&[(Unit::Share, &["share"]), (Unit::Count, &["khz"])])));
         let mut all = OfCpu::default();
         let mut rows = Vec::new();
-        for ((step, index), mut of) in asked.by_last_step(range, self.cpus) {
+        for ((step, index), mut of) in query.by_last_step(range, self.cpus) {
             all.add(of.clone());
             let cpu = machines.cpu(index);
-            let mut row = asked.step_cells(range, step, cpu.machine);
-            let length = asked.length_of_step(range, step);
+            let mut row = query.step_cells(range, step, cpu.machine);
+            let length = query.length_of_step(range, step);
             row.push(cpu.number.into());
             let share = if length > 0 { Cell::Real(of.task as f64 / length as f64) } else { Cell::Null };
             row.extend(of.parts().map(|part| Cell::Integer(*part)));
@@ -205,7 +205,7 @@ impl Cpu {
             rows.push(row);
         }
         let all = listed(durations).zip(all.parts().map(|part| Cell::Integer(*part))).collect();
-        asked.table("cpu", range, columns_of, rows, all, Order::Keys)
+        query.table("cpu", range, columns_of, rows, all, Order::Keys)
     }
 }
 
@@ -243,14 +243,14 @@ impl OfCpu {
 impl Observer for Cpu {
     fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
         if !self.is_by_cpu()
-            || !self.asked.wants_cpu(machines, Some(piece.cpu))
-            || !self.asked.wants_thread(machines, piece.thread.flatten())
+            || !self.query.wants_cpu(machines, Some(piece.cpu))
+            || !self.query.wants_thread(machines, piece.thread.flatten())
         {
             return;
         }
-        let Cpu { asked, cpus, .. } = self;
+        let Cpu { query, cpus, .. } = self;
         let is_task = matches!(piece.thread, Some(Some(_)));
-        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+        query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
             let of = cpus.entry((step, piece.cpu)).or_default();
             if is_task {
                 of.task += length;
@@ -270,13 +270,13 @@ impl Observer for Cpu {
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         if self.is_by_cpu()
             || !piece.state.is_running()
-            || !self.asked.wants_thread(machines, Some(piece.thread))
-            || !self.asked.wants_cpu(machines, machines.thread(piece.thread).last_cpu())
+            || !self.query.wants_thread(machines, Some(piece.thread))
+            || !self.query.wants_cpu(machines, machines.thread(piece.thread).last_cpu())
         {
             return;
         }
-        let Cpu { asked, threads, .. } = self;
-        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+        let Cpu { query, threads, .. } = self;
+        query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
             let of = threads.of([step, piece.thread.0.into()]);
             *match piece.state {
                 ThreadState::RunUser => &mut of.user,
@@ -288,19 +288,19 @@ impl Observer for Cpu {
     }
 
     fn credit(&mut self, machines: &Machines, credit: &Credit) {
-        let Cpu { asked, by, threads, cpus } = self;
-        if !asked.wants_cpu(machines, Some(credit.cpu)) || !asked.wants_thread(machines, Some(credit.thread)) {
+        let Cpu { query, by, threads, cpus } = self;
+        if !query.wants_cpu(machines, Some(credit.cpu)) || !query.wants_thread(machines, Some(credit.thread)) {
             return;
         }
-        asked.each_step(machines.begin(), credit.from, credit.to, |step, length| match by {
+        query.each_step(machines.begin(), credit.from, credit.to, |step, length| match by {
             By::Cpu => cpus.entry((step, credit.cpu)).or_default().task += length,
             By::Thread | By::Process => threads.of([step, credit.thread.0.into()]).unknown += length,
         });
     }
 
     fn run_began(&mut self, machines: &Machines, thread: ThreadIndex, has_migrated: bool, at: Ns) {
-        if !self.asked.wants_thread(machines, Some(thread))
-            || !self.asked.wants_cpu(machines, machines.thread(thread).running())
+        if !self.query.wants_thread(machines, Some(thread))
+            || !self.query.wants_cpu(machines, machines.thread(thread).running())
         {
             return;
         }
@@ -312,9 +312,9 @@ impl Observer for Cpu {
 }
 
 impl Analysis for Cpu {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{CpuPiece, Credit, RunBegan, ThreadPiece};
-        (if self.is_by_cpu() { &[CpuPiece, Credit] } else { &[ThreadPiece, Credit, RunBegan] }, Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{CpuPiece, Credit, RunBegan, ThreadPiece};
+        (if self.is_by_cpu() { &[CpuPiece, Credit] } else { &[ThreadPiece, Credit, RunBegan] }, ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -345,18 +345,18 @@ mod tests {
     #[test]
     fn the_first_switch_credits_who_ran_and_modes_are_not_guessed() {
         let columns = ["tid", "time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns", "share", "switches"];
-        let found = rows(&played(&KNOWN, &Asked::default(), STREAM), &columns);
+        let found = rows(&played(&DESCRIPTOR, &AnalysisQuery::default(), STREAM), &columns);
         assert_eq!(found, ["5 200 0 0 0 200 0.4 1", "6 200 80 50 20 50 0.4 1"]);
-        let process = Asked { by: Some("process".to_string()), ..Asked::default() };
-        assert_eq!(rows(&played(&KNOWN, &process, STREAM), &["pid", "threads", "time_ns"]), ["- 2 400"]);
+        let process = AnalysisQuery { by: Some("process".to_string()), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &process, STREAM), &["pid", "threads", "time_ns"]), ["- 2 400"]);
     }
 
     #[test]
     fn what_a_cpu_does_adds_up_to_the_range() {
-        let cpus = Asked { by: Some("cpu".to_string()), ..Asked::default() };
+        let cpus = AnalysisQuery { by: Some("cpu".to_string()), ..AnalysisQuery::default() };
         let columns =
             ["cpu", "task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "share"];
-        assert_eq!(rows(&played(&KNOWN, &cpus, STREAM), &columns), ["0 400 80 50 40 0 100 230 0.8"]);
+        assert_eq!(rows(&played(&DESCRIPTOR, &cpus, STREAM), &columns), ["0 400 80 50 40 0 100 230 0.8"]);
     }
 
     #[test]
@@ -368,9 +368,12 @@ mod tests {
             250 1 switch prev=5 next=0 state=0
             300 1 switch prev=0 next=5
             400 1 -";
-        let found = rows(&played(&KNOWN, &Asked::default(), stream), &["tid", "time_ns", "switches", "migrations"]);
+        let found = rows(
+            &played(&DESCRIPTOR, &AnalysisQuery::default(), stream),
+            &["tid", "time_ns", "switches", "migrations"],
+        );
         assert_eq!(found, ["5 200 3 1"]);
-        let cpu = Asked { cpus: super::super::Numbers::parse("1"), ..Asked::default() };
-        assert_eq!(rows(&played(&KNOWN, &cpu, stream), &["tid", "time_ns"]), ["5 150"]);
+        let cpu = AnalysisQuery { cpus: super::super::Numbers::parse("1"), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &cpu, stream), &["tid", "time_ns"]), ["5 150"]);
     }
 }

@@ -8,8 +8,8 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::analysis::{Analysis, Needs, Report};
-use super::asked::Asked;
+use super::analysis::{Analysis, ReportKind, ReportTimes};
+use super::query::AnalysisQuery;
 use super::table::{Column, Order, Table, Unit};
 use super::value::Cell;
 
@@ -34,7 +34,7 @@ pub(super) struct Files {
     count: usize,
     most: usize,
     /// Files that have asked for room since the processes that have ended made some.
-    asked: usize,
+    query: usize,
     left_out: u64,
     /// System calls that have begun, by thread.
     calls: Map<ThreadIndex, Call>,
@@ -104,7 +104,7 @@ impl Files {
             tables: Map::default(),
             count: 0,
             most,
-            asked: most,
+            query: most,
             left_out: 0,
             calls: Map::default(),
             by_table: Map::default(),
@@ -167,9 +167,9 @@ impl Files {
     /// Is there room for more files? When there is none, processes that have ended make some, but not each time: that
     /// takes a look at all of them.
     fn has_room(&mut self, machines: &Machines, more: usize) -> bool {
-        self.asked = self.asked.saturating_add(more);
-        if self.count + more > self.most && self.asked > self.most / 4 {
-            self.asked = 0;
+        self.query = self.query.saturating_add(more);
+        if self.count + more > self.most && self.query > self.most / 4 {
+            self.query = 0;
             let has_ended = |machine, tid| {
                 let state = machines.find_thread(machine, tid).map(|thread| machines.thread(thread).state());
                 matches!(state, Some(ThreadState::Zombie | ThreadState::Dead))
@@ -314,17 +314,17 @@ fn peer(happening: &Happening<'_>) -> Option<Rc<str>> {
 
 /// `processes --of files`: the files that are open at the end of the range.
 pub(super) struct OpenFiles {
-    asked: Asked,
+    query: AnalysisQuery,
     files: Files,
 }
 
 impl OpenFiles {
-    pub(super) fn new(asked: &Asked) -> Self {
-        OpenFiles { asked: asked.clone(), files: Files::default() }
+    pub(super) fn new(query: &AnalysisQuery) -> Self {
+        OpenFiles { query: query.clone(), files: Files::default() }
     }
 
     fn is_over(&self, at: Ns) -> bool {
-        self.asked.end.is_some_and(|end| at > end)
+        self.query.end.is_some_and(|end| at > end)
     }
 }
 
@@ -367,21 +367,21 @@ impl Observer for OpenFiles {
 }
 
 impl Analysis for OpenFiles {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
-        (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+        (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All)
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.asked.columns(&[(Unit::Name, &["pid", "fd", "file"])])
+        self.query.columns(&[(Unit::Name, &["pid", "fd", "file"])])
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let mut table = Table { analysis: "processes", range, columns: self.columns(), ..Table::default() };
         // Files belong to processes: those of the threads that are wanted.
-        let Asked { tids, comms, pids, .. } = &self.asked;
+        let AnalysisQuery { tids, comms, pids, .. } = &self.query;
         let of_threads = (tids.is_some() || comms.is_some()).then(|| {
-            let wanted = machines.threads().filter(|(thread, _)| self.asked.wants_thread(machines, Some(*thread)));
+            let wanted = machines.threads().filter(|(thread, _)| self.query.wants_thread(machines, Some(*thread)));
             let process = |(_, of): (ThreadIndex, &Thread)| Some((of.machine, of.pid()?));
             wanted.filter_map(process).collect::<HashSet<_>>()
         });
@@ -391,9 +391,9 @@ impl Analysis for OpenFiles {
             {
                 continue;
             }
-            let mut row = self.asked.machine_cells(machine);
+            let mut row = self.query.machine_cells(machine);
             row.extend([pid.into(), fd.into(), Cell::text(Some(name))]);
-            if self.asked.keeps(&row) {
+            if self.query.keeps(&row) {
                 table.rows.push(&row);
             }
         }

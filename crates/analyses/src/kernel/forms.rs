@@ -1,7 +1,7 @@
 //! The forms of analyses, and which options each of them takes: the one table that checks options, chooses what is made
 //! and writes the help.
 
-use super::analysis::Known;
+use super::analysis::Descriptor;
 
 tracemill_semantics::named! {
     /// An option that not every analysis takes.
@@ -89,7 +89,7 @@ pub(super) const PATH: &[AnalysisOption] = &[Tid, Begin, Per];
 pub struct Form {
     /// The option that chooses it, with its value; empty for the plain form.
     pub option: &'static str,
-    /// The word of that option, as [`Asked::words`](super::Asked::words) has it.
+    /// The word of that option, as [`AnalysisQuery::words`](super::AnalysisQuery::words) has it.
     pub word: Option<FormWord>,
     /// The keys of its groups. The first key of the first form of a word is the default.
     pub keys: &'static [&'static str],
@@ -109,12 +109,12 @@ impl Form {
     }
 
     /// The analysis and the option that chooses the form.
-    pub fn title(&self, known: &Known) -> String {
+    pub fn title(&self, known: &Descriptor) -> String {
         [known.name, self.option].join(" ").trim_end().to_string()
     }
 }
 
-impl Known {
+impl Descriptor {
     /// Keys of groups of all its forms, the default first.
     pub fn keys(&self) -> Vec<&'static str> {
         let mut keys: Vec<&str> = Vec::new();

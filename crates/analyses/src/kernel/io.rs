@@ -8,15 +8,15 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Part, Report};
-use super::asked::{Asked, View};
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use super::files::Files;
 use super::forms::{Form, SPANS, SUMS};
 use super::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
 use super::latest::Latest;
+use super::query::{AnalysisQuery, View};
 use super::rows::Rows;
-use super::spans::{Extra, Key, Names, Naming, Spans};
+use super::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
 use super::states::MAX_REQUESTS;
 use super::table::{Column, Listed, Order, Table, Unit, listed};
 use super::value::{Cell, Value};
@@ -40,12 +40,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Class)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Class)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "io",
     about: "system calls that read and write, requests of disks, packets of the network",
     forms: &[
@@ -61,10 +61,10 @@ pub(super) const KNOWN: Known = Known {
         (Concept::NetIn, "what came from the network"),
     ],
     example: "io --by file --limit 5",
-    make: |asked| match asked.by.as_deref() {
-        Some(DISK) => Box::new(Disks::new(asked)),
-        Some(NET) => Box::new(Net { asked: asked.clone(), ..Net::default() }),
-        _ => Box::new(Calls::new(asked)),
+    make: |query| match query.by.as_deref() {
+        Some(DISK) => Box::new(Disks::new(query)),
+        Some(NET) => Box::new(Net { query: query.clone(), ..Net::default() }),
+        _ => Box::new(Calls::new(query)),
     },
 };
 
@@ -112,7 +112,7 @@ impl Class {
 struct Calls {
     by: By,
     spans: Spans<Moved>,
-    part: Part,
+    part: PeriodRole,
     /// Only when rows name files.
     files: Option<Rc<RefCell<KnownFiles>>>,
     names: Names,
@@ -133,7 +133,7 @@ struct Moved {
     errors: u64,
 }
 
-impl More for Moved {
+impl Sum for Moved {
     fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.errors += other.errors;
@@ -151,7 +151,7 @@ impl Account for Moved {
     }
 }
 
-impl Extra for Moved {
+impl SpanFigures for Moved {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["bytes", "errors"])];
 
     fn cells(&self) -> Vec<Cell> {
@@ -160,17 +160,17 @@ impl Extra for Moved {
 }
 
 impl Calls {
-    fn new(asked: &Asked) -> Self {
-        let by = By::of(asked);
-        let has_files = by == By::File || matches!(asked.view, View::Log | View::Top(_));
+    fn new(query: &AnalysisQuery) -> Self {
+        let by = By::of(query);
+        let has_files = by == By::File || matches!(query.view, View::Log | View::Top(_));
         let files = has_files.then(Rc::default);
-        Calls { by, spans: Spans::new(asked), part: Part::Alone, files, names: Names::default() }
+        Calls { by, spans: Spans::new(query), part: PeriodRole::Alone, files, names: Names::default() }
     }
 
     fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
         let Some(class) = Class::of(call.name) else { return };
-        let asked = &self.spans.asked;
-        if !asked.wants_cpu(machines, Some(call.cpu)) || !asked.wants_thread(machines, Some(call.thread)) {
+        let query = &self.spans.query;
+        if !query.wants_cpu(machines, Some(call.cpu)) || !query.wants_thread(machines, Some(call.thread)) {
             return;
         }
         let thread = machines.thread(call.thread);
@@ -239,33 +239,33 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
         match self.files {
-            Some(_) if self.part.looks() => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], Needs::All),
-            _ => (&[CallEnded], Needs::Range),
+            Some(_) if self.part.looks() => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All),
+            _ => (&[CallEnded], ReportTimes::Range),
         }
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         let files = Some(self.files.clone()?);
-        self.part = Part::Leads;
+        self.part = PeriodRole::Leads;
         Some(Box::new(Calls {
             by: self.by,
             spans: Spans::new(period),
-            part: Part::Follows,
+            part: PeriodRole::Follows,
             files,
             names: Names::default(),
         }))
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(CALLS)
+        self.spans.query.columns(CALLS)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, files, names, .. } = *self;
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let own: &[&'static str] = match by {
             By::Thread => &["tid", "comm", "class"],
             By::Process => &["pid", "class"],
@@ -273,7 +273,7 @@ impl Analysis for Calls {
             By::Class => &["class"],
         };
         let naming = CallsNamed { by, names, machines: machines.clone() };
-        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), asked.columns(CALLS), naming);
+        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), query.columns(CALLS), naming);
         let left_out = files.map_or(0, |known| known.borrow().files.left_out());
         table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
         table
@@ -287,7 +287,7 @@ struct CallsNamed {
     machines: Rc<Machines>,
 }
 
-impl Naming<Moved> for CallsNamed {
+impl GroupNaming<Moved> for CallsNamed {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         match self.by {
             By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
@@ -318,7 +318,7 @@ const CALLS: Listed<'_> = &[
 /// Requests of disks.
 struct Disks {
     spans: Spans<Requests>,
-    part: Part,
+    part: PeriodRole,
     open: Rc<RefCell<OpenRequests>>,
 }
 
@@ -371,7 +371,7 @@ struct Requests {
     queue_max: Option<u64>,
 }
 
-impl More for Requests {
+impl Sum for Requests {
     fn add(&mut self, other: Self) {
         self.completed += other.completed;
         self.bytes = self.bytes.saturating_add(other.bytes);
@@ -396,7 +396,7 @@ impl Account for Requests {
     }
 }
 
-impl Extra for Requests {
+impl SpanFigures for Requests {
     const COLUMNS: Listed<'static> =
         &[(Unit::Count, &["completed", "bytes"]), (Unit::Duration, &["queue_total_ns", "queue_max_ns"])];
 
@@ -410,12 +410,12 @@ impl Extra for Requests {
 const SECTOR_BYTES: i128 = 512;
 
 impl Disks {
-    fn new(asked: &Asked) -> Self {
-        Disks { spans: Spans::new(asked), part: Part::Alone, open: Rc::default() }
+    fn new(query: &AnalysisQuery) -> Self {
+        Disks { spans: Spans::new(query), part: PeriodRole::Alone, open: Rc::default() }
     }
 
     fn issue(
-        asked: &Asked,
+        query: &AnalysisQuery,
         machines: &Machines,
         machine: u32,
         cpu: Option<CpuIndex>,
@@ -434,8 +434,8 @@ impl Disks {
             queue: None,
             is_write: is_write(happening).unwrap_or(false),
             tid: stated.or_else(|| running.map(|thread| machines.thread(thread).tid)),
-            comm: if matches!(asked.view, View::Log | View::Top(_)) { comm() } else { None },
-            is_wanted: asked.wants_cpu(machines, cpu) && asked.wants_thread(machines, thread),
+            comm: if matches!(query.view, View::Log | View::Top(_)) { comm() } else { None },
+            is_wanted: query.wants_cpu(machines, cpu) && query.wants_thread(machines, thread),
         }
     }
 
@@ -450,7 +450,7 @@ impl Disks {
             return;
         }
         let issue = (happening.concept == Concept::RqIssue)
-            .then(|| Self::issue(&self.spans.asked, machines, machine, cpu, happening, at));
+            .then(|| Self::issue(&self.spans.query, machines, machine, cpu, happening, at));
         let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
         let OpenRequests { disks, dropped, done, .. } = &mut *self.open.borrow_mut();
         let disk = disks.entry((machine, dev)).or_insert_with(new);
@@ -475,18 +475,18 @@ impl Disks {
         let open = self.open.clone();
         let open = open.borrow();
         let Some(Done { dev, sector, sectors, issue }) = open.done.clone() else { return };
-        let asked = &self.spans.asked;
+        let query = &self.spans.query;
         let is_wanted = match &issue {
             Some(issue) => issue.is_wanted,
             // The thread that issued the request is unknown.
-            None => asked.wants_thread(machines, None) && asked.wants_cpu(machines, cpu),
+            None => query.wants_thread(machines, None) && query.wants_cpu(machines, cpu),
         };
         if !is_wanted {
             return;
         }
         let key = |is_write: bool| [i64::from(machine), dev, i64::from(is_write), 0];
         let issued_write = issue.as_ref().map(|issue| issue.is_write);
-        if asked.view == View::Statistics && asked.has_instant(at) {
+        if query.view == View::Statistics && query.has_instant(at) {
             let is_write = is_write(happening).or(issued_write).unwrap_or(false);
             let done = Requests { completed: 1, bytes: sectors.saturating_mul(SECTOR_BYTES), ..Requests::default() };
             self.spans.group(machines.begin(), at, key(is_write)).1.add(done);
@@ -549,25 +549,25 @@ impl Observer for Disks {
 }
 
 impl Analysis for Disks {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Taken], if self.part.looks() { Needs::All } else { Needs::Range })
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Taken], if self.part.looks() { ReportTimes::All } else { ReportTimes::Range })
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
-        self.part = Part::Leads;
-        Some(Box::new(Disks { spans: Spans::new(period), part: Part::Follows, open: self.open.clone() }))
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        Some(Box::new(Disks { spans: Spans::new(period), part: PeriodRole::Follows, open: self.open.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(REQUESTS)
+        self.spans.query.columns(REQUESTS)
     }
 
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Disks { spans, open, .. } = *self;
         let (names, dropped) = (open.borrow().names.clone(), open.borrow().dropped);
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
-        let mut table = spans.finish("io", range, keys, asked.columns(REQUESTS), DisksNamed(names));
+        let mut table = spans.finish("io", range, keys, query.columns(REQUESTS), DisksNamed(names));
         table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
         table
     }
@@ -576,7 +576,7 @@ impl Analysis for Disks {
 /// The names of groups of requests.
 struct DisksNamed(Map<(u32, i64), Box<str>>);
 
-impl Naming<Requests> for DisksNamed {
+impl GroupNaming<Requests> for DisksNamed {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let name = self.0.get(&(key[0] as u32, key[1])).map(|name| &**name);
         values.extend([Value::Integer(key[1].into()), Value::text(name), Value::Word(op(key[2] != 0))]);
@@ -600,7 +600,7 @@ const REQUESTS: Listed<'_> = &[
 /// Packets of network devices. They are no spans: all views are counts.
 #[derive(Default)]
 struct Net {
-    asked: Asked,
+    query: AnalysisQuery,
     names: Names,
     /// By step, machine and name.
     devices: Map<(i64, (u32, i64)), Packets>,
@@ -614,7 +614,7 @@ impl Packets {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["packets_in", "bytes_in", "packets_out", "bytes_out"])];
 }
 
-impl More for Packets {
+impl Sum for Packets {
     fn add(&mut self, other: Packets) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
@@ -628,39 +628,39 @@ impl Observer for Net {
             _ => return,
         };
         let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
-        let Net { asked, names, devices } = self;
-        if !asked.has_instant(at) || !asked.wants_cpu(machines, cpu) || !asked.wants_thread(machines, running) {
+        let Net { query, names, devices } = self;
+        if !query.has_instant(at) || !query.wants_cpu(machines, cpu) || !query.wants_thread(machines, running) {
             return;
         }
         let name = happening.text(Field::Dev).map_or(NO_KEY, |name| names.number(&name));
         let bytes = happening.values.integer(Field::Len).unwrap_or(0).max(0);
         let packets = if is_in { [1, bytes, 0, 0] } else { [0, 0, 1, bytes] };
-        devices.entry((asked.step_of(machines.begin(), at), (machine, name))).or_default().add(Packets(packets));
+        devices.entry((query.step_of(machines.begin(), at), (machine, name))).or_default().add(Packets(packets));
     }
 }
 
 impl Analysis for Net {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Taken], Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Taken], ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut of = self.asked.step_columns(&[(Unit::Name, &["net"])]);
+        let mut of = self.query.step_columns(&[(Unit::Name, &["net"])]);
         of.extend(listed(Packets::COLUMNS));
         of
     }
 
     fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let columns_of = self.columns();
-        let Net { asked, names, devices } = *self;
+        let Net { query, names, devices } = *self;
         let mut all = Packets::default();
         let mut rows = Rows::default();
-        for ((step, (machine, name)), packets) in asked.by_last_step(range, devices) {
+        for ((step, (machine, name)), packets) in query.by_last_step(range, devices) {
             all.add(packets);
-            let mut row = asked.step_cells(range, step, machine);
+            let mut row = query.step_cells(range, step, machine);
             row.push(Cell::text(names.name(name)));
             row.extend(packets.0.map(Cell::Integer));
-            if asked.keeps(&row) {
+            if query.keeps(&row) {
                 rows.push(&row);
             }
         }
@@ -715,8 +715,8 @@ mod tests {
             170 0 rq_complete dev=8 sector=9 nr_sector=0 rwbs=1
             180 0 rq_complete dev=8 sector=99 nr_sector=2 rwbs=1
             190 0 -";
-        let disks = Asked { by: Some("disk".to_string()), ..Asked::default() };
+        let disks = AnalysisQuery { by: Some("disk".to_string()), ..AnalysisQuery::default() };
         let columns = ["dev", "op", "count", "total_ns", "completed", "bytes", "queue_total_ns", "queue_max_ns"];
-        assert_eq!(rows(&played(&KNOWN, &disks, stream), &columns), ["8 write 1 40 2 5120 10 10"]);
+        assert_eq!(rows(&played(&DESCRIPTOR, &disks, stream), &columns), ["8 write 1 40 2 5120 10 10"]);
     }
 }

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, SPANS};
 use super::keys::{NO_KEY, duration};
-use super::spans::{Extra, Key, Names, Naming, Spans};
+use super::query::AnalysisQuery;
+use super::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
 use super::table::{Column, Listed, Table, Unit, listed};
 use super::value::{Cell, Value};
 
@@ -25,12 +25,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Number)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Number)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "irq",
     about: "how long interrupts took, and how long soft interrupts waited to be served",
     forms: &[Form::plain(By::NAMES, SPANS)],
@@ -42,7 +42,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SoftRaise, "raises of soft interrupts"),
     ],
     example: "irq --by cpu",
-    make: |asked| Box::new(Irq { by: By::of(asked), spans: Spans::new(asked), names: Names::default() }),
+    make: |query| Box::new(Irq { by: By::of(query), spans: Spans::new(query), names: Names::default() }),
 };
 
 /// Names of the soft interrupts of Linux, by number.
@@ -64,7 +64,7 @@ struct Raises {
     max: Option<u64>,
 }
 
-impl More for Raises {
+impl Sum for Raises {
     fn add(&mut self, other: Self) {
         self.count += other.count;
         self.total += other.total;
@@ -85,7 +85,7 @@ impl Account for Raises {
     }
 }
 
-impl Extra for Raises {
+impl SpanFigures for Raises {
     const COLUMNS: Listed<'static> =
         &[(Unit::Count, &["raises"]), (Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"])];
 
@@ -96,7 +96,7 @@ impl Extra for Raises {
 
 impl Observer for Irq {
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
-        if interrupt.kind == InterruptKind::Trap || !self.spans.asked.wants_interrupt(machines, interrupt) {
+        if interrupt.kind == InterruptKind::Trap || !self.spans.query.wants_interrupt(machines, interrupt) {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);
@@ -129,23 +129,23 @@ impl Observer for Irq {
 }
 
 impl Analysis for Irq {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Interrupt], Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Interrupt], ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(LOG)
+        self.spans.query.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Irq { by, spans, names } = *self;
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let keys: &[_] = match by {
             By::Cpu => &["kind", "nr", "name", "cpu"],
             By::Number => &["kind", "nr", "name"],
         };
         let naming = Named { by, names, machines: machines.clone() };
-        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), asked.columns(LOG), naming)
+        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), query.columns(LOG), naming)
     }
 }
 
@@ -160,7 +160,7 @@ fn is_soft(key: &Key) -> bool {
     key[0] >> 32 == 1
 }
 
-impl Naming<Raises> for Named {
+impl GroupNaming<Raises> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
         values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);
@@ -200,44 +200,44 @@ mod tests {
 
     #[test]
     fn outer_interrupts_include_inner_ones_and_each_handler_has_a_row() {
-        let table = played(&KNOWN, &Asked::default(), STREAM);
+        let table = played(&DESCRIPTOR, &AnalysisQuery::default(), STREAM);
         let columns = ["kind", "nr", "name", "count", "total_ns", "raises", "raise_total_ns"];
         let expected =
             ["softirq 3 NET_RX 1 30 1 40", "irq 5 eth0 1 20 - -", "irq 5 usb 1 10 - -", "irq 6 disk 1 10 - -"];
         assert_eq!(rows(&table, &columns), expected);
-        let cpus = Asked { by: Some("cpu".to_string()), ..Asked::default() };
-        let found = rows(&played(&KNOWN, &cpus, STREAM), &["kind", "nr", "cpu", "total_ns"]);
+        let cpus = AnalysisQuery { by: Some("cpu".to_string()), ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &cpus, STREAM), &["kind", "nr", "cpu", "total_ns"]);
         assert_eq!(found, ["softirq 3 0 30", "irq 5 0 20", "irq 5 1 10", "irq 6 0 10"]);
     }
 
     #[test]
     fn equal_spans_stand_in_the_order_of_their_ends() {
-        let top = Asked { view: View::Top(3), ..Asked::default() };
-        let found = rows(&played(&KNOWN, &top, STREAM), &["kind", "nr", "from", "to", "raise_ns"]);
+        let top = AnalysisQuery { view: View::Top(3), ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &top, STREAM), &["kind", "nr", "from", "to", "raise_ns"]);
         assert_eq!(found, ["softirq 3 140 170 100", "irq 5 110 130 -", "irq 6 115 125 -"]);
     }
 
     #[test]
     fn buckets_may_be_powers_of_two() {
-        let asked = Asked { view: View::PowersOfTwo, ..Asked::default() };
-        let found = rows(&played(&KNOWN, &asked, STREAM), &["from_ns", "to_ns", "count"]);
+        let query = AnalysisQuery { view: View::PowersOfTwo, ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &query, STREAM), &["from_ns", "to_ns", "count"]);
         assert_eq!(found, ["8 16 2", "16 32 2"]);
         let edges = "100 0 irq_entry nr=5\n100 0 irq_exit nr=5\n100 0 irq_entry nr=5\n104 0 irq_exit nr=5\n\
             110 0 irq_entry nr=5\n113 0 irq_exit nr=5";
-        let found = rows(&played(&KNOWN, &asked, edges), &["from_ns", "to_ns", "count"]);
+        let found = rows(&played(&DESCRIPTOR, &query, edges), &["from_ns", "to_ns", "count"]);
         assert_eq!(found, ["0 1 1", "1 2 0", "2 4 1", "4 8 1"]);
     }
 
     #[test]
     fn buckets_are_equally_wide() {
-        let buckets = |count| Asked { view: View::Histogram(count), ..Asked::default() };
+        let buckets = |count| AnalysisQuery { view: View::Histogram(count), ..AnalysisQuery::default() };
         let columns = ["from_ns", "to_ns", "count"];
-        let found = rows(&played(&KNOWN, &buckets(4), STREAM), &columns);
+        let found = rows(&played(&DESCRIPTOR, &buckets(4), STREAM), &columns);
         assert_eq!(found, ["10 15 2", "15 20 0", "20 25 1", "25 30 1"]);
-        let found = rows(&played(&KNOWN, &buckets(3), STREAM), &columns);
+        let found = rows(&played(&DESCRIPTOR, &buckets(3), STREAM), &columns);
         assert_eq!(found, ["10 16 2", "16 23 1", "23 30 1"]);
         // The shortest is the longest: all are in the first bucket.
         let one = "100 0 irq_entry nr=5\n110 0 irq_exit nr=5\n120 0 irq_entry nr=5\n130 0 irq_exit nr=5";
-        assert_eq!(rows(&played(&KNOWN, &buckets(2), one), &columns), ["10 10 2", "10 10 0"]);
+        assert_eq!(rows(&played(&DESCRIPTOR, &buckets(2), one), &columns), ["10 10 2", "10 10 0"]);
     }
 }

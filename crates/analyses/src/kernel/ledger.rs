@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Map, Ns};
 
 use super::account::Account;
-use super::asked::Asked;
+use super::query::AnalysisQuery;
 use super::rows::{Rows, Source};
 use super::states::FEW;
 use super::value::{Cell, Value};
@@ -356,7 +356,7 @@ pub(super) trait Describe<const N: usize, A> {
 
 /// Rows that are made of accounts when they are shown.
 struct AccountRows<const N: usize, A, D> {
-    asked: Asked,
+    query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     accounts: Closed<N, A>,
     describe: D,
@@ -365,32 +365,32 @@ struct AccountRows<const N: usize, A, D> {
 impl<const N: usize, A: Account, D: Describe<N, A>> Source for AccountRows<N, A, D> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (key, account) = (self.accounts.key(row as usize), self.accounts.get(row as usize));
-        self.asked.put_step(self.range, key[0], self.describe.machine(&key), values);
-        self.describe.put(&key, &account, self.asked.length_of_step(self.range, key[0]), values);
+        self.query.put_step(self.range, key[0], self.describe.machine(&key), values);
+        self.describe.put(&key, &account, self.query.length_of_step(self.range, key[0]), values);
     }
 
     fn rank(&self, row: u32) -> i64 {
         let key = self.accounts.key(row as usize);
-        self.asked.rank(key[0], self.describe.number(&key))
+        self.query.rank(key[0], self.describe.number(&key))
     }
 }
 
 /// The rows of those accounts that are wanted.
 pub(super) fn rows_of<const N: usize, A: Account + 'static>(
-    asked: &Asked,
+    query: &AnalysisQuery,
     range: Option<(Ns, Ns)>,
     accounts: Closed<N, A>,
     describe: impl Describe<N, A> + 'static,
     is_wanted: impl Fn(&A) -> bool,
 ) -> Rows {
-    let of = AccountRows { asked: asked.clone(), range, accounts, describe };
+    let of = AccountRows { query: query.clone(), range, accounts, describe };
     let mut row = Vec::new();
     let is_kept = |at: &u32| {
         is_wanted(&of.accounts.get(*at as usize))
-            && (asked.test.is_none() || {
+            && (query.test.is_none() || {
                 row.clear();
                 of.put(*at, &mut row);
-                asked.keeps_values(&row)
+                query.keeps_values(&row)
             })
     };
     let wanted = (0..of.accounts.len() as u32).filter(is_kept).collect();
@@ -401,7 +401,7 @@ pub(super) fn rows_of<const N: usize, A: Account + 'static>(
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::account::More;
+    use super::super::account::Sum;
     use super::*;
     use crate::durations::Durations;
 
@@ -452,7 +452,7 @@ mod tests {
     #[derive(Clone, Default)]
     struct Count(i64);
 
-    impl More for Count {
+    impl Sum for Count {
         fn add(&mut self, other: Count) {
             self.0 += other.0;
         }

@@ -1,27 +1,27 @@
 //! The list of all analyses.
 
-use super::analysis::Known;
+use super::analysis::Descriptor;
 use super::{cpu, io, irq, locks, memory, path, periods, processes, sched, states, stats, syscalls};
 
 /// All analyses.
-pub const ANALYSES: &[Known] = &[
-    states::KNOWN,
-    cpu::KNOWN,
-    sched::KNOWN,
-    irq::KNOWN,
-    syscalls::KNOWN,
-    io::KNOWN,
-    memory::KNOWN,
-    locks::KNOWN,
-    processes::KNOWN,
-    stats::KNOWN,
-    path::KNOWN,
-    periods::KNOWN,
+pub const ANALYSES: &[Descriptor] = &[
+    states::DESCRIPTOR,
+    cpu::DESCRIPTOR,
+    sched::DESCRIPTOR,
+    irq::DESCRIPTOR,
+    syscalls::DESCRIPTOR,
+    io::DESCRIPTOR,
+    memory::DESCRIPTOR,
+    locks::DESCRIPTOR,
+    processes::DESCRIPTOR,
+    stats::DESCRIPTOR,
+    path::DESCRIPTOR,
+    periods::DESCRIPTOR,
 ];
 
-impl Known {
+impl Descriptor {
     /// The analysis of a name.
-    pub fn find(name: &str) -> Option<&'static Known> {
+    pub fn find(name: &str) -> Option<&'static Descriptor> {
         ANALYSES.iter().find(|known| known.name == name)
     }
 }

@@ -5,10 +5,10 @@ use std::collections::{HashMap, HashSet};
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, ThreadIndex, ThreadState};
 
-use super::account::{Account, More};
-use super::asked::Asked;
+use super::account::{Account, Sum};
 use super::keys::{TELL_INTERRUPTS, TELL_MODES};
 use super::ledger::Closed;
+use super::query::AnalysisQuery;
 use super::table::{Listed, Unit};
 use super::value::{Cell, Value};
 
@@ -91,12 +91,12 @@ impl Lives {
     }
 
     /// Is a life wanted, and was it there in the range?
-    pub(super) fn wants(&self, asked: &Asked, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
+    pub(super) fn wants(&self, query: &AnalysisQuery, machines: &Machines, life: ThreadIndex, range: (Ns, Ns)) -> bool {
         let (began, ended) = self.time(machines, life);
         began <= range.1
             && ended >= range.0
-            && (asked.cpus.is_none() || self.of(life).was_there)
-            && asked.wants_thread(machines, Some(life))
+            && (query.cpus.is_none() || self.of(life).was_there)
+            && query.wants_thread(machines, Some(life))
     }
 
     /// Lives in the order of the tree, with their depths.
@@ -301,13 +301,13 @@ impl Account for Spent {
     }
 }
 
-impl More for Spent {
+impl Sum for Spent {
     fn add(&mut self, other: Spent) {
         self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
     }
 }
 
-impl More for Life {
+impl Sum for Life {
     fn add(&mut self, other: Life) {
         self.met = self.met.or(other.met);
         self.forked = self.forked.or(other.forked);
@@ -337,7 +337,7 @@ impl Account for Life {
     }
 }
 
-impl More for OfLife {
+impl Sum for OfLife {
     fn add(&mut self, OfLife { dates, spent }: OfLife) {
         self.dates.add(dates);
         self.spent.add(spent);

@@ -9,12 +9,12 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Part, Report};
-use super::asked::{Asked, View};
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use super::forms::{Form, SPANS};
 use super::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
-use super::spans::{Extra, Key, Naming, Spans};
+use super::query::{AnalysisQuery, View};
+use super::spans::{GroupNaming, Key, SpanFigures, Spans};
 use super::table::{Column, Listed, Table, Unit, listed};
 use super::value::{Cell, Value};
 use crate::durations::Durations;
@@ -32,12 +32,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Lock)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Lock)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "locks",
     about: "how long threads waited for locks of programs, and who let them go on",
     forms: &[Form::plain(By::NAMES, SPANS)],
@@ -45,8 +45,8 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[(Concept::Wake, "who let waiters go on"), (Concept::Switch, "waits that end with a wake")],
     example: "locks --log --min 30ms",
-    make: |asked| {
-        Box::new(Locks { by: By::of(asked), spans: Spans::new(asked), part: Part::Alone, waits: Rc::default() })
+    make: |query| {
+        Box::new(Locks { by: By::of(query), spans: Spans::new(query), part: PeriodRole::Alone, waits: Rc::default() })
     },
 };
 
@@ -81,7 +81,7 @@ const FLAGS: i128 = 128 | 256;
 struct Locks {
     by: By,
     spans: Spans<Waits>,
-    part: Part,
+    part: PeriodRole,
     waits: Rc<RefCell<OpenWaits>>,
 }
 
@@ -107,10 +107,10 @@ impl OpenWaits {
         }
     }
 
-    fn unfinished(&mut self, machines: &Machines, asked: &Asked) -> u64 {
+    fn unfinished(&mut self, machines: &Machines, query: &AnalysisQuery) -> u64 {
         // After a loss nothing tells whether a wait goes on.
         let is_open = |thread: &&ThreadIndex| {
-            asked.wants_thread(machines, Some(**thread)) && machines.open_calls(**thread).any(|name| name == FUTEX)
+            query.wants_thread(machines, Some(**thread)) && machines.open_calls(**thread).any(|name| name == FUTEX)
         };
         *self.unfinished.get_or_insert_with(|| self.open.keys().filter(is_open).count() as u64)
     }
@@ -141,7 +141,7 @@ struct Waits {
     wakes: u64,
 }
 
-impl More for Waits {
+impl Sum for Waits {
     fn add(&mut self, mut other: Self) {
         if let Some(waiter) = other.waiter {
             self.waiters.insert(waiter);
@@ -169,7 +169,7 @@ impl Account for Waits {
     }
 }
 
-impl Extra for Waits {
+impl SpanFigures for Waits {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["waiters", "errors", "wakes"])];
 
     fn cells(&self) -> Vec<Cell> {
@@ -180,8 +180,8 @@ impl Extra for Waits {
 impl Locks {
     /// Is a thread wanted that runs on a CPU?
     fn wants(&self, machines: &Machines, thread: ThreadIndex, cpu: Option<CpuIndex>) -> bool {
-        let asked = &self.spans.asked;
-        asked.wants_cpu(machines, cpu) && asked.wants_thread(machines, Some(thread))
+        let query = &self.spans.query;
+        query.wants_cpu(machines, cpu) && query.wants_thread(machines, Some(thread))
     }
 
     fn key(&self, machines: &Machines, thread: ThreadIndex, address: Option<i128>) -> Key {
@@ -206,8 +206,8 @@ impl Observer for Locks {
         if self.part.tells()
             && name == FUTEX
             && operation_of(happening).is_some_and(|operation| WAKES.contains(&operation))
-            && self.spans.asked.view == View::Statistics
-            && self.spans.asked.has_instant(at)
+            && self.spans.query.view == View::Statistics
+            && self.spans.query.has_instant(at)
             && self.wants(machines, thread, machines.thread(thread).running())
         {
             let key = self.key(machines, thread, happening.values.integer(Field::Uaddr));
@@ -279,34 +279,39 @@ impl Observer for Locks {
 }
 
 impl Analysis for Locks {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{CallBegan, CallEnded, RunEnded, Taken, Woken};
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{CallBegan, CallEnded, RunEnded, Taken, Woken};
         match self.part {
-            Part::Follows => (&[CallBegan, CallEnded], Needs::Range),
-            _ => (&[CallBegan, RunEnded, Woken, CallEnded, Taken], Needs::All),
+            PeriodRole::Follows => (&[CallBegan, CallEnded], ReportTimes::Range),
+            _ => (&[CallBegan, RunEnded, Woken, CallEnded, Taken], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
-        self.part = Part::Leads;
-        Some(Box::new(Locks { by: self.by, spans: Spans::new(period), part: Part::Follows, waits: self.waits.clone() }))
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        Some(Box::new(Locks {
+            by: self.by,
+            spans: Spans::new(period),
+            part: PeriodRole::Follows,
+            waits: self.waits.clone(),
+        }))
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(LOG)
+        self.spans.query.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Locks { by, spans, waits, .. } = *self;
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let own: &[&'static str] = match by {
             By::Thread => &["tid", "comm"],
             By::Process => &["pid"],
             By::Lock => &["pid", "uaddr"],
         };
         let naming = Named { by, machines: machines.clone() };
-        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), asked.columns(LOG), naming);
-        table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &asked)));
+        let mut table = spans.finish("locks", range, listed(&[(Unit::Name, own)]), query.columns(LOG), naming);
+        table.notes.push(("unfinished", waits.borrow_mut().unfinished(machines, &query)));
         table
     }
 }
@@ -317,7 +322,7 @@ struct Named {
     machines: Rc<Machines>,
 }
 
-impl Naming<Waits> for Named {
+impl GroupNaming<Waits> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         match self.by {
             By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
@@ -359,8 +364,8 @@ mod tests {
         110 1 switch prev=0 next=6";
 
     fn log(stream: &str) -> Vec<String> {
-        let asked = Asked { view: View::Log, ..Asked::default() };
-        rows(&played(&KNOWN, &asked, &format!("{START}\n{stream}")), &["op", "tid", "from", "to", "ret", "waker"])
+        let query = AnalysisQuery { view: View::Log, ..AnalysisQuery::default() };
+        rows(&played(&DESCRIPTOR, &query, &format!("{START}\n{stream}")), &["op", "tid", "from", "to", "ret", "waker"])
     }
 
     #[test]
@@ -428,8 +433,8 @@ mod tests {
     #[test]
     fn locks_count_waiters_errors_and_wakes() {
         let by = |by: &str, columns: &[&str]| {
-            let asked = Asked { by: (!by.is_empty()).then(|| by.to_string()), ..Asked::default() };
-            let table = played(&KNOWN, &asked, &format!("{START}\n{CONTENTION}"));
+            let query = AnalysisQuery { by: (!by.is_empty()).then(|| by.to_string()), ..AnalysisQuery::default() };
+            let table = played(&DESCRIPTOR, &query, &format!("{START}\n{CONTENTION}"));
             assert_eq!(table.notes, [("unfinished", 1)]);
             rows(&table, &[columns, &["count", "total_ns", "waiters", "errors", "wakes"]].concat())
         };
@@ -455,8 +460,8 @@ mod tests {
             200 0 sys_exit ret=0
             210 0 -";
         for (by, key) in [("lock", "uaddr"), ("thread", "tid"), ("process", "pid")] {
-            let asked = Asked { by: Some(by.to_string()), ..Asked::default() };
-            let table = played(&KNOWN, &asked, stream);
+            let query = AnalysisQuery { by: Some(by.to_string()), ..AnalysisQuery::default() };
+            let table = played(&DESCRIPTOR, &query, stream);
             let key = rows(&table, &[key]).remove(0);
             assert_eq!(rows(&table, &["count", "waiters"]), ["2 1"], "{by} {key}");
             let all = table.all.iter().find(|(column, _)| column.name == "waiters").map(|(_, cell)| cell.clone());
@@ -466,21 +471,21 @@ mod tests {
 
     #[test]
     fn wakes_and_waits_are_those_of_the_range() {
-        let asked = Asked { begin: Some(145), end: Some(165), ..Asked::default() };
-        let table = played(&KNOWN, &asked, &format!("{START}\n{CONTENTION}"));
+        let query = AnalysisQuery { begin: Some(145), end: Some(165), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &query, &format!("{START}\n{CONTENTION}"));
         assert_eq!(rows(&table, &["uaddr", "count", "total_ns", "errors", "wakes"]), ["64 1 10 0 1"]);
-        let long = Asked { min: Some(11), ..Asked::default() };
-        assert_eq!(played(&KNOWN, &long, &format!("{START}\n{CONTENTION}")).rows.len(), 0);
+        let long = AnalysisQuery { min: Some(11), ..AnalysisQuery::default() };
+        assert_eq!(played(&DESCRIPTOR, &long, &format!("{START}\n{CONTENTION}")).rows.len(), 0);
     }
 
     #[test]
     fn waits_do_not_reach_across_losses_and_ends() {
         let lost = "120 0 sys_entry name=futex uaddr=64 op=0\n130 0 loss\n140 0 switch prev=5 next=5 state=0";
         assert_eq!(log(&format!("{lost}\n150 0 sys_exit ret=0")), [""; 0]);
-        let asked = Asked::default();
-        let table = played(&KNOWN, &asked, &format!("{START}\n{lost}\n150 0 -"));
+        let query = AnalysisQuery::default();
+        let table = played(&DESCRIPTOR, &query, &format!("{START}\n{lost}\n150 0 -"));
         assert_eq!(table.notes, [("unfinished", 0)]);
         let ended = "120 0 sys_entry name=futex uaddr=64 op=0\n130 0 exit tid=5\n140 0 -";
-        assert_eq!(played(&KNOWN, &asked, &format!("{START}\n{ended}")).notes, [("unfinished", 0)]);
+        assert_eq!(played(&DESCRIPTOR, &query, &format!("{START}\n{ended}")).notes, [("unfinished", 0)]);
     }
 }

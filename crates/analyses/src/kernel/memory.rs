@@ -6,17 +6,17 @@ use std::rc::Rc;
 use tracemill_semantics::states::{CpuIndex, Current, Happening, Machines, Map, Ns, Observer};
 use tracemill_semantics::{Concept, Field};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Part, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use super::forms::{Form, FormWord, SUMS};
 use super::keys::thread_of;
 use super::latest::Latest;
 use super::ledger::{Describe, Key, Ledger, rows_of};
+use super::query::AnalysisQuery;
 use super::table::{Column, Order, Table, Unit, listed};
 use super::value::{Cell, Value};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "memory",
     about: "pages and objects of the kernel that threads allocate and free",
     forms: &[
@@ -33,7 +33,7 @@ pub(super) const KNOWN: Known = Known {
         (Concept::SlabAlloc, "objects of the kernel (--slab)"),
     ],
     example: "memory --limit 5",
-    make: |asked| Box::new(Memory::new(asked)),
+    make: |query| Box::new(Memory::new(query)),
 };
 
 /// Objects of a machine that are kept at most, to know their sizes when they are freed.
@@ -43,7 +43,7 @@ const MAX_OBJECTS: usize = 1 << 20;
 const MAX_ORDER: i64 = 62;
 
 struct Memory {
-    asked: Asked,
+    query: AnalysisQuery,
     /// Objects instead of pages?
     is_slab: bool,
     /// Only objects have the place of the call that made them.
@@ -53,7 +53,7 @@ struct Memory {
     level: i128,
     peak: i128,
     bad_orders: u64,
-    part: Part,
+    part: PeriodRole,
     objects: Rc<RefCell<Objects>>,
 }
 
@@ -101,7 +101,7 @@ struct Sums {
     freed: i128,
 }
 
-impl More for Sums {
+impl Sum for Sums {
     fn add(&mut self, other: Sums) {
         self.allocs += other.allocs;
         self.frees += other.frees;
@@ -178,17 +178,17 @@ impl Describe<4, Sums> for Groups {
 }
 
 impl Memory {
-    fn new(asked: &Asked) -> Self {
-        let is_by_site = asked.by.as_deref() == Some("site");
+    fn new(query: &AnalysisQuery) -> Self {
+        let is_by_site = query.by.as_deref() == Some("site");
         Memory {
-            asked: asked.clone(),
-            is_slab: is_by_site || asked.has(FormWord::Slab),
+            query: query.clone(),
+            is_slab: is_by_site || query.has(FormWord::Slab),
             is_by_site,
             groups: Ledger::default(),
             level: 0,
             peak: 0,
             bad_orders: 0,
-            part: Part::Alone,
+            part: PeriodRole::Alone,
             objects: Rc::default(),
         }
     }
@@ -235,9 +235,9 @@ impl Memory {
 impl Observer for Memory {
     fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
         let Some((sums, site)) = self.sums(machine, happening) else { return };
-        let asked = &self.asked;
+        let query = &self.query;
         let current = cpu.map_or(Current::Unknown, |cpu| machines.cpu(cpu).current());
-        if !asked.has_instant(at) || !asked.wants_cpu(machines, cpu) || !asked.wants_thread(machines, current.thread())
+        if !query.has_instant(at) || !query.wants_cpu(machines, cpu) || !query.wants_thread(machines, current.thread())
         {
             return;
         }
@@ -247,39 +247,39 @@ impl Observer for Memory {
             Current::Idle => Some(0),
             Current::Thread(thread) => Some(machines.thread(thread).tid.into()),
         });
-        self.groups.of([asked.step_of(machines.begin(), at), machine.into(), number, kind]).add(sums);
+        self.groups.of([query.step_of(machines.begin(), at), machine.into(), number, kind]).add(sums);
         self.level = self.level.saturating_add(sums.allocated - sums.freed);
         self.peak = self.peak.max(self.level);
     }
 }
 
 impl Analysis for Memory {
-    fn hears(&self) -> (&'static [Report], Needs) {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
         // Objects that are freed in the range may be older.
-        (&[Report::Taken], if self.is_slab && self.part.looks() { Needs::All } else { Needs::Range })
+        (&[ReportKind::Taken], if self.is_slab && self.part.looks() { ReportTimes::All } else { ReportTimes::Range })
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
         if !self.is_slab {
             return None;
         }
-        self.part = Part::Leads;
-        Some(Box::new(Memory { part: Part::Follows, objects: self.objects.clone(), ..Memory::new(period) }))
+        self.part = PeriodRole::Leads;
+        Some(Box::new(Memory { part: PeriodRole::Follows, objects: self.objects.clone(), ..Memory::new(period) }))
     }
 
     fn columns(&self) -> Vec<Column> {
         let names: &[_] = if self.is_by_site { &["site"] } else { &["tid", "comm"] };
-        self.asked.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])
+        self.query.step_columns(&[(Unit::Name, names), (Unit::Count, &self.amounts())])
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let (columns_of, amounts) = (self.columns(), self.amounts());
-        let asked = &self.asked;
+        let query = &self.query;
         let mut all = Sums::default();
-        let groups = self.groups.finish(asked.last_step(range));
+        let groups = self.groups.finish(query.last_step(range));
         groups.iter().for_each(|(_, sums)| all.add(sums));
         let describe = Groups { is_by_site: self.is_by_site, machines: machines.clone() };
-        let rows = rows_of(asked, range, groups, describe, |_| true);
+        let rows = rows_of(query, range, groups, describe, |_| true);
         let peak = Column::new(if self.is_slab { "peak_bytes" } else { "peak_pages" }, Unit::Count);
         let mut of_all: Vec<(Column, Cell)> =
             listed(&[(Unit::Count, &amounts)]).zip(all.numbers().map(Cell::Integer)).collect();
@@ -289,7 +289,7 @@ impl Analysis for Memory {
             ("unmatched_frees", self.objects.borrow().unmatched_frees),
             ("dropped_objects", self.objects.borrow().dropped),
         ];
-        let order = if asked.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
+        let order = if query.step.is_some() { Order::Keys } else { Order::Largest(amounts[2]) };
         let notes = counts.into_iter().filter(|(_, count)| *count > 0).collect();
         let (columns, all) = (columns_of, of_all);
         Table { analysis: "memory", range, columns, rows, all, order, notes, ..Table::default() }
@@ -316,8 +316,8 @@ mod tests {
     }
 
     /// Result of an analysis of some events.
-    fn table(asked: &Asked, events: &[(Concept, &[(Field, i128)])]) -> Table {
-        let (mut machines, mut memory) = (Machines::new(1), Memory::new(asked));
+    fn table(query: &AnalysisQuery, events: &[(Concept, &[(Field, i128)])]) -> Table {
+        let (mut machines, mut memory) = (Machines::new(1), Memory::new(query));
         for (concept, numbers) in events {
             let happening = Happening { concept: *concept, is_legacy: false, values: &Numbers(numbers) };
             machines.take(0, machines.now() + 1, Some(0), &happening, &mut memory);
@@ -344,7 +344,7 @@ mod tests {
             page(Concept::PageFree, -1),
         ];
         let events: Vec<_> = events.iter().map(|(concept, numbers)| (*concept, &**numbers)).collect();
-        let table = table(&Asked::default(), &events);
+        let table = table(&AnalysisQuery::default(), &events);
         assert_eq!(rows(&table), [[None, None, Some(3), Some(2), Some(10), Some(4)]]);
         let peak = table.all.last().map(|(column, cell)| (&*column.name, cell.clone()));
         assert_eq!(peak, Some(("peak_pages", Cell::Integer(8))));
@@ -369,7 +369,7 @@ mod tests {
             alloc(0x10, 8, 1),
         ];
         let events: Vec<_> = events.iter().map(|(concept, numbers)| (*concept, &**numbers)).collect();
-        let by_site = table(&Asked { by: Some("site".to_string()), ..Asked::default() }, &events);
+        let by_site = table(&AnalysisQuery { by: Some("site".to_string()), ..AnalysisQuery::default() }, &events);
         let expected = [
             [Some(1), Some(2), Some(1), Some(72), Some(64)],
             [Some(2), Some(1), Some(0), Some(32), Some(0)],
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!(rows(&by_site), expected);
         assert_eq!(by_site.notes, [("unmatched_frees", 2)]);
         assert_eq!(by_site.all.last().map(|(_, cell)| cell.clone()), Some(Cell::Integer(96)));
-        let by_thread = table(&Asked { words: vec![FormWord::Slab], ..Asked::default() }, &events);
+        let by_thread = table(&AnalysisQuery { words: vec![FormWord::Slab], ..AnalysisQuery::default() }, &events);
         assert_eq!(rows(&by_thread), [[None, None, Some(3), Some(3), Some(104), Some(64)]]);
     }
 }

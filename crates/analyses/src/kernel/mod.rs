@@ -13,7 +13,7 @@
 //! | `spans` | statistics, lists and histograms of spans |
 //! | `account`, `keys`, `ledger`, `rows` | sums by key, and rows of tables, in few bytes each |
 //! | `state_row`, `state_rows` | the rows of `states`: one of them, and all as they are found |
-//! | `asked`, `condition`, `table`, `value` | questions and answers |
+//! | `query`, `condition`, `table`, `value` | questions and answers |
 //! | `forms` | the forms of analyses, and the options that each of them takes |
 //! | `columns` | what columns mean |
 //! | `unmatched` | options that nothing in the traces fits |
@@ -22,7 +22,6 @@
 mod account;
 mod all;
 mod analysis;
-mod asked;
 mod columns;
 mod condition;
 mod coverage;
@@ -43,6 +42,7 @@ mod periods;
 #[cfg(test)]
 mod played;
 mod processes;
+mod query;
 #[cfg(test)]
 mod random;
 mod reader;
@@ -60,12 +60,12 @@ pub mod text;
 mod unmatched;
 mod value;
 
-pub use analysis::{Analysis, Known, Needs, Report};
-pub use asked::{Asked, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
+pub use analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 pub use condition::Condition;
 pub use forms::{ALWAYS_TAKEN, AnalysisOption, Form, FormWord};
 pub use list::ANALYSES;
 pub use periods::{BoundPeriods, Definition, Definitions, Written};
+pub use query::{AnalysisQuery, MAX_STEPS, Numbers, RowSink, RowTest, StateSink, View};
 pub use reading::{Input, Reading, UnmatchedOptions};
 pub use rows::Rows;
 pub use spans::PERCENTS;

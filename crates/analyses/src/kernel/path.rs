@@ -11,14 +11,14 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::analysis::{Analysis, Known, Needs, Part, Report};
-use super::asked::Asked;
+use super::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use super::forms::{Form, PATH};
 use super::keys::thread_values;
+use super::query::AnalysisQuery;
 use super::table::{Column, Order, Table, Unit};
 use super::value::{Cell, Value};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "path",
     about: "the critical path of a thread: why it took so long (--tid T)",
     forms: &[Form::plain(&[], PATH)],
@@ -26,12 +26,12 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[(Concept::Wake, "what ended waits")],
     example: "path --tid 641 --begin +271.38ms --end +316.55ms",
-    make: |asked| Box::new(CriticalPath { asked: asked.clone(), part: Part::Alone, known: Rc::default() }),
+    make: |query| Box::new(CriticalPath { query: query.clone(), part: PeriodRole::Alone, known: Rc::default() }),
 };
 
 struct CriticalPath {
-    asked: Asked,
-    part: Part,
+    query: AnalysisQuery,
+    part: PeriodRole,
     known: Rc<RefCell<Pieces>>,
 }
 
@@ -306,7 +306,7 @@ impl Observer for CriticalPath {
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
         if self.part.looks() {
-            self.known.borrow_mut().add(machines, piece, &self.asked);
+            self.known.borrow_mut().add(machines, piece, &self.query);
         }
     }
 }
@@ -350,13 +350,13 @@ impl Pieces {
         }
     }
 
-    fn add(&mut self, machines: &Machines, piece: &ThreadPiece, asked: &Asked) {
+    fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
         let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
         // A wait may be told in several parts, where the machine was suspended in it: the wake is that of the last one.
         let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
         let has_wake = is_wait && self.woken.get(&piece.thread).is_some_and(is_over);
         let woken = if has_wake { self.woken.remove(&piece.thread) } else { None };
-        if asked.begin.is_some_and(|begin| piece.to <= begin) || asked.end.is_some_and(|end| piece.from > end) {
+        if query.begin.is_some_and(|begin| piece.to <= begin) || query.end.is_some_and(|end| piece.from > end) {
             return;
         }
         let (woken, segment) = woken.filter(|(woken, _)| woken.at == piece.to).unzip();
@@ -415,23 +415,23 @@ fn plain(state: ThreadState) -> ThreadState {
 }
 
 impl Analysis for CriticalPath {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, Forked, Taken, ThreadPiece, Woken};
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, Forked, Taken, ThreadPiece, Woken};
         // Segments are looked at where there are several machines.
-        match (self.part, self.asked.has_machines) {
-            (Part::Follows, _) => (&[], Needs::Range),
-            (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], Needs::All),
-            (_, false) => (&[ThreadPiece, Born, Forked, Woken], Needs::All),
+        match (self.part, self.query.has_machines) {
+            (PeriodRole::Follows, _) => (&[], ReportTimes::Range),
+            (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], ReportTimes::All),
+            (_, false) => (&[ThreadPiece, Born, Forked, Woken], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
-        self.part = Part::Leads;
-        Some(Box::new(CriticalPath { asked: period.clone(), part: Part::Follows, known: self.known.clone() }))
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        Some(Box::new(CriticalPath { query: period.clone(), part: PeriodRole::Follows, known: self.known.clone() }))
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.asked.columns(&[
+        self.query.columns(&[
             (Unit::Time, &["from", "to"]),
             (Unit::Duration, &["duration_ns"]),
             (Unit::Name, &["tid", "comm", "state"]),
@@ -439,9 +439,9 @@ impl Analysis for CriticalPath {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let (asked, known) = (&self.asked, self.known.borrow());
+        let (query, known) = (&self.query, self.known.borrow());
         let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
-        let tid = asked.tids.as_ref().and_then(|tids| tids.single());
+        let tid = query.tids.as_ref().and_then(|tids| tids.single());
         let threads = (0..machines.count()).filter_map(|machine| known.life_in(machines, range, machine, tid?));
         let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
         for thread in threads {
@@ -455,10 +455,10 @@ impl Analysis for CriticalPath {
                 let Found { from, to, thread, state } = found;
                 *of_lives.entry((thread, state)).or_default() += to - from;
                 let [tid, comm] = thread_values(machines, Some(thread));
-                let machine = asked.machine_value(machines.thread(thread).machine);
+                let machine = query.machine_value(machines.thread(thread).machine);
                 let times = [from, to, to - from].map(Value::Integer);
                 let row = [machine, times[0], times[1], times[2], tid, comm, Value::Word(state)];
-                asked.put(&row, &mut table.rows);
+                query.put(&row, &mut table.rows);
             });
         }
         let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
@@ -466,7 +466,7 @@ impl Analysis for CriticalPath {
             let of = machines.thread(thread);
             *totals.entry((of.machine, of.tid, state)).or_default() += total;
         }
-        let columns_of = asked.columns(&[
+        let columns_of = query.columns(&[
             (Unit::Name, &["tid", "state"]),
             (Unit::Duration, &["total_ns"]),
             (Unit::Share, &["share"]),
@@ -474,7 +474,7 @@ impl Analysis for CriticalPath {
         let length = range.map_or(0, |(from, to)| to - from);
         let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
         let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
-            let mut row = asked.machine_cells(machine);
+            let mut row = query.machine_cells(machine);
             row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total), share(total)]);
             row
         };
@@ -500,8 +500,8 @@ mod tests {
             175 0 wake tid=5 cpu=0
             200 0 switch prev=0 next=5
             300 0 -";
-        let asked = Asked { tids: Numbers::parse("5"), ..Asked::default() };
-        let table = played(&KNOWN, &asked, stream);
+        let query = AnalysisQuery { tids: Numbers::parse("5"), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &query, stream);
         assert_eq!(rows(&table, &["state", "duration_ns"]), ["running 50", "blocked 25", "wait_cpu 25", "running 100"]);
         let (columns, totals) = table.totals.expect("totals");
         let totals = Table { columns, rows: totals.into(), ..Table::default() };
@@ -510,8 +510,8 @@ mod tests {
     }
 
     fn path(tid: i64, stream: &str) -> Vec<String> {
-        let asked = Asked { tids: Numbers::parse(&tid.to_string()), ..Asked::default() };
-        rows(&played(&KNOWN, &asked, stream), &["from", "to", "tid", "state"])
+        let query = AnalysisQuery { tids: Numbers::parse(&tid.to_string()), ..AnalysisQuery::default() };
+        rows(&played(&DESCRIPTOR, &query, stream), &["from", "to", "tid", "state"])
     }
 
     #[test]
@@ -584,8 +584,8 @@ mod tests {
              500 0 -";
         let within = |begin, end| {
             let tids = Numbers::parse("5");
-            let asked = Asked { tids, begin: Some(begin), end: Some(end), ..Asked::default() };
-            rows(&played(&KNOWN, &asked, stream), &["from", "to", "tid", "state"])
+            let query = AnalysisQuery { tids, begin: Some(begin), end: Some(end), ..AnalysisQuery::default() };
+            rows(&played(&DESCRIPTOR, &query, stream), &["from", "to", "tid", "state"])
         };
         assert_eq!(within(100, 250), ["100 210 5 running", "210 250 5 ended"]);
         // Before its birth, the second one is its parent.
@@ -663,8 +663,8 @@ mod tests {
             assert_eq!(path(5, &woken)[2], format!("130 200 5 {state}"));
         }
         // The waker of a wait that the range cuts is unknown.
-        let cut = Asked { tids: Numbers::parse("5"), end: Some(180), ..Asked::default() };
-        assert_eq!(rows(&played(&KNOWN, &cut, stream), &["from", "to", "state"])[2], "130 180 blocked");
+        let cut = AnalysisQuery { tids: Numbers::parse("5"), end: Some(180), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &cut, stream), &["from", "to", "state"])[2], "130 180 blocked");
         // Nor who ended one when the waker is the thread itself.
         let own = stream.replace("200 0 wake", "190 0 switch prev=7 next=0 state=0\n200 0 wake");
         assert_eq!(path(5, &own)[2], "130 200 5 blocked");

@@ -7,8 +7,8 @@ use tracemill_semantics::states::{Happening, Machines, Ns, Observer, Values};
 use tracemill_semantics::{Concept, Field};
 
 use super::all::All;
-use super::analysis::{Analysis, Known};
-use super::asked::Asked;
+use super::analysis::{Analysis, Descriptor};
+use super::query::AnalysisQuery;
 use super::table::{PeriodOf, Table};
 use super::value::Cell;
 
@@ -27,12 +27,12 @@ impl Values for Fields<'_> {
 
 /// Result of an analysis of a stream of events, one a line: `TIME CPU CONCEPT FIELD=VALUE ..`, where the CPU of one of
 /// several machines is `MACHINE/CPU`. `-` is an event without a concept, `loss` one that tells of lost events.
-pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
-    let mut analysis = (known.make)(asked);
+pub(super) fn played(known: &Descriptor, query: &AnalysisQuery, stream: &str) -> Table {
+    let mut analysis = (known.make)(query);
     let machines = Rc::new(play(stream, &mut *analysis));
     let range = machines.begin().map(|first| {
-        let begin = asked.begin.map_or(first, |begin| begin.max(first));
-        (begin, asked.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
+        let begin = query.begin.map_or(first, |begin| begin.max(first));
+        (begin, query.end.map_or(machines.now(), |end| end.min(machines.now())).max(begin))
     });
     let mut table = analysis.finish(&machines, range);
     table.sort();
@@ -40,7 +40,11 @@ pub(super) fn played(known: &Known, asked: &Asked, stream: &str) -> Table {
 }
 
 /// Results of analyses of a stream of events for each of some periods, as [`played`] has them.
-pub(super) fn played_per(of_each: &[(&Known, Asked)], periods: &[Rc<PeriodOf>], stream: &str) -> Vec<Table> {
+pub(super) fn played_per(
+    of_each: &[(&Descriptor, AnalysisQuery)],
+    periods: &[Rc<PeriodOf>],
+    stream: &str,
+) -> Vec<Table> {
     let mut all = All::per(periods, of_each);
     let machines = Rc::new(play_in_turns(stream, &mut all, |all, last, now| all.advance(last, now)));
     let finish = |(at, analysis): (usize, Box<dyn Analysis>)| {

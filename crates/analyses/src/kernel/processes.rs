@@ -8,18 +8,18 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::account::More;
-use super::analysis::{Analysis, Known, Needs, Part, Report};
-use super::asked::Asked;
+use super::account::Sum;
+use super::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
 use super::files::OpenFiles;
 use super::forms::{Form, FormWord, LIVES, OPEN_FILES};
 use super::ledger::{Closed, Ledger};
 use super::lives::{AMOUNTS, Life, Lives, OfLife, Spent};
+use super::query::AnalysisQuery;
 use super::rows::{Rows, Source};
 use super::table::{Column, Order, Table, Unit, listed};
 use super::value::{Cell, Value};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "processes",
     about: "the lives of threads, their parents, and how they spent their time",
     forms: &[
@@ -37,18 +37,18 @@ pub(super) const KNOWN: Known = Known {
         (Concept::Wake, "wait_cpu_ns"),
     ],
     example: "processes --tree",
-    make: |asked| match asked.has(FormWord::Files) {
-        true => Box::new(OpenFiles::new(asked)),
-        false => Box::new(Processes { asked: asked.clone(), ..Processes::default() }),
+    make: |query| match query.has(FormWord::Files) {
+        true => Box::new(OpenFiles::new(query)),
+        false => Box::new(Processes { query: query.clone(), ..Processes::default() }),
     },
 };
 
 #[derive(Default)]
 struct Processes {
-    asked: Asked,
+    query: AnalysisQuery,
     /// By step and thread: the dates of a life stand in the first one, before those with the numbers of its steps.
     accounts: Ledger<2, OfLife>,
-    part: Part,
+    part: PeriodRole,
     /// The dates, where several are about periods.
     shared: Rc<RefCell<Shared>>,
 }
@@ -62,8 +62,8 @@ struct Shared {
 }
 
 /// The number of the first step of a range that has some.
-fn first_step(asked: &Asked) -> i64 {
-    asked.step.is_some().into()
+fn first_step(query: &AnalysisQuery) -> i64 {
+    query.step.is_some().into()
 }
 
 impl Processes {
@@ -71,28 +71,28 @@ impl Processes {
     fn note(&mut self, thread: ThreadIndex, note: impl FnOnce(&mut Life)) {
         let key = [0, thread.0.into()];
         match self.part {
-            Part::Alone => note(&mut self.accounts.of(key).dates),
-            Part::Leads => note(&mut self.shared.borrow_mut().accounts.of(key).dates),
-            Part::Follows => {}
+            PeriodRole::Alone => note(&mut self.accounts.of(key).dates),
+            PeriodRole::Leads => note(&mut self.shared.borrow_mut().accounts.of(key).dates),
+            PeriodRole::Follows => {}
         }
     }
 
     fn spent(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut Spent> {
-        if !self.asked.has_instant(at) || !self.part.tells() {
+        if !self.query.has_instant(at) || !self.part.tells() {
             return None;
         }
-        let step = self.asked.step_of(machines.begin(), at) + first_step(&self.asked);
+        let step = self.query.step_of(machines.begin(), at) + first_step(&self.query);
         Some(&mut self.accounts.of([step, thread.0.into()]).spent)
     }
 
     fn visits(&mut self, machines: &Machines, thread: ThreadIndex) {
-        if self.asked.cpus.is_some() && self.asked.wants_cpu(machines, machines.thread(thread).last_cpu()) {
+        if self.query.cpus.is_some() && self.query.wants_cpu(machines, machines.thread(thread).last_cpu()) {
             self.note(thread, |life| life.was_there = true);
         }
     }
 
     fn row_columns(&self, is_tree: bool) -> Vec<Column> {
-        let mut columns_of = self.asked.step_columns(&[
+        let mut columns_of = self.query.step_columns(&[
             (Unit::Name, &["tid", "life", "pid", "ppid", "comm", "kernel"]),
             (Unit::Time, &["born_ns", "exit_ns", "freed_ns"]),
         ]);
@@ -104,7 +104,7 @@ impl Processes {
 
 /// Rows of lives, made of what is kept of them: there may be many millions of threads that lived for a short time.
 struct LifeRows {
-    asked: Asked,
+    query: AnalysisQuery,
     machines: Rc<Machines>,
     range: (Ns, Ns),
     lives: Rc<Lives>,
@@ -115,9 +115,9 @@ struct LifeRows {
 impl LifeRows {
     /// How a life spent its time in a step; what is not known fills the rest.
     fn filled(&self, step: i64, life: ThreadIndex, mut of: Spent) -> Spent {
-        let span = self.asked.span_of_step(Some(self.range), step).unwrap_or(self.range);
+        let span = self.query.span_of_step(Some(self.range), step).unwrap_or(self.range);
         let (from, to) = self.lives.span(&self.machines, life, span);
-        if self.asked.step.is_none() {
+        if self.query.step.is_none() {
             of.dead = self.machines.died(life).map_or(0, |died| (to - died.max(from)).max(0));
         }
         of.unknown += (to - from - of.known()).max(0);
@@ -133,7 +133,7 @@ impl LifeRows {
 
     fn put_row<'s>(&'s self, step: i64, life: ThreadIndex, dates: &Life, spent: &Spent, values: &mut Vec<Value<'s>>) {
         let of = self.machines.thread(life);
-        self.asked.put_step(Some(self.range), step, of.machine, values);
+        self.query.put_step(Some(self.range), step, of.machine, values);
         values.extend([of.tid, of.life().into()].map(|number| Value::Integer(number.into())));
         values.extend([Value::integer(of.pid()), Value::integer(of.ppid())]);
         // A dump of states lists the threads of the kernel: others are not of it.
@@ -154,7 +154,7 @@ impl Source for LifeRows {
     }
 
     fn rank(&self, row: u32) -> i64 {
-        self.asked.rank(0, self.machines.thread(ThreadIndex(row)).tid)
+        self.query.rank(0, self.machines.thread(ThreadIndex(row)).tid)
     }
 }
 
@@ -174,13 +174,13 @@ impl Observer for Processes {
         if !self.part.tells() {
             return;
         }
-        let Processes { asked, accounts, .. } = self;
-        let first = first_step(asked);
-        if piece.state == ThreadState::Dead && asked.step.is_none() {
+        let Processes { query, accounts, .. } = self;
+        let first = first_step(query);
+        if piece.state == ThreadState::Dead && query.step.is_none() {
             // The machine knows it. Accounts of all threads that ever died need not be opened again for it at the end.
             return;
         }
-        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+        query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
             *accounts.of([step + first, piece.thread.0.into()]).spent.of(piece.state) += length;
         });
     }
@@ -215,18 +215,18 @@ impl Observer for Processes {
 }
 
 impl Analysis for Processes {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece};
         match self.part {
-            Part::Follows => (&[RunBegan, RunEnded, ThreadPiece], Needs::Range),
-            _ => (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], Needs::All),
+            PeriodRole::Follows => (&[RunBegan, RunEnded, ThreadPiece], ReportTimes::Range),
+            _ => (&[Born, Forked, RunBegan, RunEnded, Taken, ThreadPiece], ReportTimes::All),
         }
     }
 
-    fn within(&mut self, period: &Asked) -> Option<Box<dyn Analysis>> {
-        self.part = Part::Leads;
-        let (asked, part, shared) = (period.clone(), Part::Follows, self.shared.clone());
-        Some(Box::new(Processes { asked, part, shared, accounts: Ledger::default() }))
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        let (query, part, shared) = (period.clone(), PeriodRole::Follows, self.shared.clone());
+        Some(Box::new(Processes { query, part, shared, accounts: Ledger::default() }))
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -234,25 +234,25 @@ impl Analysis for Processes {
     }
 
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let is_tree = self.asked.has(FormWord::Tree);
+        let is_tree = self.query.has(FormWord::Tree);
         let columns_of = self.row_columns(is_tree);
         let Some((begin, end)) = range else {
             return Table { analysis: "processes", columns: columns_of, ..Table::default() };
         };
-        let last = self.asked.last_step(range).saturating_add(first_step(&self.asked));
+        let last = self.query.last_step(range).saturating_add(first_step(&self.query));
         let mut own = Some(std::mem::take(&mut self.accounts).finish(last));
         let lives = match (self.part, &mut own) {
-            (Part::Alone, own) => Rc::new(Lives::new(machines, own.take().unwrap_or_default())),
+            (PeriodRole::Alone, own) => Rc::new(Lives::new(machines, own.take().unwrap_or_default())),
             _ => {
                 let Shared { accounts, lives } = &mut *self.shared.borrow_mut();
                 let new = || Rc::new(Lives::of_many(machines, std::mem::take(accounts).finish(i64::MAX)));
                 lives.get_or_insert_with(new).clone()
             }
         };
-        let wants = |life: &ThreadIndex| lives.wants(&self.asked, machines, *life, (begin, end));
+        let wants = |life: &ThreadIndex| lives.wants(&self.query, machines, *life, (begin, end));
         let mut wanted: Vec<ThreadIndex> = lives.order.iter().copied().filter(wants).collect();
-        let (asked, all_of, machines) = (self.asked.clone(), machines.clone(), machines.clone());
-        let of = LifeRows { asked: asked.clone(), machines, range: (begin, end), lives, spent: own };
+        let (query, all_of, machines) = (self.query.clone(), machines.clone(), machines.clone());
+        let of = LifeRows { query: query.clone(), machines, range: (begin, end), lives, spent: own };
         let (mut all, mut rows, mut row) = (Spent::default(), Rows::default(), Vec::new());
         let mut put = |step: i64, life: ThreadIndex, dates: &Life, spent: Spent, depth: Option<usize>| {
             let spent = of.filled(step, life, spent);
@@ -260,8 +260,8 @@ impl Analysis for Processes {
             row.clear();
             of.put_row(step, life, dates, &spent, &mut row);
             row.extend(depth.map(|depth| Value::Integer(depth as i128)));
-            let is_kept = asked.keeps_values(&row);
-            if is_kept && (depth.is_some() || asked.step.is_some()) {
+            let is_kept = query.keeps_values(&row);
+            if is_kept && (depth.is_some() || query.step.is_some()) {
                 rows.push_values(row.iter().copied());
             }
             is_kept
@@ -270,7 +270,7 @@ impl Analysis for Processes {
             let OfLife { dates, spent } = of.account(life);
             put(0, life, &dates, spent, depth)
         };
-        match (is_tree, asked.step) {
+        match (is_tree, query.step) {
             (true, None) => {
                 for (life, depth) in of.lives.tree(&of.machines, &wanted) {
                     first(life, Some(depth));
@@ -293,7 +293,7 @@ impl Analysis for Processes {
                 }
                 let accounts = of.spent.as_ref().unwrap_or(&of.lives.accounts);
                 let place = |at: usize| place_of[accounts.key(at)[1] as usize];
-                let mut from = accounts.first(|key| key[0] < first_step(&asked));
+                let mut from = accounts.first(|key| key[0] < first_step(&query));
                 while from < accounts.len() {
                     let step = accounts.key(from)[0];
                     let behind = accounts.first(|key| key[0] <= step);
@@ -301,13 +301,13 @@ impl Analysis for Processes {
                     found.sort_unstable();
                     for (place, at) in found {
                         let (life, depth) = places[place as usize];
-                        put(step - first_step(&asked), life, &of.lives.of(life), accounts.get(at).spent, depth);
+                        put(step - first_step(&query), life, &of.lives.of(life), accounts.get(at).spent, depth);
                     }
                     from = behind;
                 }
             }
         }
-        if !is_tree && asked.step.is_none() {
+        if !is_tree && query.step.is_none() {
             rows = Rows::made(Rc::new(of), wanted.into_iter().map(|life| life.0).collect());
         }
         let all = all.values(|told| all_of.all_tell(told));
@@ -332,18 +332,18 @@ mod tests {
             400 1 wake tid=7 cpu=0
             450 0 loss
             500 0 -";
-        let table = played(&KNOWN, &Asked::default(), stream);
+        let table = played(&DESCRIPTOR, &AnalysisQuery::default(), stream);
         let columns = ["tid", "born_ns", "user_ns", "wait_ns", "wait_cpu_ns", "wait_fork_ns", "unknown_ns"];
         // 5 and 7 were there before: 5 is unknown from 100 to 150, ran in an unknown mode up to 200, and is lost at 450. 6 was
         // born at 250, and nothing else happened to it.
         assert_eq!(rows(&table, &columns), ["5 - 100 150 0 0 150", "6 250 0 0 0 250 0", "7 - 0 0 50 0 350"]);
-        let cut = Asked { begin: Some(180), end: Some(270), ..Asked::default() };
-        let table = played(&KNOWN, &cut, stream);
+        let cut = AnalysisQuery { begin: Some(180), end: Some(270), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &cut, stream);
         assert_eq!(rows(&table, &columns), ["5 - 70 0 0 0 20", "6 250 0 0 0 20 0", "7 - 0 0 0 0 90"]);
-        let before = Asked { end: Some(200), ..Asked::default() };
-        assert_eq!(rows(&played(&KNOWN, &before, stream), &["tid"]), ["5", "7"]);
-        let steps = Asked { step: Some(200), ..Asked::default() };
-        let table = played(&KNOWN, &steps, stream);
+        let before = AnalysisQuery { end: Some(200), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &before, stream), &["tid"]), ["5", "7"]);
+        let steps = AnalysisQuery { step: Some(200), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &steps, stream);
         let columns = ["from", "to", "tid", "user_ns", "wait_ns", "unknown_ns"];
         let of_5: Vec<String> = rows(&table, &columns).into_iter().filter(|row| row.contains(" 5 ")).collect();
         assert_eq!(of_5, ["100 300 5 100 0 100", "300 500 5 0 150 50"]);
@@ -371,8 +371,8 @@ mod tests {
         let accounts = std::mem::take(&mut processes.accounts).finish(i64::MAX);
         // Four of them are the place of an account in the memory of all.
         assert!(accounts.size() <= (4 + 40) * THREADS, "{}", accounts.size() / THREADS);
-        for known in [KNOWN, super::super::cpu::KNOWN] {
-            let table = played(&known, &Asked::default(), &stream);
+        for known in [DESCRIPTOR, super::super::cpu::DESCRIPTOR] {
+            let table = played(&known, &AnalysisQuery::default(), &stream);
             assert_eq!((table.rows.len(), table.rows.size()), (THREADS + 1, 4 * (THREADS + 1)), "{}", known.name);
         }
     }
@@ -389,7 +389,7 @@ mod tests {
             450 1 switch prev=5 next=0 state=0
             460 0 switch prev=0 next=5
             500 0 -";
-        let table = played(&KNOWN, &Asked::default(), stream);
+        let table = played(&DESCRIPTOR, &AnalysisQuery::default(), stream);
         let columns = ["tid", "life", "born_ns", "exit_ns", "freed_ns", "system_ns", "zombie_ns", "unknown_ns"];
         // The dead are nowhere: 5.0 ends at 350, and no time after its end is unknown.
         assert_eq!(rows(&table, &columns), ["1 0 - - - 0 0 400", "5 0 - 200 300 50 50 100", "5 1 350 - - 90 0 0"]);
@@ -398,13 +398,13 @@ mod tests {
         let sums: Vec<Cell> = table.all.iter().map(|(_, cell)| cell.clone()).collect();
         assert_eq!(sums[..2], [Cell::Integer(0), Cell::Integer(140)]);
         assert_eq!(sums[8..11], [Cell::Integer(3), Cell::Integer(1), Cell::Integer(1)]);
-        let late = Asked { begin: Some(400), ..Asked::default() };
-        assert_eq!(rows(&played(&KNOWN, &late, stream), &["tid", "life"]), ["1 0", "5 1"]);
+        let late = AnalysisQuery { begin: Some(400), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &late, stream), &["tid", "life"]), ["1 0", "5 1"]);
     }
 
     fn tree(stream: &str) -> Vec<String> {
-        let asked = Asked { words: vec![FormWord::Tree], ..Asked::default() };
-        rows(&played(&KNOWN, &asked, stream), &["depth", "tid", "life"])
+        let query = AnalysisQuery { words: vec![FormWord::Tree], ..AnalysisQuery::default() };
+        rows(&played(&DESCRIPTOR, &query, stream), &["depth", "tid", "life"])
     }
 
     #[test]
@@ -421,7 +421,7 @@ mod tests {
         // 7 is a thread: below the parent of its process. 77 was never seen, so that 8 is below its creator.
         let ordered = ["0 1 0", "1 30 0", "2 7 0", "2 20 0", "3 5 0", "2 21 0", "0 99 0", "1 6 0", "2 8 0"];
         assert_eq!(tree(stream), ordered);
-        assert_eq!(rows(&played(&KNOWN, &Asked::default(), stream), &["tid"]).len(), 9);
+        assert_eq!(rows(&played(&DESCRIPTOR, &AnalysisQuery::default(), stream), &["tid"]).len(), 9);
     }
 
     #[test]
@@ -448,10 +448,10 @@ mod tests {
             200 0 switch prev=5 next=0 state=0
             300 1 switch prev=6 next=5 state=1
             400 0 -";
-        let tids = |asked: Asked| rows(&played(&KNOWN, &asked, stream), &["tid"]);
+        let tids = |query: AnalysisQuery| rows(&played(&DESCRIPTOR, &query, stream), &["tid"]);
         let cpus = super::super::Numbers::parse;
-        assert_eq!(tids(Asked { cpus: cpus("0"), ..Asked::default() }), ["5"]);
-        assert_eq!(tids(Asked { cpus: cpus("1"), ..Asked::default() }), ["5", "6"]);
-        assert_eq!(tids(Asked { tids: cpus("6-9"), ..Asked::default() }), ["6"]);
+        assert_eq!(tids(AnalysisQuery { cpus: cpus("0"), ..AnalysisQuery::default() }), ["5"]);
+        assert_eq!(tids(AnalysisQuery { cpus: cpus("1"), ..AnalysisQuery::default() }), ["5", "6"]);
+        assert_eq!(tids(AnalysisQuery { tids: cpus("6-9"), ..AnalysisQuery::default() }), ["6"]);
     }
 }

@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
 
-use super::analysis::Known;
-use super::asked::{Asked, Numbers, View};
+use super::analysis::Descriptor;
 use super::forms::{AnalysisOption, Form, FormWord};
 use super::played::{play, played, played_per, rows};
+use super::query::{AnalysisQuery, Numbers, View};
 use super::table::{PeriodOf, Table};
 use super::value::Cell;
 
@@ -120,12 +120,12 @@ impl Drop for Failed<'_> {
     }
 }
 
-fn by(key: &str) -> Asked {
-    Asked { by: Some(key.to_string()), ..Asked::default() }
+fn by(key: &str) -> AnalysisQuery {
+    AnalysisQuery { by: Some(key.to_string()), ..AnalysisQuery::default() }
 }
 
-fn known(name: &str) -> &'static Known {
-    Known::find(name).expect(name)
+fn known(name: &str) -> &'static Descriptor {
+    Descriptor::find(name).expect(name)
 }
 
 fn integer(table: &Table, row: &[Cell], column: &str) -> Ns {
@@ -157,17 +157,17 @@ fn what_cpus_do_adds_up_to_the_range() {
     for_each_seed(200, |stream| {
         let (begin, end) = stream.times;
         let whole = by("cpu");
-        let cut = Asked { begin: Some(begin), end: Some(end), ..by("cpu") };
-        let steps = Asked { step: Some(37), ..by("cpu") };
-        let steps_of_cut = Asked { step: Some(11), ..cut.clone() };
+        let cut = AnalysisQuery { begin: Some(begin), end: Some(end), ..by("cpu") };
+        let steps = AnalysisQuery { step: Some(37), ..by("cpu") };
+        let steps_of_cut = AnalysisQuery { step: Some(11), ..cut.clone() };
         let mut count = None;
-        for asked in [whole, cut, steps, steps_of_cut] {
-            let table = played(known("cpu"), &asked, &stream.text);
+        for query in [whole, cut, steps, steps_of_cut] {
+            let table = played(known("cpu"), &query, &stream.text);
             let (begin, end) = table.range.expect("there are events");
             let mut of_cpus: BTreeMap<Ns, Ns> = BTreeMap::new();
             for row in &table.rows.cells() {
                 let sum: Ns = CPU_PARTS.iter().map(|part| integer(&table, row, part)).sum();
-                if asked.step.is_some() {
+                if query.step.is_some() {
                     assert_eq!(sum, integer(&table, row, "to") - integer(&table, row, "from"), "{row:?}");
                 }
                 let task = integer(&table, row, "task_ns");
@@ -175,7 +175,7 @@ fn what_cpus_do_adds_up_to_the_range() {
                 *of_cpus.entry(integer(&table, row, "cpu")).or_default() += sum;
             }
             if begin < end {
-                of_cpus.values().for_each(|sum| assert_eq!(*sum, end - begin, "{begin}-{end} {asked:?}"));
+                of_cpus.values().for_each(|sum| assert_eq!(*sum, end - begin, "{begin}-{end} {query:?}"));
                 assert_eq!(*count.get_or_insert(of_cpus.len()), of_cpus.len(), "each CPU has rows");
             }
         }
@@ -203,10 +203,10 @@ fn parts_of_a_range_add_up() {
     ];
     for_each_seed(120, |stream| {
         let cut = stream.times.0;
-        let parts = |name: &str, asked: &Asked, next: Ns| {
-            let first = Asked { end: Some(cut), ..asked.clone() };
-            let second = Asked { begin: Some(next), ..asked.clone() };
-            [first, second].map(|asked| played(known(name), &asked, &stream.text))
+        let parts = |name: &str, query: &AnalysisQuery, next: Ns| {
+            let first = AnalysisQuery { end: Some(cut), ..query.clone() };
+            let second = AnalysisQuery { begin: Some(next), ..query.clone() };
+            [first, second].map(|query| played(known(name), &query, &stream.text))
         };
         for (name, key, keys, columns) in of_time {
             let whole = [played(known(name), &by(key), &stream.text)];
@@ -219,7 +219,7 @@ fn parts_of_a_range_add_up() {
             let whole = [played(known(name), &by(key), &stream.text)];
             let parts_of = parts(name, &by(key), cut + 1);
             assert_eq!(sums(&parts_of, keys, columns), sums(&whole, keys, columns), "{name} by {key}, cut at {cut}");
-            let log = Asked { view: View::Log, ..Asked::default() };
+            let log = AnalysisQuery { view: View::Log, ..AnalysisQuery::default() };
             let whole = played(known(name), &log, &stream.text);
             let rows: Vec<_> = parts(name, &log, cut + 1).into_iter().flat_map(|table| table.rows.cells()).collect();
             assert_eq!(rows, whole.rows.cells(), "spans of {name}, cut at {cut}");
@@ -254,8 +254,8 @@ fn busy_stream(stream: &Stream, seed: u64) -> String {
 }
 
 /// The form that a question chooses.
-fn form_of(known: &Known, asked: &Asked) -> &'static Form {
-    known.forms_for(&asked.words, asked.by.as_deref()).expect("a form")[0]
+fn form_of(known: &Descriptor, query: &AnalysisQuery) -> &'static Form {
+    known.forms_for(&query.words, query.by.as_deref()).expect("a form")[0]
 }
 
 #[test]
@@ -263,7 +263,7 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
     let of = |name: &'static str, key: Option<&str>, words: &[FormWord]| {
         let by = key.map(str::to_string);
         let tids = if name == "path" { Numbers::parse("1") } else { None };
-        (known(name), Asked { by, tids, words: words.to_vec(), ..Asked::default() })
+        (known(name), AnalysisQuery { by, tids, words: words.to_vec(), ..AnalysisQuery::default() })
     };
     let mut of_each = vec![
         of("states", None, &[]),
@@ -285,20 +285,21 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         of("processes", None, &[FormWord::Files]),
         of("path", None, &[]),
     ];
-    let logs: Vec<_> = of_each.iter().filter(|(known, asked)| form_of(known, asked).has_spans()).cloned().collect();
-    of_each.extend(logs.into_iter().map(|(known, asked)| (known, Asked { view: View::Log, ..asked })));
-    let has_steps = |known: &Known, asked: &Asked| form_of(known, asked).takes.contains(&AnalysisOption::Step);
+    let logs: Vec<_> = of_each.iter().filter(|(known, query)| form_of(known, query).has_spans()).cloned().collect();
+    of_each.extend(logs.into_iter().map(|(known, query)| (known, AnalysisQuery { view: View::Log, ..query })));
+    let has_steps =
+        |known: &Descriptor, query: &AnalysisQuery| form_of(known, query).takes.contains(&AnalysisOption::Step);
     let steps: Vec<_> = of_each
         .iter()
-        .filter(|(known, asked)| has_steps(known, asked) && asked.view == View::Statistics)
+        .filter(|(known, query)| has_steps(known, query) && query.view == View::Statistics)
         .cloned()
         .collect();
-    of_each.extend(steps.into_iter().map(|(known, asked)| (known, Asked { step: Some(23), ..asked })));
+    of_each.extend(steps.into_iter().map(|(known, query)| (known, AnalysisQuery { step: Some(23), ..query })));
     let count = std::cell::Cell::new(0);
     for_each_seed(60, |stream| {
         let seed = stream.text.len() as u64;
         let (text, mut rng) = (busy_stream(stream, seed), Rng(seed | 1));
-        let whole = played(known("cpu"), &Asked::default(), &text).range.expect("there are events");
+        let whole = played(known("cpu"), &AnalysisQuery::default(), &text).range.expect("there are events");
         let length = (whole.1 - whole.0) as u64 + 1;
         let period = |first: Ns, second: Ns| {
             let (from, to) = (first.min(second), first.max(second));
@@ -310,13 +311,13 @@ fn analyses_about_periods_say_what_they_say_about_their_ranges() {
         periods.sort_by_key(|period| (period.from, period.to));
         let tables = played_per(&of_each, &periods, &text);
         for (at, table) in tables.iter().enumerate() {
-            let (period, (known, asked)) = (&periods[at / of_each.len()], &of_each[at % of_each.len()]);
-            let asked = Asked { begin: Some(period.from), end: Some(period.to), ..asked.clone() };
-            let alone = played(known, &asked, &text);
+            let (period, (known, query)) = (&periods[at / of_each.len()], &of_each[at % of_each.len()]);
+            let query = AnalysisQuery { begin: Some(period.from), end: Some(period.to), ..query.clone() };
+            let alone = played(known, &query, &text);
             let shown =
                 |table: &Table| (table.rows.cells(), table.all.clone(), table.totals.clone(), table.notes.clone());
             let (from, to) = (period.from, period.to);
-            assert_eq!(shown(table), shown(&alone), "{} {asked:?} {:?}, {from}-{to}", known.name, asked.words);
+            assert_eq!(shown(table), shown(&alone), "{} {query:?} {:?}, {from}-{to}", known.name, query.words);
             count.set(count.get() + table.rows.len());
         }
     });
@@ -349,10 +350,10 @@ fn a_path_covers_the_range() {
             if machines.find_thread(0, tid).is_none() {
                 continue;
             }
-            let whole = Asked { tids: Numbers::parse(&tid.to_string()), ..Asked::default() };
-            let cut = Asked { begin: Some(stream.times.0), end: Some(stream.times.1), ..whole.clone() };
-            for asked in [whole, cut] {
-                let table = played(known("path"), &asked, &stream.text);
+            let whole = AnalysisQuery { tids: Numbers::parse(&tid.to_string()), ..AnalysisQuery::default() };
+            let cut = AnalysisQuery { begin: Some(stream.times.0), end: Some(stream.times.1), ..whole.clone() };
+            for query in [whole, cut] {
+                let table = played(known("path"), &query, &stream.text);
                 let (begin, end) = table.range.expect("there are events");
                 // The last life that began in the range or before it. One that follows another one and was never made
                 // begins when it is met.

@@ -17,9 +17,9 @@ use tracemill_semantics::states::{CpuIndex, Happening, Machines, Ns, Values};
 use tracemill_semantics::{Concept, Concepts, Field, Recording, Tie};
 
 use super::all::All;
-use super::analysis::{Analysis, Known, Report};
-use super::asked::Asked;
+use super::analysis::{Analysis, Descriptor, ReportKind};
 use super::coverage;
+use super::query::AnalysisQuery;
 use super::reader::{Class, Reader, Shared};
 use super::table::{PeriodOf, Table};
 use super::unmatched::{self, UnmatchedOption};
@@ -45,7 +45,7 @@ pub struct Reading<'a> {
     reader: Reader,
     machine_names: Rc<Vec<String>>,
     /// A question, and where its options go that nothing in the traces fits.
-    watched: Option<(Asked, UnmatchedOptions)>,
+    watched: Option<(AnalysisQuery, UnmatchedOptions)>,
 }
 
 /// Options that nothing in the traces fits, when all events have been read.
@@ -72,9 +72,9 @@ impl<'a> Reading<'a> {
     }
 
     /// Looks, when all events have been read, for options of a question that no thread and no CPU fits.
-    pub fn watch_options(&mut self, asked: &Asked) -> UnmatchedOptions {
+    pub fn watch_options(&mut self, query: &AnalysisQuery) -> UnmatchedOptions {
         let found = UnmatchedOptions::default();
-        self.watched = Some((asked.clone(), found.clone()));
+        self.watched = Some((query.clone(), found.clone()));
         found
     }
 
@@ -105,7 +105,7 @@ impl<'a> Reading<'a> {
     pub fn run_per(
         self,
         periods: &[Rc<PeriodOf>],
-        of_each: &[(&Known, Asked)],
+        of_each: &[(&Descriptor, AnalysisQuery)],
         note: &mut dyn FnMut(Note) -> Flow,
     ) -> Result<Vec<Table>> {
         self.run_all(All::per(periods, of_each), note)
@@ -143,8 +143,8 @@ impl<'a> Reading<'a> {
         let State { mut machines, mut all, left, .. } = state.into_inner();
         machines.finish(&mut all);
         let machines = Rc::new(machines);
-        if let Some((asked, found)) = watched {
-            *found.borrow_mut() = unmatched::unmatched_options(&machines, &asked);
+        if let Some((query, found)) = watched {
+            *found.borrow_mut() = unmatched::unmatched_options(&machines, &query);
         }
         if machines.begin().is_none() && left.untimed > 0 {
             return Err(Error::unsupported("the events have no time, so nothing can be said of states"));
@@ -253,7 +253,7 @@ impl State<'_> {
             None => {}
         }
         let now = machines.now();
-        all.for_each(Report::Passed, |analysis| analysis.passed(machines, machine, cpu, &|| shared.event(at), now));
+        all.for_each(ReportKind::Passed, |analysis| analysis.passed(machines, machine, cpu, &|| shared.event(at), now));
     }
 
     /// The CPU of an event whose class has contexts, or of one that is the first of its CPU in a stream.

@@ -7,13 +7,13 @@ use tracemill_semantics::states::{
     CpuIndex, Machines, Map, Ns, Observer, RunEnd, Scheduled, ThreadIndex, ThreadPiece, ThreadState,
 };
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, FormWord, SPANS, SUMS, SUMS_OF_THREADS};
 use super::keys::{NO_KEY, duration, key_value, thread_key, thread_of, thread_values};
 use super::ledger::{Describe, Ledger, rows_of};
-use super::spans::{self, Naming, Spans};
+use super::query::AnalysisQuery;
+use super::spans::{self, GroupNaming, Spans};
 use super::table::{Column, Listed, Order, Table, Unit, listed};
 use super::value::{Cell, Value};
 
@@ -34,12 +34,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Thread)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Thread)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "sched",
     about: "how long threads waited to be run after they were woken",
     forms: &[
@@ -56,9 +56,9 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[(Concept::Wake, "latencies: nothing tells when threads were woken")],
     example: "sched --top 5",
-    make: |asked| match asked.has(FormWord::Switches) {
-        true => Box::new(Switches { asked: asked.clone(), ..Switches::default() }),
-        false => Box::new(Sched { by: By::of(asked), spans: Spans::new(asked) }),
+    make: |query| match query.has(FormWord::Switches) {
+        true => Box::new(Switches { query: query.clone(), ..Switches::default() }),
+        false => Box::new(Sched { by: By::of(query), spans: Spans::new(query) }),
     },
 };
 
@@ -70,8 +70,8 @@ struct Sched {
 impl Observer for Sched {
     fn scheduled(&mut self, machines: &Machines, scheduled: &Scheduled) {
         let Scheduled { woken, at, cpu, prio } = *scheduled;
-        let asked = &self.spans.asked;
-        if !asked.wants_cpu(machines, Some(cpu)) || !asked.wants_thread(machines, Some(woken.thread)) {
+        let query = &self.spans.query;
+        if !query.wants_cpu(machines, Some(cpu)) || !query.wants_thread(machines, Some(woken.thread)) {
             return;
         }
         let thread = machines.thread(woken.thread);
@@ -106,17 +106,17 @@ impl Observer for Sched {
 }
 
 impl Analysis for Sched {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Scheduled], Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Scheduled], ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(LOG)
+        self.spans.query.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Sched { by, spans } = *self;
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let names: &[&'static str] = match by {
             By::Prio => &["prio"],
             By::Cpu => &["cpu"],
@@ -124,7 +124,7 @@ impl Analysis for Sched {
             By::Process => &["pid"],
             By::Thread => &["tid", "comm"],
         };
-        let (log, naming) = (asked.columns(LOG), Named { by, machines: machines.clone() });
+        let (log, naming) = (query.columns(LOG), Named { by, machines: machines.clone() });
         spans.finish("sched", range, listed(&[(Unit::Name, names)]), log, naming)
     }
 }
@@ -135,7 +135,7 @@ struct Named {
     machines: Rc<Machines>,
 }
 
-impl Naming<()> for Named {
+impl GroupNaming<()> for Named {
     fn name<'s>(&'s self, key: &spans::Key, values: &mut Vec<Value<'s>>) {
         match self.by {
             By::Prio | By::Process => values.push(key_value(key[1])),
@@ -158,20 +158,20 @@ impl Naming<()> for Named {
 /// `--switches`: how often CPUs turned to other threads.
 #[derive(Default)]
 struct Switches {
-    asked: Asked,
+    query: AnalysisQuery,
     /// By step.
     cpus: Map<(i64, CpuIndex), u64>,
     /// By step and thread.
     threads: Ledger<2, OfThread>,
 }
 
-impl More for u64 {
+impl Sum for u64 {
     fn add(&mut self, other: u64) {
         *self += other;
     }
 }
 
-impl More for OfThread {
+impl Sum for OfThread {
     fn add(&mut self, other: OfThread) {
         self.parts().into_iter().zip(other.numbers()).for_each(|(sum, more)| *sum += more);
     }
@@ -227,17 +227,17 @@ impl Describe<2, OfThread> for OfThreads {
 
 impl Switches {
     fn thread(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) -> Option<&mut OfThread> {
-        let is_wanted = self.asked.has_instant(at) && self.asked.wants_thread(machines, Some(thread));
-        let step = self.asked.step_of(machines.begin(), at);
+        let is_wanted = self.query.has_instant(at) && self.query.wants_thread(machines, Some(thread));
+        let step = self.query.step_of(machines.begin(), at);
         is_wanted.then(|| self.threads.of([step, thread.0.into()]))
     }
 }
 
 impl Observer for Switches {
     fn switched(&mut self, machines: &Machines, cpu: CpuIndex, next: Option<ThreadIndex>, at: Ns) {
-        let asked = &self.asked;
-        if asked.has_instant(at) && asked.wants_cpu(machines, Some(cpu)) && asked.wants_thread(machines, next) {
-            let step = self.asked.step_of(machines.begin(), at);
+        let query = &self.query;
+        if query.has_instant(at) && query.wants_cpu(machines, Some(cpu)) && query.wants_thread(machines, next) {
+            let step = self.query.step_of(machines.begin(), at);
             *self.cpus.entry((step, cpu)).or_default() += 1;
         }
     }
@@ -257,20 +257,20 @@ impl Observer for Switches {
     }
 
     fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
-        if piece.state != ThreadState::WaitCpu || !self.asked.wants_thread(machines, Some(piece.thread)) {
+        if piece.state != ThreadState::WaitCpu || !self.query.wants_thread(machines, Some(piece.thread)) {
             return;
         }
-        let Switches { asked, threads, .. } = self;
-        asked.each_step(machines.begin(), piece.from, piece.to, |step, length| {
+        let Switches { query, threads, .. } = self;
+        query.each_step(machines.begin(), piece.from, piece.to, |step, length| {
             threads.of([step, piece.thread.0.into()]).wait_cpu += length;
         });
     }
 }
 
 impl Analysis for Switches {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{RunBegan, RunEnded, Switched, ThreadPiece};
-        (&[Switched, RunBegan, RunEnded, ThreadPiece], Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{RunBegan, RunEnded, Switched, ThreadPiece};
+        (&[Switched, RunBegan, RunEnded, ThreadPiece], ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -278,27 +278,27 @@ impl Analysis for Switches {
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
-        let Switches { asked, cpus, threads } = *self;
+        let Switches { query, cpus, threads } = *self;
         let switches: u64 = cpus.values().sum();
         let all = vec![(Column::new("switches", Unit::Count), switches.into())];
-        if asked.key(By::of_name) == Some(By::Thread) {
+        if query.key(By::of_name) == Some(By::Thread) {
             let own: Listed<'_> = &[
                 (Unit::Name, &["tid", "comm"]),
                 (Unit::Count, &["runs", "preempted", "blocked", "migrations"]),
                 (Unit::Duration, &["wait_cpu_ns"]),
             ];
-            let threads = threads.finish(asked.last_step(range));
-            let rows = rows_of(&asked, range, threads, OfThreads(machines.clone()), |_| true);
-            let columns = asked.step_columns(own);
+            let threads = threads.finish(query.last_step(range));
+            let rows = rows_of(&query, range, threads, OfThreads(machines.clone()), |_| true);
+            let columns = query.step_columns(own);
             return Table { analysis: "sched", range, columns, rows, all, order: Order::Keys, ..Table::default() };
         }
-        let rows = asked.by_last_step(range, cpus).into_iter().map(|((step, cpu), count)| {
-            let mut row = asked.step_cells(range, step, machines.cpu(cpu).machine);
+        let rows = query.by_last_step(range, cpus).into_iter().map(|((step, cpu), count)| {
+            let mut row = query.step_cells(range, step, machines.cpu(cpu).machine);
             row.extend([machines.cpu(cpu).number.into(), count.into()]);
             row
         });
         let own: Listed<'_> = &[(Unit::Name, &["cpu"]), (Unit::Count, &["switches"])];
-        asked.table("sched", range, asked.step_columns(own), rows, all, Order::Keys)
+        query.table("sched", range, query.step_columns(own), rows, all, Order::Keys)
     }
 }
 
@@ -321,15 +321,15 @@ mod tests {
 
     #[test]
     fn switches_are_counted_by_step() {
-        let asked = |by: Option<&str>| Asked {
+        let query = |by: Option<&str>| AnalysisQuery {
             step: Some(100),
             by: by.map(str::to_string),
             words: vec![FormWord::Switches],
-            ..Asked::default()
+            ..AnalysisQuery::default()
         };
-        let by_cpu = played(&KNOWN, &asked(None), STREAM);
+        let by_cpu = played(&DESCRIPTOR, &query(None), STREAM);
         assert_eq!(rows(&by_cpu, &["from", "to", "cpu", "switches"]), ["100 200 0 1", "200 300 0 2"]);
-        let by_thread = played(&KNOWN, &asked(Some("thread")), STREAM);
+        let by_thread = played(&DESCRIPTOR, &query(Some("thread")), STREAM);
         let columns = ["from", "tid", "runs", "preempted", "blocked", "wait_cpu_ns"];
         assert_eq!(rows(&by_thread, &columns), ["100 5 1 0 0 0", "100 6 0 0 0 50", "200 5 1 1 0 50", "200 6 1 0 1 50"]);
     }
@@ -349,30 +349,30 @@ mod tests {
             960 0 sys_exit ret=0
             970 0 switch prev=5 next=6 state=0
             990 0 switch prev=6 next=0 state=1";
-        let log = Asked { view: super::super::View::Log, ..Asked::default() };
-        let played = |name: &str, asked: &Asked| {
+        let log = AnalysisQuery { view: super::super::View::Log, ..AnalysisQuery::default() };
+        let played = |name: &str, query: &AnalysisQuery| {
             let known = super::super::ANALYSES.iter().find(|known| known.name == name).expect(name);
-            played(known, asked, stream)
+            played(known, query, stream)
         };
         let latency = played("sched", &log);
         assert_eq!(rows(&latency, &["wake_ns", "run_ns", "latency_ns"]), ["120 970 50"]);
-        let all = played("sched", &Asked::default());
+        let all = played("sched", &AnalysisQuery::default());
         assert_eq!(rows(&all, &["count", "total_ns", "max_ns"]), ["1 50 50"]);
         assert_eq!(rows(&played("syscalls", &log), &["from", "to", "duration_ns"]), ["110 960 50"]);
         assert_eq!(rows(&played("locks", &log), &["duration_ns"]), ["50"]);
         let columns = ["nr", "max_ns", "raise_max_ns"];
-        assert_eq!(rows(&played("irq", &Asked::default()), &columns), ["1 20 -", "4 1 26"]);
+        assert_eq!(rows(&played("irq", &AnalysisQuery::default()), &columns), ["1 20 -", "4 1 26"]);
         let columns = ["tid", "time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"];
-        assert_eq!(rows(&played("cpu", &Asked::default()), &columns), ["5 70 10 29 21 10", "6 20 0 0 0 20"]);
-        let by_cpu = Asked { by: Some("cpu".to_string()), ..Asked::default() };
+        assert_eq!(rows(&played("cpu", &AnalysisQuery::default()), &columns), ["5 70 10 29 21 10", "6 20 0 0 0 20"]);
+        let by_cpu = AnalysisQuery { by: Some("cpu".to_string()), ..AnalysisQuery::default() };
         let columns =
             ["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns", "suspended_ns"];
         assert_eq!(rows(&played("cpu", &by_cpu), &columns), ["90 10 29 20 1 0 30 800"]);
         let columns = ["tid", "system_ns", "irq_ns", "wait_cpu_ns", "unknown_ns", "suspended_ns"];
-        let found = rows(&played("processes", &Asked::default()), &columns);
+        let found = rows(&played("processes", &AnalysisQuery::default()), &columns);
         assert_eq!(found, ["5 29 21 20 10 800", "6 0 0 50 40 800"]);
         let columns = ["tid", "mode", "cpu_ns"];
-        let found = rows(&played("stats", &Asked::default()), &columns);
+        let found = rows(&played("stats", &AnalysisQuery::default()), &columns);
         assert!(found.contains(&"- suspended 800".to_string()), "{found:?}");
     }
 
@@ -387,12 +387,12 @@ mod tests {
             360 0 wake tid=6 cpu=0
             400 0 switch prev=0 next=6 prio=120
             500 0 -";
-        let log = Asked { view: super::super::View::Log, ..Asked::default() };
+        let log = AnalysisQuery { view: super::super::View::Log, ..AnalysisQuery::default() };
         let columns = ["wake_ns", "run_ns", "latency_ns", "tid", "prio", "cpu", "waker", "reason"];
-        let found = rows(&played(&KNOWN, &log, stream), &columns);
+        let found = rows(&played(&DESCRIPTOR, &log, stream), &columns);
         assert_eq!(found, ["150 200 50 6 - 0 5 thread", "360 400 40 6 120 0 - unknown"]);
         // A span counts where it ends, and as a whole.
-        let late = Asked { begin: Some(380), ..log };
-        assert_eq!(rows(&played(&KNOWN, &late, stream), &["latency_ns"]), ["40"]);
+        let late = AnalysisQuery { begin: Some(380), ..log };
+        assert_eq!(rows(&played(&DESCRIPTOR, &late, stream), &["latency_ns"]), ["40"]);
     }
 }

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::{Machines, Map, Ns};
 
-use super::account::{Account, More};
-use super::asked::{Asked, View};
+use super::account::{Account, Sum};
 use super::keys::duration;
 use super::ledger::{Closed, Ledger};
+use super::query::{AnalysisQuery, View};
 use super::rows::{Rows, Source};
 use super::table::{Column, Listed, Order, Table, Unit, listed};
 use super::value::{Cell, Counts, Value};
@@ -44,7 +44,7 @@ fn put_statistics(durations: &mut Durations, values: &mut Vec<Value<'_>>) {
     values.extend((0..PERCENTS.len()).map(|at| Value::integer(percentiles.get(at).copied())));
 }
 
-impl<M: More> More for (Durations, M) {
+impl<M: Sum> Sum for (Durations, M) {
     fn add(&mut self, (durations, more): Self) {
         self.0.append(durations);
         self.1.add(more);
@@ -52,7 +52,7 @@ impl<M: More> More for (Durations, M) {
 }
 
 /// Figures of a group beside the durations of its spans.
-pub(crate) trait Extra: Account {
+pub(crate) trait SpanFigures: Account {
     /// The columns of it.
     const COLUMNS: Listed<'static>;
 
@@ -60,7 +60,7 @@ pub(crate) trait Extra: Account {
     fn cells(&self) -> Vec<Cell>;
 }
 
-impl More for () {
+impl Sum for () {
     fn add(&mut self, (): ()) {}
 }
 
@@ -70,7 +70,7 @@ impl Account for () {
     fn take(&mut self, _: &mut impl Iterator<Item = Option<i128>>) {}
 }
 
-impl Extra for () {
+impl SpanFigures for () {
     const COLUMNS: Listed<'static> = &[];
 
     fn cells(&self) -> Vec<Cell> {
@@ -98,7 +98,7 @@ impl<M: Account> Account for (Durations, M) {
 }
 
 /// The values that rows of groups have next to the statistics: names before them, cells after them.
-pub(crate) trait Naming<M> {
+pub(crate) trait GroupNaming<M> {
     /// Appends the values that name a group.
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>);
 
@@ -118,7 +118,7 @@ pub(crate) trait Naming<M> {
 
 /// The spans of an analysis.
 pub(crate) struct Spans<M = ()> {
-    pub(crate) asked: Asked,
+    pub(crate) query: AnalysisQuery,
     /// By step and key.
     groups: Ledger<5, (Durations, M)>,
     rows: Rows,
@@ -128,10 +128,10 @@ pub(crate) struct Spans<M = ()> {
     values: Vec<u64>,
 }
 
-impl<M: Extra> Spans<M> {
-    pub(crate) fn new(asked: &Asked) -> Self {
+impl<M: SpanFigures> Spans<M> {
+    pub(crate) fn new(query: &AnalysisQuery) -> Self {
         Spans {
-            asked: asked.clone(),
+            query: query.clone(),
             groups: Ledger::default(),
             rows: Rows::default(),
             top: BTreeMap::new(),
@@ -142,9 +142,9 @@ impl<M: Extra> Spans<M> {
 
     /// Is a span wanted that ends at a time?
     pub(crate) fn wants(&self, end: Ns, duration: u64) -> bool {
-        self.asked.has_instant(end)
-            && self.asked.min.is_none_or(|min| duration >= min)
-            && self.asked.max.is_none_or(|max| duration <= max)
+        self.query.has_instant(end)
+            && self.query.min.is_none_or(|min| duration >= min)
+            && self.query.max.is_none_or(|max| duration <= max)
     }
 
     /// Adds a span of a group, from `from` to `to`. `row` shows its row in lists to
@@ -162,15 +162,15 @@ impl<M: Extra> Spans<M> {
         if !self.wants(end, duration) {
             return;
         }
-        match self.asked.view {
+        match self.query.view {
             View::Statistics => {
                 let (durations, of) = self.group(machines.begin(), end, key);
                 durations.add(duration);
                 of.add(more);
             }
             View::Log => {
-                let Spans { asked, rows, .. } = self;
-                row(asked.machine_value(machine), &mut |values| asked.put(values, rows));
+                let Spans { query, rows, .. } = self;
+                row(query.machine_value(machine), &mut |values| query.put(values, rows));
             }
             View::Top(most) => {
                 self.found += 1;
@@ -178,10 +178,10 @@ impl<M: Extra> Spans<M> {
                 let is_wanted =
                     self.top.len() < most || self.top.last_key_value().is_some_and(|(last, _)| place < *last);
                 if is_wanted {
-                    let Spans { asked, top, .. } = self;
-                    row(asked.machine_value(machine), &mut |values| {
-                        let values = &values[usize::from(!asked.has_machines)..];
-                        if asked.keeps_values(values) {
+                    let Spans { query, top, .. } = self;
+                    row(query.machine_value(machine), &mut |values| {
+                        let values = &values[usize::from(!query.has_machines)..];
+                        if query.keeps_values(values) {
                             top.insert(place, values.iter().map(|value| Cell::from(*value)).collect());
                         }
                     });
@@ -201,7 +201,7 @@ impl<M: Extra> Spans<M> {
     /// The group of a key at a time, which may have no spans.
     #[inline]
     pub(crate) fn group(&mut self, begin: Option<Ns>, at: Ns, key: Key) -> &mut (Durations, M) {
-        let step = self.asked.step_of(begin, at);
+        let step = self.query.step_of(begin, at);
         self.groups.of([step, key[0], key[1], key[2], key[3]])
     }
 
@@ -213,20 +213,20 @@ impl<M: Extra> Spans<M> {
         range: Option<(Ns, Ns)>,
         keys: impl IntoIterator<Item = Column>,
         log: Vec<Column>,
-        naming: impl Naming<M> + 'static,
+        naming: impl GroupNaming<M> + 'static,
     ) -> Table
     where
         M: 'static,
     {
         let mut table = Table { analysis, range, ..Table::default() };
-        match self.asked.view {
+        match self.query.view {
             View::Statistics => {
-                table.columns = self.asked.step_columns(&[]);
+                table.columns = self.query.step_columns(&[]);
                 table.columns.extend(keys.into_iter().chain(statistic_columns()).chain(listed(M::COLUMNS)));
-                let groups = self.groups.finish(self.asked.last_step(range));
+                let groups = self.groups.finish(self.query.last_step(range));
                 let total = table.column("total_ns").unwrap_or_default();
                 let of = GroupRows {
-                    asked: self.asked.clone(),
+                    query: self.query.clone(),
                     range,
                     total,
                     groups,
@@ -243,21 +243,21 @@ impl<M: Extra> Spans<M> {
                 put_statistics(&mut durations, &mut values);
                 table.all = statistic_columns().zip(values.into_iter().map(Cell::from)).collect();
                 table.all.extend(listed(M::COLUMNS).zip(more.cells()));
-                table.order = if self.asked.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
+                table.order = if self.query.step.is_some() { Order::Keys } else { Order::Largest("total_ns") };
             }
             View::Log => (table.columns, table.rows) = (log, self.rows),
             View::Top(_) => {
                 (table.columns, table.rows) = (log, self.top.into_values().collect::<Vec<_>>().into());
                 // The row condition is evaluated for kept rows only, not for spans too short to be shown.
-                table.found = self.asked.test.is_none().then_some(self.found);
+                table.found = self.query.test.is_none().then_some(self.found);
             }
             View::Histogram(_) | View::PowersOfTwo => {
                 table.columns = listed(&[(Unit::Duration, &["from_ns", "to_ns"]), (Unit::Count, &["count"])]).collect();
-                let mut rows = match self.asked.view {
+                let mut rows = match self.query.view {
                     View::Histogram(buckets) => histogram(&self.values, buckets),
                     _ => powers_of_two(&self.values),
                 };
-                rows.retain(|row| self.asked.keeps(row));
+                rows.retain(|row| self.query.keeps(row));
                 table.rows = rows.into();
                 table.is_histogram = true;
             }
@@ -268,7 +268,7 @@ impl<M: Extra> Spans<M> {
 
 /// Rows of groups, made of what is kept of them when they are shown.
 struct GroupRows<M, N> {
-    asked: Asked,
+    query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     /// The column of total times.
     total: usize,
@@ -282,7 +282,7 @@ struct GroupRows<M, N> {
     counts_of: Vec<u32>,
 }
 
-impl<M: Extra + 'static, N: Naming<M> + 'static> GroupRows<M, N> {
+impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> GroupRows<M, N> {
     /// The rows that are wanted, and the sums over all groups.
     fn into_rows(mut self, all: &mut (Durations, M), is_rough: &mut bool) -> Rows {
         let (mut rows, mut wanted) = (Rows::default(), Vec::new());
@@ -298,10 +298,10 @@ impl<M: Extra + 'static, N: Naming<M> + 'static> GroupRows<M, N> {
             let (is_ready, is_made) = (account.is_large(), self.naming.number(&key).is_some());
             if self.naming.has_row(&account.0) {
                 let mut row = Vec::new();
-                if is_ready || !is_made || self.asked.test.is_some() {
+                if is_ready || !is_made || self.query.test.is_some() {
                     self.make(at as u32, &mut account, &mut row);
                 }
-                if self.asked.keeps_values(&row) {
+                if self.query.keeps_values(&row) {
                     *is_rough |= !account.0.is_exact();
                     let row = row.into_iter();
                     match (is_made, is_ready) {
@@ -329,7 +329,7 @@ impl<M: Extra + 'static, N: Naming<M> + 'static> GroupRows<M, N> {
 
     fn put_name<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         let (step, key) = self.key(row);
-        self.asked.put_step(self.range, step, key[0] as u32, values);
+        self.query.put_step(self.range, step, key[0] as u32, values);
         self.naming.name(&key, values);
     }
 
@@ -347,7 +347,7 @@ impl<M: Extra + 'static, N: Naming<M> + 'static> GroupRows<M, N> {
     }
 }
 
-impl<M: Extra + 'static, N: Naming<M> + 'static> Source for GroupRows<M, N> {
+impl<M: SpanFigures + 'static, N: GroupNaming<M> + 'static> Source for GroupRows<M, N> {
     fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
         match self.ready_of.binary_search(&row) {
             Ok(at) => values.extend(self.ready.values(at)),
@@ -357,7 +357,7 @@ impl<M: Extra + 'static, N: Naming<M> + 'static> Source for GroupRows<M, N> {
 
     fn rank(&self, row: u32) -> i64 {
         let (step, key) = self.key(row);
-        self.asked.rank(step, self.naming.number(&key).unwrap_or(0))
+        self.query.rank(step, self.naming.number(&key).unwrap_or(0))
     }
 
     fn put_head<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {

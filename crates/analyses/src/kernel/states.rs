@@ -9,17 +9,17 @@ use tracemill_semantics::states::{
 };
 use tracemill_semantics::{Concept, Field};
 
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{CPU_ROWS, DISK_ROWS, Form, FormWord, THREAD_ROWS};
 use super::latest::Latest;
+use super::query::AnalysisQuery;
 use super::rows::Rows;
 use super::state_row::{RowForm, StateKey, StateOf, StateRow, keys_of};
 use super::state_rows::{NO_PLACE, StateRows, What};
 use super::table::{Column, Order, Table, Unit};
 use super::value::{Cell, Value};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "states",
     about: "what CPUs, threads, disks and interrupts did, row by row",
     forms: &[
@@ -33,11 +33,11 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[("disks", &[Concept::RqInsert, Concept::RqIssue]), ("irqs", &[Concept::IrqEntry, Concept::SoftEntry])],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "system calls"), (Concept::Wake, "WAIT_CPU")],
     example: "states --of cpus --cpu 1 --begin +300ms --limit 20",
-    make: |asked| Box::new(States::new(asked)),
+    make: |query| Box::new(States::new(query)),
 };
 
 struct States {
-    asked: Asked,
+    query: AnalysisQuery,
     /// Columns of all kinds of rows.
     columns: Vec<Column>,
     of_cpus: bool,
@@ -184,27 +184,27 @@ pub(super) const FEW: usize = if cfg!(test) { 2 } else { 1024 };
 pub(super) const MAX_REQUESTS: usize = 65_536;
 
 impl States {
-    fn new(asked: &Asked) -> Self {
+    fn new(query: &AnalysisQuery) -> Self {
         let is_any = [FormWord::Cpus, FormWord::Threads, FormWord::Disks, FormWord::Irqs]
             .into_iter()
-            .any(|word| asked.has(word));
+            .any(|word| query.has(word));
         let mut states = States {
             columns: Vec::new(),
-            of_cpus: !is_any || asked.has(FormWord::Cpus),
+            of_cpus: !is_any || query.has(FormWord::Cpus),
             // No row of a thread is of one CPU, and none of a disk is of a CPU or a thread.
-            of_threads: (!is_any || asked.has(FormWord::Threads)) && asked.cpus.is_none(),
-            of_disks: asked.has(FormWord::Disks) && asked.cpus.is_none() && !asked.chooses_threads(),
-            of_irqs: asked.has(FormWord::Irqs),
-            asked: asked.clone(),
+            of_threads: (!is_any || query.has(FormWord::Threads)) && query.cpus.is_none(),
+            of_disks: query.has(FormWord::Disks) && query.cpus.is_none() && !query.chooses_threads(),
+            of_irqs: query.has(FormWord::Irqs),
+            query: query.clone(),
             cpus: Vec::new(),
             threads: LastPieces::default(),
-            has_places: asked.sink.is_none()
-                && asked.states.is_none()
-                && asked.test.is_none()
-                && !asked.has_machines
-                && !asked.chooses_threads()
-                && asked.cpus.is_none(),
-            is_whole: asked.begin.is_none() && asked.end.is_none(),
+            has_places: query.sink.is_none()
+                && query.states.is_none()
+                && query.test.is_none()
+                && !query.has_machines
+                && !query.chooses_threads()
+                && query.cpus.is_none(),
+            is_whole: query.begin.is_none() && query.end.is_none(),
             put_dead_at: FEW,
             disks: Map::default(),
             disk_names: Map::default(),
@@ -214,7 +214,7 @@ impl States {
             cells: Vec::new(),
         };
         states.columns = states.row_columns();
-        states.form = RowForm::new(&states.columns, asked.machine_names.clone());
+        states.form = RowForm::new(&states.columns, query.machine_names.clone());
         states.rows = StateRows::new(states.form.clone());
         states
     }
@@ -237,7 +237,7 @@ impl States {
             _ => Unit::Name,
         };
         let columns = names.iter().map(|name| Column::new(name, unit(name)));
-        self.asked.columns(&[]).into_iter().chain(columns).collect()
+        self.query.columns(&[]).into_iter().chain(columns).collect()
     }
 
     /// A place for a row that begins at a time.
@@ -247,7 +247,7 @@ impl States {
             return NO_PLACE;
         }
         let is_in_range = self.is_whole
-            || self.asked.begin.is_none_or(|begin| at >= begin) && self.asked.end.is_none_or(|end| at < end);
+            || self.query.begin.is_none_or(|begin| at >= begin) && self.query.end.is_none_or(|end| at < end);
         if is_in_range { self.rows.reserve(at) } else { NO_PLACE }
     }
 
@@ -278,7 +278,7 @@ impl States {
             (false, false) => return None,
         };
         let columns =
-            self.asked.columns(&[(Unit::Name, names), (Unit::Duration, &["total_ns"]), (Unit::Share, &["share"])]);
+            self.query.columns(&[(Unit::Name, names), (Unit::Duration, &["total_ns"]), (Unit::Share, &["share"])]);
         let length = range.map_or(0, |(from, to)| to - from);
         let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
         let totals = std::mem::take(&mut self.totals).into_iter().filter(|(_, total)| *total > 0);
@@ -287,7 +287,7 @@ impl States {
         totals.sort_by_key(|((machine, number, of), total)| (is_thread(*of), *machine, *number, -total, *of));
         let has_both = self.of_cpus && self.of_threads;
         let row = |((machine, number, of), total): (TotalKey, Ns)| {
-            let mut row = self.asked.machine_cells(machine);
+            let mut row = self.query.machine_cells(machine);
             let (TotalOf::Cpu(word) | TotalOf::Thread(word)) = of;
             match (has_both, of) {
                 (true, TotalOf::Cpu(_)) => row.extend([Cell::from(number as u64), Cell::Null]),
@@ -303,22 +303,22 @@ impl States {
 
     #[inline]
     fn put(&mut self, row: &mut StateRow, place: u32) {
-        let Some((from, to)) = self.asked.clip(row.from, row.to) else { return };
+        let Some((from, to)) = self.query.clip(row.from, row.to) else { return };
         (row.from, row.to) = (from, to);
-        let States { asked, form, cells, .. } = self;
-        if asked.test.is_none() {
-            match &asked.states {
+        let States { query, form, cells, .. } = self;
+        if query.test.is_none() {
+            match &query.states {
                 Some(sink) => return (sink.borrow_mut())(row),
-                None if asked.sink.is_none() => return self.keep(row, place),
+                None if query.sink.is_none() => return self.keep(row, place),
                 None => {}
             }
         }
         cells.clear();
         form.put(row, cells);
-        if !asked.keeps(cells) {
+        if !query.keeps(cells) {
             return;
         }
-        match &asked.sink {
+        match &query.sink {
             Some(sink) => (sink.borrow_mut())(&cells.iter().map(Value::from).collect::<Vec<_>>()),
             None => self.keep(row, place),
         }
@@ -339,7 +339,7 @@ impl States {
                 return self.add(cpu.machine, cpu.number as i64, of, piece.to - piece.from);
             }
         }
-        if !self.asked.wants_cpu(machines, Some(piece.cpu)) || !self.asked.wants_thread(machines, thread) {
+        if !self.query.wants_cpu(machines, Some(piece.cpu)) || !self.query.wants_thread(machines, thread) {
             return;
         }
         let what = StateOf::Cpu { tid, status: piece.status };
@@ -356,7 +356,7 @@ impl States {
                 return self.add(machines.thread(piece.thread).machine, tid, of, piece.to - piece.from);
             }
         }
-        if !self.asked.wants_thread(machines, Some(piece.thread)) {
+        if !self.query.wants_thread(machines, Some(piece.thread)) {
             return;
         }
         let thread = machines.thread(piece.thread);
@@ -453,7 +453,7 @@ impl Observer for States {
     }
 
     fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
-        if !self.of_irqs || !self.asked.wants_interrupt(machines, interrupt) {
+        if !self.of_irqs || !self.query.wants_interrupt(machines, interrupt) {
             return;
         }
         let cpu = machines.cpu(interrupt.cpu);
@@ -483,16 +483,16 @@ impl Observer for States {
 }
 
 impl Analysis for States {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        use Report::{CpuPiece, Interrupt, Taken, ThreadPiece};
-        let reports: &[Report] = match (self.of_disks, self.of_irqs) {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{CpuPiece, Interrupt, Taken, ThreadPiece};
+        let reports: &[ReportKind] = match (self.of_disks, self.of_irqs) {
             (true, true) => &[CpuPiece, ThreadPiece, Taken, Interrupt],
             (true, false) => &[CpuPiece, ThreadPiece, Taken],
             (false, true) => &[CpuPiece, ThreadPiece, Interrupt],
             (false, false) => &[CpuPiece, ThreadPiece],
         };
         // Requests that are open in the range may be older.
-        (reports, if self.of_disks { Needs::All } else { Needs::Range })
+        (reports, if self.of_disks { ReportTimes::All } else { ReportTimes::Range })
     }
 
     fn columns(&self) -> Vec<Column> {
@@ -512,10 +512,10 @@ impl Analysis for States {
             self.put_disk(key, machines.now());
         }
         let (columns, totals) = (self.columns(), self.totals(range));
-        let States { rows: mut states, mut cells, asked, .. } = *self;
+        let States { rows: mut states, mut cells, query, .. } = *self;
         states.sort();
         let table = Table { analysis: "states", range, columns, totals, order: Order::Found, ..Table::default() };
-        if asked.keeps_states {
+        if query.keeps_states {
             return Table { states: Some(states), ..table };
         }
         let mut rows = Rows::default();
@@ -547,8 +547,8 @@ mod tests {
             200 0 switch prev=5 next=0 state=1
             250 0 switch prev=0 next=5
             300 0 -";
-        let totals = |asked: &Asked| {
-            let (columns, totals) = played(&KNOWN, asked, stream).totals.expect("totals");
+        let totals = |query: &AnalysisQuery| {
+            let (columns, totals) = played(&DESCRIPTOR, query, stream).totals.expect("totals");
             rows(
                 &Table { columns, rows: totals.into(), ..Table::default() },
                 &["cpu", "tid", "state", "total_ns", "share"],
@@ -566,10 +566,14 @@ mod tests {
         ];
         // Rows with places are counted as those without.
         for keeps_states in [false, true] {
-            assert_eq!(totals(&Asked { keeps_states, ..Asked::default() }).len(), 8);
-            assert!(totals(&Asked { keeps_states, ..Asked::default() }).iter().all(|row| want.contains(&&**row)));
+            assert_eq!(totals(&AnalysisQuery { keeps_states, ..AnalysisQuery::default() }).len(), 8);
+            assert!(
+                totals(&AnalysisQuery { keeps_states, ..AnalysisQuery::default() })
+                    .iter()
+                    .all(|row| want.contains(&&**row))
+            );
         }
-        let cut = Asked { begin: Some(180), end: Some(220), ..Asked::default() };
+        let cut = AnalysisQuery { begin: Some(180), end: Some(220), ..AnalysisQuery::default() };
         assert_eq!(totals(&cut), ["0 - idle 20 0.5", "0 - user 20 0.5", "- 5 RUN/user 20 0.5", "- 5 WAIT 20 0.5"]);
     }
 
@@ -582,22 +586,22 @@ mod tests {
             200 0 switch prev=5 next=0 state=1
             300 0 -";
         let words = [FormWord::Cpus, FormWord::Threads, FormWord::Disks, FormWord::Irqs];
-        let of = |words: &[FormWord]| Asked { words: words.to_vec(), ..Asked::default() };
-        for asked in words.chunks(1).chain([&words[..]]).map(of) {
+        let of = |words: &[FormWord]| AnalysisQuery { words: words.to_vec(), ..AnalysisQuery::default() };
+        for query in words.chunks(1).chain([&words[..]]).map(of) {
             for (begin, end) in [(None, None), (Some(120), Some(180))] {
-                let table = played(&KNOWN, &Asked { begin, end, ..asked.clone() }, stream);
+                let table = played(&DESCRIPTOR, &AnalysisQuery { begin, end, ..query.clone() }, stream);
                 let last = table.columns.last().map(|column| (&*column.name, column.unit));
-                assert_eq!(last, Some(("duration_ns", Unit::Duration)), "{:?}", asked.words);
+                assert_eq!(last, Some(("duration_ns", Unit::Duration)), "{:?}", query.words);
                 let found = rows(&table, &["from", "to", "duration_ns"]);
-                assert!(!found.is_empty(), "{:?}", asked.words);
+                assert!(!found.is_empty(), "{:?}", query.words);
                 for row in found {
                     let numbers: Vec<i64> = row.split(' ').map(|number| number.parse().unwrap()).collect();
-                    assert_eq!(numbers[2], numbers[1] - numbers[0], "{:?}: {row}", asked.words);
+                    assert_eq!(numbers[2], numbers[1] - numbers[0], "{:?}: {row}", query.words);
                 }
             }
         }
         // People see it next to the end.
-        let table = played(&KNOWN, &of(&words[..2]), stream);
+        let table = played(&DESCRIPTOR, &of(&words[..2]), stream);
         let shown: Vec<&str> = table.shown_columns().map(|(_, column)| &*column.name).collect();
         assert_eq!(shown, ["cpu", "from", "to", "duration_ns", "tid", "status", "state"]);
     }
@@ -613,8 +617,8 @@ mod tests {
             150 0 rq_complete dev=8 sector=1 nr_sector=8
             160 0 rq_complete dev=8 sector=1 nr_sector=8
             170 0 -";
-        let asked = Asked { words: vec![FormWord::Disks], ..Asked::default() };
-        let found = rows(&played(&KNOWN, &asked, stream), &["from", "to", "waiting", "driver"]);
+        let query = AnalysisQuery { words: vec![FormWord::Disks], ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &query, stream), &["from", "to", "waiting", "driver"]);
         assert_eq!(found, ["100 110 0 0", "110 120 1 0", "120 130 2 0", "130 150 1 1", "150 170 1 0"]);
     }
 

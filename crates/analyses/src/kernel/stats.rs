@@ -6,18 +6,18 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, SUMS};
 use super::keys::{NO_KEY, key_value};
 use super::ledger::{self, Closed, Ledger};
+use super::query::AnalysisQuery;
 use super::rows::{Rows, Source};
 use super::spans::Names;
 use super::table::{Column, Order, Table, Unit};
 use super::value::{Cell, Value};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "stats",
     about: "time and number of events for each CPU, thread and mode",
     forms: &[Form::plain(By::NAMES, SUMS)],
@@ -25,11 +25,11 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
     example: "stats --by event --sort events --limit 10",
-    make: |asked| {
-        let by = By::of(asked);
+    make: |query| {
+        let by = By::of(query);
         // A process and a name may become known later.
-        let is_fixed = matches!(by, By::Thread | By::Trace) && asked.pids.is_none() && asked.comms.is_none();
-        Box::new(Stats { asked: asked.clone(), by, is_fixed, ..Stats::default() })
+        let is_fixed = matches!(by, By::Thread | By::Trace) && query.pids.is_none() && query.comms.is_none();
+        Box::new(Stats { query: query.clone(), by, is_fixed, ..Stats::default() })
     },
 };
 
@@ -70,7 +70,7 @@ impl Modes {
     }
 }
 
-impl More for Modes {
+impl Sum for Modes {
     fn add(&mut self, other: Modes) {
         self.0.iter_mut().zip(other.0).for_each(|(sums, more)| sums.add(more));
     }
@@ -93,7 +93,7 @@ impl Account for Modes {
 
 #[derive(Default)]
 struct Stats {
-    asked: Asked,
+    query: AnalysisQuery,
     sums: Ledger<5, Modes>,
     by: By,
     /// Is the row of a thread the same at all times?
@@ -125,8 +125,8 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or_default()
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or_default()
     }
 }
 
@@ -214,7 +214,7 @@ impl Stats {
     }
 
     fn key(&self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<Key> {
-        if !self.asked.wants_cpu(machines, Some(cpu)) || !self.asked.wants_thread(machines, thread.thread()) {
+        if !self.query.wants_cpu(machines, Some(cpu)) || !self.query.wants_thread(machines, thread.thread()) {
             return None;
         }
         let of = machines.cpu(cpu);
@@ -243,15 +243,15 @@ impl Observer for Stats {
             Some(None) => Current::Idle,
             Some(Some(thread)) => Current::Thread(thread),
         };
-        if self.asked.step.is_some() {
+        if self.query.step.is_some() {
             // Steps are rare; what the closure borrows is put back.
-            let asked = self.asked.clone();
-            asked.each_step(machines.begin(), from, to, |step, length| {
+            let query = self.query.clone();
+            query.each_step(machines.begin(), from, to, |step, length| {
                 if let Some(sums) = self.sums_of(machines, step, cpu, thread, status) {
                     sums.0 += length;
                 }
             });
-        } else if let Some((from, to)) = self.asked.clip(from, to)
+        } else if let Some((from, to)) = self.query.clip(from, to)
             && let Some(place) = self.place_of(machines, 0, cpu, thread)
         {
             let sums = &mut self.sums.at(place).0[status as usize];
@@ -267,8 +267,11 @@ impl Observer for Stats {
 }
 
 impl Analysis for Stats {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (if self.by == By::Event { &[Report::Passed] } else { &[Report::CpuPiece, Report::Passed] }, Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (
+            if self.by == By::Event { &[ReportKind::Passed] } else { &[ReportKind::CpuPiece, ReportKind::Passed] },
+            ReportTimes::Range,
+        )
     }
 
     fn passed<'e>(
@@ -279,10 +282,10 @@ impl Analysis for Stats {
         event: &dyn Fn() -> Event<'e>,
         at: Ns,
     ) {
-        let Some(cpu) = cpu.filter(|_| self.asked.has_instant(at)) else { return };
+        let Some(cpu) = cpu.filter(|_| self.query.has_instant(at)) else { return };
         let of = machines.cpu(cpu);
         let (current, status) = (of.current(), of.status());
-        let step = self.asked.step_of(machines.begin(), at);
+        let step = self.query.step_of(machines.begin(), at);
         if self.is_fixed {
             match self.open.get_mut(cpu.0 as usize) {
                 Some(open) if (open.thread, open.status, open.step) == (current, status, step) => open.events += 1,
@@ -310,7 +313,7 @@ impl Analysis for Stats {
             By::Trace => &["mode"],
             By::Thread => &["cpu", "tid", "mode"],
         };
-        self.asked.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
+        self.query.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
     }
 
     fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
@@ -319,18 +322,18 @@ impl Analysis for Stats {
             self.turn(machines, CpuIndex(at as u32), open);
         }
         let columns = self.columns();
-        let Stats { asked, by, sums, names, .. } = *self;
-        let accounts = sums.finish(asked.last_step(range));
+        let Stats { query, by, sums, names, .. } = *self;
+        let accounts = sums.finish(query.last_step(range));
         let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
-        let rows = ModeRows { asked: asked.clone(), range, accounts, by, names };
+        let rows = ModeRows { query: query.clone(), range, accounts, by, names };
         for (at, (_, modes)) in rows.accounts.iter().enumerate() {
             modes.used().for_each(|mode| sum.add(modes.0[mode]));
             for (mode, _) in MODES.iter().enumerate().filter(|(_, mode)| modes.0[**mode as usize] != Sums::default()) {
                 let number = (at * MODES.len() + mode) as u32;
-                let is_kept = asked.test.is_none() || {
+                let is_kept = query.test.is_none() || {
                     row.clear();
                     rows.put(number, &mut row);
-                    asked.keeps_values(&row)
+                    query.keeps_values(&row)
                 };
                 wanted.extend(is_kept.then_some(number));
             }
@@ -347,7 +350,7 @@ impl Analysis for Stats {
 /// Rows of modes, made of the accounts of their threads: the number of a row is that of the account times the number of
 /// modes, and the place of its own.
 struct ModeRows {
-    asked: Asked,
+    query: AnalysisQuery,
     range: Option<(Ns, Ns)>,
     accounts: Closed<5, Modes>,
     by: By,
@@ -359,7 +362,7 @@ impl Source for ModeRows {
         let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
         let [step, machine, who, cpu, name] = self.accounts.key(at);
         let Sums(time, events) = self.accounts.get(at).0[mode as usize];
-        self.asked.put_step(self.range, step, machine as u32, values);
+        self.query.put_step(self.range, step, machine as u32, values);
         if self.by != By::Trace {
             // Numbers of CPUs have no sign.
             values.extend([Value::Integer((cpu as u64).into()), key_value(who)]);
@@ -376,7 +379,7 @@ impl Source for ModeRows {
     fn rank(&self, row: u32) -> i64 {
         let [step, _, _, cpu, _] = self.accounts.key(row as usize / MODES.len());
         let cpu = i64::try_from(cpu as u64).unwrap_or(i64::MAX);
-        self.asked.rank(step, if self.by == By::Trace { 0 } else { cpu })
+        self.query.rank(step, if self.by == By::Trace { 0 } else { cpu })
     }
 }
 
@@ -397,13 +400,13 @@ mod tests {
             150 0 irq_entry nr=1
             250 0 irq_exit nr=1
             300 0 -";
-        let asked = Asked { step: Some(100), ..Asked::default() };
-        let table = played(&KNOWN, &asked, stream);
+        let query = AnalysisQuery { step: Some(100), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &query, stream);
         let found = rows(&table, &["from", "to", "cpu", "tid", "mode", "cpu_ns"]);
         let expected = ["100 200 0 5 unknown 50", "100 200 0 5 irq 50", "200 300 0 5 unknown 50", "200 300 0 5 irq 50"];
         assert_eq!(found.len(), expected.len());
         assert!(expected.iter().all(|row| found.contains(&row.to_string())), "{found:?}");
-        let whole = rows(&played(&KNOWN, &Asked::default(), stream), &["cpu", "tid", "mode", "cpu_ns"]);
+        let whole = rows(&played(&DESCRIPTOR, &AnalysisQuery::default(), stream), &["cpu", "tid", "mode", "cpu_ns"]);
         assert_eq!(whole, ["0 5 irq 100", "0 5 unknown 100"]);
     }
 }

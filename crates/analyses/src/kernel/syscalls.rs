@@ -7,13 +7,13 @@ use std::sync::OnceLock;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{Machines, Ns, Observer, SystemCall, returns};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, SPANS};
 use super::keys::{MAX_ERRNO, error_of};
 use super::keys::{NO_KEY, duration, key_value, thread_of, thread_values};
-use super::spans::{Extra, Key, Names, Naming, Spans};
+use super::query::AnalysisQuery;
+use super::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
 use super::table::{Column, Listed, Table, Unit, listed};
 use super::value::{Cell, Value};
 
@@ -32,12 +32,12 @@ tracemill_semantics::named! {
 }
 
 impl By {
-    fn of(asked: &Asked) -> By {
-        asked.key(By::of_name).unwrap_or(By::Name)
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Name)
     }
 }
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "syscalls",
     about: "how long system calls took, and how they failed",
     forms: &[Form::plain(By::NAMES, SPANS)],
@@ -45,7 +45,7 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[],
     example: "syscalls --by thread --comm 'oven-*' --where 'max_us > 1000'",
-    make: |asked| Box::new(Calls { by: By::of(asked), spans: Spans::new(asked), names: Names::default() }),
+    make: |query| Box::new(Calls { by: By::of(query), spans: Spans::new(query), names: Names::default() }),
 };
 
 struct Calls {
@@ -70,7 +70,7 @@ impl Errors {
     }
 }
 
-impl More for Errors {
+impl Sum for Errors {
     #[inline]
     fn add(&mut self, other: Self) {
         if let Some(number) = other.one {
@@ -97,7 +97,7 @@ impl Account for Errors {
     }
 }
 
-impl Extra for Errors {
+impl SpanFigures for Errors {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["errors", "errnos"])];
 
     fn cells(&self) -> Vec<Cell> {
@@ -114,8 +114,8 @@ impl Observer for Calls {
         call: &SystemCall<'_>,
         _: &tracemill_semantics::states::Happening<'_>,
     ) {
-        let asked = &self.spans.asked;
-        if !asked.wants_cpu(machines, Some(call.cpu)) || !asked.wants_thread(machines, Some(call.thread)) {
+        let query = &self.spans.query;
+        if !query.wants_cpu(machines, Some(call.cpu)) || !query.wants_thread(machines, Some(call.thread)) {
             return;
         }
         let thread = machines.thread(call.thread);
@@ -146,17 +146,17 @@ impl Observer for Calls {
 }
 
 impl Analysis for Calls {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::CallEnded], Needs::Range)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::CallEnded], ReportTimes::Range)
     }
 
     fn columns(&self) -> Vec<Column> {
-        self.spans.asked.columns(LOG)
+        self.spans.query.columns(LOG)
     }
 
     fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
         let Calls { by, spans, names } = *self;
-        let asked = spans.asked.clone();
+        let query = spans.query.clone();
         let own: &[_] = match by {
             By::Thread => &["tid", "comm", "name"],
             By::Process => &["pid", "name"],
@@ -165,8 +165,8 @@ impl Analysis for Calls {
         };
         let naming = Named { by, names, machines: machines.clone() };
         let keys = [(Unit::Name, own)];
-        let mut table = spans.finish("syscalls", range, listed(&keys), asked.columns(LOG), naming);
-        let threads = machines.threads().filter(|(thread, _)| asked.wants_thread(machines, Some(*thread)));
+        let mut table = spans.finish("syscalls", range, listed(&keys), query.columns(LOG), naming);
+        let threads = machines.threads().filter(|(thread, _)| query.wants_thread(machines, Some(*thread)));
         let open = threads.flat_map(|(thread, _)| machines.open_calls(thread));
         table.notes.push(("unfinished", open.filter(|name| returns(name)).count() as u64));
         table
@@ -180,7 +180,7 @@ struct Named {
     machines: Rc<Machines>,
 }
 
-impl Naming<Errors> for Named {
+impl GroupNaming<Errors> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let call = match self.by {
             By::Thread => {
@@ -263,7 +263,7 @@ mod tests {
             180 0 sys_exit ret=3
             190 0 sys_entry name=read
             200 0 -";
-        let table = played(&KNOWN, &Asked::default(), stream);
+        let table = played(&DESCRIPTOR, &AnalysisQuery::default(), stream);
         assert_eq!(rows(&table, &["name", "count", "total_ns", "errors"]), ["open 3 30 2", "mmap 1 10 0"]);
         assert!(table.notes.contains(&("unfinished", 1)), "{:?}", table.notes);
     }

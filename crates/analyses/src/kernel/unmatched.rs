@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use tracemill_semantics::states::{Machines, Thread};
 
-use super::asked::{Asked, Numbers};
 use super::forms::AnalysisOption;
+use super::query::{AnalysisQuery, Numbers};
 
 /// An option that no thread or CPU of the traces fits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,12 +30,12 @@ pub enum UnmatchedOption {
 }
 
 /// The options of a question that nothing in the traces fits.
-pub(super) fn unmatched_options(machines: &Machines, asked: &Asked) -> Vec<UnmatchedOption> {
+pub(super) fn unmatched_options(machines: &Machines, query: &AnalysisQuery) -> Vec<UnmatchedOption> {
     let mut found = Vec::new();
     let only = |option| match option {
-        AnalysisOption::Tid => Asked { tids: asked.tids.clone(), ..Asked::default() },
-        AnalysisOption::Pid => Asked { pids: asked.pids.clone(), ..Asked::default() },
-        _ => Asked { comms: asked.comms.clone(), ..Asked::default() },
+        AnalysisOption::Tid => AnalysisQuery { tids: query.tids.clone(), ..AnalysisQuery::default() },
+        AnalysisOption::Pid => AnalysisQuery { pids: query.pids.clone(), ..AnalysisQuery::default() },
+        _ => AnalysisQuery { comms: query.comms.clone(), ..AnalysisQuery::default() },
     };
     let mut of_threads = Vec::new();
     for option in [AnalysisOption::Tid, AnalysisOption::Pid, AnalysisOption::Comm] {
@@ -45,13 +45,13 @@ pub(super) fn unmatched_options(machines: &Machines, asked: &Asked) -> Vec<Unmat
         }
         of_threads.push(option);
         if !has_thread(machines, &alone) {
-            found.push(of_thread(machines, asked, option));
+            found.push(of_thread(machines, query, option));
         }
     }
-    if found.is_empty() && of_threads.len() > 1 && !has_thread(machines, asked) {
+    if found.is_empty() && of_threads.len() > 1 && !has_thread(machines, query) {
         found.push(UnmatchedOption::Together(of_threads));
     }
-    if let Some(cpus) = &asked.cpus {
+    if let Some(cpus) = &query.cpus {
         let known: BTreeSet<u64> = machines.cpus().iter().map(|cpu| cpu.number).collect();
         if !known.iter().any(|number| i64::try_from(*number).is_ok_and(|number| cpus.has(number))) {
             let known = known.iter().map(u64::to_string).collect();
@@ -61,12 +61,12 @@ pub(super) fn unmatched_options(machines: &Machines, asked: &Asked) -> Vec<Unmat
     found
 }
 
-fn has_thread(machines: &Machines, asked: &Asked) -> bool {
-    machines.threads().any(|(thread, _)| asked.wants_thread(machines, Some(thread)))
+fn has_thread(machines: &Machines, query: &AnalysisQuery) -> bool {
+    machines.threads().any(|(thread, _)| query.wants_thread(machines, Some(thread)))
 }
 
 /// Says of an option that no thread fits it.
-fn of_thread(machines: &Machines, asked: &Asked, option: AnalysisOption) -> UnmatchedOption {
+fn of_thread(machines: &Machines, query: &AnalysisQuery, option: AnalysisOption) -> UnmatchedOption {
     let numbers = |number: fn(&Thread) -> Option<i64>| {
         let numbers: BTreeSet<i64> = machines.threads().filter_map(|(_, thread)| number(thread)).collect();
         numbers.iter().map(i64::to_string).collect()
@@ -74,7 +74,7 @@ fn of_thread(machines: &Machines, asked: &Asked, option: AnalysisOption) -> Unma
     let known = match option {
         AnalysisOption::Tid => numbers(|thread| Some(thread.tid)),
         AnalysisOption::Pid => {
-            let wanted = asked.pids.as_ref().and_then(Numbers::single);
+            let wanted = query.pids.as_ref().and_then(Numbers::single);
             let of_wanted = machines.threads().filter(|(_, thread)| Some(thread.tid) == wanted);
             if let Some((tid, pid)) = of_wanted.filter_map(|(_, thread)| Some((thread.tid, thread.pid()?))).last() {
                 return UnmatchedOption::ThreadOfProcess { tid, pid };
@@ -107,22 +107,24 @@ mod tests {
             120 0 fork parent=5 child=6 pid=5 comm=six
             130 0 -";
         let machines = play(stream, &mut Nobody);
-        let of = |asked: Asked| unmatched_options(&machines, &asked);
+        let of = |query: AnalysisQuery| unmatched_options(&machines, &query);
         let numbers = Numbers::parse;
         let alone = |option, known: &[&str]| UnmatchedOption::Alone {
             option,
             known: known.iter().map(|name| name.to_string()).collect(),
         };
-        assert_eq!(of(Asked::default()), []);
-        assert_eq!(of(Asked { tids: numbers("1-5"), cpus: numbers("1,9"), ..Asked::default() }), []);
-        let tid = of(Asked { tids: numbers("9"), ..Asked::default() });
+        assert_eq!(of(AnalysisQuery::default()), []);
+        assert_eq!(of(AnalysisQuery { tids: numbers("1-5"), cpus: numbers("1,9"), ..AnalysisQuery::default() }), []);
+        let tid = of(AnalysisQuery { tids: numbers("9"), ..AnalysisQuery::default() });
         assert_eq!(tid, [alone(AnalysisOption::Tid, &["5", "6", "7"])]);
-        let pid = of(Asked { pids: numbers("6"), ..Asked::default() });
+        let pid = of(AnalysisQuery { pids: numbers("6"), ..AnalysisQuery::default() });
         assert_eq!(pid, [UnmatchedOption::ThreadOfProcess { tid: 6, pid: 5 }]);
-        let comm = of(Asked { comms: Some(Pattern::glob("eight*")), cpus: numbers("2"), ..Asked::default() });
+        let comm =
+            of(AnalysisQuery { comms: Some(Pattern::glob("eight*")), cpus: numbers("2"), ..AnalysisQuery::default() });
         assert_eq!(comm[0], alone(AnalysisOption::Comm, &["five", "seven", "six"]));
         assert_eq!(comm[1], alone(AnalysisOption::Cpu, &["0", "1"]));
-        let both = of(Asked { comms: Some(Pattern::glob("six")), tids: numbers("5"), ..Asked::default() });
+        let both =
+            of(AnalysisQuery { comms: Some(Pattern::glob("six")), tids: numbers("5"), ..AnalysisQuery::default() });
         assert_eq!(both, [UnmatchedOption::Together(vec![AnalysisOption::Tid, AnalysisOption::Comm])]);
     }
 }

@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use tracemill_analyses::kernel::text::TableClock;
 use tracemill_analyses::kernel::{
-    Analysis, Asked, Condition, Definitions, FormWord, Input, Known, MAX_STEPS, Numbers, Reading, RowSink, StateRow,
-    StateRows, StateSink, Table, Value, View,
+    Analysis, AnalysisQuery, Condition, Definitions, Descriptor, FormWord, Input, MAX_STEPS, Numbers, Reading, RowSink,
+    StateRow, StateRows, StateSink, Table, Value, View,
 };
 use tracemill_codec::text::out::Out;
 use tracemill_codec::text::pattern::Pattern;
@@ -61,7 +61,7 @@ pub(crate) fn run(options: &AnalyzeOptions) -> Result<Outcome, Error> {
     let asked = question.bind(&what, &reading)?;
     let unmatched = reading.watch_options(&asked);
     let of_each = question.named.analyses.iter().map(|known| asked_of(known, &asked, question.condition.as_ref()));
-    let of_each = of_each.collect::<Result<Vec<(&Known, Asked)>, Error>>()?;
+    let of_each = of_each.collect::<Result<Vec<(&Descriptor, AnalysisQuery)>, Error>>()?;
     let streamed = question.is_streamed().then(|| Rc::new(RefCell::new(rows::Streamed::new(format_of(options)))));
     let shown = progress::show(&question.named.input, &session.progress, false);
     let per = options.per.as_ref().map(|name| periods::find(name, what, &asked)).transpose()?;
@@ -149,7 +149,7 @@ fn concepts_of(options: &AnalyzeOptions) -> Result<Concepts, Error> {
 struct Question<'o> {
     options: &'o AnalyzeOptions,
     named: NamedAnalyses,
-    asked: Asked,
+    asked: AnalysisQuery,
     definitions: Option<Definitions>,
     condition: Option<Expression>,
 }
@@ -169,7 +169,7 @@ impl<'o> Question<'o> {
     fn check(&mut self, reading: &Reading<'_>, concepts: &Concepts, reporter: &Reporter) -> Result<(), Error> {
         let has = reading.concepts();
         let mut lacking = Vec::new();
-        let lacks = |known: &&'static Known| check(known, &self.asked, &has, concepts);
+        let lacks = |known: &&'static Descriptor| check(known, &self.asked, &has, concepts);
         self.named.analyses.retain(|known| lacks(known).map_err(|error| lacking.push(error)).is_ok());
         let last = if self.named.analyses.is_empty() { lacking.pop() } else { None };
         let lacking = lacking.iter().map(choices::left_out);
@@ -192,9 +192,9 @@ impl<'o> Question<'o> {
     }
 
     /// The question to these traces.
-    fn bind(&self, what: &Input<'_>, reading: &Reading<'_>) -> Result<Asked, Error> {
+    fn bind(&self, what: &Input<'_>, reading: &Reading<'_>) -> Result<AnalysisQuery, Error> {
         let machine_names = reading.machine_names();
-        Ok(Asked {
+        Ok(AnalysisQuery {
             begin: what.selection.begin_ns,
             end: what.selection.end_ns,
             has_machines: machine_names.len() > 1,
@@ -221,7 +221,7 @@ impl<'o> Question<'o> {
     /// The analyses.
     fn make(
         &self,
-        of_each: &[(&Known, Asked)],
+        of_each: &[(&Descriptor, AnalysisQuery)],
         streamed: Option<&Rc<RefCell<rows::Streamed>>>,
     ) -> Vec<Box<dyn Analysis>> {
         let rows = streamed.cloned().map(|streamed| -> RowSink {
@@ -233,15 +233,15 @@ impl<'o> Question<'o> {
         // A table shows rows of `states` as they are, unless cells are asked for.
         let is_table = format_of(self.options) == AnalyzeFormat::Table;
         let keeps_states = is_table && self.condition.is_none() && self.has_plain_rows();
-        let make = |(known, asked): &(&Known, Asked)| {
-            (known.make)(&Asked { sink: rows.clone(), states: states.clone(), keeps_states, ..asked.clone() })
+        let make = |(known, asked): &(&Descriptor, AnalysisQuery)| {
+            (known.make)(&AnalysisQuery { sink: rows.clone(), states: states.clone(), keeps_states, ..asked.clone() })
         };
         of_each.iter().map(make).collect()
     }
 }
 
 /// Checks that there are not too many steps.
-fn check_steps(asked: &Asked, tables: &[Table]) -> Result<(), Error> {
+fn check_steps(asked: &AnalysisQuery, tables: &[Table]) -> Result<(), Error> {
     if let (Some(step), Some((begin, end))) = (asked.step, tables.iter().find_map(|table| table.range))
         && (end - begin) / step > MAX_STEPS.into()
     {
@@ -291,7 +291,7 @@ fn format_of(options: &AnalyzeOptions) -> AnalyzeFormat {
 }
 
 /// The question that the options ask.
-fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Asked, Error> {
+fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<AnalysisQuery, Error> {
     words.extend(options.tree.then_some(FormWord::Tree));
     let numbers = |text: &Option<String>, option: &str| {
         let parse = |text: &str| {
@@ -300,7 +300,7 @@ fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Asked, Er
         };
         text.as_deref().map(parse).transpose()
     };
-    Ok(Asked {
+    Ok(AnalysisQuery {
         by: options.rows.by.clone(),
         view: choices::view_of(options),
         step: options.rows.step.map(Into::into),
@@ -311,12 +311,16 @@ fn asked(options: &AnalyzeOptions, mut words: Vec<FormWord>) -> Result<Asked, Er
         min: options.choice.min,
         max: options.choice.max,
         words,
-        ..Asked::default()
+        ..AnalysisQuery::default()
     })
 }
 
 /// The question to one of the analyses.
-fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>) -> Result<(&'k Known, Asked), Error> {
+fn asked_of<'k>(
+    known: &'k Descriptor,
+    asked: &AnalysisQuery,
+    condition: Option<&Expression>,
+) -> Result<(&'k Descriptor, AnalysisQuery), Error> {
     let mut asked = asked.clone();
     if let Some(condition) = condition {
         let bound = Condition::new(condition, known, &asked).map_err(|error| misuse_of("--where", error))?;
@@ -326,7 +330,7 @@ fn asked_of<'k>(known: &'k Known, asked: &Asked, condition: Option<&Expression>)
 }
 
 /// Checks that the traces can feed an analysis.
-fn check(known: &Known, asked: &Asked, has: &HashSet<Concept>, concepts: &Concepts) -> Result<(), Error> {
+fn check(known: &Descriptor, asked: &AnalysisQuery, has: &HashSet<Concept>, concepts: &Concepts) -> Result<(), Error> {
     let given = asked.words.iter().map(|word| word.name()).chain(asked.by.as_deref());
     let of_options = known.needs_for.iter().filter(|(word, _)| given.clone().any(|own| own == *word));
     let lacks = of_options.map(|(_, group)| *group).filter(|group| !group.iter().any(|concept| has.contains(concept)));

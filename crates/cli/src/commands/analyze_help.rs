@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisOption, Column, Form, Known, View};
+use tracemill_analyses::kernel::{ALWAYS_TAKEN, AnalysisOption, Column, Descriptor, Form, View};
 
 /// The trace of the examples.
 const TRACE: &str = "demo/kernel/bakery";
@@ -12,12 +12,13 @@ const WIDTH: usize = 100;
 
 /// The help of the analyses that the words of a command line name; `None` when they name none.
 pub(crate) fn page(words: &[String]) -> Option<String> {
-    let names = words.iter().skip(1).find_map(|word| word.split(',').map(Known::find).collect::<Option<Vec<_>>>())?;
+    let names =
+        words.iter().skip(1).find_map(|word| word.split(',').map(Descriptor::find).collect::<Option<Vec<_>>>())?;
     let pages: Vec<String> = names.into_iter().map(page_of).collect();
     Some(pages.join("\n"))
 }
 
-fn page_of(known: &Known) -> String {
+fn page_of(known: &Descriptor) -> String {
     let name = known.name;
     let mut page = format!("`{name}`: {}\n\nUsage: tracemill analyze {name} [OPTIONS] TRACE...\n", known.about);
     let _ = writeln!(page, "Example: tracemill analyze {} {TRACE}\n", known.example);
@@ -37,7 +38,7 @@ fn page_of(known: &Known) -> String {
     page
 }
 
-fn put_needs(page: &mut String, known: &Known) {
+fn put_needs(page: &mut String, known: &Descriptor) {
     let any = |group: &[tracemill_semantics::Concept]| {
         group.iter().map(|concept| concept.name()).collect::<Vec<_>>().join(" or ")
     };
@@ -54,7 +55,7 @@ fn put_needs(page: &mut String, known: &Known) {
 }
 
 /// The groups, options and columns of a form.
-fn put_form(page: &mut String, known: &Known, form: &Form) {
+fn put_form(page: &mut String, known: &Descriptor, form: &Form) {
     let mut shown: Vec<Column> = Vec::new();
     let _ = writeln!(page, "tracemill analyze {}", form.title(known));
     if form.keys.len() > 1 {
@@ -83,7 +84,7 @@ fn put_form(page: &mut String, known: &Known, form: &Form) {
     page.push('\n');
 }
 
-fn put_columns(page: &mut String, heading: &str, known: &Known, columns: Vec<Column>, shown: &mut Vec<Column>) {
+fn put_columns(page: &mut String, heading: &str, known: &Descriptor, columns: Vec<Column>, shown: &mut Vec<Column>) {
     let mut new: Vec<Column> = Vec::new();
     for column in columns {
         if !shown.contains(&column) && !new.contains(&column) {

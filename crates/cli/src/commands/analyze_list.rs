@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use tracemill_analyses::kernel::{ANALYSES, Known};
+use tracemill_analyses::kernel::{ANALYSES, Descriptor};
 use tracemill_semantics::{Concept, Concepts};
 
 use super::report_forms::quoted;
@@ -12,7 +12,7 @@ use crate::args::AnalyzeFormat;
 /// Analyses that the traces can feed.
 pub(super) fn list(has: &HashSet<Concept>, concepts: &Concepts, format: AnalyzeFormat) -> String {
     if format != AnalyzeFormat::Table {
-        let one = |known: &Known| {
+        let one = |known: &Descriptor| {
             let names = |concepts: &mut dyn Iterator<Item = &Concept>| {
                 concepts.map(|concept| quoted(concept.name())).collect::<Vec<_>>().join(",")
             };

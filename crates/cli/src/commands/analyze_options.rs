@@ -1,6 +1,6 @@
 //! Which analyses the command line names, and whether they take its options.
 
-use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Form, FormWord, Known, Numbers, View};
+use tracemill_analyses::kernel::{ANALYSES, AnalysisOption, Descriptor, Form, FormWord, Numbers, View};
 use tracemill_codec::text::suggest;
 use tracemill_model::error::Error;
 
@@ -14,7 +14,7 @@ const LISTING: &str = "states";
 
 /// The analyses that were named.
 pub(super) struct NamedAnalyses {
-    pub(super) analyses: Vec<&'static Known>,
+    pub(super) analyses: Vec<&'static Descriptor>,
     /// Was one analysis named, not several or `all`? Then the output is that of one, whatever the traces have.
     pub(super) is_single: bool,
     /// The traces, without the names before them.
@@ -31,16 +31,16 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
     let mut input = options.input.clone();
     let first = input.traces.first().and_then(|first| first.to_str()).unwrap_or_default().to_string();
     let parts: Vec<&str> = first.split(',').collect();
-    let mut analyses: Vec<&'static Known> = Vec::new();
+    let mut analyses: Vec<&'static Descriptor> = Vec::new();
     let mut left_out = Vec::new();
-    if parts.iter().all(|part| *part == ALL || Known::find(part).is_some()) {
+    if parts.iter().all(|part| *part == ALL || Descriptor::find(part).is_some()) {
         input.traces.remove(0);
         for part in &parts {
             if *part == ALL {
                 analyses.extend(ANALYSES.iter().filter(|known| is_of_all(known, options)));
                 left_out.push(format!("`{LISTING}` is not part of `{ALL}`: it has a row for each change"));
             }
-            analyses.extend(Known::find(part));
+            analyses.extend(Descriptor::find(part));
         }
         let mut seen: Vec<&str> = Vec::new();
         analyses.retain(|known| {
@@ -50,7 +50,7 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
         });
         left_out.retain(|_| !analyses.iter().any(|known| known.name == LISTING));
     } else if !first.is_empty() && !input.traces[0].exists() {
-        let is_unknown = |part: &&&str| **part != ALL && Known::find(part).is_none();
+        let is_unknown = |part: &&&str| **part != ALL && Descriptor::find(part).is_none();
         let unknown = parts.iter().find(is_unknown).copied().unwrap_or_default();
         let error = Error::misuse(format!("unknown analysis `{unknown}`, and there is no such file"));
         let all: Vec<&str> = ANALYSES.iter().map(|known| known.name).chain([ALL]).collect();
@@ -64,7 +64,7 @@ pub(super) fn named(options: &AnalyzeOptions) -> Result<NamedAnalyses, Error> {
 }
 
 /// Is an analysis one of `all`? Those that are about something that the options do not name are not.
-fn is_of_all(known: &Known, options: &AnalyzeOptions) -> bool {
+fn is_of_all(known: &Descriptor, options: &AnalyzeOptions) -> bool {
     match known.name {
         LISTING => false,
         "path" => thread_of_path(options).is_some(),
@@ -82,16 +82,16 @@ fn thread_of_path(options: &AnalyzeOptions) -> Option<i64> {
 ///
 /// # Errors
 /// When none of the analyses has a word.
-pub(super) fn words(options: &AnalyzeOptions, names: &[&'static Known]) -> Result<Vec<FormWord>, Error> {
+pub(super) fn words(options: &AnalyzeOptions, names: &[&'static Descriptor]) -> Result<Vec<FormWord>, Error> {
     let flags = [("switches", options.switches), ("slab", options.slab)];
     let flags = flags.into_iter().filter(|(_, is_given)| *is_given).map(|(word, _)| (format!("--{word}"), word));
     let kinds = options.of.iter().map(|kind| (format!("--of {kind}"), &**kind));
     let mut words = Vec::new();
     for (option, word) in flags.chain(kinds) {
-        let has = |known: &Known| known.forms.iter().any(|form| form.option == option);
+        let has = |known: &Descriptor| known.forms.iter().any(|form| form.option == option);
         let form = names.iter().flat_map(|known| known.forms).find(|form| form.option == option);
         let Some(form) = form else {
-            let all: Vec<&Known> = ANALYSES.iter().filter(|known| has(known)).collect();
+            let all: Vec<&Descriptor> = ANALYSES.iter().filter(|known| has(known)).collect();
             let Some(name) = names.first().map(|known| known.name).filter(|_| !all.is_empty()) else {
                 return Err(unknown_kind(word));
             };
@@ -132,7 +132,7 @@ pub(super) fn keep_those_that_take(
 }
 
 /// Kinds of rows that do not take an option which others of them do: they have no rows.
-fn kinds_left_out(options: &AnalyzeOptions, words: &[FormWord], known: &'static Known) -> Vec<String> {
+fn kinds_left_out(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descriptor) -> Vec<String> {
     let forms = known.forms_for(words, options.rows.by.as_deref()).unwrap_or_default();
     let given = given(options);
     let refused = |form: &&Form| {
@@ -148,7 +148,7 @@ pub(super) fn left_out(why: &Error) -> String {
 }
 
 /// Checks that an analysis takes all options.
-fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Known) -> Result<(), Error> {
+fn check(options: &AnalyzeOptions, words: &[FormWord], known: &'static Descriptor) -> Result<(), Error> {
     let by = options.rows.by.as_deref();
     let forms = known.forms_for(words, by).map_err(|keys| no_groups(words, known, by.unwrap_or_default(), &keys))?;
     for option in given(options) {
@@ -215,7 +215,7 @@ pub(super) fn view_of(options: &AnalyzeOptions) -> View {
 }
 
 /// The error of a key that an analysis has no groups of.
-fn no_groups(words: &[FormWord], known: &'static Known, by: &str, keys: &[&str]) -> Error {
+fn no_groups(words: &[FormWord], known: &'static Descriptor, by: &str, keys: &[&str]) -> Error {
     let form = known.forms_for(words, None).ok().and_then(|forms| forms.first().copied());
     let title = form.map_or(known.name.to_string(), |form| form.title(known));
     match keys {
@@ -227,7 +227,7 @@ fn no_groups(words: &[FormWord], known: &'static Known, by: &str, keys: &[&str])
     }
 }
 
-fn refusal(known: &Known, form: &Form, option: AnalysisOption) -> Error {
+fn refusal(known: &Descriptor, form: &Form, option: AnalysisOption) -> Error {
     refusal_of(form.title(known), option)
 }
 

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use tracemill_analyses::kernel::{
-    Asked, BoundPeriods, Cell, Column, Definition, Definitions, Input, Known, PeriodOf, Reading, Value, View, Written,
+    AnalysisQuery, BoundPeriods, Cell, Column, Definition, Definitions, Descriptor, Input, PeriodOf, Reading, Value,
+    View, Written,
 };
 use tracemill_codec::text::suggest;
 use tracemill_engine::item::Flow;
@@ -16,7 +17,7 @@ use crate::args::{AnalyzeOptions, PeriodOption, PeriodOptions};
 const MAX_PERIODS: usize = 10_000;
 
 /// Reads the definitions, and checks that something asks for them.
-pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Known]) -> Result<Option<Definitions>, Error> {
+pub(super) fn definitions(options: &AnalyzeOptions, names: &[&Descriptor]) -> Result<Option<Definitions>, Error> {
     let mut written = Vec::new();
     if let Some(file) = &options.periods.file {
         let text = std::fs::read_to_string(file).map_err(|error| Error::io("read the file", file, &error))?;
@@ -89,7 +90,7 @@ pub(super) fn bind(
 }
 
 /// The periods of a name, found by a reading of their own.
-pub(super) fn find(name: &str, input: Input<'_>, asked: &Asked) -> Result<Vec<Rc<PeriodOf>>, Error> {
+pub(super) fn find(name: &str, input: Input<'_>, asked: &AnalysisQuery) -> Result<Vec<Rc<PeriodOf>>, Error> {
     let found: Rc<RefCell<Vec<PeriodOf>>> = Rc::default();
     let columns: Rc<RefCell<Vec<Column>>> = Rc::default();
     let sink = {
@@ -108,7 +109,7 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &Asked) -> Result<Vec<Rc
             }
         }
     };
-    let own = Asked {
+    let own = AnalysisQuery {
         view: View::Log,
         begin: asked.begin,
         end: asked.end,
@@ -116,9 +117,9 @@ pub(super) fn find(name: &str, input: Input<'_>, asked: &Asked) -> Result<Vec<Rc
         has_machines: asked.has_machines,
         machine_names: asked.machine_names.clone(),
         sink: Some(Rc::new(RefCell::new(sink))),
-        ..Asked::default()
+        ..AnalysisQuery::default()
     };
-    let analyses: Vec<_> = Known::find("periods").map(|known| (known.make)(&own)).into_iter().collect();
+    let analyses: Vec<_> = Descriptor::find("periods").map(|known| (known.make)(&own)).into_iter().collect();
     *columns.borrow_mut() = analyses.first().map(|analysis| analysis.columns()).unwrap_or_default();
     // The reading for the analyses tells what is wrong with the traces.
     Reading::new(input).run(analyses, &mut |_| Flow::Continue)?;

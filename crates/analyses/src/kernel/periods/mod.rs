@@ -19,17 +19,17 @@ pub use bound::BoundPeriods;
 use bound::StateOf;
 pub use definitions::{Definition, Definitions, Written};
 
-use super::account::{Account, More};
-use super::analysis::{Analysis, Known, Needs, Report};
-use super::asked::Asked;
+use super::account::{Account, Sum};
+use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
 use super::forms::{Form, PERIODS};
 use super::keys::duration;
-use super::spans::{Extra, Key, Naming, Spans};
+use super::query::AnalysisQuery;
+use super::spans::{GroupNaming, Key, SpanFigures, Spans};
 use super::table::{Column, Listed, Table, Unit, listed};
 use super::value::{Cell, Value};
 use definitions::{Bound, Periods};
 
-pub(super) const KNOWN: Known = Known {
+pub(super) const DESCRIPTOR: Descriptor = Descriptor {
     name: "periods",
     about: "spans between events that you name: --period, --period-begin, --period-end",
     forms: &[Form::plain(&["period", "match"], PERIODS)],
@@ -37,7 +37,7 @@ pub(super) const KNOWN: Known = Known {
     needs_for: &[],
     wants: &[],
     example: "periods --log --period order --period-begin 'name == \"net_if_receive_skb\"' --period-end 'name == \"net_dev_xmit\"'",
-    make: |asked| Box::new(Found::new(asked)),
+    make: |query| Box::new(Found::new(query)),
 };
 
 /// Periods that are open at the same time, at most.
@@ -80,7 +80,7 @@ struct Open {
 #[derive(Clone, Default)]
 struct Incomplete(u64);
 
-impl More for Incomplete {
+impl Sum for Incomplete {
     fn add(&mut self, other: Self) {
         self.0 += other.0;
     }
@@ -96,7 +96,7 @@ impl Account for Incomplete {
     }
 }
 
-impl Extra for Incomplete {
+impl SpanFigures for Incomplete {
     const COLUMNS: Listed<'static> = &[(Unit::Count, &["incomplete"])];
 
     fn cells(&self) -> Vec<Cell> {
@@ -105,13 +105,13 @@ impl Extra for Incomplete {
 }
 
 impl Found {
-    fn new(asked: &Asked) -> Self {
+    fn new(query: &AnalysisQuery) -> Self {
         let matchers = |of: &Bound| [of.begin.filter.matcher(), of.end.filter.matcher()];
-        let definitions = asked.periods.iter().flat_map(|bound| &bound.periods.definitions);
+        let definitions = query.periods.iter().flat_map(|bound| &bound.periods.definitions);
         Found {
             matchers: definitions.map(matchers).collect(),
-            spans: Spans::new(asked),
-            periods: asked.periods.clone(),
+            spans: Spans::new(query),
+            periods: query.periods.clone(),
             open: BTreeMap::new(),
             by_key: BTreeMap::new(),
             parents: BTreeMap::new(),
@@ -179,12 +179,12 @@ impl Found {
 
     fn add(&mut self, machines: &Machines, periods: &Periods, open: &Open, is_completed: bool, to: Ns) {
         let (definition, machine, values) = &open.key;
-        let asked = &self.spans.asked;
+        let query = &self.spans.query;
         // The range ends before the period does.
-        if asked.end.is_some_and(|end| open.from <= end && to > end) {
+        if query.end.is_some_and(|end| open.from <= end && to > end) {
             self.unfinished += 1;
         }
-        let group = match asked.by.as_deref() {
+        let group = match query.by.as_deref() {
             Some("match") => {
                 let next = self.groups.len() as i64;
                 *self.groups.entry((*definition, values.clone())).or_insert(next)
@@ -232,8 +232,8 @@ fn value_cells(periods: &Periods, definition: usize, values: &[KeyValue]) -> Vec
 impl Observer for Found {}
 
 impl Analysis for Found {
-    fn hears(&self) -> (&'static [Report], Needs) {
-        (&[Report::Passed], Needs::All)
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Passed], ReportTimes::All)
     }
 
     fn passed<'e>(
@@ -264,9 +264,9 @@ impl Analysis for Found {
             if self.matchers[definition][0].matches_beside(event, &state) {
                 match bound.values(definition, 0, event, &state) {
                     Some(values) => {
-                        let asked = &self.spans.asked;
+                        let query = &self.spans.query;
                         let thread = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
-                        let is_wanted = asked.wants_cpu(machines, cpu) && asked.wants_thread(machines, thread);
+                        let is_wanted = query.wants_cpu(machines, cpu) && query.wants_thread(machines, thread);
                         self.begin(periods, (definition, machine, values), is_wanted, at);
                     }
                     None => self.without_match += 1,
@@ -276,7 +276,7 @@ impl Analysis for Found {
     }
 
     fn columns(&self) -> Vec<Column> {
-        let mut list = self.spans.asked.columns(&[(Unit::Name, &["period"])]);
+        let mut list = self.spans.query.columns(&[(Unit::Name, &["period"])]);
         list.extend(self.value_columns());
         let own: Listed<'_> = &[
             (Unit::Time, &["from", "to"]),
@@ -291,8 +291,8 @@ impl Analysis for Found {
         let log = self.columns();
         let value_columns = self.value_columns();
         let Found { spans, periods, open, groups, without_match, unfinished, too_many, .. } = *self;
-        let asked = spans.asked.clone();
-        let is_by_match = asked.by.as_deref() == Some("match");
+        let query = spans.query.clone();
+        let is_by_match = query.by.as_deref() == Some("match");
         let keys = std::iter::once(Column::new("period", Unit::Name));
         let keys = keys.chain(value_columns.into_iter().filter(|_| is_by_match));
         let values_of = |(definition, values): OpenValues| {
@@ -301,7 +301,7 @@ impl Analysis for Found {
         let values = groups.into_iter().map(|(of, group)| (group, values_of(of))).collect();
         let naming = Named { periods: periods.clone(), values: if is_by_match { values } else { BTreeMap::new() } };
         let mut table = spans.finish("periods", range, keys, log, naming);
-        let is_open = |open: &&Open| open.is_wanted && asked.end.is_none_or(|end| open.from <= end);
+        let is_open = |open: &&Open| open.is_wanted && query.end.is_none_or(|end| open.from <= end);
         table.notes.push(("unfinished", unfinished + open.values().filter(is_open).count() as u64));
         let more = [("without_match", without_match), ("too_many_open", too_many)];
         table.notes.extend(more.into_iter().filter(|(_, count)| *count > 0));
@@ -316,7 +316,7 @@ struct Named {
     values: BTreeMap<i64, Vec<Cell>>,
 }
 
-impl Naming<Incomplete> for Named {
+impl GroupNaming<Incomplete> for Named {
     fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
         let name = |bound: &'s Rc<BoundPeriods>| bound.periods.definitions.get(key[1] as usize).map(|of| &*of.name);
         values.push(Value::text(self.periods.as_ref().and_then(name)));

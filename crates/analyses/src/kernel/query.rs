@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tracemill_codec::text::pattern::Pattern;
 use tracemill_semantics::states::{CpuIndex, Interrupt, Machines, Map, Ns, ThreadIndex};
 
-use super::account::More;
+use super::account::Sum;
 use super::forms::FormWord;
 use super::periods::BoundPeriods;
 use super::rows::Rows;
@@ -93,7 +93,7 @@ pub type StateSink = Rc<RefCell<dyn FnMut(&StateRow)>>;
 
 /// A question to one analysis.
 #[derive(Clone, Default)]
-pub struct Asked {
+pub struct AnalysisQuery {
     /// The key of the groups; each analysis has its own.
     pub by: Option<String>,
     /// The view of spans.
@@ -134,13 +134,13 @@ pub struct Asked {
     pub keeps_states: bool,
 }
 
-impl fmt::Debug for Asked {
+impl fmt::Debug for AnalysisQuery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Asked").field("by", &self.by).field("view", &self.view).finish_non_exhaustive()
     }
 }
 
-impl Asked {
+impl AnalysisQuery {
     /// The key of the groups, by the names that an analysis has for its keys.
     pub(crate) fn key<K>(&self, of_name: impl Fn(&str) -> Option<K>) -> Option<K> {
         self.by.as_deref().and_then(of_name)
@@ -209,7 +209,7 @@ impl Asked {
     }
 
     /// Adds up what belongs to one step when the last one has its end.
-    pub(crate) fn by_last_step<K: Hash + Eq, M: More>(
+    pub(crate) fn by_last_step<K: Hash + Eq, M: Sum>(
         &self,
         range: Option<(Ns, Ns)>,
         groups: impl IntoIterator<Item = ((i64, K), M)>,
@@ -237,14 +237,14 @@ impl Asked {
         self.span_of_step(range, step).map_or(0, |(from, to)| to - from)
     }
 
-    /// The first cells of the rows of [`Asked::step_columns`].
+    /// The first cells of the rows of [`AnalysisQuery::step_columns`].
     pub(crate) fn step_cells(&self, range: Option<(Ns, Ns)>, step: i64, machine: u32) -> Vec<Cell> {
         let mut values = Vec::new();
         self.put_step(range, step, machine, &mut values);
         values.into_iter().map(Cell::from).collect()
     }
 
-    /// Appends the values of [`Asked::step_cells`].
+    /// Appends the values of [`AnalysisQuery::step_cells`].
     pub(crate) fn put_step<'s>(
         &'s self,
         range: Option<(Ns, Ns)>,
