@@ -615,11 +615,11 @@ test(
   async (page) => {
     await pause(page, 600);
     await rest(page);
-    const rows = () => names(page, id('track'), 'data-track');
+    const rows = () => names(page, `${id('tracks')} [data-track]`, 'data-track');
     const whole = await rows();
     const heading = whole.indexOf('active.g0');
     assert.deepEqual(whole.slice(heading, heading + 4), ['active.g0', 's0.700.0', 's0.641.0', 's0.642.0']);
-    assert.match(await page.locator(`${id('track')}[data-track="active.g0"]`).textContent(), /Active in view/);
+    assert.match(await page.locator(`${id('track-heading')}[data-track="active.g0"]`).textContent(), /Active in view/);
     // Where nothing but CPU 0 works the order is another one.
     await page.evaluate(() => {
       location.hash = 't=1795249870510500000..1795249870512500000';

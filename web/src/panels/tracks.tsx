@@ -187,7 +187,7 @@ function onTreeKey(e: KeyboardEvent): void {
 
 function focusRow(): void {
   queueMicrotask(() =>
-    requestAnimationFrame(() => document.querySelector<HTMLElement>('[data-testid="track"][tabindex="0"]')?.focus()),
+    requestAnimationFrame(() => document.querySelector<HTMLElement>('[data-track][tabindex="0"]')?.focus()),
   );
 }
 
@@ -207,7 +207,7 @@ function Label({ row, top, index }: { row: Row; top: number; index: number }): J
     <div
       class={`lab${group ? ' group' : heading ? ' heading' : ''}${on ? ' on' : ''}${row.height > 34 ? ' top1' : ''}`}
       role="row"
-      data-testid="track"
+      data-testid={heading ? 'track-heading' : 'track'}
       data-track={track.id}
       data-kind={track.kind}
       aria-selected={on}

@@ -41,9 +41,7 @@ export function goToTrack(id: string): void {
   currentTrack.value = id;
   scrollTo(id);
   requestAnimationFrame(() =>
-    requestAnimationFrame(() =>
-      document.querySelector<HTMLElement>(`[data-testid="track"][data-track="${CSS.escape(id)}"]`)?.focus(),
-    ),
+    requestAnimationFrame(() => document.querySelector<HTMLElement>(`[data-track="${CSS.escape(id)}"]`)?.focus()),
   );
 }
 
