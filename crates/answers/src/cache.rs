@@ -21,7 +21,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// So many values, whatever their size.
+    /// Limits the number of values, whatever their size.
     pub const fn entries(entries: usize) -> Limits {
         Limits { entries, entry_bytes: usize::MAX, bytes: usize::MAX }
     }

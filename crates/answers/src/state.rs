@@ -55,7 +55,7 @@ impl TraceState {
         Ok(TraceState::with(input, Arc::new(status), 0))
     }
 
-    /// The same traces, opened anew.
+    /// The state of the same traces after they were opened again.
     pub fn next(input: Input, before: &TraceState) -> TraceState {
         TraceState::with(input, before.status.clone(), before.version + 1)
     }
@@ -264,7 +264,7 @@ impl TraceState {
         self.set_for(text, &Asker::default())
     }
 
-    /// The same for somebody who may go away.
+    /// As [`set`](Self::set), for a caller that may cancel.
     pub(crate) fn set_for(&self, text: &str, asker: &Asker) -> Answer<Arc<EventSet>> {
         let all = self.whole_index()?.events();
         self.set_of(text.to_string(), asker, || {

@@ -113,7 +113,7 @@ pub(crate) fn decide(database: &Database, table: &EventTable, conditions: &[Cond
         _ => None,
     };
     let has_open_ids = database.has_open_ids();
-    // The same for all events of a class.
+    // All events of a class have one value.
     let is_static = |column: EventColumn| match column {
         EventColumn::Trace | EventColumn::StreamName | EventColumn::Class | EventColumn::Stream => true,
         EventColumn::Name | EventColumn::Id => !has_open_ids,

@@ -151,7 +151,7 @@ impl Reader<'_> {
         self.len - self.left
     }
 
-    /// So many bytes.
+    /// Reads `count` bytes; `None` when there are fewer.
     pub(crate) fn many(&mut self, count: usize) -> Option<Vec<u8>> {
         let left = self.left.checked_sub(count as u64)?;
         let here = &self.gathered[self.at..];

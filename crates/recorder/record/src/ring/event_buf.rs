@@ -13,7 +13,7 @@ impl EventBuf<'_> {
     /// The bytes from `at` on.
     ///
     /// # Safety
-    /// So many bytes are this event's alone, as long as the buffer is in use.
+    /// The `len` bytes from `at` on belong to this event alone, as long as the buffer is in use.
     #[inline(always)]
     pub(super) unsafe fn new(at: *mut u8, len: usize) -> Self {
         EventBuf { at, left: len, slot: PhantomData }
