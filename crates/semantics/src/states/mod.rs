@@ -51,6 +51,7 @@ mod newest;
 mod observer;
 mod rules;
 mod suspend;
+mod switch;
 mod thread;
 
 pub use coverage::{list_of_cpus, missing_events};
