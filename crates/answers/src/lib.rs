@@ -49,7 +49,7 @@ pub use html::{Page, page};
 pub use input::{Column, Cut, Cutter, Input, Querier, Refused, Reopener, Rows};
 pub use query::{Asker, Query, ns};
 pub use random::random_name;
-pub use rows::{Place, Row, read as read_rows};
+pub use rows::{Row, RowPlace, read as read_rows};
 pub use session::progress;
 pub use sql::{MOST, answer as answer_sql};
 pub use state::{TraceState, give_way};

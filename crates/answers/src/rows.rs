@@ -40,11 +40,11 @@ pub struct Row {
     /// Its time in cycles of its clock.
     pub cycles: Option<u64>,
     /// Where it stands.
-    pub place: Place,
+    pub place: RowPlace,
 }
 
 /// Where an event stands in its file.
-pub struct Place {
+pub struct RowPlace {
     /// The path of the file.
     pub file: String,
     /// Its packet, counted in the stream.
@@ -141,7 +141,7 @@ impl<'s> Reader<'s> {
         let (stream, ready) = &one.chunks[0];
         let (of, at) = (&self.state.input.traces.streams[stream.0 as usize], one.runs[0].from as usize);
         let (packet, bits) = (&ready.chunk.packet.packet, ready.chunk.packet.recorded_bit(ready.chunk.body_bits(at)));
-        let place = Place {
+        let place = RowPlace {
             file: of.stream.files[packet.file as usize].path.display().to_string(),
             packet: packet.index,
             byte: packet.offset_bytes + bits / 8,
