@@ -18,6 +18,7 @@ const CRATES: &[&str] = &[
     "calls",
     "cli",
     "analyses",
+    "table",
     "render",
     "export",
     "recorder/ring",

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use tracemill_codec::bits::put_leb;
 
-use super::value::{Cell, Counts, Value, take_leb, take_text};
+use super::value::{Cell, Counts, Value, put_text, take_leb, take_text};
 
 /// The rows of a table, in their order.
 #[derive(Clone, Default)]
@@ -202,23 +202,18 @@ impl Rows {
             }
             Value::Text(text) => {
                 self.bytes.push(TEXT);
-                self.put_text(text);
+                put_text(&mut self.bytes, text);
             }
             Value::Counts(counts) => {
                 self.bytes.push(COUNTS);
                 put_leb(&mut self.bytes, counts.len(), false);
                 counts.for_each(|name, count| {
-                    self.put_text(name);
+                    put_text(&mut self.bytes, name);
                     put_leb(&mut self.bytes, count, false);
                 });
             }
             Value::Integer(value) => self.put_integer(value),
         }
-    }
-
-    fn put_text(&mut self, text: &str) {
-        put_leb(&mut self.bytes, text.len() as u64, false);
-        self.bytes.extend(text.as_bytes());
     }
 
     fn put_integer(&mut self, value: i128) {
@@ -418,7 +413,7 @@ impl<'r> Iterator for Values<'r> {
                 let count = take_leb(bytes);
                 let all = *bytes;
                 skip_counts(bytes, count);
-                Value::Counts(Counts::written(count, all))
+                Value::Counts(Counts::packed(count, all))
             }
             INTEGER..FROM_BASE => Value::Integer(take_integer(bytes, kind - INTEGER).into()),
             FROM_BASE..SMALL => {
