@@ -7,9 +7,9 @@ use tracemill_engine::event::Event;
 use tracemill_semantics::Concept;
 use tracemill_semantics::states::{CpuIndex, Machines, Ns, Observer};
 
-use super::forms::Form;
-use super::query::AnalysisQuery;
-use super::table::{Column, Table};
+use crate::kernel::question::forms::Form;
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::table::{Column, Table};
 
 /// Kinds of reports of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

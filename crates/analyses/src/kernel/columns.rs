@@ -4,10 +4,10 @@ use std::rc::Rc;
 
 use tracemill_semantics::states::Machines;
 
-use super::analysis::Descriptor;
-use super::forms::{AnalysisOption, Form, FormWord};
-use super::query::{AnalysisQuery, View};
-use super::table::Column;
+use crate::kernel::analysis::Descriptor;
+use crate::kernel::question::forms::{AnalysisOption, Form, FormWord};
+use crate::kernel::question::query::{AnalysisQuery, View};
+use crate::kernel::table::Column;
 
 /// The meaning of a column, by its key; `ANALYSIS.KEY` overrides it for one analysis.
 const MEANINGS: &[(&str, &str)] = &[
@@ -152,8 +152,8 @@ impl Descriptor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ANALYSES;
     use super::*;
+    use crate::kernel::ANALYSES;
 
     #[test]
     fn every_column_has_a_meaning_and_every_meaning_a_column() {

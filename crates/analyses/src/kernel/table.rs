@@ -5,9 +5,9 @@ use std::rc::Rc;
 use tracemill_semantics::states::{Ns, Suspensions};
 pub use tracemill_table::{Column, Unit};
 
-use super::rows::Rows;
-use super::state_rows::StateRows;
-use super::value::Cell;
+use crate::kernel::rows::state_rows::StateRows;
+use crate::kernel::rows::store::Rows;
+use crate::kernel::value::Cell;
 
 /// The order in which tables for people show columns with these keys: a duration stands next to its end. Scripts find columns
 /// of CSV by their places, so one that came later is the last one there.

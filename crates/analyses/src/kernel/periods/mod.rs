@@ -19,14 +19,14 @@ pub use bound::BoundPeriods;
 use bound::StateOf;
 pub use definitions::{Definition, Definitions, Written};
 
-use super::account::{Account, Sum};
-use super::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
-use super::forms::{Form, PERIODS};
-use super::keys::duration;
-use super::query::AnalysisQuery;
-use super::spans::{GroupNaming, Key, SpanFigures, Spans};
-use super::table::{Column, Listed, Table, Unit, listed};
-use super::value::{Cell, Value};
+use crate::kernel::aggregate::account::{Account, Sum};
+use crate::kernel::aggregate::keys::duration;
+use crate::kernel::aggregate::spans::{GroupNaming, Key, SpanFigures, Spans};
+use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{Form, PERIODS};
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::table::{Column, Listed, Table, Unit, listed};
+use crate::kernel::value::{Cell, Value};
 use definitions::{Bound, Periods};
 
 pub(super) const DESCRIPTOR: Descriptor = Descriptor {

@@ -1,0 +1,494 @@
+//! Accounts by key: those that were not asked for in a while are kept as bytes, as those of threads that ended are.
+//!
+//! Traces may have many millions of threads that lived for a short time, and a row for each of them: an account that is open
+//! takes some hundred bytes, one that is closed some tens.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::rc::Rc;
+
+use tracemill_semantics::states::{Map, Ns};
+
+use crate::kernel::aggregate::account::Account;
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::store::{Rows, Source};
+use crate::kernel::value::{Cell, Value};
+
+/// A key: a step, then, where there are more than two numbers, the machine, and what tells apart the accounts of these.
+pub(crate) type Key<const N: usize> = [i64; N];
+
+/// Accounts by key.
+pub(crate) struct Ledger<const N: usize, A> {
+    open: Vec<Open<N, A>>,
+    /// Where in `open` an account is.
+    places: Map<Key<N>, u32>,
+    /// The account that was asked for last, by its place, for each number that [`slot`] gives.
+    recent: [u32; RECENT],
+    closed: Closed<N, A>,
+    /// So many open accounts are looked at whether they can be closed.
+    close_at: usize,
+    /// So many closed ones are looked at whether some of them have one key.
+    join_at: usize,
+    /// How often accounts were closed.
+    closings: u32,
+}
+
+struct Open<const N: usize, A> {
+    key: Key<N>,
+    account: A,
+    /// Was it asked for since accounts were closed last?
+    is_touched: bool,
+}
+
+const RECENT: usize = 128;
+
+/// Threads that are not worth a look. Tests have a few only.
+pub(crate) const FEW: usize = if cfg!(test) { 2 } else { 1024 };
+
+/// Closed accounts that are not worth a look.
+const FEW_CLOSED: usize = 64 * FEW;
+
+impl<const N: usize, A> Default for Ledger<N, A> {
+    fn default() -> Self {
+        Ledger {
+            open: Vec::new(),
+            places: Map::default(),
+            recent: [0; RECENT],
+            closed: Closed::default(),
+            close_at: FEW,
+            join_at: FEW_CLOSED,
+            closings: 0,
+        }
+    }
+}
+
+#[inline]
+fn slot<const N: usize>(key: &Key<N>) -> usize {
+    let mixed = key.iter().fold(0, |mixed, part| (mixed ^ *part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (mixed >> (u64::BITS - RECENT.ilog2())) as usize
+}
+
+impl<const N: usize, A: Account> Ledger<N, A> {
+    /// The account of a key, since it was closed last.
+    #[inline]
+    pub(crate) fn of(&mut self, key: Key<N>) -> &mut A {
+        let place = self.place(key);
+        self.at(place)
+    }
+
+    /// The place of the account of a key, until accounts are [closed](Ledger::closings).
+    #[inline]
+    pub(crate) fn place(&mut self, key: Key<N>) -> u32 {
+        let recent = self.recent[slot(&key)];
+        match self.open.get(recent as usize) {
+            Some(open) if open.key == key => recent,
+            _ => self.find(key),
+        }
+    }
+
+    /// The account at a place.
+    #[inline]
+    pub(crate) fn at(&mut self, place: u32) -> &mut A {
+        let open = &mut self.open[place as usize];
+        open.is_touched = true;
+        &mut open.account
+    }
+
+    /// How often accounts were closed, and others moved.
+    #[inline]
+    pub(crate) fn closings(&self) -> u32 {
+        self.closings
+    }
+
+    fn find(&mut self, key: Key<N>) -> u32 {
+        if self.open.len() >= self.close_at {
+            self.close();
+        }
+        let Ledger { open, places, recent, .. } = self;
+        let at = *places.entry(key).or_insert_with(|| {
+            open.push(Open { key, account: A::default(), is_touched: true });
+            open.len() as u32 - 1
+        });
+        recent[slot(&key)] = at;
+        at
+    }
+
+    /// Closes the accounts that were not asked for since this was done last.
+    #[cold]
+    fn close(&mut self) {
+        let Ledger { open, closed, .. } = self;
+        open.retain_mut(|Open { key, account, is_touched }| {
+            let is_open = std::mem::take(is_touched) || account.is_large();
+            if !is_open {
+                closed.put(key, account);
+            }
+            is_open
+        });
+        if self.closed.rows.len() >= self.join_at {
+            self.join();
+        }
+        self.places.clear();
+        self.places.extend(self.open.iter().zip(0..).map(|(open, at)| (open.key, at)));
+        self.close_at = FEW.max(2 * self.open.len());
+        self.closings += 1;
+    }
+
+    /// Makes one account of those that were closed under one key again and again: otherwise they grow with the trace.
+    fn join(&mut self) {
+        let mut all = std::mem::take(&mut self.closed);
+        all.sort();
+        if all.firsts.is_empty() {
+            self.closed = all;
+        } else {
+            for (key, account) in all.iter() {
+                match account.is_large() {
+                    true => self.reopen(key, account),
+                    false => self.closed.put(&key, &account),
+                }
+            }
+        }
+        self.join_at = 2 * self.closed.rows.len() + FEW_CLOSED;
+    }
+
+    fn reopen(&mut self, key: Key<N>, mut account: A) {
+        match self.open.iter_mut().find(|open| open.key == key) {
+            Some(open) => {
+                // The parts that were closed are older.
+                std::mem::swap(&mut open.account, &mut account);
+                open.account.add(account);
+            }
+            None => self.open.push(Open { key, account, is_touched: false }),
+        }
+    }
+
+    /// All accounts, one for each key. Steps behind the last one are that one.
+    pub(crate) fn finish(self, last_step: i64) -> Closed<N, A> {
+        let Ledger { open, places, mut closed, .. } = self;
+        drop(places);
+        closed.last_step = last_step;
+        for Open { key, account, .. } in open {
+            match account.is_large() {
+                true => closed.large.push((key, account)),
+                false => closed.put(&key, &account),
+            }
+        }
+        closed.sort();
+        closed
+    }
+}
+
+/// Accounts that are closed, most of them as bytes.
+pub(crate) struct Closed<const N: usize, A> {
+    /// Keys and numbers, in the order in which they were closed.
+    rows: Rows,
+    large: Vec<(Key<N>, A)>,
+    /// The places of accounts in the order of their keys, unless all are in `rows` and in their order: those in `rows`, and
+    /// behind these those in `large`.
+    order: Option<Vec<u32>>,
+    /// Where in that order the accounts of each key begin, when some have the same.
+    firsts: Vec<u32>,
+    last_step: i64,
+    /// Storage of a row.
+    cells: Vec<Cell>,
+}
+
+impl<const N: usize, A> Default for Closed<N, A> {
+    fn default() -> Self {
+        Closed {
+            rows: Rows::default(),
+            large: Vec::new(),
+            order: None,
+            firsts: Vec::new(),
+            last_step: i64::MAX,
+            cells: Vec::new(),
+        }
+    }
+}
+
+/// A number that never falls in the order of keys.
+fn rank<const N: usize>(key: &Key<N>) -> u64 {
+    let main = key[if N > 2 { 2 } else { 1 }].clamp(i32::MIN.into(), i32::MAX.into());
+    (key[0].clamp(0, 1 << 30) as u64) << 32 | (main - i64::from(i32::MIN)) as u64
+}
+
+impl<const N: usize, A: Account> Closed<N, A> {
+    fn put(&mut self, key: &Key<N>, account: &A) {
+        let Closed { cells, rows, .. } = self;
+        cells.clear();
+        cells.extend(key.map(Cell::from));
+        account.put(cells);
+        rows.push(cells);
+    }
+
+    /// Brings the accounts into their order.
+    fn sort(&mut self) {
+        let count = (self.rows.len() + self.large.len()) as u32;
+        let edges = (0..count)
+            .map(|place| rank(&self.key_at(place)))
+            .fold((u64::MAX, 0), |(least, most), rank| (rank.min(least), rank.max(most)));
+        let (firsts, order) = match u32::try_from(edges.1.saturating_sub(edges.0)) {
+            // Most often there is but one step: half of the room is enough.
+            Ok(_) => self.sorted(count, |key| (rank(key) - edges.0) as u32),
+            Err(_) => self.sorted(count, rank),
+        };
+        self.firsts = firsts;
+        match self.large.is_empty() {
+            true => self.rows.reorder(order.into_iter()),
+            false => self.order = Some(order),
+        }
+    }
+
+    /// Where the accounts of each key begin, when some have the same, and the places of all in their order.
+    fn sorted<R: Copy + Ord>(&self, count: u32, rank: impl Fn(&Key<N>) -> R) -> (Vec<u32>, Vec<u32>) {
+        let mut ranked: Vec<(R, u32)> = (0..count).map(|place| (rank(&self.key_at(place)), place)).collect();
+        ranked.sort_unstable_by(|a, b| {
+            let by_key = || self.key_at(a.1).cmp(&self.key_at(b.1));
+            a.0.cmp(&b.0).then_with(by_key).then(a.1.cmp(&b.1))
+        });
+        let is_new = |at: usize| {
+            at == 0 || ranked[at].0 != ranked[at - 1].0 || self.key_at(ranked[at].1) != self.key_at(ranked[at - 1].1)
+        };
+        let has_one_each = (0..ranked.len()).all(is_new);
+        let firsts = (0..count).filter(|at| !has_one_each && is_new(*at as usize)).collect();
+        (firsts, ranked.into_iter().map(|(_, place)| place).collect())
+    }
+
+    /// The place of an account in the order of keys.
+    fn place(&self, at: usize) -> u32 {
+        self.order.as_ref().map_or(at as u32, |order| order[at])
+    }
+
+    /// Bytes that they take.
+    #[cfg(test)]
+    pub(crate) fn size(&self) -> usize {
+        let large: usize = self.large.len() * size_of::<(Key<N>, A)>();
+        let order = self.order.as_ref().map_or(0, |order| size_of_val(&**order));
+        self.rows.size() + large + order + size_of_val(&*self.firsts)
+    }
+
+    /// Their number.
+    pub(crate) fn len(&self) -> usize {
+        if self.firsts.is_empty() { self.rows.len() + self.large.len() } else { self.firsts.len() }
+    }
+
+    /// Whose account it is.
+    pub(crate) fn key(&self, at: usize) -> Key<N> {
+        self.key_at(self.place(self.parts(at).start))
+    }
+
+    /// The parts of an account, each closed by itself, in the order of keys.
+    fn parts(&self, at: usize) -> Range<usize> {
+        if self.firsts.is_empty() {
+            return at..at + 1;
+        }
+        let all = self.rows.len() + self.large.len();
+        self.firsts[at] as usize..self.firsts.get(at + 1).map_or(all, |next| *next as usize)
+    }
+
+    fn key_at(&self, place: u32) -> Key<N> {
+        let mut key = match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
+            Some((key, _)) => *key,
+            None => {
+                let mut numbers = self.rows.values(place as usize);
+                std::array::from_fn(|_| match numbers.next() {
+                    Some(Value::Integer(number)) => number as i64,
+                    _ => unreachable!("accounts begin with their keys"),
+                })
+            }
+        };
+        key[0] = key[0].min(self.last_step);
+        key
+    }
+
+    /// An account.
+    pub(crate) fn get(&self, at: usize) -> A {
+        let mut account = A::default();
+        for place in self.parts(at).map(|at| self.place(at)) {
+            match self.large.get((place as usize).wrapping_sub(self.rows.len())) {
+                Some((_, large)) => account.add(large.clone()),
+                None => account.take(&mut self.numbers(place)),
+            }
+        }
+        account
+    }
+
+    fn numbers(&self, place: u32) -> impl Iterator<Item = Option<i128>> {
+        let values = self.rows.values(place as usize).skip(N);
+        values.map(|value| if let Value::Integer(number) = value { Some(number) } else { None })
+    }
+
+    /// The account of a key.
+    pub(crate) fn find(&self, key: Key<N>) -> Option<A> {
+        // Most often each thread has one.
+        let at = key[1] as usize;
+        if N == 2 && key[0] == 0 && at < self.len() && self.key(at) == key {
+            return Some(self.get(at));
+        }
+        let at = self.first(|own| rank(&own).cmp(&rank(&key)).then(own.cmp(&key)) == Ordering::Less);
+        (at < self.len() && self.key(at) == key).then(|| self.get(at))
+    }
+
+    /// The first account that is not `before`.
+    pub(crate) fn first(&self, before: impl Fn(Key<N>) -> bool) -> usize {
+        let (mut from, mut to) = (0, self.len());
+        while from < to {
+            let at = from.midpoint(to);
+            if before(self.key(at)) { from = at + 1 } else { to = at }
+        }
+        from
+    }
+
+    /// All accounts in the order of their keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Key<N>, A)> {
+        (0..self.len()).map(|at| (self.key(at), self.get(at)))
+    }
+}
+
+/// The row of an account, beside the step and the machine, which stand in front.
+pub(crate) trait Describe<const N: usize, A> {
+    /// The machine that an account is of.
+    fn machine(&self, key: &Key<N>) -> u32;
+
+    /// A number that never falls where rows of one step and machine are in their order.
+    fn number(&self, key: &Key<N>) -> i64;
+
+    /// Appends the values of the row, whose step has a length.
+    fn put<'s>(&'s self, key: &Key<N>, account: &A, length: Ns, values: &mut Vec<Value<'s>>);
+}
+
+/// Rows that are made of accounts when they are shown.
+struct AccountRows<const N: usize, A, D> {
+    query: AnalysisQuery,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<N, A>,
+    describe: D,
+}
+
+impl<const N: usize, A: Account, D: Describe<N, A>> Source for AccountRows<N, A, D> {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (key, account) = (self.accounts.key(row as usize), self.accounts.get(row as usize));
+        self.query.put_step(self.range, key[0], self.describe.machine(&key), values);
+        self.describe.put(&key, &account, self.query.length_of_step(self.range, key[0]), values);
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let key = self.accounts.key(row as usize);
+        self.query.rank(key[0], self.describe.number(&key))
+    }
+}
+
+/// The rows of those accounts that are wanted.
+pub(crate) fn rows_of<const N: usize, A: Account + 'static>(
+    query: &AnalysisQuery,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<N, A>,
+    describe: impl Describe<N, A> + 'static,
+    is_wanted: impl Fn(&A) -> bool,
+) -> Rows {
+    let of = AccountRows { query: query.clone(), range, accounts, describe };
+    let mut row = Vec::new();
+    let is_kept = |at: &u32| {
+        is_wanted(&of.accounts.get(*at as usize))
+            && (query.test.is_none() || {
+                row.clear();
+                of.put(*at, &mut row);
+                query.keeps_values(&row)
+            })
+    };
+    let wanted = (0..of.accounts.len() as u32).filter(is_kept).collect();
+    Rows::made(Rc::new(of), wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::durations::Durations;
+    use crate::kernel::aggregate::account::Sum;
+
+    /// Sums of random numbers, as an ordinary map has them and as a ledger has them.
+    fn compare(keys: u64, events: u64, last_step: i64) {
+        let mut random = 1u64;
+        let mut next = |below: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (random >> 33) % below
+        };
+        let mut ledger: Ledger<5, (Durations, ())> = Ledger::default();
+        let mut known: BTreeMap<Key<5>, Vec<u64>> = BTreeMap::new();
+        for at in 0..events {
+            let step = (at * 4 / events) as i64;
+            // Some keys come all the time, most of them for a while.
+            let who = if next(3) == 0 { next(3) } else { at * keys / events + next(9) };
+            let key = [step, 0, who as i64 - 2, next(2) as i64, i64::MIN];
+            let ns = if next(50) == 0 { 1 << 40 } else { next(100_000) };
+            ledger.of(key).0.add(ns);
+            let step = step.min(last_step);
+            known.entry([step, key[1], key[2], key[3], key[4]]).or_default().push(ns);
+        }
+        assert!(ledger.closings() > 3);
+        let closed = ledger.finish(last_step);
+        assert_eq!(closed.len(), known.len());
+        for ((key, mut durations), (expected, values)) in closed.iter().zip(known) {
+            assert_eq!(key, expected);
+            let mut all = Durations::default();
+            values.iter().for_each(|ns| all.add(*ns));
+            assert_eq!(durations.0.moments.count, all.moments.count, "{key:?}");
+            assert_eq!(durations.0.moments.total_ns, all.moments.total_ns);
+            assert_eq!(durations.0.moments.deviation_ns(), all.moments.deviation_ns());
+            assert_eq!(durations.0.percentiles_ns(&[1, 50, 99]), all.percentiles_ns(&[1, 50, 99]));
+            assert_eq!(closed.find(key).map(|found| found.0.moments.count), Some(all.moments.count));
+        }
+        assert!(closed.find([0, 0, i64::MAX, 0, 0]).is_none());
+    }
+
+    #[test]
+    fn accounts_are_the_same_whether_they_were_closed_or_not() {
+        for (keys, events) in [(3, 60), (50, 2_000), (300, 20_000)] {
+            for last_step in [i64::MAX, 2, 0] {
+                compare(keys, events, last_step);
+            }
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Count(i64);
+
+    impl Sum for Count {
+        fn add(&mut self, other: Count) {
+            self.0 += other.0;
+        }
+    }
+
+    impl Account for Count {
+        fn put(&self, cells: &mut Vec<Cell>) {
+            cells.push(self.0.into());
+        }
+
+        fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+            self.0 += numbers.next().flatten().unwrap_or(0) as i64;
+        }
+    }
+
+    #[test]
+    fn accounts_that_are_closed_and_opened_again_take_no_more_room() {
+        let mut ledger: Ledger<2, Count> = Ledger::default();
+        let (few, many) = (40, 4_000);
+        let mut size_of = |rounds: std::ops::Range<i64>| {
+            for round in rounds {
+                for key in 0..few {
+                    // Others come between, so that each is closed before it comes again.
+                    ledger.of([0, key]).0 += 1;
+                    ledger.of([0, few + (round * few + key) % 7]).0 += 1;
+                }
+            }
+            ledger.closed.rows.size()
+        };
+        let early = size_of(0..many / 10);
+        let late = size_of(many / 10..many);
+        assert!(late <= 2 * early.max(FEW_CLOSED * 16), "{early} {late}");
+        let closed = ledger.finish(i64::MAX);
+        assert_eq!(closed.len(), few as usize + 7);
+        assert!((0..few).all(|key| closed.find([0, key]).is_some_and(|of| of.0 == many)));
+    }
+}

@@ -1,0 +1,722 @@
+//! `io`: system calls that read and write, requests of disks, packets of the network (`docs/kernel.md`, section 3.6).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use tracemill_semantics::states::{
+    Comm, CpuIndex, Happening, Machines, Map, Ns, Observer, RunEnd, SystemCall, ThreadIndex,
+};
+use tracemill_semantics::{Concept, Field};
+
+use crate::kernel::aggregate::account::{Account, Sum};
+use crate::kernel::aggregate::keys::{NO_KEY, duration, error_of, key_value, thread_of, thread_values};
+use crate::kernel::aggregate::latest::Latest;
+use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
+use crate::kernel::analyses::files::Files;
+use crate::kernel::analyses::states::MAX_REQUESTS;
+use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{Form, SPANS, SUMS};
+use crate::kernel::question::query::{AnalysisQuery, View};
+use crate::kernel::rows::store::Rows;
+use crate::kernel::table::{Column, Listed, Order, Table, Unit, listed};
+use crate::kernel::value::{Cell, Value};
+
+/// Keys of groups that are no system calls: each has a form of its own.
+const DISK: &str = "disk";
+const NET: &str = "net";
+
+tracemill_semantics::named! {
+    /// Keys of groups of system calls.
+    By {
+        /// The effect of the system calls.
+        Class = "class",
+        /// The thread that called.
+        Thread = "thread",
+        /// Its process.
+        Process = "process",
+        /// The file.
+        File = "file",
+    }
+}
+
+impl By {
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Class)
+    }
+}
+
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "io",
+    about: "system calls that read and write, requests of disks, packets of the network",
+    forms: &[
+        Form::plain(By::NAMES, SPANS),
+        Form { option: "--by disk", word: None, keys: &[DISK], takes: SPANS },
+        Form { option: "--by net", word: None, keys: &[NET], takes: SUMS },
+    ],
+    needs: &[&[Concept::SysExit, Concept::RqIssue, Concept::RqComplete, Concept::NetIn, Concept::NetOut]],
+    needs_for: &[(DISK, &[Concept::RqIssue, Concept::RqComplete]), (NET, &[Concept::NetIn, Concept::NetOut])],
+    wants: &[
+        (Concept::SysEntry, "what system calls did"),
+        (Concept::RqComplete, "what disks did"),
+        (Concept::NetIn, "what came from the network"),
+    ],
+    example: "io --by file --limit 5",
+    make: |query| match query.by.as_deref() {
+        Some(DISK) => Box::new(Disks::new(query)),
+        Some(NET) => Box::new(Net { query: query.clone(), ..Net::default() }),
+        _ => Box::new(Calls::new(query)),
+    },
+};
+
+tracemill_semantics::named! {
+    /// Effect of a system call on files.
+    pub(crate) Class {
+        Open = "open",
+        Read = "read",
+        Write = "write",
+        Sync = "sync",
+        Copy = "copy",
+        Close = "close",
+    }
+}
+
+impl Class {
+    /// The class of a system call.
+    pub(crate) fn of(name: &str) -> Option<Class> {
+        Some(match name {
+            "open" | "openat" | "openat2" | "creat" | "socket" | "accept" | "accept4" | "dup" | "dup2" | "dup3"
+            | "pipe" | "pipe2" => Class::Open,
+            "read" | "readv" | "pread" | "pread64" | "preadv" | "preadv2" | "recv" | "recvfrom" | "recvmsg"
+            | "recvmmsg" => Class::Read,
+            "write" | "writev" | "pwrite" | "pwrite64" | "pwritev" | "pwritev2" | "send" | "sendto" | "sendmsg"
+            | "sendmmsg" => Class::Write,
+            "sync" | "syncfs" | "fsync" | "fdatasync" | "sync_file_range" | "sync_file_range2" | "msync" => Class::Sync,
+            "splice" | "tee" | "vmsplice" | "sendfile" | "sendfile64" | "copy_file_range" => Class::Copy,
+            "close" => Class::Close,
+            _ => return None,
+        })
+    }
+
+    /// Bytes that a call of a name has moved.
+    fn bytes(self, name: &str, ret: Option<i64>) -> u64 {
+        match (self, name) {
+            // They return a number of messages.
+            (_, "recvmmsg" | "sendmmsg") => 0,
+            (Class::Read | Class::Write | Class::Copy, _) => ret.and_then(|ret| u64::try_from(ret).ok()).unwrap_or(0),
+            _ => 0,
+        }
+    }
+}
+
+/// System calls.
+struct Calls {
+    by: By,
+    spans: Spans<Moved>,
+    part: PeriodRole,
+    /// Only when rows name files.
+    files: Option<Rc<RefCell<KnownFiles>>>,
+    names: Names,
+}
+
+/// Files of the system calls.
+#[derive(Default)]
+struct KnownFiles {
+    files: Files,
+    /// That of the call that ended last.
+    of_ended: Option<Rc<str>>,
+}
+
+/// Bytes that system calls moved, and how many of them failed.
+#[derive(Clone, Default)]
+struct Moved {
+    bytes: u128,
+    errors: u64,
+}
+
+impl Sum for Moved {
+    fn add(&mut self, other: Self) {
+        self.bytes += other.bytes;
+        self.errors += other.errors;
+    }
+}
+
+impl Account for Moved {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [bytes, errors] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+        self.add(Moved { bytes: bytes as u128, errors: errors as u64 });
+    }
+}
+
+impl SpanFigures for Moved {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["bytes", "errors"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![Cell::Integer(self.bytes as i128), self.errors.into()]
+    }
+}
+
+impl Calls {
+    fn new(query: &AnalysisQuery) -> Self {
+        let by = By::of(query);
+        let has_files = by == By::File || matches!(query.view, View::Log | View::Top(_));
+        let files = has_files.then(Rc::default);
+        Calls { by, spans: Spans::new(query), part: PeriodRole::Alone, files, names: Names::default() }
+    }
+
+    fn add(&mut self, machines: &Machines, call: &SystemCall<'_>) {
+        let Some(class) = Class::of(call.name) else { return };
+        let query = &self.spans.query;
+        if !query.wants_cpu(machines, Some(call.cpu)) || !query.wants_thread(machines, Some(call.thread)) {
+            return;
+        }
+        let thread = machines.thread(call.thread);
+        let file = self.files.as_ref().and_then(|known| known.borrow().of_ended.clone());
+        let by = match self.by {
+            By::Thread => thread.tid,
+            By::Process => thread.pid().unwrap_or(NO_KEY),
+            By::File => file.as_ref().map_or(NO_KEY, |file| self.names.number(file)),
+            By::Class => 0,
+        };
+        let key = [i64::from(thread.machine), by, class as i64, 0];
+        let moved =
+            Moved { bytes: class.bytes(call.name, call.ret).into(), errors: error_of(call.ret).is_some().into() };
+        self.spans.add(machines, (call.from, call.to), (thread.machine, key), moved, |machine, put| {
+            let [tid, comm] = thread_values(machines, Some(call.thread));
+            put(&[
+                machine,
+                Value::Word(class.name()),
+                Value::Text(call.name),
+                Value::text(file.as_deref()),
+                tid,
+                comm,
+                Value::Integer(machines.cpu(call.cpu).number.into()),
+                Value::Integer(call.from),
+                Value::Integer(call.to),
+                Value::Integer(duration(machines, thread.machine, call.from, call.to).into()),
+                Value::integer(call.ret),
+            ]);
+        });
+    }
+}
+
+impl Observer for Calls {
+    fn call_began(&mut self, machines: &Machines, thread: ThreadIndex, name: &str, of: &Happening<'_>, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.call_began(machines, thread, name, of, at));
+    }
+
+    fn call_ended(&mut self, machines: &Machines, call: &SystemCall<'_>, happening: &Happening<'_>) {
+        if self.part.looks()
+            && let Some(known) = &self.files
+        {
+            let KnownFiles { files, of_ended } = &mut *known.borrow_mut();
+            *of_ended = files.of_call(call.thread).cloned();
+            files.call_ended(machines, call, happening);
+        }
+        if self.part.tells() {
+            self.add(machines, call);
+        }
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.born(machines, thread, at));
+    }
+
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.forked(machines, parent, child, at));
+    }
+
+    fn run_ended(&mut self, machines: &Machines, thread: ThreadIndex, how: RunEnd, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.run_ended(machines, thread, how, at));
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, of: &Happening<'_>, at: Ns) {
+        self.files.iter().for_each(|known| known.borrow_mut().files.taken(machines, machine, cpu, of, at));
+    }
+}
+
+impl Analysis for Calls {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, CallBegan, CallEnded, Forked, RunEnded, Taken};
+        match self.files {
+            Some(_) if self.part.looks() => (&[Born, Forked, RunEnded, CallBegan, CallEnded, Taken], ReportTimes::All),
+            _ => (&[CallEnded], ReportTimes::Range),
+        }
+    }
+
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        let files = Some(self.files.clone()?);
+        self.part = PeriodRole::Leads;
+        Some(Box::new(Calls {
+            by: self.by,
+            spans: Spans::new(period),
+            part: PeriodRole::Follows,
+            files,
+            names: Names::default(),
+        }))
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.spans.query.columns(CALLS)
+    }
+
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let Calls { by, spans, files, names, .. } = *self;
+        let query = spans.query.clone();
+        let own: &[&'static str] = match by {
+            By::Thread => &["tid", "comm", "class"],
+            By::Process => &["pid", "class"],
+            By::File => &["file", "class"],
+            By::Class => &["class"],
+        };
+        let naming = CallsNamed { by, names, machines: machines.clone() };
+        let mut table = spans.finish("io", range, listed(&[(Unit::Name, own)]), query.columns(CALLS), naming);
+        let left_out = files.map_or(0, |known| known.borrow().files.left_out());
+        table.notes.extend((left_out > 0).then_some(("files_left_out", left_out)));
+        table
+    }
+}
+
+/// The names of groups of system calls.
+struct CallsNamed {
+    by: By,
+    names: Names,
+    machines: Rc<Machines>,
+}
+
+impl GroupNaming<Moved> for CallsNamed {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        match self.by {
+            By::Thread => values.extend(thread_values(&self.machines, thread_of(&self.machines, key[0], key[1]))),
+            By::Process => values.push(key_value(key[1])),
+            By::File => values.push(Value::text(self.names.name(key[1]))),
+            By::Class => {}
+        }
+        values.push(Class::ALL.get(key[2] as usize).map_or(Value::Null, |class| Value::Word(class.name())));
+    }
+
+    fn number(&self, key: &Key) -> Option<i64> {
+        matches!(self.by, By::Thread | By::Process).then_some(key[1])
+    }
+
+    fn more(&self, _: &Key, moved: &Moved) -> Vec<Cell> {
+        moved.cells()
+    }
+}
+
+/// Columns of lists of system calls.
+const CALLS: Listed<'_> = &[
+    (Unit::Name, &["class", "name", "file", "tid", "comm", "cpu"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Name, &["ret"]),
+];
+
+/// Requests of disks.
+struct Disks {
+    spans: Spans<Requests>,
+    part: PeriodRole,
+    open: Rc<RefCell<OpenRequests>>,
+}
+
+/// Requests of all disks that are not completed.
+#[derive(Default)]
+struct OpenRequests {
+    disks: Map<(u32, i64), Disk>,
+    names: Map<(u32, i64), Box<str>>,
+    dropped: u64,
+    /// The one that was completed last.
+    done: Option<Done>,
+}
+
+/// A request that was completed, and what is known of it.
+#[derive(Clone)]
+struct Done {
+    dev: i64,
+    sector: i128,
+    sectors: i128,
+    issue: Option<Issue>,
+}
+
+/// Requests of a disk that are not completed.
+struct Disk {
+    /// When requests were inserted, by their first sector: drivers may lengthen them until they are issued.
+    inserted: Latest<i128, Ns>,
+    /// By first sector and number of sectors.
+    issued: Latest<(i128, i128), Issue>,
+}
+
+/// A request that a driver has.
+#[derive(Clone)]
+struct Issue {
+    at: Ns,
+    /// How long it waited, when that is known.
+    queue: Option<u64>,
+    is_write: bool,
+    /// The thread that issued it, by its number and, for lists, its name.
+    tid: Option<i64>,
+    comm: Option<Comm>,
+    is_wanted: bool,
+}
+
+/// Work of a disk.
+#[derive(Clone, Default)]
+struct Requests {
+    completed: u64,
+    bytes: i128,
+    queue_total: u128,
+    queue_max: Option<u64>,
+}
+
+impl Sum for Requests {
+    fn add(&mut self, other: Self) {
+        self.completed += other.completed;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.queue_total += other.queue_total;
+        self.queue_max = self.queue_max.max(other.queue_max);
+    }
+}
+
+impl Account for Requests {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [completed, bytes, queue_total, queue_max] = std::array::from_fn(|_| numbers.next().flatten());
+        self.add(Requests {
+            completed: completed.unwrap_or(0) as u64,
+            bytes: bytes.unwrap_or(0),
+            queue_total: queue_total.unwrap_or(0) as u128,
+            queue_max: queue_max.map(|longest| longest as u64),
+        });
+    }
+}
+
+impl SpanFigures for Requests {
+    const COLUMNS: Listed<'static> =
+        &[(Unit::Count, &["completed", "bytes"]), (Unit::Duration, &["queue_total_ns", "queue_max_ns"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        let queue_total = Cell::Integer(self.queue_total as i128);
+        vec![self.completed.into(), Cell::Integer(self.bytes), queue_total, Cell::integer(self.queue_max)]
+    }
+}
+
+/// Bytes of a sector.
+const SECTOR_BYTES: i128 = 512;
+
+impl Disks {
+    fn new(query: &AnalysisQuery) -> Self {
+        Disks { spans: Spans::new(query), part: PeriodRole::Alone, open: Rc::default() }
+    }
+
+    fn issue(
+        query: &AnalysisQuery,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        at: Ns,
+    ) -> Issue {
+        let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
+        let stated = happening.number(Field::Tid);
+        let thread = stated.map_or(running, |tid| machines.find_thread(machine, tid));
+        let comm = || {
+            let stated = happening.text(Field::Comm).filter(|comm| !comm.is_empty()).map(|comm| Comm::from(&*comm));
+            stated.or_else(|| machines.thread(thread?).comm.clone())
+        };
+        Issue {
+            at,
+            queue: None,
+            is_write: is_write(happening).unwrap_or(false),
+            tid: stated.or_else(|| running.map(|thread| machines.thread(thread).tid)),
+            comm: if matches!(query.view, View::Log | View::Top(_)) { comm() } else { None },
+            is_wanted: query.wants_cpu(machines, cpu) && query.wants_thread(machines, thread),
+        }
+    }
+
+    fn request(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let integer = |field| happening.values.integer(field);
+        let (Some(dev), Some(sector), Some(sectors)) =
+            (happening.number(Field::Dev), integer(Field::Sector), integer(Field::NrSector))
+        else {
+            return;
+        };
+        if sectors <= 0 {
+            return;
+        }
+        let issue = (happening.concept == Concept::RqIssue)
+            .then(|| Self::issue(&self.spans.query, machines, machine, cpu, happening, at));
+        let new = || Disk { inserted: Latest::new(MAX_REQUESTS), issued: Latest::new(MAX_REQUESTS) };
+        let OpenRequests { disks, dropped, done, .. } = &mut *self.open.borrow_mut();
+        let disk = disks.entry((machine, dev)).or_insert_with(new);
+        match (happening.concept, issue) {
+            (Concept::RqInsert, _) => *dropped += u64::from(disk.inserted.put(sector, at).is_some()),
+            (_, Some(mut issue)) => {
+                issue.queue = disk.inserted.take(&sector).map(|inserted| duration(machines, machine, inserted, at));
+                *dropped += u64::from(disk.issued.put((sector, sectors), issue).is_some());
+            }
+            _ => *done = Some(Done { dev, sector, sectors, issue: disk.issued.take(&(sector, sectors)) }),
+        }
+    }
+
+    fn complete(
+        &mut self,
+        machines: &Machines,
+        machine: u32,
+        cpu: Option<CpuIndex>,
+        happening: &Happening<'_>,
+        at: Ns,
+    ) {
+        let open = self.open.clone();
+        let open = open.borrow();
+        let Some(Done { dev, sector, sectors, issue }) = open.done.clone() else { return };
+        let query = &self.spans.query;
+        let is_wanted = match &issue {
+            Some(issue) => issue.is_wanted,
+            // The thread that issued the request is unknown.
+            None => query.wants_thread(machines, None) && query.wants_cpu(machines, cpu),
+        };
+        if !is_wanted {
+            return;
+        }
+        let key = |is_write: bool| [i64::from(machine), dev, i64::from(is_write), 0];
+        let issued_write = issue.as_ref().map(|issue| issue.is_write);
+        if query.view == View::Statistics && query.has_instant(at) {
+            let is_write = is_write(happening).or(issued_write).unwrap_or(false);
+            let done = Requests { completed: 1, bytes: sectors.saturating_mul(SECTOR_BYTES), ..Requests::default() };
+            self.spans.group(machines.begin(), at, key(is_write)).1.add(done);
+        }
+        let Some(issue) = issue else { return };
+        let queued =
+            Requests { queue_total: issue.queue.unwrap_or(0).into(), queue_max: issue.queue, ..Requests::default() };
+        let names = &open.names;
+        self.spans.add(machines, (issue.at, at), (machine, key(issue.is_write)), queued, |of_machine, put| {
+            put(&[
+                of_machine,
+                Value::text(names.get(&(machine, dev)).map(|name| &**name)),
+                Value::Integer(dev.into()),
+                Value::Integer(sector),
+                Value::Integer(sectors),
+                Value::Word(op(issue.is_write)),
+                Value::Integer(issue.at),
+                Value::Integer(at),
+                Value::Integer(duration(machines, machine, issue.at, at).into()),
+                Value::integer(issue.queue),
+                Value::integer(issue.tid),
+                Value::text(issue.comm.as_deref()),
+            ]);
+        });
+    }
+}
+
+/// Does a request write? LTTng states flags, ftrace letters.
+fn is_write(happening: &Happening<'_>) -> Option<bool> {
+    let flags = happening.values.integer(Field::Rwbs).map(|flags| flags & 1 != 0);
+    flags.or_else(|| happening.text(Field::Rwbs).map(|letters| letters.contains('W')))
+}
+
+fn op(is_write: bool) -> &'static str {
+    if is_write { "write" } else { "read" }
+}
+
+impl Observer for Disks {
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        match happening.concept {
+            Concept::DumpDisk => {
+                if let (Some(dev), Some(name)) = (happening.number(Field::Dev), happening.text(Field::Name))
+                    && self.part.looks()
+                {
+                    self.open.borrow_mut().names.insert((machine, dev), name.into());
+                }
+            }
+            Concept::RqInsert | Concept::RqIssue | Concept::RqComplete => {
+                if self.part.looks() {
+                    self.open.borrow_mut().done = None;
+                    self.request(machines, machine, cpu, happening, at);
+                }
+                if self.part.tells() && happening.concept == Concept::RqComplete {
+                    self.complete(machines, machine, cpu, happening, at);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Analysis for Disks {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Taken], if self.part.looks() { ReportTimes::All } else { ReportTimes::Range })
+    }
+
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        Some(Box::new(Disks { spans: Spans::new(period), part: PeriodRole::Follows, open: self.open.clone() }))
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.spans.query.columns(REQUESTS)
+    }
+
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let Disks { spans, open, .. } = *self;
+        let (names, dropped) = (open.borrow().names.clone(), open.borrow().dropped);
+        let query = spans.query.clone();
+        let keys = listed(&[(Unit::Name, &["dev", "disk", "op"])]);
+        let mut table = spans.finish("io", range, keys, query.columns(REQUESTS), DisksNamed(names));
+        table.notes.extend((dropped > 0).then_some(("dropped_requests", dropped)));
+        table
+    }
+}
+
+/// The names of groups of requests.
+struct DisksNamed(Map<(u32, i64), Box<str>>);
+
+impl GroupNaming<Requests> for DisksNamed {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let name = self.0.get(&(key[0] as u32, key[1])).map(|name| &**name);
+        values.extend([Value::Integer(key[1].into()), Value::text(name), Value::Word(op(key[2] != 0))]);
+    }
+
+    fn more(&self, _: &Key, requests: &Requests) -> Vec<Cell> {
+        requests.cells()
+    }
+}
+
+/// Columns of lists of requests.
+const REQUESTS: Listed<'_> = &[
+    (Unit::Name, &["disk", "dev", "sector"]),
+    (Unit::Count, &["sectors"]),
+    (Unit::Name, &["op"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns", "queue_ns"]),
+    (Unit::Name, &["tid", "comm"]),
+];
+
+/// Packets of network devices. They are no spans: all views are counts.
+#[derive(Default)]
+struct Net {
+    query: AnalysisQuery,
+    names: Names,
+    /// By step, machine and name.
+    devices: Map<(i64, (u32, i64)), Packets>,
+}
+
+/// Packets and bytes that came in and went out.
+#[derive(Clone, Copy, Default)]
+struct Packets([i128; 4]);
+
+impl Packets {
+    const COLUMNS: Listed<'static> = &[(Unit::Count, &["packets_in", "bytes_in", "packets_out", "bytes_out"])];
+}
+
+impl Sum for Packets {
+    fn add(&mut self, other: Packets) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+    }
+}
+
+impl Observer for Net {
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let is_in = match happening.concept {
+            Concept::NetIn => true,
+            Concept::NetOut => false,
+            _ => return,
+        };
+        let running = cpu.and_then(|cpu| machines.cpu(cpu).current().thread());
+        let Net { query, names, devices } = self;
+        if !query.has_instant(at) || !query.wants_cpu(machines, cpu) || !query.wants_thread(machines, running) {
+            return;
+        }
+        let name = happening.text(Field::Dev).map_or(NO_KEY, |name| names.number(&name));
+        let bytes = happening.values.integer(Field::Len).unwrap_or(0).max(0);
+        let packets = if is_in { [1, bytes, 0, 0] } else { [0, 0, 1, bytes] };
+        devices.entry((query.step_of(machines.begin(), at), (machine, name))).or_default().add(Packets(packets));
+    }
+}
+
+impl Analysis for Net {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Taken], ReportTimes::Range)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let mut of = self.query.step_columns(&[(Unit::Name, &["net"])]);
+        of.extend(listed(Packets::COLUMNS));
+        of
+    }
+
+    fn finish(self: Box<Self>, _: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let columns_of = self.columns();
+        let Net { query, names, devices } = *self;
+        let mut all = Packets::default();
+        let mut rows = Rows::default();
+        for ((step, (machine, name)), packets) in query.by_last_step(range, devices) {
+            all.add(packets);
+            let mut row = query.step_cells(range, step, machine);
+            row.push(Cell::text(names.name(name)));
+            row.extend(packets.0.map(Cell::Integer));
+            if query.keeps(&row) {
+                rows.push(&row);
+            }
+        }
+        let all = listed(Packets::COLUMNS).zip(all.0.map(Cell::Integer)).collect();
+        Table { analysis: "io", range, columns: columns_of, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::testing::played::{played, rows};
+
+    #[test]
+    fn system_calls_have_classes() {
+        for (name, class) in [
+            ("openat", Some(Class::Open)),
+            ("pipe2", Some(Class::Open)),
+            ("recvmmsg", Some(Class::Read)),
+            ("pwrite64", Some(Class::Write)),
+            ("sync_file_range2", Some(Class::Sync)),
+            ("sendfile64", Some(Class::Copy)),
+            ("close", Some(Class::Close)),
+            ("connect", None),
+            ("reading", None),
+        ] {
+            assert_eq!(Class::of(name), class, "{name}");
+        }
+        for (at, class) in Class::ALL.iter().copied().enumerate() {
+            assert_eq!(
+                (class as usize, Class::of(class.name())),
+                (at, if class == Class::Copy { None } else { Some(class) })
+            );
+        }
+    }
+
+    #[test]
+    fn results_are_bytes_where_calls_move_some() {
+        assert_eq!(Class::Read.bytes("read", Some(100)), 100);
+        assert_eq!(Class::Copy.bytes("splice", Some(7)), 7);
+        assert_eq!((Class::Write.bytes("write", Some(-28)), Class::Write.bytes("write", None)), (0, 0));
+        assert_eq!((Class::Read.bytes("recvmmsg", Some(3)), Class::Write.bytes("sendmmsg", Some(3))), (0, 0));
+        assert_eq!((Class::Open.bytes("open", Some(3)), Class::Sync.bytes("msync", Some(3))), (0, 0));
+    }
+
+    #[test]
+    fn requests_without_sectors_are_left_out() {
+        let stream = "100 0 rq_insert dev=8 sector=1 nr_sector=8 rwbs=1
+            110 0 rq_issue dev=8 sector=1 nr_sector=8 rwbs=1
+            150 0 rq_complete dev=8 sector=1 nr_sector=8 rwbs=1
+            160 0 rq_issue dev=8 sector=9 nr_sector=0 rwbs=1
+            170 0 rq_complete dev=8 sector=9 nr_sector=0 rwbs=1
+            180 0 rq_complete dev=8 sector=99 nr_sector=2 rwbs=1
+            190 0 -";
+        let disks = AnalysisQuery { by: Some("disk".to_string()), ..AnalysisQuery::default() };
+        let columns = ["dev", "op", "count", "total_ns", "completed", "bytes", "queue_total_ns", "queue_max_ns"];
+        assert_eq!(rows(&played(&DESCRIPTOR, &disks, stream), &columns), ["8 write 1 40 2 5120 10 10"]);
+    }
+}

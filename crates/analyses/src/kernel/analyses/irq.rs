@@ -1,0 +1,243 @@
+//! `irq`: how long interrupts took, and how long soft interrupts waited (`docs/kernel.md`, section 3.4).
+
+use std::rc::Rc;
+
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{CpuIndex, Interrupt, InterruptKind, Machines, Ns, Observer};
+
+use crate::kernel::aggregate::account::{Account, Sum};
+use crate::kernel::aggregate::keys::{NO_KEY, duration};
+use crate::kernel::aggregate::spans::{GroupNaming, Key, Names, SpanFigures, Spans};
+use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{Form, SPANS};
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::table::{Column, Listed, Table, Unit, listed};
+use crate::kernel::value::{Cell, Value};
+
+tracemill_semantics::named! {
+    /// Keys of groups.
+    By {
+        /// The kind and the number of the interrupt, and its handler.
+        Number = "number",
+        /// These, and the CPU.
+        Cpu = "cpu",
+    }
+}
+
+impl By {
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or(By::Number)
+    }
+}
+
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "irq",
+    about: "how long interrupts took, and how long soft interrupts waited to be served",
+    forms: &[Form::plain(By::NAMES, SPANS)],
+    needs: &[&[Concept::IrqEntry, Concept::SoftEntry]],
+    needs_for: &[],
+    wants: &[
+        (Concept::IrqEntry, "interrupts"),
+        (Concept::SoftEntry, "soft interrupts"),
+        (Concept::SoftRaise, "raises of soft interrupts"),
+    ],
+    example: "irq --by cpu",
+    make: |query| Box::new(Irq { by: By::of(query), spans: Spans::new(query), names: Names::default() }),
+};
+
+/// Names of the soft interrupts of Linux, by number.
+const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+struct Irq {
+    by: By,
+    spans: Spans<Raises>,
+    names: Names,
+}
+
+/// Runs whose raise was seen, and the time from raise to entry.
+#[derive(Clone, Default)]
+struct Raises {
+    count: u64,
+    total: u128,
+    min: Option<u64>,
+    max: Option<u64>,
+}
+
+impl Sum for Raises {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.total += other.total;
+        self.min = self.min.into_iter().chain(other.min).min();
+        self.max = self.max.max(other.max);
+    }
+}
+
+impl Account for Raises {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.extend(self.cells());
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let [count, total, min, max] = std::array::from_fn(|_| numbers.next().flatten());
+        let [count, min, max] = [count, min, max].map(|number| number.map(|number| number as u64));
+        self.add(Raises { count: count.unwrap_or(0), total: total.unwrap_or(0) as u128, min, max });
+    }
+}
+
+impl SpanFigures for Raises {
+    const COLUMNS: Listed<'static> =
+        &[(Unit::Count, &["raises"]), (Unit::Duration, &["raise_total_ns", "raise_min_ns", "raise_max_ns"])];
+
+    fn cells(&self) -> Vec<Cell> {
+        vec![self.count.into(), Cell::Integer(self.total as i128), Cell::integer(self.min), Cell::integer(self.max)]
+    }
+}
+
+impl Observer for Irq {
+    fn interrupt(&mut self, machines: &Machines, interrupt: &Interrupt<'_>) {
+        if interrupt.kind == InterruptKind::Trap || !self.spans.query.wants_interrupt(machines, interrupt) {
+            return;
+        }
+        let cpu = machines.cpu(interrupt.cpu);
+        let is_soft = interrupt.kind == InterruptKind::Softirq;
+        let soft_name = || usize::try_from(interrupt.number).ok().and_then(|at| SOFTIRQS.get(at)).copied();
+        let name = if is_soft { soft_name() } else { interrupt.name };
+        let kind = i64::from(is_soft) << 32 | i64::from(cpu.machine);
+        let name_number = name.map_or(NO_KEY, |name| self.names.number(name));
+        let of_cpu = match self.by {
+            By::Cpu => i64::from(interrupt.cpu.0),
+            By::Number => NO_KEY,
+        };
+        let wait = interrupt.raised.map(|raised| duration(machines, cpu.machine, raised, interrupt.from));
+        let more = Raises { count: wait.is_some().into(), total: wait.unwrap_or(0).into(), min: wait, max: wait };
+        let (key, Interrupt { from, to, .. }) = ([kind, interrupt.number, name_number, of_cpu], interrupt);
+        self.spans.add(machines, (*from, *to), (cpu.machine, key), more, |machine, put| {
+            put(&[
+                machine,
+                Value::Word(interrupt.kind.name()),
+                Value::Integer(interrupt.number.into()),
+                Value::text(name),
+                Value::Integer(cpu.number.into()),
+                Value::Integer(*from),
+                Value::Integer(*to),
+                Value::Integer(duration(machines, cpu.machine, *from, *to).into()),
+                Value::integer(interrupt.raised),
+            ]);
+        });
+    }
+}
+
+impl Analysis for Irq {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (&[ReportKind::Interrupt], ReportTimes::Range)
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.spans.query.columns(LOG)
+    }
+
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let Irq { by, spans, names } = *self;
+        let query = spans.query.clone();
+        let keys: &[_] = match by {
+            By::Cpu => &["kind", "nr", "name", "cpu"],
+            By::Number => &["kind", "nr", "name"],
+        };
+        let naming = Named { by, names, machines: machines.clone() };
+        spans.finish("irq", range, listed(&[(Unit::Name, keys)]), query.columns(LOG), naming)
+    }
+}
+
+/// The names of groups.
+struct Named {
+    by: By,
+    names: Names,
+    machines: Rc<Machines>,
+}
+
+fn is_soft(key: &Key) -> bool {
+    key[0] >> 32 == 1
+}
+
+impl GroupNaming<Raises> for Named {
+    fn name<'s>(&'s self, key: &Key, values: &mut Vec<Value<'s>>) {
+        let kind = if is_soft(key) { InterruptKind::Softirq } else { InterruptKind::Irq };
+        values.extend([Value::Word(kind.name()), Value::Integer(key[1].into()), Value::text(self.names.name(key[2]))]);
+        let cpu = || Value::Integer(self.machines.cpu(CpuIndex(key[3] as u32)).number.into());
+        values.extend((self.by == By::Cpu).then(cpu));
+    }
+
+    fn more(&self, key: &Key, raises: &Raises) -> Vec<Cell> {
+        if is_soft(key) { raises.cells() } else { vec![Cell::Null; 4] }
+    }
+}
+
+/// Columns of lists.
+const LOG: Listed<'_> = &[
+    (Unit::Name, &["kind", "nr", "name", "cpu"]),
+    (Unit::Time, &["from", "to"]),
+    (Unit::Duration, &["duration_ns"]),
+    (Unit::Time, &["raise_ns"]),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::View;
+    use crate::kernel::testing::played::{played, rows};
+
+    const STREAM: &str = "100 0 soft_raise nr=3
+        110 0 irq_entry nr=5 name=eth0
+        115 0 irq_entry nr=6 name=disk
+        125 0 irq_exit nr=6
+        130 0 irq_exit nr=5
+        140 0 soft_entry nr=3
+        170 0 soft_exit nr=3
+        200 1 irq_entry nr=5 name=usb
+        210 1 irq_exit nr=5
+        220 0 -";
+
+    #[test]
+    fn outer_interrupts_include_inner_ones_and_each_handler_has_a_row() {
+        let table = played(&DESCRIPTOR, &AnalysisQuery::default(), STREAM);
+        let columns = ["kind", "nr", "name", "count", "total_ns", "raises", "raise_total_ns"];
+        let expected =
+            ["softirq 3 NET_RX 1 30 1 40", "irq 5 eth0 1 20 - -", "irq 5 usb 1 10 - -", "irq 6 disk 1 10 - -"];
+        assert_eq!(rows(&table, &columns), expected);
+        let cpus = AnalysisQuery { by: Some("cpu".to_string()), ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &cpus, STREAM), &["kind", "nr", "cpu", "total_ns"]);
+        assert_eq!(found, ["softirq 3 0 30", "irq 5 0 20", "irq 5 1 10", "irq 6 0 10"]);
+    }
+
+    #[test]
+    fn equal_spans_stand_in_the_order_of_their_ends() {
+        let top = AnalysisQuery { view: View::Top(3), ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &top, STREAM), &["kind", "nr", "from", "to", "raise_ns"]);
+        assert_eq!(found, ["softirq 3 140 170 100", "irq 5 110 130 -", "irq 6 115 125 -"]);
+    }
+
+    #[test]
+    fn buckets_may_be_powers_of_two() {
+        let query = AnalysisQuery { view: View::PowersOfTwo, ..AnalysisQuery::default() };
+        let found = rows(&played(&DESCRIPTOR, &query, STREAM), &["from_ns", "to_ns", "count"]);
+        assert_eq!(found, ["8 16 2", "16 32 2"]);
+        let edges = "100 0 irq_entry nr=5\n100 0 irq_exit nr=5\n100 0 irq_entry nr=5\n104 0 irq_exit nr=5\n\
+            110 0 irq_entry nr=5\n113 0 irq_exit nr=5";
+        let found = rows(&played(&DESCRIPTOR, &query, edges), &["from_ns", "to_ns", "count"]);
+        assert_eq!(found, ["0 1 1", "1 2 0", "2 4 1", "4 8 1"]);
+    }
+
+    #[test]
+    fn buckets_are_equally_wide() {
+        let buckets = |count| AnalysisQuery { view: View::Histogram(count), ..AnalysisQuery::default() };
+        let columns = ["from_ns", "to_ns", "count"];
+        let found = rows(&played(&DESCRIPTOR, &buckets(4), STREAM), &columns);
+        assert_eq!(found, ["10 15 2", "15 20 0", "20 25 1", "25 30 1"]);
+        let found = rows(&played(&DESCRIPTOR, &buckets(3), STREAM), &columns);
+        assert_eq!(found, ["10 16 2", "16 23 1", "23 30 1"]);
+        // The shortest is the longest: all are in the first bucket.
+        let one = "100 0 irq_entry nr=5\n110 0 irq_exit nr=5\n120 0 irq_entry nr=5\n130 0 irq_exit nr=5";
+        assert_eq!(rows(&played(&DESCRIPTOR, &buckets(2), one), &columns), ["10 10 2", "10 10 0"]);
+    }
+}

@@ -1,0 +1,41 @@
+//! All analyses.
+
+pub(crate) mod cpu;
+mod files;
+mod io;
+mod irq;
+mod lives;
+mod locks;
+mod memory;
+mod path;
+mod processes;
+mod sched;
+pub(crate) mod states;
+mod stats;
+mod syscalls;
+
+use super::periods;
+use crate::kernel::analysis::Descriptor;
+
+/// All analyses.
+pub const ANALYSES: &[Descriptor] = &[
+    states::DESCRIPTOR,
+    cpu::DESCRIPTOR,
+    sched::DESCRIPTOR,
+    irq::DESCRIPTOR,
+    syscalls::DESCRIPTOR,
+    io::DESCRIPTOR,
+    memory::DESCRIPTOR,
+    locks::DESCRIPTOR,
+    processes::DESCRIPTOR,
+    stats::DESCRIPTOR,
+    path::DESCRIPTOR,
+    periods::DESCRIPTOR,
+];
+
+impl Descriptor {
+    /// The analysis of a name.
+    pub fn find(name: &str) -> Option<&'static Descriptor> {
+        ANALYSES.iter().find(|known| known.name == name)
+    }
+}

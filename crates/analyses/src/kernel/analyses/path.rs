@@ -1,0 +1,672 @@
+//! `path`: the critical path of a thread (`docs/kernel.md`, section 3.12), the bounded backward search of Fournier and
+//! Dagenais. It goes on at the sender of a segment that ended a wait, when that is another machine whose trace is read,
+//! too.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use tracemill_semantics::states::{
+    CpuIndex, CpuStatus, Happening, Machines, Map, Ns, Observer, Reason, ThreadIndex, ThreadPiece, ThreadState, Woken,
+};
+use tracemill_semantics::{Concept, Field};
+
+use crate::kernel::aggregate::keys::thread_values;
+use crate::kernel::analysis::{Analysis, Descriptor, PeriodRole, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{Form, PATH};
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::table::{Column, Order, Table, Unit};
+use crate::kernel::value::{Cell, Value};
+
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "path",
+    about: "the critical path of a thread: why it took so long (--tid T)",
+    forms: &[Form::plain(&[], PATH)],
+    needs: &[&[Concept::Switch]],
+    needs_for: &[],
+    wants: &[(Concept::Wake, "what ended waits")],
+    example: "path --tid 641 --begin +271.38ms --end +316.55ms",
+    make: |query| Box::new(CriticalPath { query: query.clone(), part: PeriodRole::Alone, known: Rc::default() }),
+};
+
+struct CriticalPath {
+    query: AnalysisQuery,
+    part: PeriodRole,
+    known: Rc<RefCell<Pieces>>,
+}
+
+/// The states of all threads, and the wakers that ended their waits.
+#[derive(Default)]
+struct Pieces {
+    /// By the index of the thread.
+    threads: Vec<Vec<Piece>>,
+    /// The last wake of a thread that waits, and the segment that had arrived right before.
+    woken: Map<ThreadIndex, (Woken, Option<Segment>)>,
+    segments: Segments,
+    /// Parent and time of birth.
+    births: Map<ThreadIndex, (Option<ThreadIndex>, Ns)>,
+    /// First times of lives of numbers that other threads had before.
+    begins: Map<ThreadIndex, Ns>,
+}
+
+/// A piece of a thread's time, from the end of the piece before it on: 16 bytes, as many are kept as the range has. Time
+/// of which nothing is known is a piece, too.
+#[derive(Clone, Copy)]
+struct Piece {
+    /// Counted from the first event.
+    to: i64,
+    /// The thread that ended the wait; the number of the segment that did, when the reason is the network.
+    waker: u32,
+    state: ThreadState,
+    /// Why the wait ended; `None` when no wake ended it.
+    reason: Option<Reason>,
+}
+
+const NO_WAKER: u32 = u32::MAX;
+
+/// The values that identify a segment of a connection at both ends; clocks are aligned by the same ones.
+type Segment = [i64; 3];
+
+/// Segments that are remembered at most.
+const MAX_SEGMENTS: usize = 1 << 20;
+
+/// The sending of a segment: thread, machine and time.
+#[derive(Clone, Copy)]
+struct Sent {
+    thread: ThreadIndex,
+    machine: u32,
+    at: Ns,
+}
+
+/// Segments on their way between machines.
+#[derive(Default)]
+struct Segments {
+    /// `None` for a segment that was sent again: which of them arrived is unknown.
+    sent: Map<Segment, Option<Sent>>,
+    /// The last one that arrived on a CPU in the soft interrupt that it handles.
+    arrived: Map<CpuIndex, Segment>,
+    /// Segments that ended waits.
+    woke: Vec<Segment>,
+}
+
+impl Segments {
+    /// The sending, by another machine, of a segment that ended a wait.
+    fn sender(&self, number: u32, machine: u32) -> Option<Sent> {
+        let sent = self.sent.get(self.woke.get(number as usize)?).copied()??;
+        // Only a segment from another machine leads there; a machine handles its own segments as it sends them.
+        (sent.machine != machine).then_some(sent)
+    }
+
+    fn send(&mut self, segment: Segment, sent: Sent) {
+        let has_room = self.sent.len() < MAX_SEGMENTS;
+        match self.sent.get_mut(&segment) {
+            Some(known) => *known = None,
+            None if has_room => drop(self.sent.insert(segment, Some(sent))),
+            None => {}
+        }
+    }
+
+    /// The number of a segment that ended a wait.
+    fn number(&mut self, segment: Segment) -> u32 {
+        if self.woke.last() != Some(&segment) {
+            if self.woke.len() >= MAX_SEGMENTS {
+                return NO_WAKER;
+            }
+            self.woke.push(segment);
+        }
+        self.woke.len() as u32 - 1
+    }
+}
+
+/// The segment that an event is about.
+fn segment_of(happening: &Happening<'_>) -> Option<Segment> {
+    let [seq, ack_seq, flags] = [Field::Seq, Field::AckSeq, Field::Flags].map(|field| happening.number(field));
+    Some([seq?, ack_seq?, flags?])
+}
+
+/// Wakes at one instant that are followed from thread to thread.
+const MAX_SAME: u32 = 64;
+
+/// A thread whose time is looked at, from one time to another.
+struct Search {
+    thread: ThreadIndex,
+    from: Ns,
+    to: Ns,
+    /// How many searches before this one end at the same time.
+    same: u32,
+}
+
+/// A piece of the path.
+#[derive(Clone, Copy)]
+struct Found {
+    from: Ns,
+    to: Ns,
+    thread: ThreadIndex,
+    state: &'static str,
+}
+
+/// A search that goes on, and how far it is.
+struct Walk<'p> {
+    search: Search,
+    at: Ns,
+    /// The pieces of its thread that are left, and the end of the piece before them.
+    pieces: &'p [Piece],
+    begin: Ns,
+    /// Was it looked up who made the thread?
+    is_born: bool,
+}
+
+/// The next step of a walk.
+enum Step {
+    Found(Found),
+    Search(Search),
+}
+
+impl Pieces {
+    /// Shows the pieces of a thread in a range in their order, waits replaced by what their wakers did.
+    fn search(&self, machines: &Machines, origin: Ns, first: Search, mut show: impl FnMut(Found)) {
+        let mut last: Option<Found> = None;
+        let mut walks = vec![self.walk(origin, first)];
+        while let Some(walk) = walks.last_mut() {
+            match self.step(machines, origin, walk) {
+                Some(Step::Found(found)) => match &mut last {
+                    Some(last) if (last.thread, last.state, last.to) == (found.thread, found.state, found.from) => {
+                        last.to = found.to;
+                    }
+                    _ => last.replace(found).into_iter().for_each(&mut show),
+                },
+                Some(Step::Search(search)) => {
+                    let next = self.walk(origin, search);
+                    walks.push(next);
+                }
+                None => drop(walks.pop()),
+            }
+        }
+        last.into_iter().for_each(show);
+    }
+
+    fn walk(&self, origin: Ns, search: Search) -> Walk<'_> {
+        let pieces = self.threads.get(search.thread.0 as usize).map_or(&[][..], |pieces| pieces);
+        let end = |piece: &Piece| origin + Ns::from(piece.to);
+        let first = pieces.partition_point(|piece| end(piece) <= search.from);
+        let begin = first.checked_sub(1).map_or(Ns::MIN, |before| end(&pieces[before]));
+        Walk { at: search.from, search, pieces: &pieces[first..], begin, is_born: false }
+    }
+
+    /// The last life of a number that began before the end of a range; the first one when all began later.
+    fn life_in(&self, machines: &Machines, range: Option<(Ns, Ns)>, machine: u32, tid: i64) -> Option<ThreadIndex> {
+        let (_, end) = range?;
+        let newest = machines.find_thread(machine, tid)?;
+        let began = |life: ThreadIndex| self.begins.get(&life).is_none_or(|begin| *begin <= end);
+        if began(newest) {
+            return Some(newest);
+        }
+        let lives = machines.threads().filter(|(_, thread)| (thread.machine, thread.tid) == (machine, tid));
+        lives.map(|(life, _)| life).filter(|life| began(*life)).last()
+    }
+
+    /// The next piece of a walk, or what explains the next part of it.
+    fn step(&self, machines: &Machines, origin: Ns, walk: &mut Walk<'_>) -> Option<Step> {
+        let Search { thread, to, same, .. } = walk.search;
+        let search = |walk: &mut Walk<'_>, thread: ThreadIndex, until: Ns| {
+            let same = if until == to { same + 1 } else { 0 };
+            let from = std::mem::replace(&mut walk.at, until);
+            Some(Step::Search(Search { thread, from, to: until, same }))
+        };
+        if !std::mem::replace(&mut walk.is_born, true)
+            && let Some(&(Some(parent), birth)) = self.births.get(&thread)
+            && walk.at < birth
+            && birth <= to
+            // Threads that made each other at one time, by a trace that contradicts itself, would be followed for ever.
+            && parent != thread
+            && (birth < to || same + 1 < MAX_SAME)
+        {
+            while let [first, rest @ ..] = walk.pieces
+                && origin + Ns::from(first.to) <= birth
+            {
+                (walk.pieces, walk.begin) = (rest, origin + Ns::from(first.to));
+            }
+            return search(walk, parent, birth);
+        }
+        let found = |walk: &mut Walk<'_>, until: Ns, state| {
+            let from = std::mem::replace(&mut walk.at, until);
+            Some(Step::Found(Found { from, to: until, thread, state }))
+        };
+        let Some((piece, rest)) = walk.pieces.split_first().filter(|_| walk.begin < to && walk.at < to) else {
+            return if walk.at < to { found(walk, to, "unknown") } else { None };
+        };
+        let end = origin + Ns::from(piece.to);
+        let until = end.min(to);
+        let state = match piece.state {
+            ThreadState::Wait | ThreadState::WaitFork => match piece.reason.filter(|_| end <= to) {
+                Some(Reason::Thread) => {
+                    let is_same = end == to;
+                    if piece.waker != NO_WAKER && piece.waker != thread.0 && (!is_same || same + 1 < MAX_SAME) {
+                        (walk.pieces, walk.begin) = (rest, end);
+                        return search(walk, ThreadIndex(piece.waker), until);
+                    }
+                    "blocked"
+                }
+                Some(Reason::Network) => {
+                    let sender = self.segments.sender(piece.waker, machines.thread(thread).machine);
+                    if let Some(sent) = sender
+                        && walk.at < sent.at
+                    {
+                        // Clocks that do not agree let segments arrive before they are sent.
+                        let until = sent.at.min(until);
+                        if until != to || same + 1 < MAX_SAME {
+                            if until == end {
+                                (walk.pieces, walk.begin) = (rest, end);
+                            }
+                            return search(walk, sent.thread, until);
+                        }
+                    }
+                    Reason::Network.name()
+                }
+                None | Some(Reason::Unknown) => "blocked",
+                Some(reason) => reason.name(),
+            },
+            ThreadState::Interrupted => "interrupted",
+            ThreadState::WaitCpu => "wait_cpu",
+            ThreadState::Unknown => "unknown",
+            ThreadState::Zombie => "ended",
+            ThreadState::Suspended => "suspended",
+            _ => "running",
+        };
+        (walk.pieces, walk.begin) = (rest, end);
+        found(walk, until, state)
+    }
+}
+
+/// An analysis that follows another one records nothing itself.
+impl Observer for CriticalPath {
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().forked(machines, parent, child, at);
+        }
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().born(machines, thread, at);
+        }
+    }
+
+    fn woken(&mut self, machines: &Machines, woken: &Woken) {
+        if self.part.looks() {
+            self.known.borrow_mut().woken(machines, woken);
+        }
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        if self.part.looks() {
+            self.known.borrow_mut().taken(machines, machine, cpu, happening, at);
+        }
+    }
+
+    fn thread_piece(&mut self, machines: &Machines, piece: &ThreadPiece) {
+        if self.part.looks() {
+            self.known.borrow_mut().add(machines, piece, &self.query);
+        }
+    }
+}
+
+impl Pieces {
+    fn forked(&mut self, machines: &Machines, parent: Option<ThreadIndex>, child: ThreadIndex, _: Ns) {
+        self.births.insert(child, (parent, machines.now()));
+    }
+
+    fn born(&mut self, machines: &Machines, thread: ThreadIndex, at: Ns) {
+        if machines.thread(thread).life() > 0 {
+            self.begins.insert(thread, at);
+        }
+    }
+
+    fn woken(&mut self, _: &Machines, woken: &Woken) {
+        let cpu = woken.cpu.filter(|_| woken.reason == Reason::Network);
+        let segment = cpu.and_then(|cpu| self.segments.arrived.get(&cpu)).copied();
+        self.woken.insert(woken.thread, (*woken, segment));
+    }
+
+    fn taken(&mut self, machines: &Machines, machine: u32, cpu: Option<CpuIndex>, happening: &Happening<'_>, at: Ns) {
+        let Some(cpu) = cpu.filter(|_| machines.count() > 1) else { return };
+        match happening.concept {
+            Concept::SegmentOut => {
+                let of = machines.cpu(cpu);
+                let is_by_thread = !matches!(of.status(), CpuStatus::Irq | CpuStatus::Softirq);
+                if let (Some(segment), Some(thread)) = (segment_of(happening), of.current().thread())
+                    && is_by_thread
+                {
+                    self.segments.send(segment, Sent { thread, machine, at });
+                }
+            }
+            Concept::SegmentIn => {
+                if let Some(segment) = segment_of(happening) {
+                    self.segments.arrived.insert(cpu, segment);
+                }
+            }
+            Concept::SoftEntry | Concept::SoftExit => drop(self.segments.arrived.remove(&cpu)),
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, machines: &Machines, piece: &ThreadPiece, query: &AnalysisQuery) {
+        let is_wait = matches!(piece.state, ThreadState::Wait | ThreadState::WaitFork);
+        // A wait may be told in several parts, where the machine was suspended in it: the wake is that of the last one.
+        let is_over = |(woken, _): &(Woken, Option<Segment>)| woken.at <= piece.to;
+        let has_wake = is_wait && self.woken.get(&piece.thread).is_some_and(is_over);
+        let woken = if has_wake { self.woken.remove(&piece.thread) } else { None };
+        if query.begin.is_some_and(|begin| piece.to <= begin) || query.end.is_some_and(|end| piece.from > end) {
+            return;
+        }
+        let (woken, segment) = woken.filter(|(woken, _)| woken.at == piece.to).unzip();
+        let segment = segment.flatten().map(|segment| self.segments.number(segment));
+        let by_thread = woken.filter(|woken| woken.reason == Reason::Thread);
+        let waker = by_thread.and_then(|woken| woken.waker).map(|waker| waker.0);
+        let origin = machines.begin().unwrap_or(0);
+        let offset = |at: Ns| i64::try_from(at - origin).unwrap_or(i64::MAX);
+        let at = piece.thread.0 as usize;
+        if at >= self.threads.len() {
+            self.threads.resize_with(at + 1, Vec::new);
+        }
+        let pieces = &mut self.threads[at];
+        let (from, state) = (offset(piece.from), plain(piece.state));
+        let piece = Piece {
+            to: offset(piece.to),
+            waker: segment.or(waker).unwrap_or(NO_WAKER),
+            state,
+            reason: woken.map(|woken| woken.reason),
+        };
+        match pieces.last_mut() {
+            // States between them that took no time are no rows: they are one, and end as the second one does.
+            Some(last) if (last.to, last.state) == (from, state) => *last = piece,
+            Some(last) if last.to == from => pieces.push(piece),
+            _ => {
+                let unknown = Piece { to: from, waker: NO_WAKER, state: ThreadState::Unknown, reason: None };
+                pieces.extend([unknown, piece]);
+            }
+        }
+        if is_wait {
+            explain_first_parts(pieces);
+        }
+    }
+}
+
+/// A wait in which the machine was suspended has one end, which explains its first parts too.
+fn explain_first_parts(pieces: &mut [Piece]) {
+    for at in (2..pieces.len()).rev().step_by(2) {
+        let [first, suspended, last] = [at - 2, at - 1, at].map(|at| pieces[at]);
+        if (first.state, suspended.state) != (last.state, ThreadState::Suspended) {
+            break;
+        }
+        pieces[at - 2] = Piece { to: first.to, ..last };
+    }
+}
+
+/// A state, or another one that is the same on a path: most pieces of time are those of a thread that runs on.
+#[inline]
+fn plain(state: ThreadState) -> ThreadState {
+    match state {
+        ThreadState::Interrupted => state,
+        ThreadState::Dead => ThreadState::Zombie,
+        _ if state.is_running() => ThreadState::RunUnknown,
+        _ => state,
+    }
+}
+
+impl Analysis for CriticalPath {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        use ReportKind::{Born, Forked, Taken, ThreadPiece, Woken};
+        // Segments are looked at where there are several machines.
+        match (self.part, self.query.has_machines) {
+            (PeriodRole::Follows, _) => (&[], ReportTimes::Range),
+            (_, true) => (&[ThreadPiece, Born, Forked, Woken, Taken], ReportTimes::All),
+            (_, false) => (&[ThreadPiece, Born, Forked, Woken], ReportTimes::All),
+        }
+    }
+
+    fn within(&mut self, period: &AnalysisQuery) -> Option<Box<dyn Analysis>> {
+        self.part = PeriodRole::Leads;
+        Some(Box::new(CriticalPath { query: period.clone(), part: PeriodRole::Follows, known: self.known.clone() }))
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.query.columns(&[
+            (Unit::Time, &["from", "to"]),
+            (Unit::Duration, &["duration_ns"]),
+            (Unit::Name, &["tid", "comm", "state"]),
+        ])
+    }
+
+    fn finish(self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        let (query, known) = (&self.query, self.known.borrow());
+        let mut table = Table { analysis: "path", range, columns: self.columns(), ..Table::default() };
+        let tid = query.tids.as_ref().and_then(|tids| tids.single());
+        let threads = (0..machines.count()).filter_map(|machine| known.life_in(machines, range, machine, tid?));
+        let mut of_lives: Map<(ThreadIndex, &'static str), Ns> = Map::default();
+        for thread in threads {
+            let Some((from, to)) = range else { break };
+            let origin = machines.begin().unwrap_or(0);
+            // Before it was met first, the number was that of another thread, which did not make this one.
+            let is_forked = known.births.get(&thread).is_some_and(|(parent, _)| parent.is_some());
+            let begin = known.begins.get(&thread).filter(|_| !is_forked);
+            let from = begin.map_or(from, |begin| from.max((*begin).min(to)));
+            known.search(machines, origin, Search { thread, from, to, same: 0 }, |found| {
+                let Found { from, to, thread, state } = found;
+                *of_lives.entry((thread, state)).or_default() += to - from;
+                let [tid, comm] = thread_values(machines, Some(thread));
+                let machine = query.machine_value(machines.thread(thread).machine);
+                let times = [from, to, to - from].map(Value::Integer);
+                let row = [machine, times[0], times[1], times[2], tid, comm, Value::Word(state)];
+                query.put(&row, &mut table.rows);
+            });
+        }
+        let mut totals: BTreeMap<(u32, i64, &'static str), Ns> = BTreeMap::new();
+        for ((thread, state), total) in of_lives {
+            let of = machines.thread(thread);
+            *totals.entry((of.machine, of.tid, state)).or_default() += total;
+        }
+        let columns_of = query.columns(&[
+            (Unit::Name, &["tid", "state"]),
+            (Unit::Duration, &["total_ns"]),
+            (Unit::Share, &["share"]),
+        ]);
+        let length = range.map_or(0, |(from, to)| to - from);
+        let share = |total: Ns| if length > 0 { Cell::Real(total as f64 / length as f64) } else { Cell::Null };
+        let total = |((machine, tid, state), total): ((u32, i64, &'static str), Ns)| {
+            let mut row = query.machine_cells(machine);
+            row.extend([tid.into(), Cell::text(Some(state)), Cell::Integer(total), share(total)]);
+            row
+        };
+        let mut totals: Vec<Vec<Cell>> = totals.into_iter().map(total).collect();
+        let by = columns_of.len() - 2;
+        totals.sort_by(|a, b| b[by].order(&a[by]));
+        table.totals = Some((columns_of, totals));
+        table.order = Order::Found;
+        table
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::Numbers;
+    use crate::kernel::testing::played::{played, rows};
+
+    #[test]
+    fn totals_have_shares_of_the_range() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 switch prev=5 next=0 state=1
+            175 0 wake tid=5 cpu=0
+            200 0 switch prev=0 next=5
+            300 0 -";
+        let query = AnalysisQuery { tids: Numbers::parse("5"), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &query, stream);
+        assert_eq!(rows(&table, &["state", "duration_ns"]), ["running 50", "blocked 25", "wait_cpu 25", "running 100"]);
+        let (columns, totals) = table.totals.expect("totals");
+        let totals = Table { columns, rows: totals.into(), ..Table::default() };
+        let found = rows(&totals, &["state", "total_ns", "share"]);
+        assert_eq!(found, ["running 150 0.75", "blocked 25 0.125", "wait_cpu 25 0.125"]);
+    }
+
+    fn path(tid: i64, stream: &str) -> Vec<String> {
+        let query = AnalysisQuery { tids: Numbers::parse(&tid.to_string()), ..AnalysisQuery::default() };
+        rows(&played(&DESCRIPTOR, &query, stream), &["from", "to", "tid", "state"])
+    }
+
+    #[test]
+    fn time_before_a_birth_is_the_parents() {
+        let stream = "100 0 switch prev=0 next=5\n150 0 fork parent=5 child=6\n200 0 -";
+        assert_eq!(path(6, stream), ["100 150 5 running", "150 200 6 blocked"]);
+    }
+
+    #[test]
+    fn a_wait_through_a_suspension_is_explained_by_its_end() {
+        let stream = |wake: &str| {
+            format!(
+                "100 0 switch prev=0 next=5
+                 100 1 switch prev=0 next=7
+                 200 0 switch prev=5 next=0 state=1
+                 210 0 suspend action=machine_suspend start=1
+                 220 0 suspend action=machine_suspend start=0
+                 230 0 suspend action=machine_suspend start=1
+                 240 0 suspend action=machine_suspend start=0
+                 {wake}
+                 300 0 switch prev=0 next=5
+                 350 0 -"
+            )
+        };
+        let asleep = |state: &str, tid: i64| {
+            let parts = [
+                (200, 210, state),
+                (210, 220, "suspended"),
+                (220, 230, state),
+                (230, 240, "suspended"),
+                (240, 290, state),
+            ];
+            let mut rows = vec!["100 200 5 running".to_string()];
+            rows.extend(parts.map(|(from, to, state)| {
+                let of = if state == "suspended" { 5 } else { tid };
+                format!("{from} {to} {of} {state}")
+            }));
+            rows.extend(["290 300 5 wait_cpu", "300 350 5 running"].map(str::to_string));
+            rows
+        };
+        assert_eq!(
+            path(5, &stream("290 0 soft_entry nr=4\n290 0 wake tid=5 cpu=0\n291 0 soft_exit nr=4")),
+            asleep("disk", 5)
+        );
+        assert_eq!(path(5, &stream("290 1 wake tid=5 cpu=0")), asleep("running", 7));
+    }
+
+    #[test]
+    fn waits_that_no_time_divides_are_one() {
+        let stream = "100 0 switch prev=0 next=5
+             100 1 switch prev=0 next=7
+             200 0 switch prev=5 next=0 state=1
+             300 0 switch prev=0 next=5
+             300 0 switch prev=5 next=0 state=1
+             400 1 wake tid=5
+             500 0 -";
+        assert_eq!(path(5, stream), ["100 200 5 running", "200 400 7 running", "400 500 5 wait_cpu"]);
+    }
+
+    #[test]
+    fn a_range_is_about_the_life_that_it_shows() {
+        let stream = "100 0 switch prev=0 next=5
+             200 0 exit tid=5
+             210 0 switch prev=5 next=0 state=32
+             220 0 free tid=5
+             300 0 switch prev=0 next=7
+             400 0 fork parent=7 child=5 pid=5 ppid=7
+             410 0 wake tid=5
+             420 0 switch prev=7 next=5 state=1
+             500 0 -";
+        let within = |begin, end| {
+            let tids = Numbers::parse("5");
+            let query = AnalysisQuery { tids, begin: Some(begin), end: Some(end), ..AnalysisQuery::default() };
+            rows(&played(&DESCRIPTOR, &query, stream), &["from", "to", "tid", "state"])
+        };
+        assert_eq!(within(100, 250), ["100 210 5 running", "210 250 5 ended"]);
+        // Before its birth, the second one is its parent.
+        assert_eq!(within(350, 450), ["350 410 7 running", "410 420 5 wait_cpu", "420 450 5 running"]);
+    }
+
+    #[test]
+    fn a_thread_that_made_itself_has_no_time_before() {
+        let stream = "100 0 -\n150 0 fork parent=5 child=5\n200 0 -";
+        assert_eq!(path(5, stream), ["100 150 5 unknown", "150 200 5 blocked"]);
+    }
+
+    /// A server takes what a client waits for, and sends its answer at 130.
+    const ANSWERED: &str = "100 0/0 switch prev=0 next=5\n110 0/0 switch prev=5 next=0 state=1\n\
+                            120 1/0 switch prev=0 next=8\n130 1/0 segment_out seq=1 ack_seq=2 flags=24\n\
+                            150 0/0 soft_entry nr=3\n150 0/0 segment_in seq=1 ack_seq=2 flags=24\n\
+                            151 0/0 wake tid=5\n152 0/0 soft_exit nr=3\n160 0/0 switch prev=0 next=5\n170 0/0 -";
+
+    #[test]
+    fn a_wait_for_a_segment_goes_on_at_the_machine_that_sent_it() {
+        let server = ["110 120 8 unknown", "120 130 8 running", "130 151 5 network"];
+        let client = ["151 160 5 wait_cpu", "160 170 5 running"];
+        let found = path(5, ANSWERED);
+        assert_eq!(found[0], "100 110 5 running");
+        assert_eq!(found[1..4], server);
+        assert_eq!(found[4..], client);
+        // Sent again: which of them arrived is unknown.
+        let twice = ANSWERED.replace("150 0/0 soft", "140 1/0 segment_out seq=1 ack_seq=2 flags=24\n150 0/0 soft");
+        assert_eq!(path(5, &twice)[1..], ["110 151 5 network", client[0], client[1]]);
+        // Another one arrived.
+        let other = ANSWERED.replace("segment_in seq=1", "segment_in seq=9");
+        assert_eq!(path(5, &other)[1..], ["110 151 5 network", client[0], client[1]]);
+        // The clock of the sender is ahead: it was sent after it arrived.
+        let late = ANSWERED.replace("130 1/0", "149 1/0").replace("150 0/0", "148 0/0").replace("151 0/0", "148 0/0");
+        let mut lines: Vec<&str> = late.lines().collect();
+        lines.sort_by_key(|line| line[..3].parse::<u64>().ok());
+        let found = path(5, &lines.join("\n"));
+        assert_eq!(found[1..4], ["110 120 8 unknown", "120 148 8 running", "148 160 5 wait_cpu"]);
+    }
+
+    #[test]
+    fn threads_that_made_each_other_end_the_search() {
+        let stream = "100 0 -\n150 0 fork parent=5 child=6\n150 0 fork parent=6 child=5\n200 0 -";
+        for tid in [5, 6] {
+            let found = path(tid, stream);
+            assert!(found[0].starts_with("100 150 ") && found[0].ends_with(" unknown"), "{found:?}");
+            assert_eq!(found[1..], [format!("150 200 {tid} blocked")]);
+        }
+    }
+
+    #[test]
+    fn a_wait_is_what_its_waker_did_meanwhile() {
+        let stream = "100 0 switch prev=0 next=7
+            120 1 switch prev=0 next=5
+            130 1 switch prev=5 next=0 state=1
+            200 0 wake tid=5 cpu=1
+            210 1 switch prev=0 next=5
+            300 1 -";
+        let before = ["100 120 5 unknown", "120 130 5 running"];
+        let behind = ["200 210 5 wait_cpu", "210 300 5 running"];
+        // Work that the waker did before the wait began cannot have prolonged it.
+        let found = path(5, stream);
+        assert_eq!((&found[..2], &found[3..]), (&before.map(String::from)[..], &behind.map(String::from)[..]));
+        assert_eq!(found[2], "130 200 7 running");
+        for (entry, state) in [
+            ("timer_entry", "timer"),
+            ("ipi_entry", "ipi"),
+            ("irq_entry nr=4", "irq"),
+            ("soft_entry nr=1", "timer"),
+            ("soft_entry nr=3", "network"),
+            ("soft_entry nr=4", "disk"),
+            ("soft_entry nr=9", "softirq"),
+        ] {
+            let woken = stream.replace("200 0 wake", &format!("199 0 {entry}\n200 0 wake"));
+            assert_eq!(path(5, &woken)[2], format!("130 200 5 {state}"));
+        }
+        // The waker of a wait that the range cuts is unknown.
+        let cut = AnalysisQuery { tids: Numbers::parse("5"), end: Some(180), ..AnalysisQuery::default() };
+        assert_eq!(rows(&played(&DESCRIPTOR, &cut, stream), &["from", "to", "state"])[2], "130 180 blocked");
+        // Nor who ended one when the waker is the thread itself.
+        let own = stream.replace("200 0 wake", "190 0 switch prev=7 next=0 state=0\n200 0 wake");
+        assert_eq!(path(5, &own)[2], "130 200 5 blocked");
+    }
+}

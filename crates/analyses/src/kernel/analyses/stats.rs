@@ -1,0 +1,412 @@
+//! `stats`: time and events of each CPU, thread and mode (`docs/kernel.md`, section 3.11).
+
+use std::rc::Rc;
+
+use tracemill_engine::event::Event;
+use tracemill_semantics::Concept;
+use tracemill_semantics::states::{CpuIndex, CpuPiece, CpuStatus, Current, Machines, Ns, Observer};
+
+use crate::kernel::aggregate::account::{Account, Sum};
+use crate::kernel::aggregate::keys::{NO_KEY, key_value};
+use crate::kernel::aggregate::ledger::{self, Closed, Ledger};
+use crate::kernel::aggregate::spans::Names;
+use crate::kernel::analysis::{Analysis, Descriptor, ReportKind, ReportTimes};
+use crate::kernel::question::forms::{Form, SUMS};
+use crate::kernel::question::query::AnalysisQuery;
+use crate::kernel::rows::store::{Rows, Source};
+use crate::kernel::table::{Column, Order, Table, Unit};
+use crate::kernel::value::{Cell, Value};
+
+pub(crate) const DESCRIPTOR: Descriptor = Descriptor {
+    name: "stats",
+    about: "time and number of events for each CPU, thread and mode",
+    forms: &[Form::plain(By::NAMES, SUMS)],
+    needs: &[],
+    needs_for: &[],
+    wants: &[(Concept::Switch, "threads"), (Concept::SysEntry, "the modes user and syscall")],
+    example: "stats --by event --sort events --limit 10",
+    make: |query| {
+        let by = By::of(query);
+        // A process and a name may become known later.
+        let is_fixed = matches!(by, By::Thread | By::Trace) && query.pids.is_none() && query.comms.is_none();
+        Box::new(Stats { query: query.clone(), by, is_fixed, ..Stats::default() })
+    },
+};
+
+/// Step, machine, thread or process, CPU, event.
+type Key = ledger::Key<5>;
+
+/// The modes in the order of their names: rows of a thread need no sorting then.
+const MODES: [CpuStatus; CpuStatus::ALL.len()] = [
+    CpuStatus::Idle,
+    CpuStatus::Irq,
+    CpuStatus::Kernel,
+    CpuStatus::Softirq,
+    CpuStatus::Suspended,
+    CpuStatus::Syscall,
+    CpuStatus::Trap,
+    CpuStatus::Unknown,
+    CpuStatus::User,
+];
+
+/// Time and events.
+#[derive(Clone, Copy, PartialEq, Default)]
+struct Sums(Ns, u64);
+
+impl Sums {
+    fn add(&mut self, Sums(time, events): Sums) {
+        self.0 += time;
+        self.1 += events;
+    }
+}
+
+/// Sums by the number of the mode.
+#[derive(Clone, Default)]
+struct Modes([Sums; CpuStatus::ALL.len()]);
+
+impl Modes {
+    fn used(&self) -> impl Iterator<Item = usize> {
+        (0..self.0.len()).filter(|at| self.0[*at] != Sums::default())
+    }
+}
+
+impl Sum for Modes {
+    fn add(&mut self, other: Modes) {
+        self.0.iter_mut().zip(other.0).for_each(|(sums, more)| sums.add(more));
+    }
+}
+
+impl Account for Modes {
+    fn put(&self, cells: &mut Vec<Cell>) {
+        cells.push(self.used().map(|mode| 1u64 << mode).sum::<u64>().into());
+        cells.extend(self.used().flat_map(|mode| [Cell::Integer(self.0[mode].0), self.0[mode].1.into()]));
+    }
+
+    fn take(&mut self, numbers: &mut impl Iterator<Item = Option<i128>>) {
+        let used = numbers.next().flatten().unwrap_or(0);
+        for mode in (0..self.0.len()).filter(|mode| used >> mode & 1 != 0) {
+            let [time, events] = std::array::from_fn(|_| numbers.next().flatten().unwrap_or(0));
+            self.0[mode].add(Sums(time, events as u64));
+        }
+    }
+}
+
+#[derive(Default)]
+struct Stats {
+    query: AnalysisQuery,
+    sums: Ledger<5, Modes>,
+    by: By,
+    /// Is the row of a thread the same at all times?
+    is_fixed: bool,
+    /// For each CPU its last state, and the events since that are not in its row yet.
+    open: Vec<Open>,
+    /// The accounts that were looked up last, for each number that [`Stats::recent_of`] gives; after how many closings they
+    /// were found.
+    recent: Vec<Recent>,
+    recent_since: u32,
+    names: Names,
+    name: Vec<u8>,
+}
+
+tracemill_semantics::named! {
+    /// Subjects of rows.
+    #[derive(Default)]
+    By {
+        /// A CPU and a thread.
+        #[default]
+        Thread = "thread",
+        /// A CPU and a process.
+        Process = "process",
+        /// A CPU, a thread and a class of events.
+        Event = "event",
+        /// All of a trace.
+        Trace = "trace",
+    }
+}
+
+impl By {
+    fn of(query: &AnalysisQuery) -> By {
+        query.key(By::of_name).unwrap_or_default()
+    }
+}
+
+/// The account of a CPU and its thread in a step.
+#[derive(Clone, Copy)]
+struct Recent {
+    cpu: CpuIndex,
+    thread: Current,
+    step: i64,
+    place: u32,
+}
+
+/// Events of a CPU that are counted together: they go into the row of the time in which they were.
+#[derive(Clone, Copy)]
+struct Open {
+    thread: Current,
+    status: CpuStatus,
+    step: i64,
+    events: u64,
+}
+
+/// Threads and CPUs whose accounts are remembered: more than take turns in any short time.
+const RECENT: usize = 512;
+
+impl Stats {
+    /// The sums of a CPU that runs a thread.
+    #[inline]
+    fn sums_of(
+        &mut self,
+        machines: &Machines,
+        step: i64,
+        cpu: CpuIndex,
+        thread: Current,
+        status: CpuStatus,
+    ) -> Option<&mut Sums> {
+        let place = self.place_of(machines, step, cpu, thread)?;
+        Some(&mut self.sums.at(place).0[status as usize])
+    }
+
+    /// The place of the account of a CPU that runs a thread, until accounts are closed.
+    #[inline]
+    fn place_of(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<u32> {
+        match self.recent.get(Self::recent_of(cpu, thread)) {
+            Some(recent) if (recent.cpu, recent.thread, recent.step) == (cpu, thread, step) => Some(recent.place),
+            _ => self.find_place(machines, step, cpu, thread),
+        }
+    }
+
+    fn find_place(&mut self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<u32> {
+        let key = self.key(machines, step, cpu, thread)?;
+        let place = self.sums.place(key);
+        if self.is_fixed {
+            if std::mem::replace(&mut self.recent_since, self.sums.closings()) != self.sums.closings() {
+                self.recent.clear();
+            }
+            // No step has this number.
+            let none = Recent { cpu, thread, step: i64::MIN, place };
+            self.recent.resize(RECENT, none);
+            self.recent[Self::recent_of(cpu, thread)] = Recent { step, ..none };
+        }
+        Some(place)
+    }
+
+    #[inline]
+    fn recent_of(cpu: CpuIndex, thread: Current) -> usize {
+        let thread = match thread {
+            Current::Thread(thread) => thread.0,
+            Current::Idle => u32::MAX,
+            Current::Unknown => u32::MAX - 1,
+        };
+        (thread.wrapping_add(cpu.0.wrapping_mul(0x9e37_79b9))) as usize % RECENT
+    }
+
+    /// Turns to another state of a CPU, of which an event was.
+    #[inline(never)]
+    fn turn(&mut self, machines: &Machines, cpu: CpuIndex, next: Open) {
+        let at = cpu.0 as usize;
+        self.open.resize(self.open.len().max(at + 1), Open { events: 0, ..next });
+        let Open { thread, status, step, events } = std::mem::replace(&mut self.open[at], next);
+        if events > 0
+            && let Some(sums) = self.sums_of(machines, step, cpu, thread, status)
+        {
+            sums.1 += events;
+        }
+    }
+
+    fn key(&self, machines: &Machines, step: i64, cpu: CpuIndex, thread: Current) -> Option<Key> {
+        if !self.query.wants_cpu(machines, Some(cpu)) || !self.query.wants_thread(machines, thread.thread()) {
+            return None;
+        }
+        let of = machines.cpu(cpu);
+        let (machine, number) = (i64::from(of.machine), of.number as i64);
+        let who = |known: fn(&tracemill_semantics::states::Thread) -> i64| match thread {
+            Current::Unknown => NO_KEY,
+            Current::Idle => 0,
+            Current::Thread(thread) => known(machines.thread(thread)),
+        };
+        Some(match self.by {
+            By::Process => [step, machine, who(|thread| thread.pid().unwrap_or(NO_KEY)), number, 0],
+            By::Trace => [step, machine, 0, 0, 0],
+            By::Thread | By::Event => [step, machine, who(|thread| thread.tid), number, 0],
+        })
+    }
+}
+
+impl Observer for Stats {
+    fn cpu_piece(&mut self, machines: &Machines, piece: &CpuPiece) {
+        if self.by == By::Event {
+            return;
+        }
+        let CpuPiece { cpu, thread, status, from, to } = *piece;
+        let thread = match thread {
+            None => Current::Unknown,
+            Some(None) => Current::Idle,
+            Some(Some(thread)) => Current::Thread(thread),
+        };
+        if self.query.step.is_some() {
+            // Steps are rare; what the closure borrows is put back.
+            let query = self.query.clone();
+            query.each_step(machines.begin(), from, to, |step, length| {
+                if let Some(sums) = self.sums_of(machines, step, cpu, thread, status) {
+                    sums.0 += length;
+                }
+            });
+        } else if let Some((from, to)) = self.query.clip(from, to)
+            && let Some(place) = self.place_of(machines, 0, cpu, thread)
+        {
+            let sums = &mut self.sums.at(place).0[status as usize];
+            sums.0 += to - from;
+            // One look for a row is enough for its time and its events.
+            if let Some(open) = self.open.get_mut(cpu.0 as usize)
+                && (open.thread, open.status) == (thread, status)
+            {
+                sums.1 += std::mem::take(&mut open.events);
+            }
+        }
+    }
+}
+
+impl Analysis for Stats {
+    fn hears(&self) -> (&'static [ReportKind], ReportTimes) {
+        (
+            if self.by == By::Event { &[ReportKind::Passed] } else { &[ReportKind::CpuPiece, ReportKind::Passed] },
+            ReportTimes::Range,
+        )
+    }
+
+    fn passed<'e>(
+        &mut self,
+        machines: &Machines,
+        _: u32,
+        cpu: Option<CpuIndex>,
+        event: &dyn Fn() -> Event<'e>,
+        at: Ns,
+    ) {
+        let Some(cpu) = cpu.filter(|_| self.query.has_instant(at)) else { return };
+        let of = machines.cpu(cpu);
+        let (current, status) = (of.current(), of.status());
+        let step = self.query.step_of(machines.begin(), at);
+        if self.is_fixed {
+            match self.open.get_mut(cpu.0 as usize) {
+                Some(open) if (open.thread, open.status, open.step) == (current, status, step) => open.events += 1,
+                _ => self.turn(machines, cpu, Open { thread: current, status, step, events: 1 }),
+            }
+            return;
+        }
+        let event = event();
+        let sums = if self.by == By::Event {
+            let Some(mut key) = self.key(machines, step, cpu, current) else { return };
+            let name = event.name(&mut self.name).unwrap_or_default();
+            key[4] = self.names.number(&String::from_utf8_lossy(name));
+            &mut self.sums.of(key).0[status as usize]
+        } else {
+            let Some(sums) = self.sums_of(machines, step, cpu, current, status) else { return };
+            sums
+        };
+        sums.1 += 1;
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        let names: &[&'static str] = match self.by {
+            By::Process => &["cpu", "pid", "mode"],
+            By::Event => &["cpu", "tid", "mode", "name"],
+            By::Trace => &["mode"],
+            By::Thread => &["cpu", "tid", "mode"],
+        };
+        self.query.step_columns(&[(Unit::Name, names), (Unit::Duration, &["cpu_ns"]), (Unit::Count, &["events"])])
+    }
+
+    fn finish(mut self: Box<Self>, machines: &Rc<Machines>, range: Option<(Ns, Ns)>) -> Table {
+        for at in 0..self.open.len() {
+            let open = self.open[at];
+            self.turn(machines, CpuIndex(at as u32), open);
+        }
+        let columns = self.columns();
+        let Stats { query, by, sums, names, .. } = *self;
+        let accounts = sums.finish(query.last_step(range));
+        let (mut sum, mut wanted, mut row) = (Sums::default(), Vec::new(), Vec::new());
+        let rows = ModeRows { query: query.clone(), range, accounts, by, names };
+        for (at, (_, modes)) in rows.accounts.iter().enumerate() {
+            modes.used().for_each(|mode| sum.add(modes.0[mode]));
+            for (mode, _) in MODES.iter().enumerate().filter(|(_, mode)| modes.0[**mode as usize] != Sums::default()) {
+                let number = (at * MODES.len() + mode) as u32;
+                let is_kept = query.test.is_none() || {
+                    row.clear();
+                    rows.put(number, &mut row);
+                    query.keeps_values(&row)
+                };
+                wanted.extend(is_kept.then_some(number));
+            }
+        }
+        let mut all = vec![(Column::new("events", Unit::Count), Cell::from(sum.1))];
+        if by != By::Event {
+            all.insert(0, (Column::new("cpu_ns", Unit::Duration), Cell::Integer(sum.0)));
+        }
+        let rows = Rows::made(Rc::new(rows), wanted);
+        Table { analysis: "stats", range, columns, rows, all, order: Order::Keys, ..Table::default() }
+    }
+}
+
+/// Rows of modes, made of the accounts of their threads: the number of a row is that of the account times the number of
+/// modes, and the place of its own.
+struct ModeRows {
+    query: AnalysisQuery,
+    range: Option<(Ns, Ns)>,
+    accounts: Closed<5, Modes>,
+    by: By,
+    names: Names,
+}
+
+impl Source for ModeRows {
+    fn put<'s>(&'s self, row: u32, values: &mut Vec<Value<'s>>) {
+        let (at, mode) = (row as usize / MODES.len(), MODES[row as usize % MODES.len()]);
+        let [step, machine, who, cpu, name] = self.accounts.key(at);
+        let Sums(time, events) = self.accounts.get(at).0[mode as usize];
+        self.query.put_step(self.range, step, machine as u32, values);
+        if self.by != By::Trace {
+            // Numbers of CPUs have no sign.
+            values.extend([Value::Integer((cpu as u64).into()), key_value(who)]);
+        }
+        values.push(Value::Word(mode.name()));
+        if self.by == By::Event {
+            values.push(Value::text(self.names.name(name)));
+        }
+        // Time belongs to no event.
+        values.push(if self.by == By::Event { Value::Null } else { Value::Integer(time) });
+        values.push(Value::Integer(events.into()));
+    }
+
+    fn rank(&self, row: u32) -> i64 {
+        let [step, _, _, cpu, _] = self.accounts.key(row as usize / MODES.len());
+        let cpu = i64::try_from(cpu as u64).unwrap_or(i64::MAX);
+        self.query.rank(step, if self.by == By::Trace { 0 } else { cpu })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernel::testing::played::{played, rows};
+
+    #[test]
+    fn modes_are_in_the_order_of_their_names() {
+        assert!(MODES.is_sorted_by(|a, b| a.name() < b.name()));
+        assert!(CpuStatus::ALL.iter().all(|mode| MODES.contains(mode)));
+    }
+
+    #[test]
+    fn steps_have_rows_of_their_own() {
+        let stream = "100 0 switch prev=0 next=5
+            150 0 irq_entry nr=1
+            250 0 irq_exit nr=1
+            300 0 -";
+        let query = AnalysisQuery { step: Some(100), ..AnalysisQuery::default() };
+        let table = played(&DESCRIPTOR, &query, stream);
+        let found = rows(&table, &["from", "to", "cpu", "tid", "mode", "cpu_ns"]);
+        let expected = ["100 200 0 5 unknown 50", "100 200 0 5 irq 50", "200 300 0 5 unknown 50", "200 300 0 5 irq 50"];
+        assert_eq!(found.len(), expected.len());
+        assert!(expected.iter().all(|row| found.contains(&row.to_string())), "{found:?}");
+        let whole = rows(&played(&DESCRIPTOR, &AnalysisQuery::default(), stream), &["cpu", "tid", "mode", "cpu_ns"]);
+        assert_eq!(whole, ["0 5 irq 100", "0 5 unknown 100"]);
+    }
+}

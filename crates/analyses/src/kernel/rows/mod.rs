@@ -1,0 +1,5 @@
+//! Rows of tables in few bytes: any rows, and those of `states`.
+
+pub(crate) mod state_row;
+pub(crate) mod state_rows;
+pub(crate) mod store;

@@ -1,0 +1,4 @@
+//! Events that tests play, and random ones.
+
+pub(crate) mod played;
+mod random;

@@ -1,0 +1,379 @@
+//! Tests: what has to hold for the analyses of any stream of events. `TRACEMILL_SEED=17 cargo test` runs one seed only,
+//! `TRACEMILL_SEEDS=1000000` that many.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::rc::Rc;
+
+use tracemill_semantics::states::{Machines, Ns, Observer, ThreadIndex};
+
+use crate::kernel::analysis::Descriptor;
+use crate::kernel::question::forms::{AnalysisOption, Form, FormWord};
+use crate::kernel::question::query::{AnalysisQuery, Numbers, View};
+use crate::kernel::table::{PeriodOf, Table};
+use crate::kernel::testing::played::{play, played, played_per, rows};
+use crate::kernel::value::Cell;
+
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+
+    fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+
+    fn of<T: Copy>(&mut self, choices: &[T]) -> T {
+        choices[self.below(choices.len() as u64) as usize]
+    }
+}
+
+const TIDS: [i64; 7] = [0, 1, 2, 3, 4, 5, -1];
+
+/// A stream of events, and a time and a later one in it.
+struct Stream {
+    text: String,
+    times: (Ns, Ns),
+}
+
+fn random_stream(seed: u64) -> Stream {
+    let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    for _ in 0..8 {
+        rng.below(2);
+    }
+    let cpus = 1 + rng.below(3);
+    let nonsense = rng.of(&[4, 20, 200]);
+    let losses = rng.of(&[15, 60, 1000]);
+    let mut running = vec![0; cpus as usize];
+    let mut now: Ns = 1000;
+    let mut text = String::new();
+    for _ in 0..rng.of(&[20, 60, 150]) {
+        now += if rng.one_in(5) { 0 } else { 1 + Ns::from(rng.below(20)) };
+        let back = if rng.one_in(40) { Ns::from(rng.below(20)) } else { 0 };
+        let cpu = rng.below(cpus);
+        let cur: &mut i64 = &mut running[cpu as usize];
+        if rng.one_in(losses) {
+            let _ = writeln!(text, "{} {cpu} loss", now + Ns::from(rng.below(50)) - 10);
+            continue;
+        }
+        let tid = rng.of(&TIDS);
+        let number = rng.below(3);
+        let event = match rng.below(22) {
+            0..=6 => {
+                let prev = if rng.one_in(nonsense) { rng.of(&TIDS) } else { *cur };
+                *cur = tid;
+                format!(
+                    "switch prev={prev} next={tid} state={} prio={}",
+                    rng.of(&[0, 0, 1, 1, 1, 2, 16, 64]),
+                    20 + number
+                )
+            }
+            7..=10 => format!("wake tid={tid} cpu={}", rng.below(cpus)),
+            11 => {
+                let parent = if *cur == 0 { 1 } else { *cur };
+                format!("fork parent={parent} child={tid} pid={} ppid=100", 100 + number)
+            }
+            12 => format!("exit tid={}", if rng.one_in(nonsense) { tid } else { *cur }),
+            13 => format!("free tid={tid}"),
+            14 | 15 => format!("sys_entry name={}", rng.of(&["read", "write", "futex"])),
+            16 => format!("sys_exit ret={}", rng.of(&[0, 5, -2])),
+            17 => format!("irq_entry nr={number}"),
+            18 => format!("irq_exit nr={number}"),
+            19 => rng.of(&["soft_entry nr=1", "soft_entry nr=3", "soft_raise nr=3", "trap_entry"]).to_string(),
+            20 => rng.of(&["soft_exit nr=1", "soft_exit nr=3", "trap_exit", "timer_entry", "timer_exit"]).to_string(),
+            _ => "-".to_string(),
+        };
+        let _ = writeln!(text, "{} {cpu} {event}", now - back);
+    }
+    let length = (now - 1000).max(1) as u64;
+    let first = 1000 + Ns::from(rng.below(length));
+    let second = first + Ns::from(rng.below(length));
+    Stream { text, times: (first, second.min(now)) }
+}
+
+/// Runs the seeds; a failure says which one, and shows its stream.
+fn for_each_seed(count: u64, case: impl Fn(&Stream)) {
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("TRACEMILL_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TRACEMILL_SEEDS").unwrap_or(count),
+    };
+    for seed in seeds {
+        let stream = random_stream(seed);
+        let hook = Failed(seed, &stream.text);
+        case(&stream);
+        std::mem::forget(hook);
+    }
+}
+
+/// Shows the stream when a panic passes.
+struct Failed<'a>(u64, &'a str);
+
+impl Drop for Failed<'_> {
+    fn drop(&mut self) {
+        eprintln!("seed {}:\n{}", self.0, self.1);
+    }
+}
+
+fn by(key: &str) -> AnalysisQuery {
+    AnalysisQuery { by: Some(key.to_string()), ..AnalysisQuery::default() }
+}
+
+fn known(name: &str) -> &'static Descriptor {
+    Descriptor::find(name).expect(name)
+}
+
+fn integer(table: &Table, row: &[Cell], column: &str) -> Ns {
+    match row[table.column(column).expect(column)] {
+        Cell::Integer(value) => value,
+        _ => panic!("{column} is no integer: {row:?}"),
+    }
+}
+
+/// Sums of columns by what stands in others.
+fn sums(tables: &[Table], keys: &[&str], columns: &[&str]) -> BTreeMap<String, Vec<Ns>> {
+    let mut sums: BTreeMap<String, Vec<Ns>> = BTreeMap::new();
+    for table in tables {
+        for (row, key) in table.rows.cells().iter().zip(rows(table, keys)) {
+            let sum = sums.entry(key).or_insert_with(|| vec![0; columns.len()]);
+            for (sum, column) in sum.iter_mut().zip(columns) {
+                *sum += integer(table, row, column);
+            }
+        }
+    }
+    sums.retain(|_, sum| sum.iter().any(|part| *part != 0));
+    sums
+}
+
+const CPU_PARTS: [&str; 6] = ["user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"];
+
+#[test]
+fn what_cpus_do_adds_up_to_the_range() {
+    for_each_seed(200, |stream| {
+        let (begin, end) = stream.times;
+        let whole = by("cpu");
+        let cut = AnalysisQuery { begin: Some(begin), end: Some(end), ..by("cpu") };
+        let steps = AnalysisQuery { step: Some(37), ..by("cpu") };
+        let steps_of_cut = AnalysisQuery { step: Some(11), ..cut.clone() };
+        let mut count = None;
+        for query in [whole, cut, steps, steps_of_cut] {
+            let table = played(known("cpu"), &query, &stream.text);
+            let (begin, end) = table.range.expect("there are events");
+            let mut of_cpus: BTreeMap<Ns, Ns> = BTreeMap::new();
+            for row in &table.rows.cells() {
+                let sum: Ns = CPU_PARTS.iter().map(|part| integer(&table, row, part)).sum();
+                if query.step.is_some() {
+                    assert_eq!(sum, integer(&table, row, "to") - integer(&table, row, "from"), "{row:?}");
+                }
+                let task = integer(&table, row, "task_ns");
+                assert!((0..=sum).contains(&task), "task_ns of {row:?}");
+                *of_cpus.entry(integer(&table, row, "cpu")).or_default() += sum;
+            }
+            if begin < end {
+                of_cpus.values().for_each(|sum| assert_eq!(*sum, end - begin, "{begin}-{end} {query:?}"));
+                assert_eq!(*count.get_or_insert(of_cpus.len()), of_cpus.len(), "each CPU has rows");
+            }
+        }
+    });
+}
+
+#[test]
+fn parts_of_a_range_add_up() {
+    let threads = &["time_ns", "user_ns", "system_ns", "irq_ns", "unknown_ns"];
+    let cpus = &["task_ns", "user_ns", "system_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"];
+    let of_time: [(&str, &str, &[&str], &[&str]); 5] = [
+        ("cpu", "thread", &["tid"], threads),
+        ("cpu", "process", &["pid"], threads),
+        ("cpu", "cpu", &["cpu"], cpus),
+        ("stats", "thread", &["cpu", "tid", "mode"], &["cpu_ns"]),
+        ("stats", "trace", &["mode"], &["cpu_ns"]),
+    ];
+    let of_spans: [(&str, &str, &[&str]); 6] = [
+        ("sched", "thread", &["tid"]),
+        ("sched", "waker", &["waker"]),
+        ("irq", "number", &["kind", "nr"]),
+        ("irq", "cpu", &["kind", "nr", "cpu"]),
+        ("syscalls", "name", &["name"]),
+        ("syscalls", "thread", &["tid", "name"]),
+    ];
+    for_each_seed(120, |stream| {
+        let cut = stream.times.0;
+        let parts = |name: &str, query: &AnalysisQuery, next: Ns| {
+            let first = AnalysisQuery { end: Some(cut), ..query.clone() };
+            let second = AnalysisQuery { begin: Some(next), ..query.clone() };
+            [first, second].map(|query| played(known(name), &query, &stream.text))
+        };
+        for (name, key, keys, columns) in of_time {
+            let whole = [played(known(name), &by(key), &stream.text)];
+            let parts = parts(name, &by(key), cut);
+            assert_eq!(sums(&parts, keys, columns), sums(&whole, keys, columns), "{name} by {key}, cut at {cut}");
+        }
+        // A span belongs to the part in which it ends, and both parts have their ends.
+        for (name, key, keys) in of_spans {
+            let columns = &["count", "total_ns"];
+            let whole = [played(known(name), &by(key), &stream.text)];
+            let parts_of = parts(name, &by(key), cut + 1);
+            assert_eq!(sums(&parts_of, keys, columns), sums(&whole, keys, columns), "{name} by {key}, cut at {cut}");
+            let log = AnalysisQuery { view: View::Log, ..AnalysisQuery::default() };
+            let whole = played(known(name), &log, &stream.text);
+            let rows: Vec<_> = parts(name, &log, cut + 1).into_iter().flat_map(|table| table.rows.cells()).collect();
+            assert_eq!(rows, whole.rows.cells(), "spans of {name}, cut at {cut}");
+        }
+    });
+}
+
+/// A stream with requests of disks, objects of the kernel, files and waits for locks between its events.
+fn busy_stream(stream: &Stream, seed: u64) -> String {
+    let mut rng = Rng(seed.wrapping_mul(0x2545_F491_4F6C_DD1D) | 1);
+    let mut text = String::new();
+    for line in stream.text.lines() {
+        let _ = writeln!(text, "{line}");
+        let (head, _) = line.rsplit_once("loss").unwrap_or((line, ""));
+        let head: Vec<&str> = head.split(' ').take(2).collect();
+        let (sector, pointer, fd) = (rng.below(3), rng.below(4), rng.below(3));
+        let more = match rng.below(20) {
+            0 => format!("rq_insert dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            1 | 2 => format!("rq_issue dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            3 | 4 => format!("rq_complete dev=8 sector={sector} nr_sector=8 rwbs=1"),
+            5 | 6 => format!("slab_alloc ptr={pointer} bytes={} site={sector}", 8 * sector),
+            7 => format!("slab_free ptr={pointer}"),
+            8 => format!("sys_entry name=futex uaddr={pointer} op={}", rng.of(&[0, 0, 1])),
+            9 => format!("sys_entry name=openat path=/{pointer}"),
+            10 => format!("sys_entry name={} fd={fd}", rng.of(&["read", "close"])),
+            11..=14 => format!("sys_exit ret={fd}"),
+            _ => continue,
+        };
+        let _ = writeln!(text, "{} {more}", head.join(" "));
+    }
+    text
+}
+
+/// The form that a question chooses.
+fn form_of(known: &Descriptor, query: &AnalysisQuery) -> &'static Form {
+    known.forms_for(&query.words, query.by.as_deref()).expect("a form")[0]
+}
+
+#[test]
+fn analyses_about_periods_say_what_they_say_about_their_ranges() {
+    let of = |name: &'static str, key: Option<&str>, words: &[FormWord]| {
+        let by = key.map(str::to_string);
+        let tids = if name == "path" { Numbers::parse("1") } else { None };
+        (known(name), AnalysisQuery { by, tids, words: words.to_vec(), ..AnalysisQuery::default() })
+    };
+    let mut of_each = vec![
+        of("states", None, &[]),
+        of("states", None, &[FormWord::Irqs]),
+        of("states", None, &[FormWord::Disks]),
+        of("cpu", Some("thread"), &[]),
+        of("cpu", Some("cpu"), &[]),
+        of("sched", Some("waker"), &[]),
+        of("sched", Some("thread"), &[FormWord::Switches]),
+        of("irq", Some("number"), &[]),
+        of("syscalls", Some("thread"), &[]),
+        of("io", Some("class"), &[]),
+        of("io", Some("file"), &[]),
+        of("io", Some("disk"), &[]),
+        of("memory", Some("thread"), &[FormWord::Slab]),
+        of("memory", Some("site"), &[]),
+        of("locks", Some("lock"), &[]),
+        of("processes", None, &[]),
+        of("processes", None, &[FormWord::Files]),
+        of("path", None, &[]),
+    ];
+    let logs: Vec<_> = of_each.iter().filter(|(known, query)| form_of(known, query).has_spans()).cloned().collect();
+    of_each.extend(logs.into_iter().map(|(known, query)| (known, AnalysisQuery { view: View::Log, ..query })));
+    let has_steps =
+        |known: &Descriptor, query: &AnalysisQuery| form_of(known, query).takes.contains(&AnalysisOption::Step);
+    let steps: Vec<_> = of_each
+        .iter()
+        .filter(|(known, query)| has_steps(known, query) && query.view == View::Statistics)
+        .cloned()
+        .collect();
+    of_each.extend(steps.into_iter().map(|(known, query)| (known, AnalysisQuery { step: Some(23), ..query })));
+    let count = std::cell::Cell::new(0);
+    for_each_seed(60, |stream| {
+        let seed = stream.text.len() as u64;
+        let (text, mut rng) = (busy_stream(stream, seed), Rng(seed | 1));
+        let whole = played(known("cpu"), &AnalysisQuery::default(), &text).range.expect("there are events");
+        let length = (whole.1 - whole.0) as u64 + 1;
+        let period = |first: Ns, second: Ns| {
+            let (from, to) = (first.min(second), first.max(second));
+            Rc::new(PeriodOf { name: String::new(), from, to, values: Vec::new() })
+        };
+        let mut periods: Vec<_> = (0..1 + rng.below(6))
+            .map(|_| period(whole.0 + Ns::from(rng.below(length)), whole.0 + Ns::from(rng.below(length))))
+            .collect();
+        periods.sort_by_key(|period| (period.from, period.to));
+        let tables = played_per(&of_each, &periods, &text);
+        for (at, table) in tables.iter().enumerate() {
+            let (period, (known, query)) = (&periods[at / of_each.len()], &of_each[at % of_each.len()]);
+            let query = AnalysisQuery { begin: Some(period.from), end: Some(period.to), ..query.clone() };
+            let alone = played(known, &query, &text);
+            let shown =
+                |table: &Table| (table.rows.cells(), table.all.clone(), table.totals.clone(), table.notes.clone());
+            let (from, to) = (period.from, period.to);
+            assert_eq!(shown(table), shown(&alone), "{} {query:?} {:?}, {from}-{to}", known.name, query.words);
+            count.set(count.get() + table.rows.len());
+        }
+    });
+    assert!(std::env::var_os("TRACEMILL_SEED").is_some() || count.get() > 10_000, "{}", count.get());
+}
+
+/// How threads began.
+#[derive(Default)]
+struct Births {
+    born: HashMap<ThreadIndex, Ns>,
+    forked: HashMap<ThreadIndex, Ns>,
+}
+
+impl Observer for Births {
+    fn born(&mut self, _: &Machines, thread: ThreadIndex, at: Ns) {
+        self.born.insert(thread, at);
+    }
+
+    fn forked(&mut self, _: &Machines, _: Option<ThreadIndex>, child: ThreadIndex, at: Ns) {
+        self.forked.insert(child, at);
+    }
+}
+
+#[test]
+fn a_path_covers_the_range() {
+    for_each_seed(200, |stream| {
+        let mut births = Births::default();
+        let machines = play(&stream.text, &mut births);
+        for tid in TIDS.into_iter().filter(|tid| *tid != 0) {
+            if machines.find_thread(0, tid).is_none() {
+                continue;
+            }
+            let whole = AnalysisQuery { tids: Numbers::parse(&tid.to_string()), ..AnalysisQuery::default() };
+            let cut = AnalysisQuery { begin: Some(stream.times.0), end: Some(stream.times.1), ..whole.clone() };
+            for query in [whole, cut] {
+                let table = played(known("path"), &query, &stream.text);
+                let (begin, end) = table.range.expect("there are events");
+                // The last life that began in the range or before it. One that follows another one and was never made
+                // begins when it is met.
+                let lives = machines.threads().filter(|(_, thread)| thread.tid == tid);
+                let began = lives.filter(|(life, thread)| thread.life() == 0 || births.born[life] <= end);
+                let (thread, _) = began.last().expect("the first life is always one");
+                let is_followed = machines.thread(thread).life() > 0 && !births.forked.contains_key(&thread);
+                let mut at = if is_followed { begin.max(births.born[&thread].min(end)) } else { begin };
+                let first = at;
+                for row in &table.rows.cells() {
+                    let (from, to) = (integer(&table, row, "from"), integer(&table, row, "to"));
+                    assert!(from == at && from < to, "path of {tid}: {from}-{to} after {at}");
+                    at = to;
+                }
+                assert_eq!(at, end, "path of {tid} ends before the range");
+                let (columns, totals) = table.totals.as_ref().expect("a path has totals");
+                let place = columns.iter().position(|column| column.name == "total_ns").expect("it is there");
+                let total: Ns = totals.iter().map(|row| if let Cell::Integer(of) = row[place] { of } else { 0 }).sum();
+                assert_eq!(total, end - first, "totals of the path of {tid}");
+            }
+        }
+    });
+}
