@@ -10,8 +10,8 @@ mod report;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use clap::FromArgMatches;
 use clap::error::ErrorKind as Usage;
-use clap::{CommandFactory, FromArgMatches};
 
 use args::{Cli, Command};
 use report::Outcome;
@@ -32,7 +32,7 @@ fn main() -> ExitCode {
             return Outcome::WrongUsage.exit_code();
         }
     };
-    let mut program = Cli::command();
+    let mut program = args::program();
     let parsed = program.try_get_matches_from_mut(words).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut program))?;
         Ok((cli, args::paths::check(&program, &matches)))
@@ -40,6 +40,11 @@ fn main() -> ExitCode {
     let (cli, paths) = parsed.unwrap_or_else(|error| {
         if error.kind() == Usage::DisplayHelp {
             help(std::env::args().skip(1).collect());
+        }
+        if error.kind() == Usage::DisplayHelpOnMissingArgumentOrSubcommand && std::env::args_os().len() == 1 {
+            // A reader that has gone is no error: the status says that nothing was done.
+            let _ = std::io::stderr().write_all(commands::help::FIRST_COMMANDS.as_bytes());
+            std::process::exit(2);
         }
         if let Some(word) = commands::help::unknown_command(&error) {
             report::error(&word);
@@ -90,7 +95,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Prints the `--help` of a command: each option in a line or two as `-h` does, and those of rare formats at the end. The
+/// Prints the `--help` of a command: examples, then each option in a line or two as `-h` does, the rare ones at the end. The
 /// form that clap has for it takes twice as many lines. Behind `--help` or `-h`, a word may say what the help is about.
 /// Returns when other help was asked for.
 fn help(mut words: Vec<String>) {
@@ -98,7 +103,7 @@ fn help(mut words: Vec<String>) {
     let Some(at) = words.iter().position(|word| word == "--help" || word == "-h") else { return };
     // A reader that has seen enough is no error.
     let is_failed = |error: std::io::Error| error.kind() != std::io::ErrorKind::BrokenPipe;
-    let mut program = Cli::command();
+    let mut program = args::program();
     program.build();
     let named =
         words.iter().find_map(|word| program.find_subcommand(word).map(|command| command.get_name().to_string()));
@@ -114,11 +119,16 @@ fn help(mut words: Vec<String>) {
         std::process::exit(i32::from(is_failed));
     }
     let is_short = words[at] == "-h" && of_topic.is_none();
-    let mut command = of_topic.unwrap_or_else(|| args::help_without_topics(command));
+    let is_whole = of_topic.is_none() && !is_short;
+    let mut command = of_topic.unwrap_or_else(|| args::arranged(args::help_without_topics(command)));
+    if is_whole {
+        command = args::with_examples(command);
+    }
     command.build();
     if !is_short {
         command = command.mut_args(|arg| arg.hide_short_help(false));
-        command = command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the options of rare formats"));
+        command =
+            command.mut_arg("help", |arg| arg.help("Print help; -h leaves out the examples and what is rarely needed"));
     }
     std::process::exit(i32::from(command.print_help().is_err_and(is_failed)));
 }

@@ -8,6 +8,7 @@ use tracemill_calls::rules::{PatternKind, RuleTexts};
 use tracemill_format::Demangle;
 use tracemill_model::error::{Error, ErrorKind};
 
+use super::arrange::OF_CALLS;
 use super::{MessageOptions, ReportFormat, When};
 
 /// Options of the commands that follow calls; options of the same name have the meaning they have in uftrace.
@@ -82,40 +83,40 @@ pub(crate) struct CallArgs {
 #[derive(Args, Clone)]
 pub(crate) struct CallChoice {
     /// Keep only calls that take at least this long, such as 50us, and their callers
-    #[arg(long, short, value_name = "TIME", conflicts_with = "time_range")]
+    #[arg(long, short, value_name = "TIME", conflicts_with = "time_range", help_heading = OF_CALLS)]
     pub(crate) time_filter: Option<String>,
 
     /// Keep only records in this time range: seconds of the clock, or with a unit the time since the first record;
     /// each end may be left out
-    #[arg(long, short = 'r', value_name = "BEGIN~END")]
+    #[arg(long, short = 'r', value_name = "BEGIN~END", help_heading = OF_CALLS)]
     pub(crate) time_range: Option<String>,
 
     /// Leave out calls nested deeper than this
-    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, short = 'D', value_name = "DEPTH", value_parser = clap::value_parser!(i32).range(1..), help_heading = OF_CALLS)]
     pub(crate) depth: Option<i32>,
 
     /// Keep only the tasks with these ids
-    #[arg(long, value_name = "TID,...", value_delimiter = ',')]
+    #[arg(long, value_name = "TID,...", value_delimiter = ',', help_heading = OF_CALLS)]
     pub(crate) tid: Vec<i64>,
 
     /// Leave out calls of library functions
-    #[arg(long)]
+    #[arg(long, help_heading = OF_CALLS)]
     pub(crate) no_libcall: bool,
 
     /// Leave out all events, such as page faults and user events
-    #[arg(long)]
+    #[arg(long, help_heading = OF_CALLS)]
     pub(crate) no_event: bool,
 
     /// Leave out scheduling events: when a task loses its processor and gets one again
-    #[arg(long)]
+    #[arg(long, help_heading = OF_CALLS)]
     pub(crate) no_sched: bool,
 
     /// Leave out scheduling events that are preemptions
-    #[arg(long)]
+    #[arg(long, help_heading = OF_CALLS)]
     pub(crate) no_sched_preempt: bool,
 
     /// Show nothing until a `trace_on` trigger
-    #[arg(long)]
+    #[arg(long, help_heading = OF_CALLS)]
     pub(crate) disable: bool,
 }
 

@@ -4,9 +4,11 @@
 mod by_hand;
 
 mod analyze;
+mod arrange;
 mod calls;
 mod cluster;
 mod deferred;
+mod examples;
 pub(crate) mod paths;
 mod periods;
 mod record;
@@ -19,11 +21,12 @@ mod view;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use tracemill_engine::split::SplitBy;
 use tracemill_engine::typed::size as parse_size;
 
 pub(crate) use self::analyze::{AnalyzeFormat, AnalyzeOptions, Buckets};
+pub(crate) use self::arrange::arranged;
 pub(crate) use self::calls::{
     CallArgs, CallFormat, DumpArgs, FlameArgs, FlameFormat, GraphArgs, ReplayArgs, ReportArgs, with_opt_files,
 };
@@ -31,6 +34,7 @@ pub(crate) use self::cluster::ClusterOptions;
 #[cfg(feature = "distributed")]
 pub(crate) use self::cluster::ClusterPart;
 pub(crate) use self::deferred::Deferred;
+pub(crate) use self::examples::{examples_of, with_examples};
 pub(crate) use self::periods::{PeriodOption, PeriodOptions};
 pub(crate) use self::record::{ClockArg, RecordMode, RecordOptions, WhenFull};
 pub(crate) use self::report::{ReportCommand, ReportFormat, ReportOptions};
@@ -53,6 +57,27 @@ pub(crate) struct Cli {
     /// The subcommand.
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Commands that a build may lack, and whether this one has them.
+const OPTIONAL: [(&str, bool); 6] = [
+    ("sql", cfg!(feature = "sql")),
+    ("query", cfg!(feature = "sql")),
+    ("cluster", cfg!(feature = "distributed")),
+    ("view", cfg!(feature = "viewer")),
+    ("tui", cfg!(feature = "viewer")),
+    ("cache", cfg!(feature = "viewer")),
+];
+
+/// The definition of the program, with a mark at each command that this build lacks.
+pub(crate) fn program() -> clap::Command {
+    let lacking = OPTIONAL.into_iter().filter(|(_, is_there)| !is_there);
+    lacking.fold(Cli::command(), |program, (name, _)| {
+        program.mut_subcommand(name, |command| {
+            let about = command.get_about().cloned().unwrap_or_default();
+            command.about(format!("{about} (not in this build)"))
+        })
+    })
 }
 
 /// The commands.

@@ -2,17 +2,16 @@
 
 use std::path::Path;
 
-use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind as Usage};
 use tracemill_codec::text::suggest;
 use tracemill_model::error::{Error, ErrorKind};
 
-use crate::args::{Cli, HelpOptions};
+use crate::args::{self, HelpOptions};
 use crate::report::{Outcome, shell_quoted};
 
 /// Prints the help of the program, or of a command. `help` prints that of a command line with `--help` and ends.
 pub(crate) fn run(options: &HelpOptions, help: impl Fn(Vec<String>)) -> Result<Outcome, Error> {
-    let mut program = Cli::command();
+    let mut program = args::program();
     let Some(command) = options.words.first() else {
         return match program.print_help() {
             // A reader that has seen enough is no error.
@@ -30,6 +29,21 @@ pub(crate) fn run(options: &HelpOptions, help: impl Fn(Vec<String>)) -> Result<O
     help([command.clone(), "--help".to_string()].into_iter().chain(topic).collect());
     Ok(Outcome::Done)
 }
+
+/// Printed when nothing was typed behind the name of the program: the commands that most people begin with.
+pub(crate) const FIRST_COMMANDS: &str = "\
+tracemill reads execution traces: LTTng, CTF, uftrace, trace-cmd, VPP, CPEL.
+
+    tracemill info TRACE                             what a trace is, and what it holds
+    tracemill print TRACE                            its events in time order, as text
+    tracemill view TRACE                             its events, states and calls in the browser
+    tracemill analyze TRACE                          a kernel trace: who used the CPUs, who waited for what
+    tracemill report TRACE                           a trace of calls: which functions took the time
+    tracemill record ./program                       make a trace: the calls of a program
+    tracemill convert --to perfetto -o FILE TRACE    a file for ui.perfetto.dev; `tracemill formats` lists the others
+
+`tracemill help` lists all commands; `tracemill help COMMAND` begins with examples.
+";
 
 /// The message for a word that was typed in the place of a command and names a file or looks like one; `None` for other
 /// words, and other mistakes.
