@@ -101,8 +101,9 @@ fn commands_of_the_documents_exist() {
 #[test]
 fn examples_with_times_do_not_depend_on_the_time_zone() {
     let mut count = 0;
-    for page in files(&[".md"]) {
-        let text = fs::read_to_string(&page).expect("a page");
+    // The commands of the guide are run in another zone anyway (`book.rs`), by a shell, as they have quotes.
+    for page in files(&[".md"]).iter().filter(|page| !page.starts_with(root().join("docs/book"))) {
+        let text = fs::read_to_string(page).expect("a page");
         let commands = text.lines().map(|line| line.trim_start().trim_start_matches("$ "));
         for command in commands.filter_map(|line| line.strip_prefix("tracemill ")) {
             let words: Vec<&str> =
