@@ -65,6 +65,21 @@ const PICTURES = {
       await page.mouse.click(canvas.x + canvas.width * 0.35, row.y + 10);
     },
   },
+  // The late order of the bakery, for the README: a thread that could run, who woke it, and who had its CPU.
+  late: {
+    traces: ['demo/kernel/bakery'],
+    link: `t=${at(353)}..${at(403)}&tab=selection`,
+    tall: 660,
+    sizes: { bottom: 150, side: 300 },
+    run: async (page) => {
+      const [row, canvas] = [
+        await page.locator('[data-kind=state]', { hasText: 'oven-1' }).boundingBox(),
+        await page.locator(id('canvas')).boundingBox(),
+      ];
+      await page.mouse.click(canvas.x + canvas.width * 0.88, row.y + 10);
+      await page.getByRole('button', { name: 'States' }).click();
+    },
+  },
   counter: {
     traces: ['demo/traces/mill'],
     link: 'q=&tab=events',
@@ -89,7 +104,7 @@ try {
   await browser.close();
 }
 
-async function make(name, { traces, link, dark = false, run }) {
+async function make(name, { traces, link, dark = false, tall = 900, sizes = {}, run }) {
   const server = spawn(path.resolve(bin), ['view', ...traces, '--no-open', '--no-cache'], {
     cwd: path.join(here, '..'),
     stdio: ['ignore', 'pipe', 'inherit'],
@@ -103,10 +118,11 @@ async function make(name, { traces, link, dark = false, run }) {
       });
     });
     const page = await browser.newPage({
-      viewport: { width: 1440, height: 900 },
+      viewport: { width: 1440, height: tall },
       colorScheme: dark ? 'dark' : 'light',
       reducedMotion: 'reduce',
     });
+    await page.addInitScript((s) => localStorage.setItem('tracemill.sizes', s), JSON.stringify(sizes));
     await page.goto(`${address}${link ? `&${link}` : ''}`);
     await page.waitForFunction(() => /complete/.test(document.querySelector('.stat')?.textContent ?? ''));
     await settled(page);
