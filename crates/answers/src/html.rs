@@ -23,8 +23,7 @@ use crate::rows;
 use crate::state::TraceState;
 use crate::tracks::base_of;
 
-/// The page, with a mark where the data goes.
-const PAGE: &[u8] = include_bytes!("../../../web/dist/file.html.gz");
+/// Where the data goes in the page.
 const MARK: &str = "@DATA@";
 /// Bytes of a file at most.
 const MAX_BYTES: usize = 50 << 20;
@@ -136,7 +135,7 @@ fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
 fn whole(data: &[u8]) -> Result<Vec<u8>> {
     let mut page = String::new();
     let wrong = || Error::new(ErrorKind::Io, "the page is not as it was built");
-    GzDecoder::new(PAGE).read_to_string(&mut page).map_err(|_| wrong())?;
+    GzDecoder::new(tracemill_page::FILE).read_to_string(&mut page).map_err(|_| wrong())?;
     let (before, behind) = page.split_once(MARK).ok_or_else(wrong)?;
     let mut out = String::with_capacity(page.len() + data.len() / 3 * 4 + 4);
     out.push_str(before);

@@ -7,6 +7,7 @@
 //!
 //! A part of the program `tracemill`: this API may change at any time.
 #![forbid(unsafe_code)]
+#![cfg(feature = "ballista")]
 
 mod allow;
 mod client;

@@ -6,9 +6,10 @@ use std::process::Command;
 fn main() {
     let variable = |name: &str| std::env::var(name).unwrap_or_default();
     let out = PathBuf::from(variable("OUT_DIR")).join("libtracemill_calls.so");
-    let recorder = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
-    for sources in ["preload/src", "ring/src/layout.rs"] {
-        println!("cargo::rerun-if-changed={}", recorder.join(sources).display());
+    // Links to the crates `preload` and `ring`, whose files a package has as its own.
+    let sources = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("preload");
+    for sources in [sources.clone(), sources.join("layout.rs")] {
+        println!("cargo::rerun-if-changed={}", sources.display());
     }
     let (system, processor) = (variable("CARGO_CFG_TARGET_OS"), variable("CARGO_CFG_TARGET_ARCH"));
     if system != "linux" || processor != "x86_64" {
@@ -28,6 +29,6 @@ fn main() {
         "allow",
     ]);
     rustc.args(["-C", "opt-level=3", "-C", "panic=abort", "-C", "strip=symbols", "--target", &variable("TARGET")]);
-    let status = rustc.arg("-o").arg(out).arg(recorder.join("preload/src/lib.rs")).status();
+    let status = rustc.arg("-o").arg(out).arg(sources.join("lib.rs")).status();
     assert!(status.is_ok_and(|status| status.success()), "the library that is preloaded compiles");
 }

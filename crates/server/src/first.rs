@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn only_a_browser_is_waited_for() {
-        assert!(crate::assets::Asset::find(SCRIPT).is_some(), "the page has no such script");
+        assert!(crate::assets::find(SCRIPT).is_some(), "the page has no such script");
         let progress = Progress::default();
         ["/", "/favicon.ico", "/"].iter().for_each(|path| rest_for(&progress, path));
         assert!(!progress.is_resting());

@@ -16,7 +16,7 @@ use tracemill_answers::{
 };
 use tracemill_model::error::{Error, ErrorKind, Result};
 
-use crate::assets::Asset;
+use crate::assets;
 use crate::connections::{Answering, Connection, OfRequest, PATIENCE, Watched};
 use crate::download::{self, Exports};
 use crate::first;
@@ -379,12 +379,12 @@ async fn post(app: &Arc<App>, path: &str, headers: &HeaderMap, body: Body) -> An
 }
 
 fn page(path: &str, headers: &HeaderMap) -> Answer<Response> {
-    let asset = Asset::find(path).ok_or_else(|| ApiError::new(404, "path", "there is no such page"))?;
+    let asset = assets::find(path).ok_or_else(|| ApiError::new(404, "path", "there is no such page"))?;
     let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let (encoding, bytes) = asset.encoded(accepted);
+    let (encoding, bytes) = assets::encoded(asset, accepted);
     let tag = tag_of(bytes);
     let response = Response::builder()
-        .header(header::CONTENT_TYPE, asset.kind)
+        .header(header::CONTENT_TYPE, asset.media_type)
         .header(header::CONTENT_ENCODING, encoding)
         .header(header::VARY, "Accept-Encoding")
         .header(header::CACHE_CONTROL, "no-cache")

@@ -36,10 +36,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("calls", &["engine", "format", "semantics", "codec", "model"]),
     ("analyses", &["table", "engine", "format", "semantics", "codec", "model"]),
     ("lod", &["calls", "engine", "format", "semantics", "codec", "model"]),
-    ("answers", &["lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
-    ("server", &["answers", "lod", "engine", "model"]),
+    ("page", &[]),
+    ("answers", &["page", "lod", "analyses", "render", "engine", "semantics", "codec", "model"]),
+    ("server", &["page", "answers", "lod", "engine", "model"]),
     ("tui", &["answers", "lod", "render", "engine", "codec", "model"]),
     ("sql", &["calls", "columns", "engine", "format", "semantics", "codec", "model"]),
+    ("cluster", &["sql", "engine", "format", "codec", "model"]),
     ("python", &["cluster", "sql", "render", "formats", "engine", "format", "semantics", "codec", "model"]),
 ];
 
@@ -64,7 +66,7 @@ struct Arrow {
     is_optional: bool,
 }
 
-/// The crates of `crates/` and `python/`, as cargo tells of them.
+/// The crates of `crates/`, `python/` and `web/`, as cargo tells of them.
 fn packages() -> Vec<Value> {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--offline", "--no-deps", "--format-version", "1"]).current_dir(root());
@@ -74,7 +76,7 @@ fn packages() -> Vec<Value> {
     let packages = metadata["packages"].as_array().expect("a list of packages").iter();
     let is_of_product = |package: &&Value| {
         let path = text(&package["manifest_path"]);
-        path.contains("/crates/") || path.ends_with("/python/Cargo.toml")
+        path.contains("/crates/") || ["/python/Cargo.toml", "/web/Cargo.toml"].iter().any(|end| path.ends_with(end))
     };
     packages.filter(is_of_product).cloned().collect()
 }

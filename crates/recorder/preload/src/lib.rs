@@ -30,7 +30,6 @@ mod exec;
 mod exit;
 mod fork;
 mod frames;
-#[path = "../../ring/src/layout.rs"]
 #[allow(dead_code, reason = "readers of rings use the rest of it")]
 mod layout;
 mod library;

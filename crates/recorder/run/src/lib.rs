@@ -26,7 +26,7 @@ mod records;
 mod rings;
 mod rules;
 #[allow(dead_code, reason = "the library that reads the table compiles it, too")]
-#[path = "../../preload/src/table.rs"]
+#[path = "../preload/table.rs"]
 mod table;
 mod times;
 mod unrecordable;

@@ -1,0 +1,1 @@
+../../ring/src/layout.rs
